@@ -1,0 +1,202 @@
+"""Which browsers this machine has, and what to install where one is missing."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import playwright
+
+from tapml.errors import InputError, ToolchainError
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A family of browsers that Playwright drives in the same way."""
+
+    name: str
+    title: str
+    commands: tuple[str, ...]  # on PATH, the preferred first
+    mac_programs: tuple[str, ...]
+    install: str  # how to get one
+    oldest: int  # the first major version with WebGPU
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that names the program to use."""
+        return f"TAPML_{self.name.upper()}"
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            name="chromium",
+            title="Chromium",
+            commands=("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
+            mac_programs=(
+                "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+                "/Applications/Chromium.app/Contents/MacOS/Chromium",
+            ),
+            install="apt-get install chromium (Debian), playwright install chromium",
+            oldest=113,
+        ),
+        Kind(
+            name="firefox",
+            title="Firefox",
+            commands=("firefox-esr", "firefox"),
+            mac_programs=("/Applications/Firefox.app/Contents/MacOS/firefox",),
+            install="apt-get install firefox-esr mesa-vulkan-drivers (Debian), playwright install firefox",
+            oldest=141,
+        ),
+        Kind(
+            name="webkit",
+            title="WebKit",
+            commands=(),  # Playwright drives its own WebKit only
+            mac_programs=(),
+            install="playwright install webkit",
+            oldest=0,
+        ),
+    )
+}
+
+_ICD_FOLDERS = ("/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A browser to launch: a program of the system's, or Playwright's own where `program` is None."""
+
+    kind: Kind
+    program: Path | None
+
+
+@dataclass(frozen=True)
+class Startable:
+    """Whether a browser can be started here; `message` says what to do where not."""
+
+    name: str
+    available: bool
+    version: str
+    message: str
+
+
+def find(name: str) -> Found:
+    """The browser to use for `name`.
+
+    Raises InputError for a name that tapml does not know, ToolchainError if there is no such browser here.
+    """
+    kind = KINDS.get(name)
+    if kind is None:
+        raise InputError(f"tapml knows no browser {name!r}: choose {_listed(list(KINDS))}")
+    if chosen := os.environ.get(kind.variable):
+        program = shutil.which(chosen)
+        if program is None:
+            raise ToolchainError(
+                f"{kind.variable} is {chosen!r}, which is not a program: "
+                f"set it to {kind.title}'s path, or unset it"
+            )
+        return Found(kind, Path(program))
+    for command in kind.commands:
+        if program := shutil.which(command):
+            return Found(kind, Path(program))
+    if sys.platform == "darwin":
+        for program in kind.mac_programs:
+            if os.access(program, os.X_OK):
+                return Found(kind, Path(program))
+    if _playwright_has(name):
+        return Found(kind, None)
+    alternative = f", or set {kind.variable} to its path" if kind.commands else ""
+    raise ToolchainError(f"{kind.title} was not found: {kind.install}{alternative}")
+
+
+def startable() -> list[Startable]:
+    """What `launch` would say about each browser, without starting any: a fraction of a second."""
+    return [_startable(name) for name in KINDS]
+
+
+def _startable(name: str) -> Startable:
+    try:
+        found = find(name)
+        version = version_of(found)
+        check(found, version)
+    except ToolchainError as error:
+        return Startable(name, available=False, version="", message=str(error))
+    return Startable(name, available=True, version=version, message="")
+
+
+def check(found: Found, version: str) -> None:
+    """Raises ToolchainError for a browser that is there but has no WebGPU as the machine is now."""
+    kind = found.kind
+    if version and int(version.split(".")[0]) < kind.oldest:
+        raise ToolchainError(
+            f"{kind.title} {version} ({found.program}) has no WebGPU: install version {kind.oldest} or later"
+        )
+    if sys.platform == "linux" and kind.name == "webkit":
+        raise ToolchainError("WebKit has no WebGPU on Linux: open the device page in Safari on macOS or iOS")
+    if sys.platform == "linux" and kind.name == "firefox" and not vulkan_drivers():
+        raise ToolchainError(
+            "Firefox finds no Vulkan driver, which its WebGPU needs: "
+            "apt-get install mesa-vulkan-drivers (Debian), or install your GPU's driver"
+        )
+
+
+def version_of(found: Found) -> str:
+    """Such as "156.0.8078.79", or "" for Playwright's own or a program that does not tell."""
+    if found.program is None:
+        return ""
+    return _version(str(found.program), found.program.stat().st_mtime)
+
+
+def vulkan_drivers() -> list[str]:
+    """The files by which this machine's Vulkan drivers announce themselves, such as "lvp_icd.x86_64.json"."""
+    for variable in ("VK_DRIVER_FILES", "VK_ICD_FILENAMES"):
+        if chosen := os.environ.get(variable):
+            return [Path(path).name for path in chosen.split(os.pathsep) if Path(path).exists()]
+    return [path.name for folder in _ICD_FOLDERS for path in sorted(Path(folder).glob("*.json"))]
+
+
+@functools.cache
+def _version(program: str, _modified: float) -> str:
+    try:
+        done = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, errors="replace", timeout=20, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""  # launching it will tell why
+    version = re.search(r"\d+(\.\d+)+", done.stdout)
+    return version.group() if version else ""
+
+
+def _playwright_has(name: str) -> bool:
+    """Has `playwright install` fetched this browser, in the revision that the installed Playwright drives?"""
+    package = Path(playwright.__file__).parent / "driver" / "package"
+    chosen = os.environ.get("PLAYWRIGHT_BROWSERS_PATH", "")
+    if chosen == "0":
+        folder = package / ".local-browsers"
+    elif chosen:
+        folder = Path(chosen)
+    elif sys.platform == "darwin":
+        folder = Path.home() / "Library" / "Caches" / "ms-playwright"
+    else:
+        cache = os.environ.get("XDG_CACHE_HOME")
+        folder = (Path(cache) if cache else Path.home() / ".cache") / "ms-playwright"
+    listed = json.loads((package / "browsers.json").read_text())["browsers"]
+    revisions = [
+        revision
+        for browser in listed
+        if browser["name"] == name
+        for revision in (browser["revision"], *browser.get("revisionOverrides", {}).values())
+    ]
+    return any((folder / f"{name}-{revision}" / "INSTALLATION_COMPLETE").exists() for revision in revisions)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:-1]) + " or " + names[-1]

@@ -1,0 +1,307 @@
+"""A browser as a process: started on one page, watched while it lives, ended with all that belongs to it."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import importlib.metadata
+import os
+import re
+import sys
+import threading
+import uuid
+from collections import deque
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from types import TracebackType
+
+import psutil
+from playwright.async_api import (
+    Browser,
+    BrowserType,
+    ConsoleMessage,
+    Error,
+    Page,
+    Playwright,
+    async_playwright,
+)
+
+from tapml.browsers import options
+from tapml.browsers.find import Found, check, find, version_of
+from tapml.errors import ToolchainError
+
+# Playwright's name for a Firefox that is not its own build.
+_FIREFOX_CHANNEL = "moz-firefox"
+
+_LAUNCH_SECONDS = 60.0
+_CLOSE_SECONDS = 5.0
+_CONSOLE_LINES = 50
+_CONSOLE_WIDTH = 2000
+
+
+def launch(
+    name: str, url: str, *, headless: bool = True, on_exit: Callable[[str], None] | None = None
+) -> BrowserProcess:
+    """Start "chromium", "firefox" or "webkit" and open `url`; returns once the page has loaded.
+
+    `on_exit` is called once, from a thread of its own, with the reason if the browser dies or its tab crashes
+    or is closed; not if `close` ends it. Whatever is still open when Python exits is closed then. Raises
+    InputError for an unknown name, ToolchainError if the browser is missing, does not start or cannot open the
+    page.
+    """
+    found = find(name)
+    check(found, version_of(found))
+    has_display = sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if not headless and not has_display:
+        raise ToolchainError(
+            f"{found.kind.title} has no display to open a window on: start it headless, or use xvfb-run"
+        )
+    process = BrowserProcess(found, url, headless, on_exit)
+    try:
+        process._opened.result()
+    except BaseException:
+        process.close()
+        raise
+    return process
+
+
+class BrowserProcess:
+    """A browser that `launch` started. A context manager: closed when the block is left."""
+
+    def __init__(self, found: Found, url: str, headless: bool, on_exit: Callable[[str], None] | None) -> None:
+        self.name = found.kind.name
+        self.url = url
+        self._found = found
+        self._headless = headless
+        self._on_exit = on_exit
+        self._console: deque[str] = deque(maxlen=_CONSOLE_LINES)
+        self._opened: Future[None] = Future()
+        self._alive = False
+        # In the command line of the browser alone, where no other tells it from one that the user started.
+        self._mark = f"--tapml-{uuid.uuid4().hex}"
+        self._roots: list[psutil.Process] = []
+        # What close() needs to interrupt the thread, at whatever point it is.
+        self._lock = threading.Lock()
+        self._closing = False
+        self._loop = asyncio.new_event_loop()
+        self._task: asyncio.Task[None] | None = None
+        # A daemon, for Python joins the others before it runs what is registered with atexit.
+        self._thread = threading.Thread(target=self._run, name=f"tapml-{self.name}", daemon=True)
+        atexit.register(self.close)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Is the page open?"""
+        return self._alive
+
+    @property
+    def console(self) -> list[str]:
+        """The last lines that the page and its workers wrote to the console, and their uncaught errors."""
+        return list(self._console)
+
+    def close(self) -> None:
+        """End the browser and wait until its processes are gone. Does nothing when called again."""
+        with self._lock:
+            first, self._closing = not self._closing, True
+        if first:
+            atexit.unregister(self.close)
+            with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+                self._loop.call_soon_threadsafe(self._interrupt)
+        self._thread.join()
+
+    def __enter__(self) -> BrowserProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _interrupt(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _run(self) -> None:
+        """The thread: a loop of its own, so that it does not matter whether the caller has one."""
+        try:
+            with contextlib.closing(self._loop), contextlib.suppress(asyncio.CancelledError):
+                self._loop.run_until_complete(self._main())
+        except BaseException as error:
+            if self._opened.done():
+                raise
+            self._opened.set_exception(error)
+        else:
+            if not self._opened.done():
+                self._opened.cancel()
+        finally:
+            self._alive = False
+            atexit.unregister(self.close)
+
+    async def _main(self) -> None:
+        playwright = await async_playwright().start()
+        try:
+            self._task = asyncio.current_task()
+            if not self._closing:
+                reason = await self._live(playwright)
+                self._alive = False
+                self._report(reason)
+        finally:
+            self._alive = False
+            self._task = None  # not to be interrupted any more
+            self._kill()
+            await _within(_CLOSE_SECONDS, playwright.stop())
+
+    async def _live(self, playwright: Playwright) -> str:
+        """From the launch to the end of the browser: the reason why it ended."""
+        title = self._found.kind.title
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[str] = loop.create_future()
+
+        def end(reason: str) -> None:
+            if not ended.done():
+                ended.set_result(reason)
+
+        browser: Browser | None = None
+        try:
+            try:
+                browser = await self._launch(playwright)
+                self._roots = self._find_roots()
+                page = await browser.new_page(no_viewport=not self._headless)
+            except Error as error:
+                raise self._launch_error(error, browser) from error
+            browser.on("disconnected", lambda _: end(f"{title} ended unexpectedly"))
+            page.on("crash", lambda _: end(f"{title}'s tab crashed"))
+            # Also when the whole browser ends, just before that is known.
+            page.on("close", lambda _: loop.call_later(0.1, end, f"{title}'s tab was closed"))
+            page.on("console", self._note_console)
+            page.on("pageerror", lambda error: self._note(f"error: {error.message}"))
+            await self._open(page)
+            self._alive = True
+            self._opened.set_result(None)
+            watch = asyncio.ensure_future(_watch(page))
+            watch.add_done_callback(
+                lambda task: task.cancelled() or end(f"{title} could no longer be reached")
+            )
+            try:
+                # The page closes on the way when the whole browser ends: that says less, and comes first.
+                reason = await ended
+                await asyncio.sleep(0.1)
+                return reason if browser.is_connected() else f"{title} ended unexpectedly"
+            finally:
+                watch.cancel()
+        finally:
+            if browser is not None and browser.is_connected():
+                await _within(_CLOSE_SECONDS, browser.close())
+
+    async def _launch(self, playwright: Playwright) -> Browser:
+        kind, program = self._found.kind, self._found.program
+        driver: BrowserType = getattr(playwright, kind.name)
+        arguments = [self._mark]
+        channel: str | None = None
+        sandbox: bool | None = None
+        preferences: dict[str, str | float | bool] | None = None
+        if kind.name == "chromium":
+            arguments += options.chromium_arguments()
+            sandbox = options.chromium_sandbox()
+            # Of its own two, Playwright would prefer the one that is not a whole browser.
+            channel = "chromium" if program is None else None
+        elif kind.name == "firefox":
+            preferences = options.FIREFOX_PREFERENCES
+            channel = None if program is None else _FIREFOX_CHANNEL
+        return await driver.launch(
+            executable_path=program,
+            channel=channel,
+            args=arguments,
+            chromium_sandbox=sandbox,
+            firefox_user_prefs=preferences,
+            headless=self._headless,
+            handle_sigint=False,  # Ctrl-C reaches Playwright's process too, but closing is for us to do
+            timeout=_LAUNCH_SECONDS * 1000,
+        )
+
+    async def _open(self, page: Page) -> None:
+        title = self._found.kind.title
+        try:
+            response = await page.goto(self.url, wait_until="load", timeout=_LAUNCH_SECONDS * 1000)
+        except Error as error:
+            reason = _first_line(error).removeprefix("Page.goto: ")
+            raise ToolchainError(f"{title} could not open {self.url}: {reason}") from error
+        if response is not None and not response.ok:
+            raise ToolchainError(f"{title} could not open {self.url}: the server answered {response.status}")
+
+    def _launch_error(self, error: Error, browser: Browser | None) -> ToolchainError:
+        kind = self._found.kind
+        what = " ".join(filter(None, (kind.title, browser.version if browser else version_of(self._found))))
+        if "Protocol error" in error.message or "Unsupported" in error.message:
+            return ToolchainError(
+                f"Playwright {importlib.metadata.version('playwright')} cannot drive {what} "
+                f"({_first_line(error)}): pip install '{_playwright_requirement()}'"
+            )
+        program = self._found.program or "Playwright's own"
+        printed = _printed(error.message)
+        mend = ""
+        if kind.name == "chromium" and "sandbox" in printed.lower():
+            mend = "; in a container without user namespaces, set TAPML_NO_SANDBOX=1"
+        return ToolchainError(f"{what} ({program}) did not start: {printed or _first_line(error)}{mend}")
+
+    def _note_console(self, message: ConsoleMessage) -> None:
+        self._note(f"{message.type}: {message.text}")
+
+    def _note(self, line: str) -> None:
+        self._console.append(line if len(line) <= _CONSOLE_WIDTH else line[:_CONSOLE_WIDTH] + " ...")
+
+    def _report(self, reason: str) -> None:
+        """In a thread of its own, for it may call close(), which waits for this one."""
+        if self._on_exit is not None and not self._closing:
+            threading.Thread(target=self._on_exit, args=(reason,), name=f"tapml-{self.name}-exit").start()
+
+    def _find_roots(self) -> list[psutil.Process]:
+        roots = []
+        for process in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                if self._mark in process.cmdline():
+                    roots.append(process)
+        return roots
+
+    def _kill(self) -> None:
+        """End what could not be asked to close: a browser that hangs or that Playwright's process abandoned."""
+        left = []
+        for root in self._roots or self._find_roots():
+            with contextlib.suppress(psutil.Error):
+                left += [*root.children(recursive=True), root]
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+
+
+async def _watch(page: Page) -> None:
+    """Ends if Playwright's process does, which no event tells: only a call under way fails."""
+    with contextlib.suppress(Exception):
+        while True:
+            await page.wait_for_timeout(600_000)
+
+
+async def _within(seconds: float, closing: Awaitable[None]) -> None:
+    """Wait for something to close, but not for ever, and whatever comes of it: it may be gone already."""
+    with contextlib.suppress(Exception):
+        await asyncio.wait_for(closing, seconds)
+
+
+def _first_line(error: Error) -> str:
+    return error.message.strip().splitlines()[0].rstrip(" :")
+
+
+def _printed(message: str) -> str:
+    """The last lines that the browser itself wrote, from the text of Playwright's error."""
+    lines = re.findall(r"^\s*-?\s*\[pid=\d+\]\[(?:err|out)\] (.+)$", message, re.MULTILINE)
+    return " / ".join(line.strip() for line in lines[-5:])
+
+
+def _playwright_requirement() -> str:
+    """The versions of Playwright that tapml was made for, as it declares them."""
+    for requirement in importlib.metadata.requires("tapml") or []:
+        if requirement.startswith("playwright"):
+            return requirement.split(";")[0].strip()
+    return "playwright"

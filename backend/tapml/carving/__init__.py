@@ -1,0 +1,1 @@
+"""Run the reference platform with a real input and record every operator call (TapML paper, "Test Carving")."""

@@ -1,0 +1,334 @@
+"""Carve a model into a suite: reference run, carved tests, tolerances, kernels, agreement with the oracle."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import queue
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tapml.carving.agreement import Agreement, agreement
+from tapml.carving.reference import Reference, Values, to_numpy
+from tapml.carving.tolerance import UNIT, noisy, nudge, tolerance
+from tapml.graph import Graph, Node, NodeKind
+from tapml.importing import ImportedModel, Step
+from tapml.kernels.analysis import Numerics, numerics
+from tapml.kernels.compile import compile_kernels
+from tapml.kernels.lower import Lowered, lower
+from tapml.suite import CarvedTest, Suite, SuiteWriter, TensorRef, Tolerance
+
+Progress = Callable[[str, int, int], None]
+"""progress(phase, done, total)"""
+
+# Below this an output is too small for one nudged run to show its sensitivity: several are made.
+_SMALL_OUTPUT = 64
+_SMALL_RUNS = 4
+
+# The oracle is another implementation on the same CPU: more than this apart is an importer bug, not rounding.
+_ORACLE_COSINE = 1 - 1e-5
+
+
+@dataclasses.dataclass
+class Timings:
+    """Seconds of each phase of a carve. `record` is the reference run with recording, `write` what the
+    recording waited for the disk after it."""
+
+    lower: float = 0.0
+    build: float = 0.0
+    record: float = 0.0
+    write: float = 0.0
+    tolerances: float = 0.0
+    kernels: float = 0.0
+
+
+class _Recorder:
+    """Writes tensors on a second thread, so that the reference run does not wait for disk and SHA-256."""
+
+    def __init__(self, writer: SuiteWriter) -> None:
+        self._writer = writer
+        self._queue: queue.Queue[tuple[str, np.ndarray] | None] = queue.Queue(maxsize=256)
+        self._error: BaseException | None = None
+        self.refs: dict[str, TensorRef] = {}
+        self._thread = threading.Thread(target=self._work, name="tensor writer")
+        self._thread.start()
+
+    def put(self, value: str, array: np.ndarray) -> None:
+        self._queue.put((value, array))
+
+    def finish(self) -> dict[str, TensorRef]:
+        """Wait for everything to be written. Raises what writing raised (a full disk)."""
+        self._queue.put(None)
+        self._thread.join()
+        if self._error:
+            raise self._error
+        return self.refs
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not None:
+            if self._error is None:
+                try:
+                    self.refs[item[0]] = self._writer.tensors.put(item[1])
+                except BaseException as error:
+                    self._error = error
+
+
+def carve(
+    model: ImportedModel,
+    path: Path,
+    *,
+    name: str,
+    reference: str = "cpu",
+    overwrite: bool = False,
+    progress: Progress = lambda phase, done, total: None,
+) -> Suite:
+    """Run `model` on the reference platform with each of its steps' inputs and write the suite at `path`.
+
+    Raises InputError (graph that cannot be carved, path that is taken) and ToolchainError (no such platform);
+    nothing is left at `path` then.
+    """
+    timings = Timings()
+    clock = _Clock()
+    with SuiteWriter(path, overwrite) as writer:
+        progress("lowering", 0, 1)
+        lowered = _named(lower(model.module, len(model.input_names)), model)
+        timings.lower = clock.lap()
+        # Before any thread starts: compiling forks a helper where it can.
+        kernels = compile_kernels(lowered, lowered.graph.kernels, lambda d, t: progress("kernels", d, t))
+        for kernel in kernels.values():
+            writer.write_kernel(kernel.document, {file.name: file.text for file in kernel.files})
+        timings.kernels = clock.lap()
+        platform = Reference(lowered, reference)
+        carver = _Carver(lowered, platform, model, writer)
+        timings.build = clock.lap()
+        runs = []
+        for number, step in enumerate(model.steps):
+            runs.append(carver.record(number, step, progress))
+        timings.record = clock.lap()
+        refs = carver.finish_writing(runs)
+        timings.write = clock.lap()
+        tests = carver.derive_tolerances(runs, refs, progress)
+        model_tolerance = carver.model_tolerance(runs, tests)
+        timings.tolerances = clock.lap()
+        oracle = carver.compare_with_oracle(runs)
+        manifest = {
+            "name": name,
+            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "model": dict(model.provenance),
+            "synthetic": any(step.synthetic for step in model.steps),
+            "reference": {"platform": reference, "device": platform.description},
+            "generator": {"name": "tvm", "version": tvm.__version__},
+            "parameters": {value: refs[value].to_json() for value in carver.parameters},
+            "arguments": lowered.arguments,
+            "steps": [carver.describe_step(run, refs) for run in runs],
+            "oracle": oracle,
+            "oracle_missing": model.oracle_missing,
+            "model_tolerance": model_tolerance,
+            "seconds": {k: round(v, 4) for k, v in dataclasses.asdict(timings).items()},
+        }
+        return writer.finish(manifest, lowered.graph, tests, lowered.module.script(show_meta=True))
+
+
+@dataclasses.dataclass
+class _Run:
+    """One step's run: the recorded arrays by value id."""
+
+    number: int
+    step: Step
+    arrays: dict[str, np.ndarray]
+
+    def key(self, value: str) -> str:
+        """Values of different steps are written under different keys; parameters belong to no step."""
+        return f"{self.number}/{value}"
+
+
+class _Carver:
+    def __init__(
+        self, lowered: Lowered, platform: Reference, model: ImportedModel, writer: SuiteWriter
+    ) -> None:
+        self._graph: Graph = lowered.graph
+        self._platform = platform
+        self._model = model
+        self._recorder = _Recorder(writer)
+        weights = lowered.arguments[len(model.input_names) :]
+        self.parameters: dict[str, np.ndarray] = {
+            **dict(zip(weights, (array for _, array in model.parameters), strict=True)),
+            **lowered.constants,
+        }
+        self._weights: Values = platform.values(self.parameters)
+        self._numerics: dict[str, Numerics] = {k: numerics(lowered.kernel(k)) for k in lowered.graph.kernels}
+
+    # -------------------------------------------------------- recording
+
+    def record(self, number: int, step: Step, progress: Progress) -> _Run:
+        inputs = dict(zip(self._graph.inputs, (step.inputs[n] for n in self._model.input_names), strict=True))
+        run = _Run(number, step, dict(inputs))
+        values = {**self._weights, **self._platform.values(inputs)}
+        total, done = len(self._graph.nodes), 0
+        for value, array in inputs.items():
+            self._recorder.put(run.key(value), array)
+
+        def keep(node: Node, current: Values) -> None:
+            nonlocal done
+            # Outputs are freshly allocated for each call, so what is read here is what the call wrote.
+            for value in node.outputs:
+                array = to_numpy(current[value], self._graph.values[value].type.dtype)
+                run.arrays[value] = array
+                self._recorder.put(run.key(value), array)
+            done += 1
+            progress("carving", done, total)
+
+        self._platform.run(values, after=keep)
+        return run
+
+    def finish_writing(self, runs: list[_Run]) -> dict[str, TensorRef]:
+        """References of parameters by value id, of everything else by `_Run.key`."""
+        for value, array in self.parameters.items():
+            self._recorder.put(value, array)
+        del runs
+        return self._recorder.finish()
+
+    def describe_step(self, run: _Run, refs: dict[str, TensorRef]) -> dict[str, Any]:
+        names = zip(self._model.input_names, self._graph.inputs, strict=True)
+        return {
+            "description": run.step.description,
+            "synthetic": run.step.synthetic,
+            "inputs": {name: refs[run.key(value)].to_json() for name, value in names},
+            "outputs": [self._ref(refs, run, value).to_json() for value in self._graph.outputs],
+        }
+
+    def _ref(self, refs: dict[str, TensorRef], run: _Run, value: str) -> TensorRef:
+        return refs[value] if value in self.parameters else refs[run.key(value)]
+
+    def _array(self, run: _Run, value: str) -> np.ndarray:
+        return self.parameters[value] if value in self.parameters else run.arrays[value]
+
+    # -------------------------------------------------------- tolerances
+
+    def derive_tolerances(
+        self, runs: list[_Run], refs: dict[str, TensorRef], progress: Progress
+    ) -> list[CarvedTest]:
+        random = np.random.default_rng(0)
+        nudged = {value: self._platform.tensor(nudge(a, random)) for value, a in self._sensitive_parameters()}
+        tests = []
+        nodes = self._graph.kernel_nodes
+        for run in runs:
+            for position, node in enumerate(nodes):
+                bounds = self._bounds(run, node, nudged, random)
+                tests.append(
+                    CarvedTest(
+                        id=f"{node.id}.s{run.number}",
+                        node=node.id,
+                        kernel=node.kernel,
+                        step=run.number,
+                        inputs=tuple(self._ref(refs, run, value) for value in node.inputs),
+                        outputs=tuple(self._ref(refs, run, value) for value in node.outputs),
+                        tolerances=bounds,
+                    )
+                )
+                progress("tolerances", position + 1, len(nodes))
+        return tests
+
+    def _sensitive_parameters(self) -> list[tuple[str, np.ndarray]]:
+        used = {
+            value
+            for node in self._graph.kernel_nodes
+            if not self._numerics[node.kernel].exact
+            for value in node.inputs
+        }
+        return [(value, array) for value, array in self.parameters.items() if value in used]
+
+    def _bounds(
+        self, run: _Run, node: Node, nudged: Values, random: np.random.Generator
+    ) -> tuple[Tolerance, ...]:
+        known = self._numerics[node.kernel]
+        expected = [run.arrays[value] for value in node.outputs]
+        moved: list[list[np.ndarray]] = [[] for _ in expected]
+        if not known.exact and any(str(array.dtype) in UNIT for array in expected):
+            small = min(array.size for array in expected) < _SMALL_OUTPUT
+            types = [self._graph.values[value].type for value in node.outputs]
+            for _ in range(_SMALL_RUNS if small else 1):
+                inputs = [
+                    nudged[value]
+                    if value in nudged
+                    else self._platform.tensor(nudge(self._array(run, value), random))
+                    for value in node.inputs
+                ]
+                for position, result in enumerate(self._platform.call(node.kernel, inputs, types)):
+                    moved[position].append(to_numpy(result, types[position].dtype))
+        return tuple(tolerance(known, array, others) for array, others in zip(expected, moved, strict=True))
+
+    def model_tolerance(self, runs: list[_Run], tests: list[CarvedTest]) -> dict[str, Any]:
+        """How far the model's outputs move when every operator is off by a random share of its own tolerance."""
+        bounds = {test.node: test.tolerances for test in tests if test.step == 0}
+        random = np.random.default_rng(1)
+        run = runs[0]
+        values = {**self._weights, **self._platform.values({v: run.arrays[v] for v in self._graph.inputs})}
+
+        def disturb(node: Node, current: Values) -> None:
+            if node.kind is NodeKind.VIEW:
+                return
+            for value, bound in zip(node.outputs, bounds[node.id], strict=True):
+                if bound.absolute or bound.relative:
+                    array = to_numpy(current[value], self._graph.values[value].type.dtype)
+                    current[value] = self._platform.tensor(noisy(array, bound, random))
+
+        disturbed = self._outputs(self._platform.run(values, after=disturb))
+        found = agreement(disturbed, [self._array(run, value) for value in self._graph.outputs])
+        cosine = 1.0 - max(1e-6, 4.0 * (1.0 - found.cosine)) if np.isfinite(found.cosine) else 1.0 - 1e-6
+        return {
+            "cosine": max(cosine, 0.99),
+            "max_abs_error": 4.0 * found.max_abs_error,
+            "reasons": [
+                "with every operator off by a random share of its own tolerance the output moves by "
+                f"{found.max_abs_error:.3g} (cosine {found.cosine:.9f}); four times that is allowed"
+            ],
+        }
+
+    # -------------------------------------------------------- oracle
+
+    def compare_with_oracle(self, runs: list[_Run]) -> dict[str, Any] | None:
+        if self._model.oracle is None:
+            return None
+        found = [
+            agreement([self._array(run, value) for value in self._graph.outputs], run.step.expected)
+            for run in runs
+            if run.step.expected is not None
+        ]
+        worst = Agreement(min(a.cosine for a in found), max(a.max_abs_error for a in found))
+        return {
+            "name": self._model.oracle.name,
+            **worst.to_json(),
+            "agrees": bool(worst.cosine >= _ORACLE_COSINE),
+        }
+
+    def _outputs(self, values: Values) -> list[np.ndarray]:
+        return [
+            to_numpy(values[value], self._graph.values[value].type.dtype) for value in self._graph.outputs
+        ]
+
+
+def _named(lowered: Lowered, model: ImportedModel) -> Lowered:
+    """Give inputs and parameters the names the model's file uses."""
+    names = [*model.input_names, *(name for name, _ in model.parameters)]
+    values = dict(lowered.graph.values)
+    for value, name in zip(lowered.arguments, names, strict=True):
+        values[value] = dataclasses.replace(values[value], name=name)
+    return dataclasses.replace(lowered, graph=dataclasses.replace(lowered.graph, values=values))
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self._last = time.perf_counter()
+
+    def lap(self) -> float:
+        """Seconds since the last lap."""
+        now = time.perf_counter()
+        lap, self._last = now - self._last, now
+        return lap

@@ -1,0 +1,114 @@
+"""How much an operator's output may differ on another platform, derived for each carved call.
+
+The bound of an output is `absolute + relative * |expected|`. It is made of
+- the operator's sensitivity at the carved inputs: how far the reference itself moves when every floating-point
+  input changes by one unit in the last place (Monte Carlo arithmetic), times a factor for the rounding inside:
+  2 sqrt(K) for sums of K terms in any order (the random-walk growth of the worst-case K of gamma_K) and one for
+  each further operation;
+- what WGSL promises about the builtins used (WGSL specification, "Accuracy of concrete floating-point
+  expressions"), in ULP and in absolute terms;
+- u = 2^-23 for f32 and 2^-10 for f16: WGSL leaves the rounding mode open, so one operation may be off by a whole ULP.
+Operators that only move values are exact, and so are integer outputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tapml.kernels.analysis import Numerics
+from tapml.suite import Tolerance
+
+UNIT = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+_SMALLEST_NORMAL = {"float32": 2.0**-126, "float16": 2.0**-14, "bfloat16": 2.0**-126}
+_INTEGER_VIEW = {"float32": np.int32, "float16": np.int16, "bfloat16": np.int16}
+
+# WGSL's ULP bounds. Where they grow with the argument (exp: 3 + 2|x|) |x| up to 16 is assumed: beyond it exp of a
+# shifted softmax argument is below 1e-7 and no longer seen. erf is no builtin: TVM writes a rational polynomial.
+_BUILTIN_ULP = {
+    "exp": 35.0, "exp2": 35.0, "exp10": 70.0, "sigmoid": 40.0, "log": 3.0, "log2": 3.0, "log10": 5.0, "log1p": 5.0,
+    "sqrt": 3.0, "rsqrt": 2.0, "pow": 70.0, "tan": 8.0, "sinh": 40.0, "cosh": 40.0, "atan": 4096.0, "atan2": 4096.0,
+    "asin": 4096.0, "acos": 4096.0, "erf": 16.0, "fmod": 2.0,
+}  # fmt: skip
+_BUILTIN_ABSOLUTE = {
+    "tanh": 1e-5,
+    "sin": 2.0**-11,
+    "cos": 2.0**-11,
+    "log": 2.0**-21,
+    "log2": 2.0**-21,
+    "erf": 1e-6,
+}
+
+# Nothing may hide behind a kernel that is chaotic at its inputs (a step function, say): the sensitivity part
+# never exceeds this share of the largest output.
+_CAP = {"float32": 1e-3, "float16": 3e-2, "bfloat16": 1e-1}
+
+
+def nudge(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """A copy with every finite, nonzero floating-point element moved by one ULP up or down at random."""
+    view = _INTEGER_VIEW.get(str(array.dtype))
+    if view is None:
+        return array
+    bits = array.reshape(-1).view(view)
+    signs = np.unpackbits(np.frombuffer(random.bytes(-(-bits.size // 8)), np.uint8), count=bits.size).view(
+        np.int8
+    )
+    moved = (bits + (2 * signs - 1).astype(view)).view(array.dtype)
+    keep = (array.reshape(-1) == 0) | ~np.isfinite(array.reshape(-1).astype(np.float32, copy=False))
+    return np.where(keep, array.reshape(-1), moved).reshape(array.shape)
+
+
+def spread(expected: np.ndarray, moved: np.ndarray) -> float:
+    """Largest finite distance between the reference's output and the output for nudged inputs."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = np.abs(moved.astype(np.float64) - expected.astype(np.float64))
+    return float(np.max(distance[np.isfinite(distance)], initial=0.0))
+
+
+def tolerance(numerics: Numerics, expected: np.ndarray, moved: Sequence[np.ndarray]) -> Tolerance:
+    """The bound of one output: `expected` is the reference's, `moved` its values for nudged inputs."""
+    dtype = str(expected.dtype)
+    if dtype not in UNIT:
+        return Tolerance(0.0, 0.0, (f"{dtype}: exact",))
+    if numerics.exact:
+        return Tolerance(0.0, 0.0, ("only moves or selects values: exact",))
+    unit = UNIT[dtype]
+    largest = _largest(expected)
+    ulps = sum(_BUILTIN_ULP.get(name, 4.0) for name in numerics.builtins)
+    terms = numerics.accumulation_length
+    factor = 4.0 + numerics.operations + ulps + 2.0 * math.sqrt(terms)
+    sensitivity = max((spread(expected, other) for other in moved), default=0.0)
+    from_inputs = min(factor * sensitivity, _CAP[dtype] * largest)
+    from_builtins = sum(_BUILTIN_ABSOLUTE.get(name, 0.0) for name in numerics.builtins) * max(1.0, largest)
+    relative = (2.0 + numerics.operations + ulps) * unit
+    reasons = [
+        f"{dtype}: one unit in the last place is {unit:.3g} relative",
+        f"sensitivity: one ULP at the inputs moves the output by up to {sensitivity:.3g}; times {factor:.3g} "
+        f"(4 + {numerics.operations} operations + {ulps:g} ULP of builtins + 2 sqrt({terms}) for the sum) "
+        f"gives {from_inputs:.3g} absolute",
+        f"rounding: {relative / unit:.3g} ULP = {relative:.3g} relative",
+    ]
+    if numerics.builtins:
+        reasons.append(
+            f"builtins {', '.join(numerics.builtins)}: WGSL allows {ulps:g} ULP and {from_builtins:.3g} absolute"
+        )
+    # Any subnormal may be flushed to zero, at every step of a sum.
+    flush = _SMALLEST_NORMAL[dtype] * (1 + terms)
+    return Tolerance(from_inputs + from_builtins + flush, relative, tuple(reasons))
+
+
+def noisy(value: np.ndarray, bound: Tolerance, random: np.random.Generator) -> np.ndarray:
+    """`value` with every element moved by a random share of its tolerance: a device that is just good enough."""
+    if str(value.dtype) not in UNIT or (bound.absolute == 0.0 and bound.relative == 0.0):
+        return value
+    share = random.uniform(-1.0, 1.0, value.shape).astype(np.float32)
+    moved: Any = value + share * (bound.absolute + bound.relative * np.abs(value.astype(np.float32)))
+    return np.asarray(moved, dtype=value.dtype)
+
+
+def _largest(array: np.ndarray) -> float:
+    magnitudes = np.abs(array.astype(np.float32, copy=False))
+    return float(np.max(magnitudes[np.isfinite(magnitudes)], initial=0.0))

@@ -1,0 +1,226 @@
+"""What each command does, with the library's functions."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from tapml.cache import cache_dir
+from tapml.cli.runs import run_offload, run_validation
+from tapml.errors import InputError
+from tapml.files import write_json
+from tapml.importing import import_model
+from tapml.kernels.wasm import runtime_wasm
+from tapml.reports.progress import ProgressReport
+from tapml.reports.terminal import oracle_text, show_offload, show_suite, show_validation, size
+from tapml.suite import Suite
+from tapml.validation.offload import succeeded
+from tapml.validation.operatorwise import passed
+
+_DEMO_TEXT = "A model is carved into tests, and each operator moves to the browser."
+
+
+def carve(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    arrays = dict(_named_input(text) for text in options.input)
+    with ProgressReport(progress) as report:
+        suite = _carve(
+            options.model,
+            options.output,
+            report,
+            texts=options.text,
+            input_files=options.inputs,
+            input_arrays=arrays,
+            random_inputs=options.random_inputs,
+            seed=options.seed,
+            reference=options.reference,
+            name=options.name,
+            overwrite=options.force,
+        )
+    show_suite(console, suite)
+    oracle = suite.manifest["oracle"]
+    if oracle is not None and not oracle["agrees"]:
+        progress.print(
+            "tapml: the reference run disagrees with the oracle, so the import is wrong: do not trust these tests",
+            style="red",
+        )
+        return 1
+    return 0
+
+
+def _carve(
+    model: str,
+    output: Path,
+    report: ProgressReport,
+    *,
+    reference: str = "cpu",
+    name: str | None = None,
+    overwrite: bool = False,
+    **inputs: Any,
+) -> Suite:
+    from tapml.carving.carve import carve as carve_model
+
+    report.update("importing", 0, 1)
+    imported = import_model(model, progress=report.line, **inputs)
+    report.update("importing", 1, 1)
+    return carve_model(
+        imported,
+        output,
+        name=name or output.name.removesuffix(".suite"),
+        reference=reference,
+        overwrite=overwrite,
+        progress=lambda phase, done, total: report.update(phase, done, total),
+    )
+
+
+def _named_input(text: str) -> tuple[str, Path]:
+    name, separator, path = text.partition("=")
+    if not name or not separator or not path:
+        raise InputError(f"--input {text}: write it as NAME=FILE.npy")
+    return name, Path(path)
+
+
+def validate(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    document = run_validation(
+        Suite(options.suite), options.device or ["chromium"], options, progress, options.kernel
+    )
+    if not _write_json(options.json, document):
+        show_validation(console, document)
+    return _exit_code(document, passed)
+
+
+def offload(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    devices = options.device or ["chromium"]
+    if len(devices) != 1:
+        raise InputError("offload moves a model to one device: give --device once")
+    document = run_offload(Suite(options.suite), devices[0], options, progress)
+    if not _write_json(options.json, document):
+        show_offload(console, document)
+    return _exit_code(document, succeeded)
+
+
+def _exit_code(document: Mapping[str, Any], good: Callable[[Mapping[str, Any]], bool]) -> int:
+    if document["interrupted"]:
+        return 130
+    return 0 if good(document) else 1
+
+
+def _write_json(path: Path | None, document: Any) -> bool:
+    """Write where asked; True where that was standard output, which then holds nothing else."""
+    if path is None:
+        return False
+    if str(path) == "-":
+        print(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
+        return True
+    try:
+        write_json(path, document)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
+    return False
+
+
+def show(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    suite = Suite(options.suite)
+    from tapml.server.registry import detail
+
+    document = {"format": "tapml.show/1", **detail(suite.name, suite), "manifest": suite.manifest}
+    if not _write_json(options.json, document):
+        show_suite(console, suite)
+    return 0
+
+
+def serve(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    from tapml.server import Server
+
+    certificate = tuple(options.certificate) if options.certificate else None
+    with Server(options.suites, host=options.host, port=options.port, certificate=certificate) as server:
+        token = server.state.security.token
+        console.print(
+            f"tapml serves {len(options.suites)} suite(s) at {server.url}/"
+            + (f"?token={token}" if token else "")
+        )
+        console.print(f"a browser becomes a device at {server.state.runner_url}")
+        if token and not certificate:
+            console.print("other machines' browsers offer WebGPU to https pages only: see --certificate")
+        console.print("Ctrl-C ends it")
+        _until_interrupted()
+    return 0
+
+
+def _until_interrupted() -> None:
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    try:
+        while not stop.wait(1):
+            pass
+    except KeyboardInterrupt:
+        pass
+
+
+def setup(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    with ProgressReport(progress) as report:
+        path = runtime_wasm(cache_dir(), report.line)
+    console.print(
+        f"TVM's wasm runtime is ready: {path} ({size(path.stat().st_size)})", markup=False, highlight=False
+    )
+    return 0
+
+
+def demo(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    started = time.perf_counter()
+    texts = options.text or [_DEMO_TEXT]
+    options.host, options.kernel = "127.0.0.1", None
+    console.rule("1. carve: run the model on the CPU and record every operator call", align="left")
+    with ProgressReport(progress) as report:
+        suite = _carve("minilm", options.output, report, texts=texts, overwrite=True)
+    show_suite(console, suite)
+    console.rule(
+        f"2. validate: every operator's WGSL kernel in {options.device}, on real WebGPU", align="left"
+    )
+    validation = run_validation(suite, [options.device], options, progress, None)
+    show_validation(console, validation)
+    console.rule("3. offload: one operator after the other moves from the CPU to the browser", align="left")
+    offloaded = run_offload(suite, options.device, options, progress)
+    show_offload(console, offloaded)
+    console.rule("summary", align="left")
+    final = offloaded["final"]["model_metric"] or {}
+    for line in (
+        f"carved     {len(suite.tests)} tests of {len(suite.kernels)} kernels from {suite.manifest['model']['title']}; "
+        f"oracle {oracle_text(suite.manifest)}",
+        f"validated  {validation['summary']['pass']} of {validation['summary']['total']} tests pass "
+        f"in {validation['devices'][0]['name']}",
+        f"offloaded  {offloaded['summary']['offloaded_nodes']} of {offloaded['summary']['nodes']} operator calls; "
+        f"the whole model in the browser gives cosine {final.get('cosine')} with the CPU's embedding",
+        f"took       {time.perf_counter() - started:.1f} s; the suite is {suite.path}",
+    ):
+        console.print(line, markup=False, highlight=False)
+    good = passed(validation) and succeeded(offloaded)
+    if not options.no_serve:
+        serve(
+            argparse.Namespace(
+                suites=[suite.path], host="127.0.0.1", port=_free(options.port), certificate=None
+            ),
+            console,
+            progress,
+        )
+    return 0 if good else 1
+
+
+def _free(port: int) -> int:
+    """`port`, or 0 (any) where somebody uses it: the demo must not fail at its last line."""
+    import socket
+
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return 0
+    return port

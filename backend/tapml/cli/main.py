@@ -1,0 +1,204 @@
+"""Arguments, exit codes, and what a person sees when something goes wrong."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import TextIO, TypeAlias
+
+from rich.console import Console
+
+from tapml.errors import TapmlError
+
+_DESCRIPTION = """\
+Bring machine-learning models up on new platforms, top down: carve every operator call of a real run into a test,
+validate each operator's WGSL kernel on real WebGPU, then move the model to the device one operator at a time.
+"""
+
+_EPILOG = """\
+examples:
+  tapml demo                                               all of it on a real sentence encoder
+  tapml carve minilm --text "Good morning" -o morning.suite
+  tapml carve model.onnx --inputs real-inputs.npz -o model.suite
+  tapml validate model.suite --device chromium --device firefox --json result.json
+  tapml offload model.suite --device chromium
+  tapml serve model.suite                                  the same in the browser
+
+exit codes: 0 all passed, 1 some verdict is fail or error, 2 the command or its input is wrong, 130 interrupted
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    # Reports go to standard output, progress and errors to standard error, so that either can be redirected.
+    console, progress = _console(sys.stdout), _console(sys.stderr)
+    try:
+        from tapml.cli import commands  # late: TVM takes a second to load, `--help` should not
+
+        code: int = getattr(commands, options.run)(options, console, progress)
+        return code
+    except TapmlError as error:
+        progress.print(f"tapml: {error}", style="red", markup=False, highlight=False)
+        return error.exit_code
+    except KeyboardInterrupt:
+        progress.print("tapml: interrupted", markup=False)
+        return 130
+    except BrokenPipeError:
+        return 0
+
+
+def _console(file: TextIO) -> Console:
+    """Where there is no terminal (a pipe, a log) lines are long rather than folded into narrow columns."""
+    return Console(file=file, width=None if file.isatty() else 200, soft_wrap=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "tapml",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"tapml {version('tapml')}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _carve(commands)
+    _validate(commands)
+    _offload(commands)
+    _serve(commands)
+    _show(commands)
+    _demo(commands)
+    setup = commands.add_parser("setup", help="build TVM's wasm runtime (done by itself when first needed)")
+    setup.set_defaults(run="setup")
+    return parser
+
+
+_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def _carve(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "carve",
+        help="run a model on the reference platform and record every operator call as a test",
+        description="Run MODEL with a real input on the reference platform, record every operator call (inputs, "
+        "outputs, tolerance) and write a suite: a folder of plain files with WGSL kernels you may edit.",
+    )
+    parser.add_argument(
+        "model", metavar="MODEL", help="minilm, a .onnx file, or a .pt2 file (torch.export.save)"
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="SUITE", help="folder to write")
+    parser.add_argument(
+        "--text", action="append", default=[], metavar="TEXT", help="input of minilm; repeat for a batch"
+    )
+    parser.add_argument(
+        "--inputs", action="append", default=[], type=Path, metavar="FILE",
+        help=".npz or .safetensors with one array for each input; repeat for several steps",
+    )  # fmt: skip
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="NAME=FILE.npy", help="one input; repeat for each"
+    )
+    parser.add_argument(
+        "--random-inputs", action="store_true", help="make inputs up; the suite is marked as synthetic"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of --random-inputs (default 0)")
+    parser.add_argument(
+        "--reference", choices=("cpu", "cuda"), default="cpu", help="reference platform (default cpu)"
+    )
+    parser.add_argument("--name", help="the suite's name (default: the output's)")
+    parser.add_argument("--force", action="store_true", help="replace a suite that exists")
+    parser.set_defaults(run="carve")
+
+
+def _device_options(parser: argparse.ArgumentParser, several: bool) -> None:
+    text = (
+        "chromium or firefox (started headless), open (wait for someone to open the device page in any browser), "
+        "or the address of a running `tapml serve`"
+    )
+    parser.add_argument(
+        "--device", action="append", metavar="DEVICE", help=text + ("; repeat for several" if several else "")
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the result document (- for standard output)"
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="with --device open: address to listen on (default 127.0.0.1)"
+    )
+    parser.add_argument(
+        "--port", type=int, default=0, help="with --device open: port to listen on (default: any free one)"
+    )
+
+
+def _validate(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "validate",
+        help="run every carved test on real WebGPU devices and compare",
+        description="Operator-wise validation: every carved test of SUITE on every device; exit code 1 if one fails.",
+    )
+    parser.add_argument("suite", type=Path, metavar="SUITE")
+    _device_options(parser, several=True)
+    parser.add_argument(
+        "--kernel", action="append", metavar="NAME", help="only this kernel's tests; repeat for several"
+    )
+    parser.set_defaults(run="validate")
+
+
+def _offload(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "offload",
+        help="move the model to a device kernel by kernel, validating the whole model after each move",
+        description="Offload SUITE's model: every kernel is validated on its own, then its nodes move to the device "
+        "and the hybrid graph's output is compared; what fails stays on the reference platform. At the end the whole "
+        "model runs on the device through the tvmjs virtual machine.",
+    )
+    parser.add_argument("suite", type=Path, metavar="SUITE")
+    _device_options(parser, several=False)
+    parser.set_defaults(run="offload")
+
+
+def _serve(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "serve", help="open suites in the browser; any browser that opens /runner becomes a device"
+    )
+    parser.add_argument("suites", nargs="*", type=Path, metavar="SUITE")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
+    parser.add_argument(
+        "--port", type=int, default=8808, help="port to listen on (default 8808; 0: any free one)"
+    )
+    parser.add_argument(
+        "--certificate", nargs=2, type=Path, metavar=("CERT", "KEY"),
+        help="PEM files for https: browsers on other machines offer WebGPU to secure pages only",
+    )  # fmt: skip
+    parser.set_defaults(run="serve")
+
+
+def _show(commands: _Commands) -> None:
+    parser = commands.add_parser("show", help="print a suite's graph, kernels, tests, sizes and provenance")
+    parser.add_argument("suite", type=Path, metavar="SUITE")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write it as JSON (- for standard output)")
+    parser.set_defaults(run="show")
+
+
+def _demo(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "demo", help="carve, validate and offload a real sentence encoder, then show it in the web page"
+    )
+    parser.add_argument("--text", action="append", default=[], help="sentence to encode")
+    parser.add_argument("--device", default="chromium", help="chromium or firefox (default chromium)")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("minilm.suite"), help="suite folder (default minilm.suite)"
+    )
+    parser.add_argument(
+        "--port", type=int, default=8808, help="port of the web page at the end (default 8808)"
+    )
+    parser.add_argument(
+        "--no-serve", action="store_true", help="end after the summary instead of serving the page"
+    )
+    parser.set_defaults(run="demo")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""Running validations and offloads from the command line, here or at a running server."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+
+from tapml.devices import Device
+from tapml.errors import InputError
+from tapml.reports.progress import ProgressReport
+from tapml.server import Server
+from tapml.server.client import RemoteServer
+from tapml.suite import Suite
+from tapml.validation.events import Cancel
+from tapml.validation.offload import Offload, save_offload
+from tapml.validation.operatorwise import OperatorRun, require_devices, save_validation
+
+
+def run_validation(
+    suite: Suite,
+    devices: Sequence[str],
+    options: argparse.Namespace,
+    console: Console,
+    kernels: list[str] | None,
+) -> dict[str, Any]:
+    """Validate on the named devices; Ctrl-C ends it early and keeps what was validated."""
+    with ProgressReport(console) as report, _interruptible() as cancel:
+        show = _Events(report)
+        if remote := _remote(devices):
+            return remote.run("validation", suite, kernels, show, cancel)
+        with Server(host=_host(options, devices), port=_port(options, devices)) as server:
+            connected = _acquire(server, devices, report)
+            run = OperatorRun(suite, connected, server.state.blobs, kernels=kernels, emit=show, cancel=cancel)
+            document = run.run()
+            save_validation(suite, document)
+            return document
+
+
+def run_offload(suite: Suite, device: str, options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """Offload to one device; Ctrl-C ends it early and keeps the trace."""
+    with ProgressReport(console) as report, _interruptible() as cancel:
+        show = _Events(report)
+        if remote := _remote([device]):
+            return remote.run("offload", suite, None, show, cancel)
+        with Server(host=_host(options, [device]), port=_port(options, [device])) as server:
+            (connected,) = _acquire(server, [device], report)
+            document = Offload(suite, connected, server.state.blobs, emit=show, cancel=cancel).run()
+            save_offload(suite, document)
+            return document
+
+
+def _remote(devices: Sequence[str]) -> RemoteServer | None:
+    urls = [name for name in devices if name.startswith(("http://", "https://"))]
+    if not urls:
+        return None
+    if len(devices) > 1:
+        raise InputError("give the address of a server as the only --device")
+    return RemoteServer(urls[0])
+
+
+def _host(options: argparse.Namespace, devices: Sequence[str]) -> str:
+    return str(options.host) if "open" in devices else "127.0.0.1"
+
+
+def _port(options: argparse.Namespace, devices: Sequence[str]) -> int:
+    return int(options.port) if "open" in devices else 0
+
+
+def _acquire(server: Server, names: Sequence[str], report: ProgressReport) -> list[Device]:
+    found: list[Device] = []
+    for name in dict.fromkeys(names):
+        if name == "open":
+            device = server.state.wait_for_device(
+                waiting=lambda: report.line(f"waiting for a browser: open {server.state.runner_url}")
+            )
+        else:
+            report.update(f"starting {name}", 0, 1)
+            device = server.state.device(name)
+            report.update(f"starting {name}", 1, 1)
+        found.append(device)
+    require_devices(found)
+    return found
+
+
+@contextmanager
+def _interruptible() -> Iterator[Cancel]:
+    """The first Ctrl-C asks the run to stop and keep its results; the second ends the program at once."""
+    cancel = Cancel()
+
+    def interrupt(*_: object) -> None:
+        if cancel.requested:
+            raise KeyboardInterrupt
+        cancel.set()
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield cancel
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class _Events:
+    """Job events as progress."""
+
+    def __init__(self, report: ProgressReport) -> None:
+        self._report = report
+        self._names: dict[str, str] = {}
+        self._done: dict[str, int] = {}
+        self._bad: dict[str, int] = {}
+        self._total = 0
+        self._kind = ""
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        handler: Callable[[dict[str, Any]], None] | None = getattr(self, f"_on_{event['type']}", None)
+        if handler:
+            handler(event)
+
+    def _on_started(self, event: dict[str, Any]) -> None:
+        self._kind, self._total = event["kind"], event["total"]
+
+    def _on_device(self, event: dict[str, Any]) -> None:
+        device = event["device"]
+        self._names[device["id"]] = device["name"]
+
+    def _on_compile(self, event: dict[str, Any]) -> None:
+        name = self._names.get(event["device"], event["device"])
+        self._report.update(f"{name}: compiling kernels", event["done"], event["total"], event["kernel"])
+
+    def _on_verdict(self, event: dict[str, Any]) -> None:
+        device = event["device"]
+        self._done[device] = self._done.get(device, 0) + 1
+        self._bad[device] = self._bad.get(device, 0) + (event["result"]["verdict"] in ("fail", "error"))
+        if self._kind != "validation":
+            return
+        name, bad = self._names.get(device, device), self._bad[device]
+        total = self._total // max(1, len(self._names))
+        self._report.update(f"{name}: validating", self._done[device], total, f"{bad} failing" if bad else "")
+
+    def _on_step(self, event: dict[str, Any]) -> None:
+        step = event["step"]
+        note = step["kernel"] if step["kept"] else f"{step['kernel']} stays on the reference"
+        self._report.update("offloading", event["number"], event["total"], note)
+
+    def _on_message(self, event: dict[str, Any]) -> None:
+        self._report.line(event["text"])

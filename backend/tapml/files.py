@@ -1,0 +1,39 @@
+"""Writing files so that nobody ever sees half of one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+def write_bytes(path: Path, data: bytes | memoryview) -> None:
+    """Write `data` to a temporary name beside `path`, then rename over it. Makes the folder where needed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        # mkstemp makes private files; suites are meant to be read and copied.
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    write_bytes(path, text.encode())
+
+
+def write_json(path: Path, document: Any) -> None:
+    """UTF-8 JSON, indented, strict (NaN and infinity are a ValueError: encode them first)."""
+    write_text(path, json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def sha256(data: bytes | memoryview | str) -> str:
+    """Lower-case hexadecimal SHA-256."""
+    return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()

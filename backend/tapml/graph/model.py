@@ -1,0 +1,173 @@
+"""Values, nodes and the graph they form, in topological order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tapml.errors import InputError
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The numpy dtype of a graph dtype name (`bfloat16` comes from ml_dtypes).
+
+    Raises InputError for a name numpy does not know.
+    """
+    try:
+        return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+    except TypeError as error:
+        raise InputError(f"unknown dtype {name!r}") from error
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Shape (elements along each axis) and dtype (numpy's name)."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements, densely packed."""
+        return self.size * numpy_dtype(self.dtype).itemsize
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+class ValueKind(StrEnum):
+    INPUT = "input"
+    PARAMETER = "parameter"
+    INTERMEDIATE = "intermediate"
+
+
+class NodeKind(StrEnum):
+    KERNEL = "kernel"
+    """Runs a kernel: its arguments are the inputs, then the outputs it writes."""
+    VIEW = "view"
+    """The same bytes under another shape: no kernel runs, on no platform."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """One tensor of the graph. `name` is the model's own name where it has one."""
+
+    id: str
+    name: str
+    type: TensorType
+    kind: ValueKind
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator call. `kernel` names what it runs ("reshape" for views); inputs and outputs are value ids."""
+
+    id: str
+    kind: NodeKind
+    kernel: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Operator calls in topological order; values by id. Every value has one producer or none."""
+
+    values: Mapping[str, Value]
+    nodes: Sequence[Node]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def parameters(self) -> list[Value]:
+        """The values that are the model's weights, in the order of the model function's arguments."""
+        return [v for v in self.values.values() if v.kind is ValueKind.PARAMETER]
+
+    @property
+    def kernel_nodes(self) -> list[Node]:
+        return [n for n in self.nodes if n.kind is NodeKind.KERNEL]
+
+    def nodes_of(self, kernel: str) -> list[Node]:
+        return [n for n in self.kernel_nodes if n.kernel == kernel]
+
+    @property
+    def kernels(self) -> list[str]:
+        """Kernel names in topological order of their first call."""
+        return list(dict.fromkeys(n.kernel for n in self.kernel_nodes))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "values": [
+                {
+                    "id": v.id,
+                    "name": v.name,
+                    "dtype": v.type.dtype,
+                    "shape": list(v.type.shape),
+                    "kind": v.kind,
+                }
+                for v in self.values.values()
+            ],
+            "nodes": [
+                {
+                    "id": n.id,
+                    "kind": n.kind,
+                    "kernel": n.kernel,
+                    "inputs": list(n.inputs),
+                    "outputs": list(n.outputs),
+                }
+                for n in self.nodes
+            ],
+            "inputs": list(self.inputs),
+            "outputs": list(self.outputs),
+        }
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Graph:
+        """Inverse of `to_json`. Raises InputError where the document is not a graph or refers to unknown values."""
+        try:
+            values = {
+                v["id"]: Value(
+                    v["id"],
+                    v["name"],
+                    TensorType(tuple(int(d) for d in v["shape"]), v["dtype"]),
+                    ValueKind(v["kind"]),
+                )
+                for v in document["values"]
+            }
+            nodes = [
+                Node(n["id"], NodeKind(n["kind"]), n["kernel"], tuple(n["inputs"]), tuple(n["outputs"]))
+                for n in document["nodes"]
+            ]
+            graph = Graph(values, nodes, tuple(document["inputs"]), tuple(document["outputs"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"the graph is not readable: {error!r}") from error
+        graph.check()
+        return graph
+
+    def check(self) -> None:
+        """Raise InputError unless every node reads only what an earlier node, an input or a parameter gives."""
+        known = {v.id for v in self.values.values() if v.kind is not ValueKind.INTERMEDIATE}
+        for node in self.nodes:
+            for value in node.inputs:
+                if value not in known:
+                    raise InputError(f"node {node.id} reads {value}, which nothing before it produces")
+            for value in node.outputs:
+                if value in known or value not in self.values:
+                    raise InputError(
+                        f"node {node.id} writes {value}, which exists already or is not declared"
+                    )
+                known.add(value)
+        for value in (*self.inputs, *self.outputs):
+            if value not in known:
+                raise InputError(f"the graph's input or output {value} is not among its values")

@@ -1,0 +1,75 @@
+"""From an importer's module to an `ImportedModel`: fold, narrow, cast the oracle's outputs to
+match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tapml.errors import InputError
+from tapml.importing.dtypes import SMALL, stored
+from tapml.importing.fold import fold
+from tapml.importing.inputs import RawStep
+from tapml.importing.model import Array, ImportedModel, Oracle, Step
+from tapml.importing.narrow import narrow
+
+
+def assemble(
+    module: tvm.IRModule,
+    *,
+    tensors: Iterable[tuple[str, Array]],
+    steps: Sequence[RawStep],
+    expected: Sequence[Sequence[Array]] | None,
+    outputs: list[str],
+    oracle: Oracle | None,
+    oracle_missing: str | None,
+    provenance: dict[str, object],
+) -> ImportedModel:
+    """Finish an import whose `module` has its weights inline and takes the steps' inputs in their
+        order.
+
+    `tensors` are the source's own, by name, each once; `expected` holds the oracle's outputs of
+    each step. Raises InputError where a dtype cannot be narrowed or the model is not plain data
+    flow.
+    """
+    program = fold(module)
+    result = narrow(program, tensors)
+    if len(result.output_dtypes) != len(outputs):
+        raise InputError(
+            f"the model declares {len(outputs)} outputs but TVM made "
+            f"{len(result.output_dtypes)} of it"
+        )
+    notes = [
+        f"{name} {'widened' if str(array.dtype) in SMALL else 'narrowed'} from {array.dtype} "
+        f"to {dtype}"
+        for name, array in steps[0].arrays.items()
+        if (dtype := stored(str(array.dtype))) != str(array.dtype)
+    ]
+    done = []
+    for number, step in enumerate(steps):
+        inputs, changed = step.narrowed()
+        notes += changed
+        cast = None if expected is None else _cast(expected[number], result.output_dtypes)
+        done.append(Step(step.description, inputs, step.synthetic, cast))
+    if any(name.endswith(".T") for name, _ in result.parameters):
+        notes.append(
+            "weights that are only read transposed are stored transposed, with .T after the name"
+        )
+    return ImportedModel(
+        module=result.module,
+        input_names=list(steps[0].arrays),
+        parameters=result.parameters,
+        steps=done,
+        provenance={**provenance, "notes": notes + result.notes},
+        outputs=outputs,
+        oracle=oracle,
+        oracle_missing=oracle_missing,
+    )
+
+
+def _cast(arrays: Sequence[Any], dtypes: Sequence[str]) -> list[Array]:
+    return [np.asarray(a).astype(dtype, order="C") for a, dtype in zip(arrays, dtypes, strict=True)]

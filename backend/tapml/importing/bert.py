@@ -1,0 +1,167 @@
+"""A BERT sentence encoder as a Relax function, from its configuration and weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax import op
+
+from tapml.importing.model import Array
+
+MASKED = -1e9
+"""Added to the attention scores of padding: finite, so that no shader meets an infinity, and exp()
+of it is 0.
+"""
+
+
+@dataclass(frozen=True)
+class BertConfig:
+    """The numbers of a BERT encoder, as its config.json names them."""
+
+    hidden_size: int
+    num_attention_heads: int
+    num_hidden_layers: int
+    intermediate_size: int
+    layer_norm_eps: float
+    max_position_embeddings: int
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> BertConfig:
+        """Take the fields above from a config.json; raises KeyError for a missing one."""
+        return BertConfig(**{name: document[name] for name in BertConfig.__dataclass_fields__})
+
+    @property
+    def head_size(self) -> int:
+        return self.hidden_size // self.num_attention_heads
+
+
+class BertBuilder:
+    """Writes the encoder with mean pooling and L2 normalisation as Relax operators.
+
+    Every weight that is used becomes an argument of main, under the source's name. The weights of
+    linear layers are stored transposed, [in, out], with ".T" after the name: a matrix
+    multiplication reads them as they are, where the source's [out, in] would be transposed again at
+    every call.
+    """
+
+    def __init__(self, config: BertConfig, weights: Mapping[str, Array]) -> None:
+        self._config = config
+        self._weights = weights
+        self._builder = relax.BlockBuilder()
+        self._arguments: dict[str, relax.Var] = {}
+        self.parameters: list[tuple[str, Array]] = []
+
+    def build(self, batch: int, length: int) -> tvm.IRModule:
+        """main(input_ids, attention_mask, token_type_ids: int32[batch, length], weights...) ->
+        float32[batch, H].
+        """
+        integers = relax.TensorType((batch, length), "int32")
+        ids, mask, types = (
+            relax.Var(name, integers) for name in ("input_ids", "attention_mask", "token_type_ids")
+        )
+        self._declare_parameters()
+        with self._builder.function("main", [ids, mask, types, *self._arguments.values()]):
+            with self._builder.dataflow():
+                keep = self._emit(op.astype(mask, "float32"), "mask")
+                hidden = self._embed(ids, types, length)
+                row = self._emit(op.reshape(keep, (batch, 1, 1, length)), "mask")
+                bias = self._emit(
+                    (row - self._scalar(1.0)) * self._scalar(-MASKED), "attention.bias"
+                )
+                for layer in range(self._config.num_hidden_layers):
+                    hidden = self._layer(f"encoder.layer.{layer}", hidden, bias, batch, length)
+                pooled = self._pool(hidden, keep, batch, length)
+                result = self._builder.emit_output(pooled)
+            self._builder.emit_func_output(result)
+        return self._builder.finalize()
+
+    def _declare_parameters(self) -> None:
+        config = self._config
+        linear = ["attention.self.query", "attention.self.key", "attention.self.value"]
+        linear += ["attention.output.dense", "intermediate.dense", "output.dense"]
+        for table in ("word", "position", "token_type"):
+            self._declare(f"embeddings.{table}_embeddings.weight")
+        self._declare_norm("embeddings.LayerNorm")
+        for layer in range(config.num_hidden_layers):
+            for name in linear:
+                self._declare(f"encoder.layer.{layer}.{name}.weight", transposed=True)
+                self._declare(f"encoder.layer.{layer}.{name}.bias")
+            for name in ("attention.output.LayerNorm", "output.LayerNorm"):
+                self._declare_norm(f"encoder.layer.{layer}.{name}")
+
+    def _declare_norm(self, name: str) -> None:
+        self._declare(f"{name}.weight")
+        self._declare(f"{name}.bias")
+
+    def _declare(self, name: str, transposed: bool = False) -> None:
+        data = self._weights[name].astype(np.float32, copy=False)
+        if transposed:
+            name, data = f"{name}.T", data.T
+        self.parameters.append((name, np.ascontiguousarray(data)))
+        self._arguments[name] = relax.Var(name, relax.TensorType(data.shape, "float32"))
+
+    def _emit(self, expression: Any, name: str) -> Any:
+        return self._builder.emit(expression, name)
+
+    @staticmethod
+    def _scalar(value: float) -> Any:
+        return relax.const(value, "float32")
+
+    def _embed(self, ids: Any, types: Any, length: int) -> Any:
+        weight = self._arguments
+        words = self._emit(
+            op.take(weight["embeddings.word_embeddings.weight"], ids, axis=0), "words"
+        )
+        kinds = self._emit(
+            op.take(weight["embeddings.token_type_embeddings.weight"], types, axis=0), "kinds"
+        )
+        table = weight["embeddings.position_embeddings.weight"]
+        positions = self._emit(op.strided_slice(table, [0], [0], [length]), "positions")
+        return self._norm("embeddings.LayerNorm", words + kinds + positions)
+
+    def _layer(self, name: str, hidden: Any, bias: Any, batch: int, length: int) -> Any:
+        config = self._config
+        split = (batch, length, config.num_attention_heads, config.head_size)
+
+        def heads(part: str, axes: tuple[int, ...]) -> Any:
+            projected = self._linear(f"{name}.attention.self.{part}", hidden)
+            return self._emit(op.permute_dims(op.reshape(projected, split), axes), part)
+
+        query, value = heads("query", (0, 2, 1, 3)), heads("value", (0, 2, 1, 3))
+        key = heads("key", (0, 2, 3, 1))
+        scores = self._emit(op.matmul(query, key), "scores")
+        scaled = self._emit(scores * self._scalar(1 / math.sqrt(config.head_size)) + bias, "scores")
+        attention = self._emit(op.nn.softmax(scaled, axis=-1), "attention")
+        context = self._emit(op.permute_dims(op.matmul(attention, value), (0, 2, 1, 3)), "context")
+        joined = self._emit(op.reshape(context, (batch, length, config.hidden_size)), "context")
+        attended = self._norm(
+            f"{name}.attention.output.LayerNorm",
+            self._linear(f"{name}.attention.output.dense", joined) + hidden,
+        )
+        inner = self._emit(op.nn.gelu(self._linear(f"{name}.intermediate.dense", attended)), "gelu")
+        return self._norm(
+            f"{name}.output.LayerNorm", self._linear(f"{name}.output.dense", inner) + attended
+        )
+
+    def _linear(self, name: str, data: Any) -> Any:
+        product = self._emit(op.matmul(data, self._arguments[f"{name}.weight.T"]), "matmul")
+        return self._emit(product + self._arguments[f"{name}.bias"], "linear")
+
+    def _norm(self, name: str, data: Any) -> Any:
+        weight, bias = self._arguments[f"{name}.weight"], self._arguments[f"{name}.bias"]
+        data = self._emit(data, "sum")
+        normal = op.nn.layer_norm(data, weight, bias, axes=-1, epsilon=self._config.layer_norm_eps)
+        return self._emit(normal, "layer_norm")
+
+    def _pool(self, hidden: Any, keep: Any, batch: int, length: int) -> Any:
+        """Mean of the real tokens, scaled to length 1: [batch, length, H] -> [batch, H]."""
+        column = self._emit(op.reshape(keep, (batch, length, 1)), "mask")
+        mean = self._emit(op.sum(hidden * column, axis=1) / op.sum(column, axis=1), "mean")
+        norm = self._emit(op.sqrt(op.sum(mean * mean, axis=-1, keepdims=True)), "norm")
+        return self._emit(mean / norm, "embedding")

@@ -1,0 +1,216 @@
+"""The door for .pt2 files: programs saved by torch.export.save."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tapml.errors import InputError
+from tapml.importing.assemble import assemble
+from tapml.importing.inputs import InputSpec, RawStep
+from tapml.importing.model import Array, ImportedModel, Oracle, Progress
+from tapml.importing.rewrite import reason
+from tapml.importing.torch_fixes import converters
+from tapml.kernels.quiet import quiet_tvm
+
+GatherSteps = Callable[[Sequence[InputSpec]], list[RawStep]]
+
+
+def import_exported_program(path: Path, gather: GatherSteps, progress: Progress) -> ImportedModel:
+    """Import an exported program for the shapes of the given inputs; PyTorch itself is its oracle.
+
+    `gather` gives the steps for the program's inputs, which have the names torch.export gave them.
+    Raises InputError where PyTorch is not installed, the file is no exported program, or TVM lacks
+    an operator.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise InputError(
+            f"{path}: reading .pt2 files needs PyTorch: pip install 'tapml[torch]'"
+        ) from error
+    progress(f"reading {path.name}")
+    program = _load(path)
+    specs = _specs(program, path)
+    steps = gather(specs)
+    progress("running the model in PyTorch")
+    oracle: Oracle | None = Oracle(f"torch {torch.__version__}")
+    missing, expected = None, None
+    try:
+        expected = [_run(program, step) for step in steps]
+    except Exception as error:  # whatever the model's own operators raise
+        oracle, missing = None, f"PyTorch could not run the model on these inputs: {reason(error)}"
+    progress("converting to Relax")
+    module = _convert(program, path, specs, steps[0])
+    return assemble(
+        module,
+        tensors=_tensors(program),
+        steps=steps,
+        expected=expected,
+        outputs=[str(name) for name in program.graph_signature.user_outputs],
+        oracle=oracle,
+        oracle_missing=missing,
+        provenance={
+            "kind": "exported_program",
+            "source": path.name,
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            "title": path.stem,
+            "torch": torch.__version__,
+        },
+    )
+
+
+def _load(path: Path) -> Any:
+    import torch
+
+    # PyTorch logs the cause at length and raises only a pointer to the log.
+    log = _Log()
+    logger = logging.getLogger("torch.export")
+    handlers, logger.handlers = logger.handlers, [log]
+    propagate, logger.propagate = logger.propagate, False
+    try:
+        return torch.export.load(path)
+    except Exception as error:  # zip, pickle, version and key errors alike
+        unknown = re.search(r"failed to resolve torch\.ops\.([\w.]+)", log.text)
+        if unknown:
+            raise InputError(
+                f"{path} uses the operator {unknown.group(1)}, which is not part of PyTorch: "
+                "export the model without it"
+            ) from error
+        raise InputError(
+            f"{path} is not a program that torch.export.save wrote, or not one for PyTorch "
+            f"{torch.__version__}: {reason(error)}"
+        ) from error
+    finally:
+        logger.handlers, logger.propagate = handlers, propagate
+
+
+class _Log(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text += self.format(record) + "\n"
+
+
+def _specs(program: Any, path: Path) -> list[InputSpec]:
+    examples = _examples(program)
+    placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    specs = []
+    for position, name in enumerate(program.graph_signature.user_inputs):
+        value = placeholders[name].meta.get("val") if isinstance(name, str) else name
+        if not hasattr(value, "shape"):
+            raise InputError(
+                f"{path}: the input {name} is {value!r} and no tensor: export the model with "
+                "tensor inputs only"
+            )
+        shape = tuple(size if isinstance(size, int) else str(size) for size in value.shape)
+        example = examples[position] if position < len(examples) else None
+        dtype = str(value.dtype).removeprefix("torch.")
+        specs.append(InputSpec(str(name), dtype, shape, _table_rows(placeholders[name]), example))
+    return specs
+
+
+def _examples(program: Any) -> list[tuple[int, ...]]:
+    """The shapes of the inputs it was exported with, where the file has them."""
+    from torch.utils import _pytree
+
+    leaves = _pytree.tree_leaves(program.example_inputs) if program.example_inputs else []
+    return [tuple(map(int, leaf.shape)) for leaf in leaves if hasattr(leaf, "shape")]
+
+
+def _table_rows(node: Any) -> int | None:
+    """The rows of the smallest embedding table that `node` indexes, followed through views and
+    casts.
+    """
+    rows, pending, seen = [], [node], set()
+    while pending:
+        current = pending.pop()
+        seen.add(current)
+        for user in current.users:
+            operator = str(user.target)
+            if "embedding" in operator and user.args[1] is current:
+                rows.append(int(user.args[0].meta["val"].shape[0]))
+            elif re.search(
+                r"aten\.(view|reshape|unsqueeze|to|_to_copy|clone|contiguous)\.", operator
+            ):
+                pending += [user] if user not in seen else []
+    return min(rows, default=None)
+
+
+def _run(program: Any, step: RawStep) -> list[Array]:
+    import torch
+    from torch.utils import _pytree
+
+    tensors = [torch.from_numpy(array.copy()) for array in step.arrays.values()]
+    arguments, named = _pytree.tree_unflatten(tensors, program.call_spec.in_spec)
+    with torch.no_grad():
+        leaves = _pytree.tree_leaves(program.module()(*arguments, **named))
+    return [_array(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def _convert(program: Any, path: Path, specs: Sequence[InputSpec], step: RawStep) -> Any:
+    from tvm import relax
+    from tvm.relax.frontend.torch import from_exported_program
+
+    with quiet_tvm(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            module = from_exported_program(
+                program, unwrap_unit_return_tuple=True, custom_convert_map=converters()
+            )
+            sizes = _sizes(module["main"].params, step)
+            return relax.transform.BindSymbolicVars(sizes, "main")(module) if sizes else module
+        except Exception as error:  # the importer asserts, raises ValueError, TVM's errors...
+            failure = reason(error)
+        # Leaving the handler drops the half-built function, of which TVM warns while quiet.
+    lacking = re.search(r"Unsupported function types? \[(.*?)\]", failure)
+    if lacking:
+        raise InputError(
+            f"{path}: TVM's PyTorch importer lacks the operator {lacking.group(1)}: export the "
+            "model without it"
+        )
+    raise InputError(f"{path}: TVM's PyTorch importer cannot convert it: {failure}")
+
+
+def _sizes(parameters: Sequence[Any], step: RawStep) -> dict[Any, int]:
+    """The symbolic dimensions among main's parameters, as this step's inputs have them."""
+    import tvm
+
+    return {
+        dimension: size
+        for parameter in parameters
+        for dimension, size in zip(
+            parameter.ty.shape.values, step.arrays[parameter.name].shape, strict=True
+        )
+        if tvm.ir.is_prim_var(dimension)
+    }
+
+
+def _tensors(program: Any) -> list[tuple[str, Array]]:
+    """Parameters, buffers and constants by name; tensors that share their memory (tied weights)
+    once.
+    """
+    found, shared = [], set()
+    for group in (program.named_parameters(), program.named_buffers(), program.constants.items()):
+        for name, tensor in group:
+            if hasattr(tensor, "detach") and (tensor.data_ptr(), tensor.shape) not in shared:
+                shared.add((tensor.data_ptr(), tensor.shape))
+                found.append((name, _array(tensor)))
+    return found
+
+
+def _array(tensor: Any) -> Array:
+    """A tensor's values; bfloat16, which numpy lacks, as float32 holds them."""
+    tensor = tensor.detach().cpu()
+    return np.asarray((tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy())

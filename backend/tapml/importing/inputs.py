@@ -1,0 +1,214 @@
+"""The inputs a model is run with: read from files or made up, and checked against what the model
+takes.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from tapml.errors import InputError
+from tapml.importing.dtypes import narrow_array
+from tapml.importing.model import Array
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """One input of a model as its file declares it.
+
+    A dimension is a number, or a name (equal names are equal numbers), or None for any number;
+    `shape` None is any rank. `bound` is one more than the largest index the model can take here (a
+    table's rows), if it is one. `example` gives the sizes to use for named dimensions where the
+    file suggests some.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str | None, ...] | None
+    bound: int | None = None
+    example: tuple[int, ...] | None = field(default=None)
+
+    def __str__(self) -> str:
+        if self.shape is None:
+            return f"{self.name} {self.dtype}[...]"
+        sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
+        return f"{self.name} {self.dtype}[{sizes}]"
+
+
+@dataclass(frozen=True)
+class RawStep:
+    """One run's inputs in the model's own dtypes (int64, bool and float64 included), in the order
+    of its specs.
+    """
+
+    description: str
+    arrays: dict[str, Array]
+    synthetic: bool
+
+    def narrowed(self) -> tuple[dict[str, Array], list[str]]:
+        """The inputs as the graph takes them, and notes on values that had to change."""
+        arrays, notes = {}, []
+        for name, array in self.arrays.items():
+            arrays[name], note = narrow_array(array, f"input {name} of {self.description}")
+            notes += [note] if note else []
+        return arrays, notes
+
+
+def gather_steps(
+    specs: Sequence[InputSpec],
+    input_files: Sequence[Path],
+    input_arrays: Mapping[str, Path],
+    random_inputs: bool,
+    seed: int,
+) -> list[RawStep]:
+    """One step for each input file, one for the named arrays together, or one that is made up.
+
+    Raises InputError where none is asked for, a file cannot be read, an input is missing,
+    unexpected or of the wrong shape or dtype, or two steps differ in shape.
+    """
+    steps = [_checked(specs, str(path), _read_file(path)) for path in input_files]
+    if input_arrays:
+        arrays = {name: _read_array(name, path) for name, path in input_arrays.items()}
+        names = ", ".join(f"{name}={path.name}" for name, path in input_arrays.items())
+        steps.append(_checked(specs, names, arrays))
+    if random_inputs and not steps:
+        steps.append(RawStep(f"random inputs, seed {seed}", _made_up(specs, seed), synthetic=True))
+    if not steps:
+        raise InputError(
+            f"the model needs inputs ({_listed(specs)}): give real inputs with --inputs or "
+            "--input, or --random-inputs for made-up ones"
+        )
+    for step in steps[1:]:
+        for name, array in step.arrays.items():
+            first = steps[0].arrays[name]
+            if array.shape != first.shape:
+                raise InputError(
+                    f"input {name} is {list(first.shape)} in {steps[0].description} but "
+                    f"{list(array.shape)} in {step.description}: all steps need the same shapes"
+                )
+    return steps
+
+
+def _read_file(path: Path) -> dict[str, Array]:
+    if path.suffix not in (".npz", ".safetensors"):
+        raise InputError(
+            f"{path}: inputs are a .npz or a .safetensors file (a .npy goes with its name: "
+            "--input NAME=FILE)"
+        )
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.numpy import load_file
+
+            return dict(load_file(path))
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: there is no such file") from error
+    except Exception as error:  # each reader has errors of its own
+        raise InputError(f"{path} is not a readable {path.suffix} file: {error}") from error
+
+
+def _read_array(name: str, path: Path) -> Array:
+    try:
+        array = np.load(path, allow_pickle=False)
+    except FileNotFoundError as error:
+        raise InputError(f"{path} (for input {name}): there is no such file") from error
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"{path} (for input {name}) is not a readable .npy file: {error}"
+        ) from error
+    if not isinstance(array, np.ndarray):
+        raise InputError(
+            f"{path} (for input {name}) holds several arrays: give it as an input file"
+        )
+    return array
+
+
+def _checked(specs: Sequence[InputSpec], source: str, arrays: Mapping[str, Array]) -> RawStep:
+    expected = f"the model takes {_listed(specs)}"
+    for spec in specs:
+        if spec.name not in arrays:
+            raise InputError(f"{source}: the input {spec.name!r} is missing; {expected}")
+    for name in arrays:
+        if name not in {spec.name for spec in specs}:
+            raise InputError(f"{source}: there is no input {name!r}; {expected}")
+    sizes: dict[str, tuple[int, str]] = {}
+    checked = {}
+    for spec in specs:
+        array = arrays[spec.name]
+        _check_shape(spec, source, array, sizes)
+        checked[spec.name] = _converted(spec, source, array)
+    return RawStep(source, checked, synthetic=False)
+
+
+def _check_shape(
+    spec: InputSpec, source: str, array: Array, sizes: dict[str, tuple[int, str]]
+) -> None:
+    if spec.shape is None:
+        return
+    got = f"got {array.dtype}{list(array.shape)}"
+    if array.ndim != len(spec.shape):
+        raise InputError(f"{source}: expected {spec}, {got}")
+    for dimension, size in zip(spec.shape, array.shape, strict=True):
+        if isinstance(dimension, int) and dimension != size:
+            raise InputError(f"{source}: expected {spec}, {got}")
+        if isinstance(dimension, str):
+            known, where = sizes.setdefault(dimension, (size, spec.name))
+            if known != size:
+                raise InputError(
+                    f"{source}: {dimension} is {known} in {where} but {size} in {spec.name} ({got})"
+                )
+
+
+def _converted(spec: InputSpec, source: str, array: Array) -> Array:
+    """`array` in the model's dtype, where that loses nothing but float precision."""
+    wanted = np.dtype(spec.dtype)
+    if array.dtype == wanted:
+        return np.asarray(array, order="C")
+    kinds = ("biu", "biu") if wanted.kind in "biu" else ("f", "fV")  # V: bfloat16 and its kin
+    if wanted.kind not in kinds[0] or array.dtype.kind not in kinds[1]:
+        raise InputError(f"{source}: expected {spec}, got {array.dtype}{list(array.shape)}")
+    converted = array.astype(wanted)
+    if wanted.kind in "biu" and not np.array_equal(converted.astype(object), array.astype(object)):
+        raise InputError(f"{source}: {spec.name} has values that do not fit {spec.dtype}")
+    return np.asarray(converted, order="C")
+
+
+def _made_up(specs: Sequence[InputSpec], seed: int) -> dict[str, Array]:
+    generator = np.random.default_rng(seed)
+    sizes: dict[str, int] = {}
+    arrays = {}
+    for spec in specs:
+        if spec.shape is None:
+            raise InputError(
+                f"the model does not say how many dimensions {spec.name} has: give real inputs"
+            )
+        shape = [_size(spec, axis, sizes) for axis in range(len(spec.shape))]
+        dtype = np.dtype(spec.dtype)
+        if dtype.kind in "fV":
+            array = generator.standard_normal(shape).astype(dtype)
+        elif "mask" in spec.name:
+            # A made-up mask may hide everything, and then there is nothing left to test.
+            array = np.ones(shape, dtype)
+        else:
+            array = generator.integers(
+                0, 2 if dtype.kind == "b" else spec.bound or 2, shape
+            ).astype(dtype)
+        arrays[spec.name] = array
+    return arrays
+
+
+def _size(spec: InputSpec, axis: int, sizes: dict[str, int]) -> int:
+    dimension = (spec.shape or ())[axis]
+    if isinstance(dimension, int):
+        return dimension
+    default = spec.example[axis] if spec.example else 1 if axis == 0 else 16
+    return default if dimension is None else sizes.setdefault(dimension, default)
+
+
+def _listed(specs: Sequence[InputSpec]) -> str:
+    return ", ".join(map(str, specs)) or "no inputs"

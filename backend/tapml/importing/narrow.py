@@ -1,0 +1,251 @@
+"""Rebuild a model so that no tensor of a dtype WebGPU lacks crosses a kernel's boundary.
+
+64-bit numbers become their 32-bit kin. A bool tensor becomes an int32 of zeros and ones: an
+operator that makes one is followed by a cast to int32, one that wants one is preceded by a cast
+back to bool. Fusion then merges each cast into the kernel beside it, so bool lives in registers
+only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax import op
+
+from tapml.errors import InputError
+from tapml.importing import portable
+from tapml.importing.dtypes import SMALL, stored
+from tapml.importing.fold import Folded
+from tapml.importing.model import Array
+from tapml.importing.rewrite import (
+    Expr,
+    Rewriter,
+    attributes,
+    operator_name,
+    reason,
+    static_shape,
+    tensor_dtype,
+    with_attributes,
+)
+from tapml.importing.weights import Weights
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(f"relax.{name}" for name in text.split())
+
+
+_INDIFFERENT = _names(
+    # They move elements about.
+    "broadcast_to concat expand_dims flatten flip gather_elements gather_nd index_put index_tensor "
+    "meshgrid permute_dims repeat reshape scatter_elements scatter_nd slice_scatter split squeeze "
+    "stack strided_slice take tile tril triu zeros_like ones_like full_like "
+    # On zeros and ones they give the same for int32 as for bool.
+    "bitwise_and bitwise_or bitwise_xor multiply maximum minimum max min prod argmax argmin "
+    "equal not_equal less less_equal greater greater_equal"
+)
+"""Operators that take the int32 form of a bool tensor as it is."""
+
+_SAME_ON_BOOL = {"relax.bitwise_not": op.logical_not, "relax.add": op.logical_or}
+"""What an operator means when its operands are bool, where WGSL has no such operator on bool."""
+
+_DTYPE_ATTRIBUTES = ("dtype", "out_dtype")
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """A module whose main takes the inputs, then `parameters`; `output_dtypes` are those after
+    narrowing.
+    """
+
+    module: tvm.IRModule
+    parameters: list[tuple[str, Array]]
+    output_dtypes: list[str]
+    notes: list[str]
+
+
+def narrow(program: Folded, tensors: Iterable[tuple[str, Array]]) -> Narrowed:
+    """Rebuild `program`, with its constants lifted to parameters; `tensors` as `Weights` takes
+        them.
+
+    Raises InputError where a value does not fit its narrower dtype, or an operator insists on one
+    WebGPU lacks.
+    """
+    return _Narrower(program, Weights(tensors)).run()
+
+
+class _Narrower(Rewriter):
+    def __init__(self, program: Folded, weights: Weights) -> None:
+        super().__init__()
+        self._program = program
+        self._weights = weights
+        self._builder = relax.BlockBuilder()
+        self.symbols = program.symbols
+
+    def run(self) -> Narrowed:
+        program, weights = self._program, self._weights
+        weights.note_uses(value for _, value in program.bindings)
+        inputs = [relax.Var(p.name, self._input_type(p)) for p in program.parameters]
+        self.variables.update(zip(program.parameters, inputs, strict=True))
+        with self._builder.function("main"):
+            with self._builder.dataflow():
+                for var, value in program.bindings:
+                    self.variables[var] = self._bound(var, value)
+                result = self._builder.emit_output(self.visit(program.result))
+            self._builder.emit_func_output(result, params=[*inputs, *weights.variables])
+        module = self._builder.finalize()
+        dtypes = _dtypes(module["main"].ret_ty)
+        return Narrowed(module, weights.parameters, dtypes, weights.notes)
+
+    def visit(self, expr: Expr) -> Expr:
+        # What folding computed is visited where it is used: what is not becomes no parameter.
+        if isinstance(expr, tvm.ir.Var) and expr in self._program.known:
+            return self.visit(self._program.known[expr])
+        return super().visit(expr)
+
+    def constant(self, expr: Expr) -> Expr:
+        if len(expr.value.shape) > 0:
+            return self._weights.parameter(expr)
+        value = self._weights.scalar(expr)
+        if not np.isfinite(value):
+            # WGSL cannot spell infinity or NaN; a buffer can hold them.
+            return self._weights.parameter(expr)
+        return relax.const(value, str(value.dtype))
+
+    def call(self, expr: Expr) -> Expr:
+        expr = self._resolved(expr)
+        name, attrs = operator_name(expr), attributes(expr)
+        if name == "relax.astype":
+            return self._cast(expr, str(attrs["dtype"]))
+        if name.startswith("relax.call_") or not isinstance(expr.op, tvm.ir.Op):
+            return self._foreign(expr)
+        permuted = self._weights.permuted(expr)
+        if permuted is not None:
+            return permuted
+        if name == "relax.where":
+            arguments = [self._as_bool(expr.args[0]), *map(self.visit, expr.args[1:])]
+        elif name in _INDIFFERENT:
+            arguments = [self.visit(argument) for argument in expr.args]
+        else:
+            arguments = [self._as_bool(argument) for argument in expr.args]
+            if name in _SAME_ON_BOOL and _is_bool(expr.ty):
+                return _SAME_ON_BOOL[name](*arguments)
+        kernel = portable.lower(name, self._builder, arguments, attrs)
+        if kernel is not None:
+            return kernel
+        changed = {
+            key: stored(str(attrs[key]))
+            for key in _DTYPE_ATTRIBUTES
+            if attrs.get(key) and str(attrs[key]) != "void"
+        }
+        return self.rebuilt(
+            expr, arguments, with_attributes(expr, **changed) if changed else expr.attrs
+        )
+
+    def _bound(self, var: Expr, value: Expr) -> Expr:
+        """Emit a binding; its value in the narrow world: never bool, never 64 bits wide."""
+        result = self.visit(value)
+        if not isinstance(result, tvm.ir.Call):
+            return result
+        _refuse_small(value)
+        try:
+            result = self._builder.emit(result, var.name)
+        except Exception as error:  # each operator's type inference has its own
+            raise InputError(
+                f"{operator_name(value)} cannot be given 32-bit operands: {reason(error)}"
+            ) from error
+        if _is_bool(result.ty):
+            result = self._builder.emit(op.astype(result, "int32"), var.name)
+        for dtype in _dtypes(result.ty):
+            if stored(dtype) != dtype:
+                raise InputError(
+                    f"the operator {operator_name(value)} (at {var.name}) gives {dtype}, which "
+                    "WebGPU cannot store"
+                )
+        return result
+
+    def _resolved(self, expr: Expr) -> Expr:
+        """`expr` itself, or the static form of an operator whose indices are computed tensors."""
+        if operator_name(expr) != "relax.dynamic_strided_slice":
+            return expr
+        parts = [
+            self._program.known.get(a, a) if isinstance(a, tvm.ir.Var) else a for a in expr.args[1:]
+        ]
+        if not all(isinstance(part, tvm.ir.GenericConst) for part in parts):
+            raise InputError(
+                "the model slices by positions it computes from its input: tapml needs fixed shapes"
+            )
+        begin, end, strides = ([int(i) for i in part.value.numpy()] for part in parts)
+        return op.strided_slice(expr.args[0], list(range(len(begin))), begin, end, strides)
+
+    def _as_bool(self, expr: Expr) -> Expr:
+        """An argument as the operator wants it: bool again where the source has bool."""
+        if isinstance(expr, relax.Tuple):
+            return relax.Tuple([self._as_bool(field) for field in expr.fields])
+        value = self.visit(expr)
+        if not _is_bool(getattr(expr, "ty", None)):
+            return value
+        # One cast for each use: a shared one would be a kernel of its own that stores bool.
+        return self._builder.emit(op.astype(value, "bool"), "mask")
+
+    def _cast(self, expr: Expr, target: str) -> Expr:
+        source, value = tensor_dtype(expr.args[0].ty), self.visit(expr.args[0])
+        current = stored(source or "")
+        if target == "bool":
+            return value if source == "bool" else op.not_equal(value, relax.const(0, current))
+        return value if stored(target) == current else op.astype(value, stored(target))
+
+    def _foreign(self, expr: Expr) -> Expr:
+        """A call of a kernel the importer wrote itself: its dtypes are fixed."""
+        target = expr.args[0] if isinstance(expr.args[0], tvm.ir.GlobalVar) else expr.op
+        name = str(getattr(target, "name_hint", None) or operator_name(expr))
+        types = [d for a in expr.args for d in _dtypes(getattr(a, "ty", None))]
+        types += [d for ty in expr.ty_args or [] for d in _dtypes(ty)]
+        for dtype in types:
+            if stored(dtype) != dtype:
+                raise InputError(
+                    f"TVM's importer made a kernel {name!r} on {dtype}, which WebGPU cannot store"
+                )
+        if not isinstance(target, tvm.ir.GlobalVar):
+            raise InputError(f"the operator {name} has no kernel in TVM that a browser could run")
+        kernel = self._builder.add_func(self._program.module[target], target.name_hint)
+        return self.rebuilt(expr, [kernel, *map(self.visit, expr.args[1:])], expr.attrs)
+
+    @staticmethod
+    def _input_type(parameter: Expr) -> Expr:
+        shape, dtype = static_shape(parameter.ty), tensor_dtype(parameter.ty)
+        if shape is None or dtype is None:
+            raise InputError(
+                f"input {parameter.name}: tapml needs a fixed shape and dtype, it has "
+                f"{parameter.ty}"
+            )
+        return relax.TensorType(shape, stored(dtype))
+
+
+def _refuse_small(value: Expr) -> None:
+    """Raise InputError for arithmetic whose 8- or 16-bit result would wrap around or saturate."""
+    name = operator_name(value) if isinstance(value, tvm.ir.Call) else ""
+    small = [dtype for dtype in _dtypes(value.ty) if dtype in SMALL]
+    if not small or name in _INDIFFERENT:
+        return
+    if name == "relax.astype" and tensor_dtype(value.args[0].ty) in ("bool", *small):
+        return
+    raise InputError(
+        f"{name} works in {small[0]}, which WebGPU lacks: export the model without 8- and 16-bit "
+        "integers"
+    )
+
+
+def _is_bool(ty: Expr) -> bool:
+    return tensor_dtype(ty) == "bool"
+
+
+def _dtypes(ty: Expr) -> list[str]:
+    """The dtypes of a tensor type, or of all tensors in a tuple type."""
+    if isinstance(ty, relax.TupleType):
+        return [dtype for field in ty.fields for dtype in _dtypes(field)]
+    dtype = tensor_dtype(ty)
+    return [dtype] if dtype else []

@@ -1,0 +1,139 @@
+"""Read an ONNX file and say clearly what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tapml.errors import InputError
+from tapml.importing.inputs import InputSpec
+
+_DOMAINS = ("", "ai.onnx", "com.microsoft")
+"""Operator sets TVM's importer knows; it looks at the operator's name alone, so another set's would
+be mistaken.
+"""
+
+_MICROSOFT = {
+    *("Attention", "BiasGelu", "EmbedLayerNormalization", "FastGelu", "Gelu"),
+    *("MatMulInteger16", "SkipLayerNormalization"),
+}
+"""Its operators of the set com.microsoft. The first is not ONNX's own Attention, which it lacks."""
+
+
+def read(path: Path) -> Any:
+    """The model, without the contents of external data files. Raises InputError where the file or
+    an external data file is missing, or it is not an ONNX model.
+    """
+    try:
+        import onnx
+    except ImportError as error:
+        raise InputError(
+            f"{path}: reading ONNX needs the package onnx: pip install 'tapml[onnx]'"
+        ) from error
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: there is no such file") from error
+    except Exception as error:  # protobuf has its own errors
+        raise InputError(f"{path} is not a valid ONNX file: {error}") from error
+    if not model.ir_version or not model.graph.output:
+        raise InputError(f"{path} is not a valid ONNX file: it holds no graph")
+    if model.functions:
+        from onnx import inliner
+
+        model = inliner.inline_local_functions(model)
+    for tensor in _external(model):
+        location = next(entry.value for entry in tensor.external_data if entry.key == "location")
+        if not (path.parent / location).is_file():
+            raise InputError(
+                f"{path}: its external data file {location} (for {tensor.name}) is missing"
+            )
+    return model
+
+
+def check_operators(model: Any, path: Path) -> None:
+    """Raise InputError naming the first node whose operator TVM's importer lacks, subgraphs
+    included.
+    """
+    from tvm.relax.frontend.onnx import onnx_frontend
+
+    # TVM shows what it can convert in no public way.
+    known = set(onnx_frontend._get_convert_map()) | {"If"}
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
+    for node in nodes(model.graph):
+        domain = node.domain or "ai.onnx"
+        lacking = node.op_type not in known or node.domain not in _DOMAINS
+        lacking |= domain == "com.microsoft" and node.op_type not in _MICROSOFT
+        lacking |= domain == "ai.onnx" and node.op_type == "Attention"
+        if lacking:
+            opset = opsets.get(node.domain, opsets.get("ai.onnx" if not node.domain else "", "?"))
+            name = node.name or (node.output[0] if node.output else "unnamed")
+            raise InputError(
+                f"{path}: TVM's ONNX importer lacks the operator {node.op_type} ({domain} opset "
+                f"{opset}, node {name!r}): export the model without it"
+            )
+
+
+def nodes(graph: Any) -> Iterator[Any]:
+    """All nodes of a graph and of the graphs inside its nodes."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            inner = [attribute.g] if attribute.HasField("g") else []
+            for subgraph in [*inner, *attribute.graphs]:
+                yield from nodes(subgraph)
+
+
+def input_specs(model: Any, path: Path) -> list[InputSpec]:
+    """What the model takes, weights left out. Raises InputError for inputs that are no tensors."""
+    from onnx import helper
+
+    weights = {tensor.name for tensor in model.graph.initializer}
+    specs = []
+    for value in model.graph.input:
+        if value.name in weights:
+            continue
+        if not value.type.HasField("tensor_type"):
+            raise InputError(
+                f"{path}: the input {value.name} is no tensor; tapml takes tensors only"
+            )
+        tensor = value.type.tensor_type
+        dtype = str(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+        shape = tuple(map(_dimension, tensor.shape.dim)) if tensor.HasField("shape") else None
+        specs.append(
+            InputSpec(value.name, dtype, shape, bound=_table_rows(model.graph, value.name))
+        )
+    return specs
+
+
+def _dimension(dimension: Any) -> int | str | None:
+    if dimension.HasField("dim_value"):
+        return int(dimension.dim_value)
+    return dimension.dim_param or None
+
+
+def _table_rows(graph: Any, name: str) -> int | None:
+    """The rows of the smallest table that the input `name` indexes, followed through casts and
+    reshapes.
+    """
+    shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    same, rows = {name}, []
+    for node in graph.node:
+        if (
+            node.op_type in ("Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze")
+            and node.input[0] in same
+        ):
+            same.add(node.output[0])
+        if node.op_type == "Gather" and node.input[1] in same and node.input[0] in shapes:
+            axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+            rows.append(shapes[node.input[0]][axis])
+    return min(rows, default=None)
+
+
+def _external(model: Any) -> Iterator[Any]:
+    from onnx import TensorProto
+
+    for tensor in model.graph.initializer:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            yield tensor

@@ -1,0 +1,123 @@
+"""The door for .onnx files."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tapml.errors import InputError
+from tapml.importing.assemble import assemble
+from tapml.importing.inputs import InputSpec, RawStep
+from tapml.importing.model import Array, ImportedModel, Oracle, Progress
+from tapml.importing.onnx_file import check_operators, input_specs, nodes, read
+from tapml.importing.onnx_run import OnnxRuntime, installed
+from tapml.importing.onnx_static import fix_shapes
+from tapml.importing.rewrite import reason
+from tapml.kernels.quiet import quiet_tvm
+
+GatherSteps = Callable[[Sequence[InputSpec]], list[RawStep]]
+
+
+def import_onnx(path: Path, gather: GatherSteps, progress: Progress) -> ImportedModel:
+    """Import an ONNX file for the shapes of the given inputs; ONNX Runtime is its oracle.
+
+    `gather` gives the steps for the model's inputs. Raises InputError naming file, node or tensor.
+    """
+    progress(f"reading {path.name}")
+    model = read(path)
+    check_operators(model, path)
+    specs = input_specs(model, path)
+    steps = gather(specs)
+    outputs = [output.name for output in model.graph.output]
+    # Runs first: what ONNX Runtime refuses is seldom worth a conversion, and its messages are good.
+    oracle, missing, expected = _ask_oracle(path, outputs, steps, progress)
+    fix_shapes(model, path.parent, steps[0].arrays, progress)
+    _load_external(model, path)
+    progress("converting to Relax")
+    module = _convert(model, path, steps[0])
+    return assemble(
+        module,
+        tensors=_tensors(model),
+        steps=steps,
+        expected=expected,
+        outputs=outputs,
+        oracle=oracle,
+        oracle_missing=missing,
+        provenance={
+            "kind": "onnx",
+            "source": path.name,
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            "title": path.stem,
+            "opset": max(
+                (e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), default=1
+            ),
+            "producer": f"{model.producer_name} {model.producer_version}".strip(),
+        },
+    )
+
+
+def _ask_oracle(
+    path: Path, outputs: list[str], steps: Sequence[RawStep], progress: Progress
+) -> tuple[Oracle | None, str | None, list[list[Array]] | None]:
+    lacking = installed()
+    if lacking is not None:
+        return None, lacking, None
+    progress("running the model in ONNX Runtime")
+    try:
+        runtime = OnnxRuntime(path, path.parent)
+        results = [runtime.run(outputs, step.arrays) for step in steps]
+    except InputError as error:
+        return None, str(error), None
+    return Oracle(runtime.name), None, results
+
+
+def _load_external(model: Any, path: Path) -> None:
+    from onnx.external_data_helper import load_external_data_for_model
+
+    try:
+        load_external_data_for_model(model, str(path.parent))
+    except Exception as error:  # onnx raises its checker's errors as well as OSError
+        raise InputError(f"{path}: its external data cannot be read: {error}") from error
+
+
+def _convert(model: Any, path: Path, step: RawStep) -> Any:
+    from tvm.relax.frontend.onnx import from_onnx
+
+    shapes = {name: list(array.shape) for name, array in step.arrays.items()}
+    # The importer prints the operator it fails at, with all its operands.
+    said = io.StringIO()
+    with quiet_tvm(), contextlib.redirect_stdout(said), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return from_onnx(
+                model, shape_dict=shapes, keep_params_in_input=False, sanitize_input_names=False
+            )
+        except (
+            Exception
+        ) as error:  # anything: the importer asserts, raises ValueError, KeyError, TVM's errors...
+            failure = reason(error)
+        # Leaving the handler drops the half-built function, of which TVM warns while quiet.
+    found = re.search(r"Error converting operator (\w+)", said.getvalue())
+    where = f" the operator {found.group(1)}" if found else " it"
+    raise InputError(f"{path}: TVM's ONNX importer cannot convert{where}: {failure}")
+
+
+def _tensors(model: Any) -> list[tuple[str, Array]]:
+    """The model's tensors by name."""
+    from onnx import numpy_helper
+
+    found = [(tensor.name, numpy_helper.to_array(tensor)) for tensor in model.graph.initializer]
+    for node in nodes(model.graph):
+        if node.op_type == "Constant":
+            found += [
+                (node.output[0], numpy_helper.to_array(a.t))
+                for a in node.attribute
+                if a.name == "value"
+            ]
+    return found

@@ -1,0 +1,105 @@
+"""Run an ONNX model on this CPU without TVM: the oracle, and values that only depend on shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tapml.errors import InputError
+from tapml.importing.model import Array
+
+
+class OnnxRuntime:
+    """ONNX Runtime on a model file or on a serialized model whose external data lies in `folder`.
+
+    Graph optimizations are off: the oracle computes what the file says, operator by operator.
+    Raises InputError (at construction) where ONNX Runtime refuses the model.
+    """
+
+    def __init__(self, model: Path | bytes, folder: Path) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        if isinstance(model, bytes):
+            options.add_session_config_entry(
+                "session.model_external_initializers_file_folder_path", str(folder)
+            )
+        source = model if isinstance(model, bytes) else str(model)
+        try:
+            self._session = onnxruntime.InferenceSession(
+                source, options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # its exception classes are not public
+            raise InputError(f"ONNX Runtime cannot run the model: {error}") from error
+        self.name = f"onnxruntime {onnxruntime.__version__}"
+
+    def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Array]:
+        """The values `names` for the inputs; raises InputError where the run fails."""
+        try:
+            return list(self._session.run(list(names), dict(inputs)))
+        except Exception as error:  # as above
+            raise InputError(
+                f"ONNX Runtime could not run the model on these inputs: {error}"
+            ) from error
+
+
+def installed() -> str | None:
+    """None where ONNX Runtime can be imported, otherwise what to do about it."""
+    try:
+        import onnxruntime  # noqa: F401
+    except ImportError:
+        return "onnxruntime is not installed: pip install onnxruntime"
+    return None
+
+
+def values(
+    model: Any, folder: Path, names: Sequence[str], inputs: Mapping[str, Array]
+) -> list[Array]:
+    """The graph's inner values `names` for the inputs, by ONNX Runtime or, without it, onnx's slow
+    reference.
+    """
+    import onnx
+
+    probe = onnx.ModelProto()
+    probe.CopyFrom(model)
+    del probe.graph.output[:]
+    probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    drop_unused(probe.graph)
+    if installed() is None:
+        # Outputs without a type are allowed: ONNX Runtime infers it.
+        return OnnxRuntime(probe.SerializeToString(), folder).run(names, inputs)
+    from onnx.external_data_helper import load_external_data_for_model
+    from onnx.reference import ReferenceEvaluator
+
+    load_external_data_for_model(probe, str(folder))
+    return list(ReferenceEvaluator(probe).run(list(names), dict(inputs)))
+
+
+def drop_unused(graph: Any) -> None:
+    """Remove the nodes and weights that no output needs."""
+    needed = {output.name for output in graph.output}
+    kept = []
+    for node in reversed(graph.node):
+        if needed.intersection(node.output):
+            kept.append(node)
+            needed.update(read_by(node))
+    nodes = list(reversed(kept))
+    del graph.node[:]
+    graph.node.extend(nodes)
+    weights = [tensor for tensor in graph.initializer if tensor.name in needed]
+    del graph.initializer[:]
+    graph.initializer.extend(weights)
+
+
+def read_by(node: Any) -> set[str]:
+    """The names a node reads, those its subgraphs take from outside included."""
+    names = {name for name in node.input if name}
+    for attribute in node.attribute:
+        for graph in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+            for inner in graph.node:
+                names |= read_by(inner)
+            names |= {output.name for output in graph.output}
+    return names

@@ -1,0 +1,181 @@
+"""Operators TVM has no kernel for that is the same on every platform, in terms of what it has.
+
+TVM types gather_nd and gather_elements with int64 indices, gives argmax in int64 only, spells
+isinf with an infinity (which WGSL has no literal for), and leaves sorting and scanning to code of
+each platform. A carved test needs one kernel for the reference and the browser: these are, with
+int32 indices throughout. Ranking and scanning compare every pair of elements, so the axis has a
+limit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvm import relax, te, tirx, topi
+from tvm.relax import op
+
+from tapml.errors import InputError
+from tapml.importing.dtypes import stored
+from tapml.importing.rewrite import Expr, static_shape
+
+LONGEST_AXIS = 8192
+"""Above this the quadratic kernels below would take seconds."""
+
+
+def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]) -> Expr | None:
+    """A call of a kernel for the operator `name` (as in "relax.topk"), or None where TVM has its
+    own.
+
+    `arguments` are narrowed. Raises InputError where the axis is longer than `LONGEST_AXIS`.
+    """
+    data = arguments[0] if arguments else None
+    if name in ("relax.isinf", "relax.isfinite"):
+        return _finite(builder, data, name == "relax.isfinite")
+    if name in ("relax.argmax", "relax.argmin"):
+        return _extremum(builder, name, data, attrs)
+    if name == "relax.gather_nd":
+        return builder.call_te(
+            _gather_nd, data, arguments[1], int(attrs["batch_dims"]), **_hint(name)
+        )
+    if name == "relax.gather_elements":
+        return builder.call_te(
+            _gather_elements, data, arguments[1], int(attrs["axis"]), **_hint(name)
+        )
+    if name == "relax.cumsum":
+        axis = _axis(name, data, attrs["axis"])
+        exclusive = bool(attrs.get("exclusive"))
+        return builder.call_te(_cumsum, data, axis, exclusive, _dtype(attrs, data), **_hint(name))
+    if name == "relax.topk":
+        axis, kind = _axis(name, data, attrs["axis"]), str(attrs["ret_type"])
+        count = int(attrs["k"]) if int(attrs["k"]) > 0 else _shape(name, data)[axis]
+        return builder.call_te(
+            _ranked, data, axis, count, bool(attrs["largest"]), kind, **_hint(name)
+        )
+    if name in ("relax.sort", "relax.argsort"):
+        axis, kind = (
+            _axis(name, data, attrs["axis"]),
+            "values" if name == "relax.sort" else "indices",
+        )
+        size = _shape(name, data)[axis]
+        return builder.call_te(
+            _ranked, data, axis, size, bool(attrs["descending"]), kind, **_hint(name)
+        )
+    return None
+
+
+def _finite(builder: Expr, data: Expr, finite: bool) -> Expr:
+    """isfinite or isinf by comparing with the largest number."""
+    dtype = str(data.ty.dtype)
+    largest = relax.const(tirx.max_value(dtype).value, dtype)
+    size = builder.emit(op.abs(data), "size")
+    return op.less_equal(size, largest) if finite else op.greater(size, largest)
+
+
+def _extremum(builder: Expr, name: str, data: Expr, attrs: dict[str, Any]) -> Expr:
+    """The place (int32) of the largest or smallest element, the first of equals."""
+    emit, shape = builder.emit, _shape(name, data)
+    rank, flat = len(shape), attrs["axis"] is None
+    if flat:
+        data, shape = emit(op.reshape(data, [-1])), (math.prod(shape),)
+    axis = 0 if flat else int(attrs["axis"]) % rank
+    find = op.max if name == "relax.argmax" else op.min
+    best = emit(find(data, axis=axis, keepdims=True), "best")
+    column = [size if i == axis else 1 for i, size in enumerate(shape)]
+    places = emit(op.reshape(op.arange(0, shape[axis], 1, "int32"), column), "places")
+    hit = emit(op.equal(data, best), "hit")
+    # Where all elements are NaN none equals the best: the last place then, not one out of range.
+    place = emit(op.where(hit, places, relax.const(shape[axis] - 1, "int32")), "place")
+    if flat and attrs["keepdims"]:
+        return op.reshape(emit(op.min(place, axis=0)), [1] * rank)
+    return op.min(place, axis=axis, keepdims=attrs["keepdims"] and not flat)
+
+
+def _hint(name: str) -> dict[str, str]:
+    return {"primfunc_name_hint": name.removeprefix("relax.")}
+
+
+def _shape(name: str, data: Expr) -> tuple[int, ...]:
+    shape = static_shape(data.ty)
+    if shape is None:
+        raise InputError(
+            f"{name}: the shape of its operand depends on the data: tapml needs fixed shapes"
+        )
+    return shape
+
+
+def _axis(name: str, data: Expr, axis: Any) -> int:
+    shape = _shape(name, data)
+    if axis is None and len(shape) != 1:
+        raise InputError(
+            f"{name} over all dimensions of a tensor is not supported: give it an axis"
+        )
+    axis = int(axis or 0) % len(shape)
+    if shape[axis] > LONGEST_AXIS:
+        raise InputError(
+            f"{name} over {shape[axis]} elements: tapml takes at most {LONGEST_AXIS} along the axis"
+        )
+    return int(axis)
+
+
+def _dtype(attrs: dict[str, Any], data: Expr) -> str:
+    # 64-bit sums are 32 bits wide here, like every other 64-bit number.
+    wanted = stored(str(attrs.get("dtype") or "void"))
+    return str(data.ty.dtype) if wanted == "void" else wanted
+
+
+def _gather_nd(data: Any, indices: Any, batch_dims: int) -> Any:
+    # topi wants the coordinates first, Relax has them last.
+    last = len(indices.shape) - 1
+    return topi.gather_nd(data, topi.transpose(indices, [last, *range(last)]), batch_dims)
+
+
+def _gather_elements(data: Any, indices: Any, axis: int) -> Any:
+    return topi.gather(data, axis, indices)
+
+
+def _cumsum(data: Any, axis: int, exclusive: bool, dtype: str) -> Any:
+    other = te.reduce_axis((0, data.shape[axis]), "k")
+
+    def total(*at: Any) -> Any:
+        before = other < at[axis] if exclusive else other <= at[axis]
+        value = data(*_at(at, axis, other)).astype(dtype)
+        return te.sum(tirx.Select(before, value, tirx.const(0, dtype)), axis=other)
+
+    return te.compute(data.shape, total, name="cumsum")
+
+
+def _ranked(data: Any, axis: int, count: int, largest: bool, kind: str) -> Any:
+    """The first `count` elements in order, their places, or both; equal ones keep their order."""
+    size = data.shape[axis]
+    other = te.reduce_axis((0, size), "k")
+
+    def rank(*at: Any) -> Any:
+        mine, its = data(*at), data(*_at(at, axis, other))
+        ahead = its > mine if largest else its < mine
+        ahead = tirx.any(ahead, tirx.all(its == mine, other < at[axis]))
+        return te.sum(
+            tirx.Select(ahead, tirx.const(1, "int32"), tirx.const(0, "int32")), axis=other
+        )
+
+    ranks = te.compute(data.shape, rank, name="rank")
+    shape = [count if i == axis else extent for i, extent in enumerate(data.shape)]
+
+    def pick(value: Any, dtype: str, name: str) -> Any:
+        place = te.reduce_axis((0, size), "j")
+
+        def chosen(*at: Any) -> Any:
+            where = _at(at, axis, place)
+            hit = ranks(*where) == at[axis].astype("int32")
+            return te.sum(tirx.Select(hit, value(where), tirx.const(0, dtype)), axis=place)
+
+        return te.compute(shape, chosen, name=name)
+
+    values = pick(lambda where: data(*where), str(data.dtype), "values")
+    indices = pick(lambda where: where[axis].astype("int32"), "int32", "indices")
+    return {"values": values, "indices": indices}.get(kind, [values, indices])
+
+
+def _at(at: tuple[Any, ...], axis: int, place: Any) -> tuple[Any, ...]:
+    """The position `at`, moved to `place` along `axis`."""
+    return (*at[:axis], place, *at[axis + 1 :])

@@ -1,0 +1,62 @@
+"""Converters that replace some of TVM's PyTorch importer's own, which are wrong for some dtypes.
+
+Its matrix products always give float32, so a float16 model no longer fits together; its division
+by a number makes that number int32 whatever the tensor's dtype is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import relax
+from tvm.relax import op
+
+Converter = Callable[[Any, Any], Any]
+"""From an FX node and the importer to a Relax variable."""
+
+
+def converters() -> dict[str, Converter]:
+    """By the operator's name as the importer spells it."""
+    return {
+        "addmm.default": _addmm,
+        "bmm.default": _matmul,
+        "div.Tensor_mode": _divide,
+        "matmul.default": _matmul,
+        "mm.default": _matmul,
+    }
+
+
+def _matmul(node: Any, importer: Any) -> Any:
+    left, right = (importer.env[argument] for argument in node.args)
+    return importer.block_builder.emit(op.matmul(left, right))
+
+
+def _addmm(node: Any, importer: Any) -> Any:
+    """beta * bias + alpha * (left @ right)."""
+    emit = importer.block_builder.emit
+    bias, left, right = (importer.env[argument] for argument in node.args)
+    product = _scaled(importer, emit(op.matmul(left, right)), node.kwargs.get("alpha", 1))
+    beta = node.kwargs.get("beta", 1)
+    return product if beta == 0 else emit(op.add(product, _scaled(importer, bias, beta)))
+
+
+def _divide(node: Any, importer: Any) -> Any:
+    """Division rounded down ("floor"), towards zero ("trunc") or not at all."""
+    emit = importer.block_builder.emit
+    left, right = importer.retrieve_args(node)
+    dtype = str((left if isinstance(left, relax.Expr) else right).ty.dtype)
+    left, right = (v if isinstance(v, relax.Expr) else relax.const(v, dtype) for v in (left, right))
+    mode = node.kwargs.get("rounding_mode")
+    if mode == "floor":
+        return emit(op.floor_divide(left, right))
+    if mode == "trunc" and "int" not in dtype:
+        return emit(op.trunc(emit(op.divide(left, right))))
+    # On integers Relax's divide rounds towards zero.
+    return emit(op.divide(left, right))
+
+
+def _scaled(importer: Any, value: Any, factor: float) -> Any:
+    if factor == 1:
+        return value
+    return importer.block_builder.emit(op.multiply(value, relax.const(factor, str(value.ty.dtype))))

@@ -1,0 +1,133 @@
+"""The model's tensors as parameters: named after the source, stored once, transposed once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from tapml.importing.dtypes import narrow_array
+from tapml.importing.model import Array
+from tapml.importing.rewrite import Expr, attributes, operator_name
+
+
+def digest(array: Array) -> str:
+    """Identifies a tensor by dtype, shape and content."""
+    content = np.ascontiguousarray(array)
+    header = f"{content.dtype}{array.shape}".encode()
+    return hashlib.sha256(header + content.tobytes()).hexdigest()
+
+
+class Weights:
+    """Turns constants into parameters of main.
+
+    TVM's importers inline tensors without their names; equal content finds the name again. Where
+    several source tensors are equal (fresh biases are all zero) each keeps a parameter of its own;
+    one that is shared is one.
+    """
+
+    def __init__(self, tensors: Iterable[tuple[str, Array]]) -> None:
+        """`tensors` are the source's, by name; a tensor that the source shares comes once."""
+        self._source_names: dict[str, list[str]] = {}
+        for name, array in tensors:
+            self._source_names.setdefault(digest(array), []).append(name)
+        self._keys: dict[Expr, tuple[str, int]] = {}
+        self._seen: Counter[str] = Counter()
+        self._variables: dict[object, Expr] = {}
+        self._permuted: dict[tuple[str, int], set[tuple[int, ...] | None]] = {}
+        self._taken: set[str] = set()
+        self.parameters: list[tuple[str, Array]] = []
+        self.notes: list[str] = []
+
+    @property
+    def variables(self) -> list[Expr]:
+        """The Relax variables of `parameters`, in the same order."""
+        return list(self._variables.values())
+
+    def note_uses(self, values: Iterable[Expr]) -> None:
+        """Look at all expressions of the program, to learn which tensors are only ever read
+        permuted.
+        """
+        for value in values:
+            if not isinstance(value, tvm.ir.Call):
+                continue
+            axes = _permutation(value)
+            for argument in value.args:
+                for part in argument.fields if isinstance(argument, relax.Tuple) else [argument]:
+                    if isinstance(part, tvm.ir.GenericConst):
+                        self._permuted.setdefault(self._key(part), set()).add(axes)
+
+    def name(self, constant: Expr) -> str:
+        """The source's name of a tensor, or one that says it was computed."""
+        key, number = self._key(constant)
+        if key in self._source_names:
+            return self._source_names[key][number]
+        array = constant.value.numpy()
+        # An importer may transpose a matrix before tapml sees it.
+        turned = self._source_names.get(digest(array.T)) if array.ndim == 2 else None
+        return f"{turned[0]}.T" if turned else "computed"
+
+    def parameter(self, constant: Expr) -> Expr:
+        """The variable of a constant; raises InputError where its values cannot be narrowed."""
+        return self._declare(self._key(constant), self.name(constant), constant.value.numpy())
+
+    def permuted(self, call: Expr) -> Expr | None:
+        """The variable of an already permuted tensor, where `call` permutes one that is only read
+        this way.
+        """
+        axes = _permutation(call)
+        if axes is None or not isinstance(call.args[0], tvm.ir.GenericConst):
+            return None
+        constant = call.args[0]
+        key = self._key(constant)
+        if self._permuted.get(key) != {axes}:
+            return None
+        suffix = ".T" if axes == (1, 0) else ".permuted" + "".join(map(str, axes))
+        array = constant.value.numpy().transpose(axes)
+        return self._declare((key, axes), self.name(constant) + suffix, array)
+
+    def scalar(self, constant: Expr) -> Array:
+        """The narrowed value of a constant without dimensions."""
+        return self._narrow(constant.value.numpy(), "a number in the model")
+
+    def _declare(self, key: object, name: str, array: Array) -> Expr:
+        if key not in self._variables:
+            data = self._narrow(array, name)
+            unique, number = name, 1
+            while unique in self._taken:
+                number += 1
+                unique = f"{name}.{number}"
+            self._taken.add(unique)
+            self.parameters.append((unique, data))
+            self._variables[key] = relax.Var(unique, relax.TensorType(data.shape, str(data.dtype)))
+        return self._variables[key]
+
+    def _narrow(self, array: Array, name: str) -> Array:
+        narrow, note = narrow_array(array, name)
+        if note and note not in self.notes:
+            self.notes.append(note)
+        return narrow
+
+    def _key(self, constant: Expr) -> tuple[str, int]:
+        """Tells tensors apart: by content, and equal ones by the source tensor they stand for."""
+        if constant not in self._keys:
+            content = digest(constant.value.numpy())
+            last = len(self._source_names.get(content, [""])) - 1
+            self._keys[constant] = (content, min(self._seen[content], last))
+            self._seen[content] += 1
+        return self._keys[constant]
+
+
+def _permutation(value: Expr) -> tuple[int, ...] | None:
+    """The axes of a permute_dims call, None for any other."""
+    if operator_name(value) != "relax.permute_dims":
+        return None
+    axes = attributes(value)["axes"]
+    rank = len(value.args[0].ty.shape.values)
+    return (
+        tuple(reversed(range(rank))) if axes is None else tuple(int(axis) % rank for axis in axes)
+    )

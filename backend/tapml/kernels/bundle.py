@@ -1,0 +1,92 @@
+"""A kernel compiled for WebGPU: WGSL text files and `NAME.json` with everything a dispatch needs.
+
+The JSON document (format tapml.kernel/1) is described in docs/suite-format.md.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+FORMAT = "tapml.kernel/1"
+
+_BINDING = re.compile(
+    r"@group\(0\)\s*@binding\((\d+)\)\s*var<(storage|uniform)\s*(?:,\s*(\w+))?\s*>\s*(\w+)\s*:\s*([^;]+);"
+)
+_WORKGROUP_SIZE = re.compile(r"@workgroup_size\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?(?:,\s*(\d+)\s*)?\)")
+_WORKGROUP_VARIABLE = re.compile(r"var<workgroup>\s*\w+\s*:\s*array<\s*([\w<>]+)\s*,\s*(\d+)")
+_ENABLE = re.compile(r"^\s*enable\s+([\w\s,]+);", re.MULTILINE)
+_ELEMENT_BYTES = {"f32": 4, "i32": 4, "u32": 4, "f16": 2, "bool": 4}
+_FEATURE = {"f16": "shader-f16", "subgroups": "subgroups"}
+
+
+@dataclass(frozen=True)
+class WgslFile:
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """`document` is NAME.json; `files` are the WGSL texts, one for each entry point."""
+
+    document: dict[str, Any]
+    files: list[WgslFile]
+
+
+def bindings(wgsl: str) -> list[dict[str, Any]]:
+    """Bindings of group 0 in a WGSL text: binding, access ("read", "read_write", "uniform"), name, type."""
+    found = []
+    for number, space, access, name, wgsl_type in _BINDING.findall(wgsl):
+        found.append(
+            {
+                "binding": int(number),
+                "access": "uniform" if space == "uniform" else (access or "read"),
+                "name": name,
+                "type": wgsl_type.strip(),
+            }
+        )
+    return sorted(found, key=lambda b: int(b["binding"]))
+
+
+def workgroup_size(wgsl: str) -> list[int]:
+    """Invocations of a workgroup along x, y, z."""
+    match = _WORKGROUP_SIZE.search(wgsl)
+    return [int(extent or 1) for extent in match.groups()] if match else [1, 1, 1]
+
+
+def workgroup_storage(wgsl: str) -> int:
+    """Bytes of `var<workgroup>` arrays, each rounded up to 16 as WebGPU counts them."""
+    total = 0
+    for element, count in _WORKGROUP_VARIABLE.findall(wgsl):
+        vector = re.fullmatch(r"vec([234])<(\w+)>", element)
+        size = _ELEMENT_BYTES.get(vector[2] if vector else element, 4)
+        # vec3 takes the room of vec4 (WGSL, "Alignment and Size").
+        size *= {"2": 2, "3": 4, "4": 4}[vector[1]] if vector else 1
+        total += -(-size * int(count) // 16) * 16
+    return total
+
+
+def requirements(wgsl_texts: list[str], largest_binding: int) -> dict[str, Any]:
+    """Features and limits (GPUSupportedLimits names) that a device must offer to run these entry points."""
+    features = {
+        _FEATURE[word.strip()]
+        for text in wgsl_texts
+        for words in _ENABLE.findall(text)
+        for word in words.split(",")
+        if word.strip() in _FEATURE
+    }
+    sizes = [workgroup_size(text) for text in wgsl_texts]
+    storage_buffers = [sum(b["access"] != "uniform" for b in bindings(text)) for text in wgsl_texts]
+    limits = {
+        "maxComputeInvocationsPerWorkgroup": max(math.prod(size) for size in sizes),
+        "maxComputeWorkgroupSizeX": max(size[0] for size in sizes),
+        "maxComputeWorkgroupSizeY": max(size[1] for size in sizes),
+        "maxComputeWorkgroupSizeZ": max(size[2] for size in sizes),
+        "maxComputeWorkgroupStorageSize": max(workgroup_storage(text) for text in wgsl_texts),
+        "maxStorageBuffersPerShaderStage": max(storage_buffers),
+        "maxStorageBufferBindingSize": largest_binding,
+    }
+    return {"features": sorted(features), "limits": limits}

@@ -1,0 +1,166 @@
+"""From a Relax module to fused operators (one PrimFunc each) and the graph that calls them.
+
+The same lowered module is built for the reference platform and for the target, so a difference between the two
+comes from code generation, runtime, driver or browser, never from a different graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from tapml.errors import InputError
+from tapml.graph import Graph, Node, NodeKind, TensorType, Value, ValueKind
+from tapml.kernels.quiet import quiet_tvm
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A model as operators.
+
+    `module` holds the Relax function "main" and one PrimFunc for each kernel; `arguments` are the value ids of
+    main's arguments in order (inputs, then parameters); `constants` are tensors written into main itself.
+    """
+
+    module: tvm.IRModule
+    graph: Graph
+    arguments: list[str]
+    constants: dict[str, np.ndarray]
+
+    def kernel(self, name: str) -> Any:
+        """The PrimFunc of a kernel: inputs, then the outputs it writes (destination passing)."""
+        return self.module[name]
+
+
+def lower(module: tvm.IRModule, input_count: int) -> Lowered:
+    """Decompose, legalize and fuse `main`, then read the graph off it.
+
+    `main` takes `input_count` inputs, then parameters, all tensors of static shape.
+    Raises InputError for what no kernel can be made of (data-dependent shapes, calls out of TVM, control flow).
+    """
+    transform = relax.transform
+    pipeline = tvm.ir.transform.Sequential(
+        [
+            transform.DecomposeOpsForInference(),
+            transform.CanonicalizeBindings(),
+            transform.LegalizeOps(),
+            transform.AnnotateTIROpPattern(),
+            transform.DeadCodeElimination(),
+            transform.FuseOps(),
+            transform.FuseTIR(),
+            # A reshape that was not fused moves no bytes: it becomes a view, on every platform.
+            transform.RewriteDataflowReshape(),
+            transform.DeadCodeElimination(),
+        ]
+    )
+    # Target-independent here (LegalizeOps gives the same PrimFuncs for both), but some passes want one in scope.
+    with quiet_tvm(), tvm.target.Target("webgpu"):
+        lowered = pipeline(module)
+    return read_lowered(lowered, input_count)
+
+
+def read_lowered(module: tvm.IRModule, input_count: int) -> Lowered:
+    """The graph of a module that is lowered already. Raises InputError where it is not."""
+    reader = _GraphReader(module, input_count)
+    return Lowered(module, reader.graph(), reader.arguments, reader.constants)
+
+
+class _GraphReader:
+    """Reads a lowered `main`: bindings that are call_tir, reshape or tuple access, nothing else."""
+
+    def __init__(self, module: tvm.IRModule, input_count: int) -> None:
+        self._main = module["main"]
+        self._input_count = input_count
+        self._values: dict[str, Value] = {}
+        self._nodes: list[Node] = []
+        # Relax variables are compared by identity; one may stand for several values (a tuple).
+        self._of_var: dict[Any, list[str]] = {}
+        self.arguments: list[str] = []
+        self.constants: dict[str, np.ndarray] = {}
+
+    def graph(self) -> Graph:
+        for position, parameter in enumerate(self._main.params):
+            kind = ValueKind.INPUT if position < self._input_count else ValueKind.PARAMETER
+            self.arguments += self._declare(parameter, kind)
+        for block in self._main.body.blocks:
+            for binding in block.bindings:
+                self._read(binding)
+        outputs = self._resolve(self._main.body.body)
+        inputs = self.arguments[: self._input_count]
+        graph = Graph(self._values, self._nodes, tuple(inputs), tuple(outputs))
+        graph.check()
+        return graph
+
+    def _declare(self, var: Any, kind: ValueKind) -> list[str]:
+        types = _tensor_types(var.ty, var.name)
+        ids = []
+        for number, tensor_type in enumerate(types):
+            name = var.name if len(types) == 1 else f"{var.name}.{number}"
+            ids.append(self._add(name, tensor_type, kind))
+        self._of_var[var] = ids
+        return ids
+
+    def _add(self, name: str, tensor_type: TensorType, kind: ValueKind) -> str:
+        value = Value(f"v{len(self._values):03d}", name, tensor_type, kind)
+        self._values[value.id] = value
+        return value.id
+
+    def _read(self, binding: Any) -> None:
+        if not isinstance(binding, relax.VarBinding):
+            raise InputError(
+                f"{binding.var.name}: a value whose shape is only known at run time cannot be carved"
+            )
+        var, expression = binding.var, binding.value
+        if isinstance(expression, relax.TupleGetItem):
+            self._of_var[var] = [self._resolve(expression.tuple_value)[expression.index]]
+        elif isinstance(expression, relax.Tuple | relax.Var | tvm.ir.Constant):
+            self._of_var[var] = self._resolve(expression)
+        elif isinstance(expression, tvm.ir.Call):
+            self._read_call(var, expression)
+        else:
+            raise InputError(f"{var.name}: tapml cannot carve a {type(expression).__name__}")
+
+    def _read_call(self, var: Any, call: Any) -> None:
+        operator = call.op.name if isinstance(call.op, tvm.ir.Op) else str(call.op)
+        if operator == "relax.call_tir" and len(call.args) == 2:
+            kind, kernel, operands = NodeKind.KERNEL, call.args[0].name_hint, self._resolve(call.args[1])
+        elif operator == "relax.reshape":
+            kind, kernel, operands = NodeKind.VIEW, "reshape", self._resolve(call.args[0])
+        else:
+            raise InputError(f"operator {operator} (at {var.name}) could not be lowered to a kernel")
+        outputs = self._declare(var, ValueKind.INTERMEDIATE)
+        node = f"n{len(self._nodes):03d}"
+        self._nodes.append(Node(node, kind, kernel, tuple(operands), tuple(outputs)))
+
+    def _resolve(self, expression: Any) -> list[str]:
+        if isinstance(expression, relax.Tuple):
+            return [value for field in expression.fields for value in self._resolve(field)]
+        if isinstance(expression, tvm.ir.Constant):
+            data = np.ascontiguousarray(expression.value.numpy())
+            value = self._add(
+                f"constant{len(self.constants)}", TensorType(data.shape, str(data.dtype)), ValueKind.PARAMETER
+            )
+            self.constants[value] = data
+            return [value]
+        try:
+            return self._of_var[expression]
+        except KeyError:
+            raise InputError(f"tapml cannot carve the expression {str(expression)[:80]!r}") from None
+
+
+def _tensor_types(ty: Any, name: str) -> list[TensorType]:
+    if isinstance(ty, relax.TupleType):
+        return [t for field in ty.fields for t in _tensor_types(field, name)]
+    shape = getattr(ty, "shape", None)
+    if not isinstance(ty, relax.TensorType) or shape is None:
+        raise InputError(f"{name} is no tensor of known rank but {ty}")
+    try:
+        return [TensorType(tuple(int(d) for d in shape), str(ty.dtype))]
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{name} has the shape {shape}, which depends on data: give fixed input shapes"
+        ) from None

@@ -1,0 +1,32 @@
+"""Keep TVM's log lines off the user's terminal while it works."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def quiet_tvm() -> Iterator[None]:
+    """Hold back what native code writes to standard error; show it after all if the body raises.
+
+    TVM's C++ logging has no switch for single messages (each `take` warns about out-of-bounds indices), and
+    writes to file descriptor 2 directly. Not for code that runs beside other threads that print.
+    """
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as sink:
+        os.dup2(sink.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            os.dup2(saved, 2)
+            sink.seek(0)
+            os.write(2, sink.read())
+            raise
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)

@@ -1,0 +1,1 @@
+"""What people read: progress while something runs, tables when it has."""

@@ -1,0 +1,194 @@
+"""Validations, offloads and suites as text."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tapml.suite import Suite
+
+_COLOURS = {"pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow"}
+_MARKS = {"pass": "✓ pass", "fail": "✗ fail", "error": "! error", "unsupported": "- unsupported"}
+_MOST_MESSAGES = 12
+
+
+def number(value: float | None) -> str:
+    """Short scientific notation; a dash where there is none."""
+    return "-" if value is None else f"{value:.2e}"
+
+
+def size(count: float) -> str:
+    """Bytes for people (powers of 1000)."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError("unreachable")
+
+
+def show_validation(console: Console, document: Mapping[str, Any]) -> None:
+    """A row a kernel and device with its worst numbers, then the messages of what did not pass."""
+    _banner(console, document)
+    for device in document["devices"]:
+        tests = [test for test in document["tests"] if test["device"] == device["id"]]
+        _validation_table(console, device, tests)
+    bad = [test for test in document["tests"] if test["verdict"] != "pass"]
+    names = {device["id"]: device["name"] for device in document["devices"]}
+    for test in bad[:_MOST_MESSAGES]:
+        mark = Text(f"{_MARKS[test['verdict']]} ", style=_COLOURS[test["verdict"]])
+        console.print(
+            mark + Text(f"{test['id']} {test['kernel']} on {names[test['device']]}: {test['message']}")
+        )
+    if len(bad) > _MOST_MESSAGES:
+        console.print(f"... and {len(bad) - _MOST_MESSAGES} more: see --json or the web page", markup=False)
+    console.print(summary_line(document), markup=False, highlight=False)
+
+
+def summary_line(document: Mapping[str, Any]) -> str:
+    """One line: how many of what, which kernels fail."""
+    summary = document["summary"]
+    counts = ", ".join(f"{summary[v]} {v}" for v in ("pass", "fail", "error", "unsupported") if summary[v])
+    text = f"{summary['total']} tests: {counts or 'none'} in {summary['seconds']:.1f} s"
+    if summary["failing_kernels"]:
+        text += f"; failing kernels: {', '.join(summary['failing_kernels'])}"
+    return text + ("; interrupted, the rest was not run" if document["interrupted"] else "")
+
+
+def _validation_table(console: Console, device: Mapping[str, Any], tests: list[dict[str, Any]]) -> None:
+    adapter = device["adapter"]
+    gpu = adapter["architecture"] or adapter["description"]
+    title = f"{device['name']} ({adapter['vendor'] or '?'} {gpu})".rstrip()
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for column in ("kernel", "tests", "verdict", "max abs error", "max rel error", "max ULP"):
+        table.add_column(
+            column, justify="left" if column in ("kernel", "verdict") else "right", overflow="fold"
+        )
+    for kernel, rows in _by_kernel(tests).items():
+        verdicts = [test["verdict"] for test in rows]
+        worst = next(v for v in ("error", "fail", "unsupported", "pass") if v in verdicts)
+        count = f"{verdicts.count(worst)} of {len(rows)}" if worst != "pass" else str(len(rows))
+        edited = " (edited)" if any(test["edited"] for test in rows) else ""
+        table.add_row(
+            kernel + edited,
+            count,
+            Text(_MARKS[worst], style=_COLOURS[worst]),
+            *(number(_most(rows, key)) for key in ("max_abs_error", "max_rel_error", "max_ulp")),
+        )
+    console.print(table)
+
+
+def _by_kernel(tests: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for test in tests:
+        found[test["kernel"]].append(test)
+    return found
+
+
+def _most(rows: list[dict[str, Any]], key: str) -> float | None:
+    return max((row[key] for row in rows if row[key] is not None), default=None)
+
+
+def show_offload(console: Console, document: Mapping[str, Any]) -> None:
+    """The trace: a row a kernel, then the whole model."""
+    _banner(console, document)
+    table = Table(
+        title=f"offload to {document['devices'][0]['name']}", title_justify="left", box=None, pad_edge=False
+    )
+    for column in ("kernel", "nodes", "operator", "model cosine", "model max error", "now on the device"):
+        table.add_column(
+            column, justify="left" if column in ("kernel", "operator") else "right", overflow="fold"
+        )
+    total = document["summary"]["nodes"]
+    for step in document["steps"]:
+        metric = step["model_metric"] or {}
+        kept = f"{step['offloaded_nodes']}/{total} nodes" if step["kept"] else "stays on the reference"
+        cosine = metric.get("cosine")
+        table.add_row(
+            step["kernel"],
+            str(len(step["nodes"])),
+            Text(_MARKS[step["operator_verdict"]], style=_COLOURS[step["operator_verdict"]]),
+            "-" if cosine is None else f"{cosine:.9f}",
+            number(metric.get("max_abs_error")),
+            kept,
+        )
+    console.print(table)
+    for step in document["steps"]:
+        if step["message"]:
+            console.print(f"{step['kernel']}: {step['message']}", markup=False, highlight=False)
+    final = document["final"]
+    metric = final["model_metric"] or {}
+    cosine = "-" if metric.get("cosine") is None else f"{metric['cosine']:.9f}"
+    mark = Text(_MARKS[final["verdict"]] + " ", style=_COLOURS[final["verdict"]])
+    text = f"whole model through the virtual machine: cosine {cosine}, max error {number(metric.get('max_abs_error'))}"
+    console.print(mark + Text(text + (f": {final['message']}" if final["message"] else "")))
+
+
+def _banner(console: Console, document: Mapping[str, Any]) -> None:
+    if document["synthetic"]:
+        console.print(Text("SYNTHETIC INPUTS: this suite was carved from made-up data", style="yellow"))
+    if document["edited_kernels"]:
+        text = f"edited kernels (not what was generated): {', '.join(document['edited_kernels'])}"
+        console.print(Text(text, style="yellow"))
+
+
+def show_suite(console: Console, suite: Suite) -> None:
+    """`tapml show`: provenance, graph, kernels, tests, sizes."""
+    manifest = suite.manifest
+    model = manifest["model"]
+    if suite.synthetic:
+        console.print(Text("SYNTHETIC INPUTS: this suite was carved from made-up data", style="yellow"))
+    rows = [
+        ("suite", f"{suite.name} ({suite.path})"),
+        ("model", f"{model.get('title', '')} from {model['source']}, sha256 {str(model['sha256'])[:16]}..."),
+        ("reference", manifest["reference"]["device"]),
+        ("oracle", oracle_text(manifest)),
+        ("inputs", "; ".join(step["description"] for step in manifest["steps"])),
+        ("carved", f"{manifest['created']}, tvm {manifest['generator']['version']}"),
+        (
+            "graph",
+            f"{len(suite.graph.nodes)} nodes ({len(suite.graph.kernel_nodes)} kernel calls), "
+            f"{len(suite.kernels)} kernels, {len(suite.tests)} tests",
+        ),
+        ("size", f"{size(suite.nbytes())}, {len(suite.digests())} distinct tensors"),
+    ]
+    rows += [("note", note) for note in model.get("notes", [])]
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(table)
+    console.print()
+    kernels = Table(box=None, pad_edge=False)
+    for column in ("kernel", "nodes", "sum of", "workgroup", "output", ""):
+        kernels.add_column(column, justify="left" if column in ("kernel", "output", "") else "right", overflow="fold")
+    edited = set(suite.edited_kernels)
+    for name in suite.kernels:
+        bundle = suite.bundle(name)
+        node = suite.graph.nodes_of(name)[0]
+        first = bundle["entry_points"][0] if bundle["entry_points"] else None
+        kernels.add_row(
+            name,
+            str(len(suite.graph.nodes_of(name))),
+            str(bundle["numerics"]["accumulation_length"]),
+            "x".join(map(str, first["workgroup_size"])) if first else "-",
+            Text(str(suite.graph.values[node.outputs[0]].type)),
+            Text(
+                bundle["unsupported"]
+                or ", ".join(e["file"] for e in bundle["entry_points"])
+                + (" (edited)" if name in edited else "")
+            ),
+        )
+    console.print(kernels)
+
+
+def oracle_text(manifest: Mapping[str, Any]) -> str:
+    """Who checked the reference run, and how close it was."""
+    oracle = manifest["oracle"]
+    if oracle is None:
+        return f"none: {manifest.get('oracle_missing') or 'no independent result'}"
+    agrees = "agrees" if oracle["agrees"] else "DISAGREES"
+    return f"{oracle['name']} {agrees}: cosine {oracle['cosine']:.9f}, max error {number(oracle['max_abs_error'])}"

@@ -1,0 +1,113 @@
+"""Validations and offloads that run in the server's process, with their events."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tapml.devices import Blobs, Device
+from tapml.errors import InputError, TapmlError
+from tapml.suite import Suite
+from tapml.validation.events import Cancel
+from tapml.validation.offload import Offload, save_offload
+from tapml.validation.operatorwise import OperatorRun, require_devices, save_validation
+
+KINDS = ("validation", "offload")
+_KEPT_JOBS = 50
+
+Listener = Callable[["Job", int, dict[str, Any]], None]
+
+
+@dataclass
+class Job:
+    """`events` only ever grows; readers ask from a number on."""
+
+    id: str
+    kind: str
+    suite_id: str
+    state: str = "running"
+    events: list[dict[str, Any]] = field(default_factory=list)
+    document: dict[str, Any] | None = None
+    error: str | None = None
+    cancel: Cancel = field(default_factory=Cancel)
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+class Jobs:
+    """Starts jobs, one thread each, and keeps the last ones."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._lock = threading.Lock()
+        self._jobs: dict[str, Job] = {}
+        self.listener: Listener = lambda job, number, event: None
+
+    def get(self, job_id: str) -> Job | None:
+        with self._lock:
+            return self._jobs.get(job_id)
+
+    def start(
+        self,
+        kind: str,
+        suite_id: str,
+        suite: Suite,
+        acquire: Callable[[], list[Device]],
+        kernels: Sequence[str] | None = None,
+    ) -> Job:
+        """`acquire` gives the devices (it may have to start a browser), inside the job's thread.
+
+        Raises InputError for an unknown kind.
+        """
+        if kind not in KINDS:
+            raise InputError(f"unknown kind of job {kind!r}: choose {' or '.join(KINDS)}")
+        job = Job(secrets.token_urlsafe(12), kind, suite_id)
+        with self._lock:
+            self._jobs[job.id] = job
+            ended = [known for known in self._jobs.values() if known.done.is_set()]
+            for old in ended[: max(0, len(self._jobs) - _KEPT_JOBS)]:
+                del self._jobs[old.id]
+        thread = threading.Thread(
+            target=self._run, args=(job, suite, acquire, kernels), name=f"job {job.id}", daemon=True
+        )
+        thread.start()
+        return job
+
+    def cancel_all(self) -> None:
+        with self._lock:
+            jobs = list(self._jobs.values())
+        for job in jobs:
+            job.cancel.set()
+
+    def _run(
+        self, job: Job, suite: Suite, acquire: Callable[[], list[Device]], kernels: Sequence[str] | None
+    ) -> None:
+        def emit(event: dict[str, Any]) -> None:
+            with self._lock:
+                job.events.append(event)
+                number = len(job.events) - 1
+            self.listener(job, number, event)
+
+        try:
+            devices = acquire()
+            require_devices(devices)
+            if job.kind == "validation":
+                operators = OperatorRun(
+                    suite, devices, self._blobs, kernels=kernels, emit=emit, cancel=job.cancel
+                )
+                job.document = operators.run()
+                save_validation(suite, job.document)
+            else:
+                job.document = Offload(suite, devices[0], self._blobs, emit=emit, cancel=job.cancel).run()
+                save_offload(suite, job.document)
+            job.state = "cancelled" if job.document["interrupted"] else "done"
+        except TapmlError as error:
+            job.state, job.error = "failed", str(error)
+        except Exception as error:  # a defect of ours: the job ends, the server goes on and says so
+            job.state, job.error = "failed", f"internal error: {type(error).__name__}: {error}"
+            raise
+        finally:
+            job.done.set()
+            emit({"type": "ended", "state": job.state, "error": job.error})

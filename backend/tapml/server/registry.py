@@ -1,0 +1,108 @@
+"""The suites a server shows, by the id their address carries."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tapml.devices import Blobs
+from tapml.suite import Suite
+
+
+class SuiteRegistry:
+    """Suites by id: the folder's name made fit for an address, numbered where two are alike."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._lock = threading.Lock()
+        self._paths: dict[str, Path] = {}
+
+    def add(self, path: Path) -> str:
+        """Raises InputError where `path` is no suite."""
+        suite = Suite(path)
+        self._blobs.add_store(suite.tensors)
+        resolved = path.resolve()
+        slug = (
+            re.sub(r"[^A-Za-z0-9_-]+", "-", resolved.name.removesuffix(".suite")).strip("-").lower()
+            or "suite"
+        )
+        with self._lock:
+            for known, other in self._paths.items():
+                if other == resolved:
+                    return known
+            number, suite_id = 1, slug
+            while suite_id in self._paths:
+                number += 1
+                suite_id = f"{slug}-{number}"
+            self._paths[suite_id] = resolved
+        return suite_id
+
+    def open(self, suite_id: str) -> Suite | None:
+        """The suite as it is on disk now (kernels may have been edited since); None for an unknown id."""
+        with self._lock:
+            path = self._paths.get(suite_id)
+        return Suite(path) if path else None
+
+    def find(self, content_id: str) -> str | None:
+        """The id of the suite whose content (`Suite.id`) is this."""
+        for suite_id in self.ids():
+            suite = self.open(suite_id)
+            if suite is not None and suite.id == content_id:
+                return suite_id
+        return None
+
+    def ids(self) -> list[str]:
+        with self._lock:
+            return list(self._paths)
+
+
+def summary(suite_id: str, suite: Suite) -> dict[str, Any]:
+    """SuiteSummary of docs/http-api.md."""
+    manifest: Mapping[str, Any] = suite.manifest
+    model = manifest["model"]
+    return {
+        "id": suite_id,
+        "content": suite.id,
+        "name": suite.name,
+        "created": manifest["created"],
+        "model": {"kind": model["kind"], "source": model["source"], "title": model.get("title", suite.name)},
+        "synthetic": suite.synthetic,
+        "nodes": len(suite.graph.kernel_nodes),
+        "kernels": len(suite.kernels),
+        "tests": len(suite.tests),
+        "bytes": suite.nbytes(),
+        "edited": suite.edited_kernels,
+        "oracle": manifest["oracle"],
+        "oracle_missing": manifest.get("oracle_missing"),
+        "reference": manifest["reference"],
+    }
+
+
+def detail(suite_id: str, suite: Suite) -> dict[str, Any]:
+    """SuiteDetail of docs/http-api.md."""
+    edited = set(suite.edited_kernels)
+    kernels = []
+    for name in suite.kernels:
+        bundle = suite.bundle(name)
+        kernels.append(
+            {
+                "kernel": name,
+                "nodes": len(suite.graph.nodes_of(name)),
+                "edited": name in edited,
+                "unsupported": bundle["unsupported"],
+                "files": [entry_point["file"] for entry_point in bundle["entry_points"]],
+            }
+        )
+    return {
+        **summary(suite_id, suite),
+        "steps": suite.manifest["steps"],
+        "graph": suite.graph.to_json(),
+        "tests": [
+            {"id": test.id, "node": test.node, "kernel": test.kernel, "step": test.step}
+            for test in suite.tests
+        ],
+        "kernels": kernels,
+    }

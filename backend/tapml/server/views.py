@@ -1,0 +1,218 @@
+"""HTTP (docs/http-api.md)."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from flask import Blueprint, Response, abort, jsonify, request, send_file, send_from_directory
+
+from tapml.browsers import startable
+from tapml.cache import cache_dir
+from tapml.devices import Device
+from tapml.errors import InputError
+from tapml.graph import Graph
+from tapml.kernels.wasm import runtime_wasm
+from tapml.server.registry import detail, summary
+from tapml.server.state import State
+from tapml.server.statistics import statistics
+from tapml.suite import CarvedTest, Suite
+
+STATIC = Path(__file__).parent / "static"
+_NOT_BUILT = "the web pages are not built: run `make setup` in the checkout"
+
+
+def blueprint(state: State) -> Blueprint:
+    """All routes of a server."""
+    routes = Blueprint("tapml", __name__)
+    _pages(routes)
+    _bulk(routes, state)
+    _suites(routes, state)
+    _jobs(routes, state)
+    return routes
+
+
+def _pages(routes: Blueprint) -> None:
+    @routes.get("/")
+    @routes.get("/suites/<path:_page>")
+    def index(_page: str = "") -> Response:
+        return _page_file("webui")
+
+    @routes.get("/runner")
+    def runner() -> Response:
+        return _page_file("runner")
+
+    @routes.get("/static/runtime.wasm")
+    def runtime() -> Response:
+        response = send_file(runtime_wasm(cache_dir()), mimetype="application/wasm", conditional=True)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
+
+    @routes.get("/static/<path:name>")
+    def static_file(name: str) -> Response:
+        return send_from_directory(STATIC, name)
+
+
+def _page_file(folder: str) -> Response:
+    path = STATIC / folder / "index.html"
+    if not path.is_file():
+        abort(404, _NOT_BUILT)
+    response = send_file(path)
+    response.headers["Cache-Control"] = "no-cache"
+    return response
+
+
+def _bulk(routes: Blueprint, state: State) -> None:
+    @routes.get("/blobs/<digest>")
+    def blob(digest: str) -> Response:
+        found = state.blobs.find(digest)
+        if found is None:
+            abort(404, f"no blob {digest}")
+        source = BytesIO(found) if isinstance(found, bytes) else found
+        response = send_file(source, mimetype="application/octet-stream", etag=False)
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        return response
+
+    @routes.post("/api/calls/<call>/downloads")
+    def downloads(call: str) -> Response:
+        found = state.hub.of_call(call)
+        if found is None:
+            abort(404, f"no call {call} is running")
+        limit, put = found
+        length = request.content_length
+        if length is None or length > limit:
+            abort(413, f"this call sends back {limit} bytes, not {length}")
+        put(request.get_data(cache=False))
+        return jsonify({})
+
+
+def _suites(routes: Blueprint, state: State) -> None:
+    @routes.get("/api/suites")
+    def suites() -> Response:
+        found = [(suite_id, state.suites.open(suite_id)) for suite_id in state.suites.ids()]
+        return jsonify([summary(suite_id, suite) for suite_id, suite in found if suite is not None])
+
+    @routes.get("/api/suites/<suite_id>")
+    def suite_detail(suite_id: str) -> Response:
+        return jsonify(detail(suite_id, _suite(state, suite_id)))
+
+    @routes.get("/api/suites/<suite_id>/kernels/<kernel>")
+    def kernel_detail(suite_id: str, kernel: str) -> Response:
+        suite = _suite(state, suite_id)
+        bundle = suite.bundle(kernel)
+        files = suite.kernel_files(kernel)
+        return jsonify(
+            {
+                "kernel": kernel,
+                "files": [{"name": f.name, "text": f.text, "edited": f.edited} for f in files],
+                "nodes": [node.id for node in suite.graph.nodes_of(kernel)],
+                "bundle": bundle,
+                "unsupported": bundle["unsupported"],
+            }
+        )
+
+    @routes.get("/api/suites/<suite_id>/tests/<test_id>")
+    def test_detail(suite_id: str, test_id: str) -> Response:
+        suite = _suite(state, suite_id)
+        test = suite.test(test_id)
+        return jsonify(
+            {
+                "id": test.id,
+                "node": test.node,
+                "kernel": test.kernel,
+                "step": test.step,
+                "tensors": _tensors(suite, test, suite.graph),
+                "tolerances": [tolerance.to_json() for tolerance in test.tolerances],
+            }
+        )
+
+    @routes.get("/api/suites/<suite_id>/results")
+    def results(suite_id: str) -> Response:
+        suite = _suite(state, suite_id)
+        return jsonify({"validations": suite.results("validation"), "offloads": suite.results("offload")})
+
+
+def _suite(state: State, suite_id: str) -> Suite:
+    suite = state.suites.open(suite_id)
+    if suite is None:
+        abort(404, f"this server shows no suite {suite_id!r}")
+    return suite
+
+
+def _tensors(suite: Suite, test: CarvedTest, graph: Graph) -> list[dict[str, Any]]:
+    node = next(node for node in graph.nodes if node.id == test.node)
+    rows = []
+    for role, values, refs in (("input", node.inputs, test.inputs), ("output", node.outputs, test.outputs)):
+        for value, ref in zip(values, refs, strict=True):
+            found = statistics(suite.tensors.get(ref))
+            rows.append(
+                {**ref.to_json(), "role": role, "value": value, "name": graph.values[value].name, **found}
+            )
+    return rows
+
+
+def _jobs(routes: Blueprint, state: State) -> None:
+    @routes.get("/api/devices")
+    def devices() -> Response:
+        return jsonify(
+            {
+                "connected": [_device(device) for device in state.hub.connected()],
+                "startable": [
+                    {"name": s.name, "available": s.available, "message": s.message} for s in startable()
+                ],
+            }
+        )
+
+    @routes.post("/api/jobs")
+    def start_job() -> Response:
+        body = request.get_json()
+        if not isinstance(body, dict):
+            raise InputError("the body is no JSON object")
+        kind, suite_id, names = body.get("kind"), body.get("suite"), body.get("devices")
+        kernels = body.get("kernels")
+        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+            raise InputError("devices: give at least one device")
+        if kernels is not None and not (
+            isinstance(kernels, list) and all(isinstance(k, str) for k in kernels)
+        ):
+            raise InputError("kernels: give a list of names, or null")
+        suite = _suite(state, str(suite_id))
+        unique = list(dict.fromkeys(names))
+        job = state.jobs.start(
+            str(kind), str(suite_id), suite, lambda: [state.device(name) for name in unique], kernels
+        )
+        return jsonify({"job": job.id})
+
+    @routes.get("/api/jobs/<job_id>")
+    def job_state(job_id: str) -> Response:
+        job = state.jobs.get(job_id)
+        if job is None:
+            abort(404, f"no job {job_id}")
+        after = max(0, request.args.get("after", 0, type=int))
+        ended = job.done.is_set()
+        events = job.events[after : after + 2000]
+        return jsonify(
+            {
+                "job": job.id,
+                "kind": job.kind,
+                "suite": job.suite_id,
+                "state": job.state,
+                "events": events,
+                "next": after + len(events),
+                "document": job.document if ended else None,
+                "error": job.error,
+            }
+        )
+
+    @routes.delete("/api/jobs/<job_id>")
+    def cancel_job(job_id: str) -> Response:
+        job = state.jobs.get(job_id)
+        if job is None:
+            abort(404, f"no job {job_id}")
+        job.cancel.set()
+        return jsonify({})
+
+
+def _device(device: Device) -> dict[str, Any]:
+    return {**device.describe(), "busy": device.busy, "unavailable": device.hello.unavailable}

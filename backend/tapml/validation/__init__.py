@@ -1,0 +1,1 @@
+"""Operator-wise and model-wise validation, and offloading step by step."""

@@ -1,0 +1,240 @@
+"""The hybrid graph <F*, G>: some nodes on a device, the rest on the reference platform (TapML paper, Algorithm 1)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tapml.carving.reference import Reference, Values, to_numpy
+from tapml.devices import Blobs, Device
+from tapml.devices.messages import KernelMessages
+from tapml.errors import DeviceError
+from tapml.graph import Graph, Node, NodeKind, Value, ValueKind
+from tapml.graph.model import numpy_dtype
+from tapml.suite import TensorRef
+
+_RUNS = itertools.count()
+
+
+@dataclass(frozen=True)
+class HybridResult:
+    """`outputs` in the graph's order; `segments`: uninterrupted runs on the device (calls made to it)."""
+
+    outputs: list[np.ndarray]
+    segments: int
+
+
+class HybridRunner:
+    """Runs one graph again and again under changing plans. Weights are uploaded to the device once."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        reference: Reference,
+        device: Device,
+        kernels: KernelMessages,
+        parameters: Mapping[str, TensorRef],
+        weights: Values,
+        blobs: Blobs,
+    ) -> None:
+        """`weights`: the parameters' values on the reference platform, by value id."""
+        self.graph = graph
+        self.reference = reference
+        self.device = device
+        self.kernels = kernels
+        self.parameters = parameters
+        self.weights = weights
+        self.blobs = blobs
+        self.uploaded: set[str] = set()
+
+    def run(self, inputs: Mapping[str, tuple[TensorRef, Any]], offloaded: Set[str]) -> HybridResult:
+        """Run the model with `offloaded` (node ids) on the device.
+
+        `inputs`: value id -> (reference to its stored bytes, its tensor on the reference platform).
+        Raises DeviceError with what the device reported.
+        """
+        return _Run(self, inputs, offloaded).execute()
+
+    def close(self) -> None:
+        """Free the weights on the device, where it is still there."""
+        if self.uploaded and self.device.connected:
+            commands = [{"op": "free", "tensor": _weight(value)} for value in sorted(self.uploaded)]
+            self.device.call("execute", {"kernels": [], "commands": commands})
+        self.uploaded.clear()
+
+
+class _Run:
+    """One pass over the graph. Device work is gathered and sent when the reference needs a result of it."""
+
+    def __init__(
+        self, owner: HybridRunner, inputs: Mapping[str, tuple[TensorRef, Any]], offloaded: Set[str]
+    ) -> None:
+        self._owner = owner
+        self._graph = owner.graph
+        self._inputs = inputs
+        self._offloaded = offloaded
+        self._prefix = f"r{next(_RUNS)}/"
+        self._host: Values = {**owner.weights, **{value: tensor for value, (_, tensor) in inputs.items()}}
+        self._on_device: set[str] = set()
+        self._views = {n.outputs[0]: n.inputs[0] for n in self._graph.nodes if n.kind is NodeKind.VIEW}
+        self._commands: list[dict[str, Any]] = []
+        self._used_kernels: dict[str, None] = {}
+        self._made_since_flush: list[str] = []
+        self._held: list[str] = []
+        self._needed_on_host = self._host_needs()
+        self._last_use = {
+            value: position
+            for position, node in enumerate(self._graph.nodes)
+            for value in map(self._source, node.inputs)
+        }
+        self._segments = 0
+
+    def execute(self) -> HybridResult:
+        try:
+            for position, node in enumerate(self._graph.nodes):
+                if node.kind is NodeKind.VIEW:
+                    continue  # made where and when somebody needs it
+                if node.id in self._offloaded:
+                    self._run_on_device(node, position)
+                else:
+                    self._run_on_host(node)
+            outputs = [
+                to_numpy(self._host_value(value), self._graph.values[value].type.dtype)
+                for value in self._graph.outputs
+            ]
+        finally:
+            self._commands = [{"op": "free_prefix", "prefix": self._prefix}]
+            if self._owner.device.connected and self._segments:
+                self._send([])
+        return HybridResult(outputs, self._segments)
+
+    # ------------------------------------------------ reference side
+
+    def _run_on_host(self, node: Node) -> None:
+        for value in node.inputs:
+            self._host_value(value)
+        self._owner.reference.run_node(node, self._host)
+
+    def _host_value(self, value: str) -> Any:
+        """The value on the reference platform, fetched from the device or viewed where need be."""
+        if value not in self._host:
+            if value in self._views:
+                source = self._host_value(self._views[value])
+                array = to_numpy(source, self._type(value).dtype).reshape(self._type(value).shape)
+                self._host[value] = self._owner.reference.tensor(array)
+            else:
+                self._flush()
+        return self._host[value]
+
+    def _host_needs(self) -> set[str]:
+        """Values that a node on the reference, or the caller, reads; views count as what they view."""
+        needed = {self._source(value) for value in self._graph.outputs}
+        for node in self._graph.kernel_nodes:
+            if node.id not in self._offloaded:
+                needed |= {self._source(value) for value in node.inputs}
+        return needed
+
+    def _source(self, value: str) -> str:
+        while value in self._views:
+            value = self._views[value]
+        return value
+
+    # ------------------------------------------------ device side
+
+    def _run_on_device(self, node: Node, position: int) -> None:
+        names = [self._device_value(value) for value in node.inputs]
+        for value in node.outputs:
+            self._commands.append(self._declare("allocate", value))
+            self._on_device.add(value)
+            names.append(self._name(value))
+        launch = self._owner.kernels.launches(node.kernel)
+        self._commands.append({"op": "call", "kernel": node.kernel, "arguments": names, **launch})
+        self._used_kernels[node.kernel] = None
+        self._made_since_flush += node.outputs
+        for value in dict.fromkeys(map(self._source, node.inputs)):
+            spent = self._last_use[value] == position and value in self._on_device
+            if spent and value not in self._needed_on_host:
+                self._commands.append({"op": "free", "tensor": self._name(value)})
+
+    def _device_value(self, value: str) -> str:
+        """Name of the value on the device, after queueing what brings it there."""
+        found = self._graph.values[value]
+        if found.kind is ValueKind.PARAMETER:
+            name = _weight(value)
+            if value not in self._owner.uploaded:
+                self._commands.append(_upload(name, self._owner.parameters[value].digest, found))
+                self._owner.uploaded.add(value)
+            return name
+        name = self._name(value)
+        if value in self._on_device:
+            return name
+        if value in self._views:
+            of = self._device_value(self._views[value])
+            self._commands.append({"op": "view", "tensor": name, "of": of, "shape": list(found.type.shape)})
+        elif found.kind is ValueKind.INPUT:
+            self._commands.append(_upload(name, self._inputs[value][0].digest, found))
+        else:
+            array = to_numpy(self._host[value], found.type.dtype)
+            digest = self._owner.blobs.hold(np.ascontiguousarray(array).tobytes())
+            self._held.append(digest)
+            self._commands.append(_upload(name, digest, found))
+        self._on_device.add(value)
+        return name
+
+    def _declare(self, op: str, value: str) -> dict[str, Any]:
+        tensor = self._graph.values[value].type
+        return {"op": op, "tensor": self._name(value), "dtype": tensor.dtype, "shape": list(tensor.shape)}
+
+    def _name(self, value: str) -> str:
+        return self._prefix + value
+
+    def _flush(self) -> None:
+        """Send the queued work and bring back what the reference side will read of it."""
+        wanted = [value for value in self._made_since_flush if value in self._needed_on_host]
+        self._commands += [{"op": "download", "tensor": self._name(value)} for value in wanted]
+        self._segments += 1
+        data = memoryview(self._send([self._type(value).nbytes for value in wanted]))
+        for value in wanted:
+            tensor = self._type(value)
+            array = np.frombuffer(data[: tensor.nbytes], numpy_dtype(tensor.dtype)).reshape(tensor.shape)
+            self._host[value] = self._owner.reference.tensor(array)
+            data = data[tensor.nbytes :]
+        self._made_since_flush = []
+
+    def _send(self, sizes: list[int]) -> bytes:
+        params = {
+            "kernels": [self._owner.kernels.kernel(name) for name in self._used_kernels],
+            "commands": self._commands,
+        }
+        try:
+            downloads = self._owner.device.call("execute", params, download_bytes=sum(sizes)).downloads
+        finally:
+            for digest in self._held:
+                self._owner.blobs.release(digest)
+            self._commands, self._held, self._used_kernels = [], [], {}
+        if len(downloads) != sum(sizes):
+            raise DeviceError(
+                f"the device sent {len(downloads)} bytes where {sum(sizes)} were asked for", "protocol"
+            )
+        return downloads
+
+    def _type(self, value: str) -> Any:
+        return self._graph.values[value].type
+
+
+def _weight(value: str) -> str:
+    return f"w/{value}"
+
+
+def _upload(name: str, digest: str, value: Value) -> dict[str, Any]:
+    return {
+        "op": "upload",
+        "tensor": name,
+        "digest": digest,
+        "dtype": value.type.dtype,
+        "shape": list(value.type.shape),
+    }

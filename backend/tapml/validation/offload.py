@@ -1,0 +1,293 @@
+"""Offload a model kernel by kernel, validating the whole model after each move (tapml.offload/1).
+
+TapML paper, Algorithm 1: in topological order each operator is validated on its own, then its nodes move to the
+device and the whole model runs as a hybrid graph; what does not hold stays on the reference platform.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tapml.carving.agreement import Agreement, agreement
+from tapml.carving.reference import Reference
+from tapml.devices import Blobs, Device
+from tapml.devices.messages import KernelMessages
+from tapml.errors import DeviceError, TapmlError
+from tapml.files import sha256
+from tapml.graph.model import numpy_dtype
+from tapml.kernels.library import model_library
+from tapml.kernels.script import parse_script
+from tapml.suite import Suite, TensorRef
+from tapml.validation.events import Cancel, Cancelled, Emit, now
+from tapml.validation.hybrid import HybridRunner
+from tapml.validation.operatorwise import OperatorRun
+
+FORMAT = "tapml.offload/1"
+
+
+class Offload:
+    """One offload of a suite's model to one device."""
+
+    def __init__(
+        self,
+        suite: Suite,
+        device: Device,
+        blobs: Blobs,
+        *,
+        emit: Emit = lambda event: None,
+        cancel: Cancel | None = None,
+    ) -> None:
+        """Raises InputError for a suite that is damaged (tensor, module text)."""
+        suite.verify()
+        self.suite = suite
+        self.device = device
+        self._blobs = blobs
+        self._emit = emit
+        self._cancel = cancel or Cancel()
+        self._steps: list[dict[str, Any]] = []
+        self._offloaded: list[str] = []
+        self._tolerance = suite.manifest["model_tolerance"]
+        self._lowered = parse_script(
+            suite.module_text, len(suite.graph.inputs), str(suite.path / "model" / "module.tvmscript")
+        )
+
+    @property
+    def total(self) -> int:
+        return len(self.suite.kernels)
+
+    def run(self) -> dict[str, Any]:
+        """Validate, offload and finally run the whole model; gives the document, also after a cancel."""
+        started = time.perf_counter()
+        operators = OperatorRun(
+            self.suite, [self.device], self._blobs, emit=self._operator_event, cancel=self._cancel
+        )
+        self._emit({"type": "started", "kind": "offload", "total": self.total})
+        self._emit({"type": "device", "device": self.device.describe()})
+        verdicts = _kernel_verdicts(operators.run())
+        final = _not_run("the offload was interrupted before the whole model ran")
+        interrupted = False
+        with KernelMessages(self.suite, self._blobs) as kernels:
+            edited = [name for name in self.suite.kernels if kernels.edited(name)]
+            try:
+                self._cancel.check()
+                self._offload_all(verdicts, kernels)
+                final = self._run_whole_model(kernels)
+            except Cancelled:
+                interrupted = True
+        self._emit({"type": "final", "device": self.device.id, "final": final})
+        kept = [step["kernel"] for step in self._steps if not step["kept"]]
+        return {
+            "format": FORMAT,
+            "suite": self.suite.id,
+            "suite_name": self.suite.name,
+            "synthetic": self.suite.synthetic,
+            "created": now(),
+            "interrupted": interrupted,
+            "edited_kernels": edited,
+            "devices": [self.device.describe()],
+            "model_tolerance": self._tolerance,
+            "steps": self._steps,
+            "final": final,
+            "summary": {
+                "kernels": self.total,
+                "offloaded": sum(step["kept"] for step in self._steps),
+                "kept_on_reference": kept,
+                "nodes": len(self.suite.graph.kernel_nodes),
+                "offloaded_nodes": len(self._offloaded),
+                "seconds": round(time.perf_counter() - started, 3),
+            },
+        }
+
+    def _operator_event(self, event: dict[str, Any]) -> None:
+        if event["type"] in ("compile", "verdict"):
+            self._emit(event)
+
+    # ------------------------------------------------ step by step
+
+    def _offload_all(self, verdicts: Mapping[str, tuple[str, str]], kernels: KernelMessages) -> None:
+        reference = Reference(self._lowered)
+        weights = reference.values(
+            {v: self.suite.tensors.get(ref) for v, ref in self.suite.parameters.items()}
+        )
+        runner = HybridRunner(
+            self.suite.graph, reference, self.device, kernels, self.suite.parameters, weights, self._blobs
+        )
+        self._model_steps = [self._model_step(step, reference) for step in self.suite.manifest["steps"]]
+        for number, kernel in enumerate(self.suite.kernels):
+            self._cancel.check()
+            step = self._step(
+                kernel, *verdicts.get(kernel, ("error", "the operator was not validated")), runner
+            )
+            self._steps.append(step)
+            event = {"step": step, "number": number + 1, "total": self.total}
+            self._emit({"type": "step", "device": self.device.id, **event})
+        with contextlib.suppress(DeviceError):  # the device is gone, and its memory with it
+            runner.close()
+
+    def _model_step(
+        self, step: Mapping[str, Any], reference: Reference
+    ) -> tuple[dict[str, Any], list[np.ndarray]]:
+        refs = [TensorRef.from_json(ref) for ref in step["inputs"].values()]
+        inputs = {
+            value: (ref, reference.tensor(self.suite.tensors.get(ref)))
+            for value, ref in zip(self.suite.graph.inputs, refs, strict=True)
+        }
+        return inputs, [self.suite.tensors.get(TensorRef.from_json(ref)) for ref in step["outputs"]]
+
+    def _step(self, kernel: str, verdict: str, message: str, runner: HybridRunner) -> dict[str, Any]:
+        started = time.perf_counter()
+        nodes = [node.id for node in self.suite.graph.nodes_of(kernel)]
+        metric, kept, segments = None, False, 0
+        if verdict == "pass":
+            try:
+                metric, segments = self._run_hybrid(runner, {*self._offloaded, *nodes})
+            except DeviceError as error:
+                message = f"the hybrid graph failed on the device: {error}"
+            else:
+                kept = self._good(metric)
+                message = "" if kept else self._too_far(kernel, metric)
+        else:
+            message = f"stays on the reference platform: {message}"
+        if kept:
+            self._offloaded += nodes
+        return {
+            "kernel": kernel,
+            "nodes": nodes,
+            "operator_verdict": verdict,
+            "model_metric": metric,
+            "kept": kept,
+            "offloaded_nodes": len(self._offloaded),
+            "segments": segments,
+            "seconds": round(time.perf_counter() - started, 4),
+            "message": message,
+        }
+
+    def _run_hybrid(self, runner: HybridRunner, offloaded: set[str]) -> tuple[dict[str, Any], int]:
+        """The worst agreement over the carved steps."""
+        found: list[Agreement] = []
+        segments = 0
+        for inputs, expected in self._model_steps:
+            result = runner.run(inputs, offloaded)
+            segments = max(segments, result.segments)
+            found.append(agreement(result.outputs, expected))
+        return _worst(found), segments
+
+    def _good(self, metric: Mapping[str, Any]) -> bool:
+        cosine, error = metric["cosine"], metric["max_abs_error"]
+        if cosine is None or error is None:
+            return False
+        return bool(cosine >= self._tolerance["cosine"] and error <= self._tolerance["max_abs_error"])
+
+    def _too_far(self, what: str, metric: Mapping[str, Any]) -> str:
+        return (
+            f"with {what} on the device the model's output is off: cosine {_text(metric['cosine'])} "
+            f"(at least {self._tolerance['cosine']:.7f}), max error {_text(metric['max_abs_error'])} "
+            f"(at most {self._tolerance['max_abs_error']:.3g})"
+        )
+
+    # ------------------------------------------------ the whole model
+
+    def _run_whole_model(self, kernels: KernelMessages) -> dict[str, Any]:
+        """As it would be deployed: one wasm, the tvmjs virtual machine, every node on the device."""
+        try:
+            library = model_library(self._lowered, lambda text: self._message("info", text))
+            digest = sha256(library.read_bytes())
+            self._blobs.add_file(library, digest)
+            found: list[Agreement] = []
+            seconds: dict[str, Any] = {}
+            for step in self.suite.manifest["steps"]:
+                self._cancel.check()
+                outputs, seconds = self._run_library(digest, step, kernels.replacements())
+                expected = [self.suite.tensors.get(TensorRef.from_json(ref)) for ref in step["outputs"]]
+                found.append(agreement(outputs, expected))
+        except TapmlError as error:
+            self._message("error", str(error))
+            return {**_not_run(str(error)), "kept_on_reference": self._kept()}
+        metric = _worst(found)
+        good = self._good(metric)
+        return {
+            "verdict": "pass" if good else "fail",
+            "mode": "virtual-machine",
+            "model_metric": metric,
+            "seconds": seconds,
+            "message": "" if good else self._too_far("everything", metric),
+            "kept_on_reference": self._kept(),
+        }
+
+    def _kept(self) -> list[str]:
+        return [step["kernel"] for step in self._steps if not step["kept"]]
+
+    def _run_library(
+        self, wasm: str, step: Mapping[str, Any], replace: Mapping[str, str]
+    ) -> tuple[list[np.ndarray], dict[str, Any]]:
+        graph = self.suite.graph
+        refs = dict(zip(graph.inputs, step["inputs"].values(), strict=True))
+        refs |= {value: ref.to_json() for value, ref in self.suite.parameters.items()}
+        types = [graph.values[value].type for value in graph.outputs]
+        params = {
+            "wasm": wasm,
+            "function": "main",
+            "arguments": [refs[value] for value in self.suite.manifest["arguments"]],
+            "outputs": [{"dtype": t.dtype, "shape": list(t.shape)} for t in types],
+            "replace": dict(replace),
+            "runs": 2,  # the second shows the time without first-use costs
+        }
+        size = sum(t.nbytes for t in types)
+        called = self.device.call("run_model", params, download_bytes=size)
+        if len(called.downloads) != size:
+            raise DeviceError(f"the device sent {len(called.downloads)} bytes of {size}", "protocol")
+        outputs, data = [], memoryview(called.downloads)
+        for t in types:
+            outputs.append(np.frombuffer(data[: t.nbytes], numpy_dtype(t.dtype)).reshape(t.shape))
+            data = data[t.nbytes :]
+        return outputs, dict(called.result.get("seconds") or {})
+
+    def _message(self, level: str, text: str) -> None:
+        self._emit({"type": "message", "level": level, "text": text})
+
+
+def succeeded(document: Mapping[str, Any]) -> bool:
+    """True where every kernel moved and the whole model passed on the device."""
+    return document["final"]["verdict"] == "pass" and not document["summary"]["kept_on_reference"]
+
+
+def save_offload(suite: Suite, document: Mapping[str, Any]) -> None:
+    suite.save_result("offload", document["devices"][0]["name"], document)
+
+
+def _kernel_verdicts(document: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Kernel -> (its worst test's verdict, what that test said)."""
+    order = ("error", "fail", "unsupported", "pass")
+    worst: dict[str, tuple[str, str]] = {}
+    for test in document["tests"]:
+        known = worst.get(test["kernel"])
+        if known is None or order.index(test["verdict"]) < order.index(known[0]):
+            worst[test["kernel"]] = (test["verdict"], test["message"])
+    return worst
+
+
+def _worst(found: Sequence[Agreement]) -> dict[str, Any]:
+    """The step with the largest error; one that is not a number is worst of all."""
+    errors = [a.max_abs_error if np.isfinite(a.max_abs_error) else np.inf for a in found]
+    step = int(np.argmax(errors))
+    return {**found[step].to_json(), "step": step}
+
+
+def _not_run(message: str) -> dict[str, Any]:
+    return {
+        "verdict": "error",
+        "mode": "virtual-machine",
+        "model_metric": None,
+        "seconds": {},
+        "message": message,
+        "kept_on_reference": [],
+    }
+
+
+def _text(number: float | None) -> str:
+    return "NaN" if number is None else f"{number:.7g}"

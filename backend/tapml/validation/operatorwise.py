@@ -1,0 +1,196 @@
+"""Operator-wise validation: every carved test on every device (tapml.validation/1)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tapml.devices import Blobs, Device
+from tapml.devices.messages import KernelMessages
+from tapml.errors import DeviceError, InputError
+from tapml.suite import CarvedTest, Suite
+from tapml.validation.events import Cancel, Cancelled, Emit, now
+from tapml.validation.results import reported_result, result_without_run
+
+FORMAT = "tapml.validation/1"
+
+# Tests of one call: enough to batch well, few enough for one message and for a prompt Ctrl-C.
+_TESTS_A_CALL = 256
+
+
+class OperatorRun:
+    """One validation of a suite on some devices; `run` blocks until all are through."""
+
+    def __init__(
+        self,
+        suite: Suite,
+        devices: Sequence[Device],
+        blobs: Blobs,
+        *,
+        kernels: Sequence[str] | None = None,
+        emit: Emit = lambda event: None,
+        cancel: Cancel | None = None,
+    ) -> None:
+        """Raises InputError for an unknown kernel name, or a tensor that is missing or corrupted."""
+        self.suite = suite
+        self.devices = list(devices)
+        self.kernels = list(kernels) if kernels else suite.kernels
+        for name in self.kernels:
+            if name not in suite.kernels:
+                suite.bundle(name)  # raises with the list of kernels
+        chosen = set(self.kernels)
+        self.tests = [test for test in suite.tests if test.kernel in chosen]
+        suite.verify([ref.digest for test in self.tests for ref in (*test.inputs, *test.outputs)])
+        blobs.add_store(suite.tensors)
+        self._blobs = blobs
+        self._emit = emit
+        self._cancel = cancel or Cancel()
+        self._lock = threading.Lock()
+        self._results: dict[tuple[str, str], dict[str, Any]] = {}
+        self._seconds: dict[str, dict[str, float]] = {}
+        self._interrupted = False
+
+    @property
+    def total(self) -> int:
+        return len(self.tests) * len(self.devices)
+
+    def run(self) -> dict[str, Any]:
+        """Run all tests on all devices, devices in parallel; gives the document, also after a cancel."""
+        started = time.perf_counter()
+        self._emit({"type": "started", "kind": "validation", "total": self.total})
+        for device in self.devices:
+            self._emit({"type": "device", "device": device.describe()})
+        with KernelMessages(self.suite, self._blobs, self.kernels) as messages:
+            self.edited = {name: messages.edited(name) for name in self.kernels}
+            threads = [
+                threading.Thread(
+                    target=self._run_device, args=(device, messages), name=f"validate {device.id}"
+                )
+                for device in self.devices
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        return self.document(time.perf_counter() - started)
+
+    def _run_device(self, device: Device, messages: KernelMessages) -> None:
+        started = time.perf_counter()
+        spent: dict[str, float] = defaultdict(float)
+        todo = []
+        for test in self.tests:
+            reason = messages.unsupported(test.kernel)
+            if reason:
+                self._record(device, test, result_without_run(test, device.id, "unsupported", reason))
+            else:
+                todo.append(test)
+        try:
+            for start in range(0, len(todo), _TESTS_A_CALL):
+                self._cancel.check()
+                part = todo[start : start + _TESTS_A_CALL]
+                for key, value in self._call(device, part, messages).items():
+                    spent[key] += value
+        except Cancelled:
+            self._interrupted = True
+        except DeviceError as error:
+            self._record_missing(device, todo, str(error))
+        else:
+            # The runner answered and yet left a test out: that is its error, not silence.
+            self._record_missing(device, todo, "the device gave no verdict for this test")
+        wall = time.perf_counter() - started
+        parts = {key: round(spent[key], 4) for key in ("fetch", "compile", "upload", "run", "compare")}
+        with self._lock:
+            self._seconds[device.id] = {"wall": round(wall, 4), **parts}
+
+    def _call(
+        self, device: Device, tests: Sequence[CarvedTest], messages: KernelMessages
+    ) -> Mapping[str, float]:
+        by_id = {test.id: test for test in tests}
+        names = dict.fromkeys(test.kernel for test in tests)
+
+        def on_progress(progress: dict[str, Any]) -> None:
+            if progress.get("kind") == "compile":
+                event = {key: progress.get(key) for key in ("kernel", "done", "total")}
+                self._emit({"type": "compile", "device": device.id, **event})
+            elif progress.get("kind") == "verdict" and (test := by_id.get(str(progress.get("id")))):
+                self._record(
+                    device,
+                    test,
+                    reported_result(test, device.id, progress, edited=messages.edited(test.kernel)),
+                )
+
+        params = {
+            "kernels": [messages.kernel(name) for name in names],
+            "tests": [messages.test(test) for test in tests],
+        }
+        result = device.call("validate", params, on_progress=on_progress).result
+        seconds = result.get("seconds")
+        return {k: float(v) for k, v in seconds.items()} if isinstance(seconds, Mapping) else {}
+
+    def _record(self, device: Device, test: CarvedTest, result: dict[str, Any]) -> None:
+        with self._lock:
+            self._results[(device.id, test.id)] = result
+        self._emit({"type": "verdict", "device": device.id, "result": result})
+
+    def _record_missing(self, device: Device, tests: Sequence[CarvedTest], message: str) -> None:
+        for test in tests:
+            if (device.id, test.id) not in self._results:
+                self._record(device, test, result_without_run(test, device.id, "error", message))
+
+    def document(self, seconds: float) -> dict[str, Any]:
+        """The document of what was validated so far."""
+        results = [
+            self._results[(device.id, test.id)]
+            for device in self.devices
+            for test in self.tests
+            if (device.id, test.id) in self._results
+        ]
+        counts = Counter(result["verdict"] for result in results)
+        failing = {r["kernel"] for r in results if r["verdict"] in ("fail", "error")}
+        return {
+            "format": FORMAT,
+            "suite": self.suite.id,
+            "suite_name": self.suite.name,
+            "synthetic": self.suite.synthetic,
+            "created": now(),
+            "interrupted": self._interrupted,
+            "edited_kernels": [name for name in self.kernels if self.edited.get(name)],
+            "devices": [device.describe() for device in self.devices],
+            "tests": results,
+            "summary": {
+                "total": len(results),
+                **{verdict: counts[verdict] for verdict in ("pass", "fail", "error", "unsupported")},
+                "failing_kernels": [name for name in self.kernels if name in failing],
+                "seconds": round(seconds, 4),
+                "devices": self._seconds,
+            },
+        }
+
+
+def save_validation(suite: Suite, document: Mapping[str, Any]) -> None:
+    """Keep a validation in the suite, one file a device.
+
+    Tests that this run left out (--kernel) keep their last result.
+    """
+    for device in document["devices"]:
+        tests = [test for test in document["tests"] if test["device"] == device["id"]]
+        ran = {test["id"] for test in tests}
+        for earlier in suite.results("validation"):
+            if earlier["devices"][0]["name"] == device["name"] and earlier["suite"] == document["suite"]:
+                tests += [{**t, "device": device["id"]} for t in earlier["tests"] if t["id"] not in ran]
+        suite.save_result("validation", device["name"], {**document, "devices": [device], "tests": tests})
+
+
+def passed(document: Mapping[str, Any]) -> bool:
+    """True where no verdict is fail or error."""
+    return not document["summary"]["fail"] and not document["summary"]["error"]
+
+
+def require_devices(devices: Sequence[Device]) -> None:
+    """Raises InputError for a device that connected only to say that it cannot run kernels."""
+    for device in devices:
+        if device.hello.unavailable:
+            raise InputError(f"{device.name} cannot run kernels: {device.hello.unavailable}")

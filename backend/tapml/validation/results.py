@@ -1,0 +1,120 @@
+"""One carved test on one device, as the result documents spell it (docs/results-format.md, TestResult)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tapml.suite import CarvedTest
+
+VERDICTS = ("pass", "fail", "error", "unsupported")
+_HISTOGRAM_LENGTH = 64
+
+
+def result_without_run(test: CarvedTest, device: str, verdict: str, message: str) -> dict[str, Any]:
+    """A test that was not run: nothing was compared."""
+    return {
+        **_identity(test, device, edited=False),
+        "verdict": verdict,
+        "max_abs_error": None,
+        "max_rel_error": None,
+        "max_ulp": None,
+        "ulp_histogram": [],
+        "mismatched": 0,
+        "total": 0,
+        "nan": 0,
+        "inf": 0,
+        "first": None,
+        "worst": None,
+        "seconds": {},
+        "message": message,
+        "diagnostics": [],
+    }
+
+
+def reported_result(
+    test: CarvedTest, device: str, reported: Mapping[str, Any], *, edited: bool
+) -> dict[str, Any]:
+    """From a runner's TestVerdict, checked: a pass needs every element compared and none mismatched."""
+    outputs = [output for output in _list(reported.get("outputs")) if isinstance(output, Mapping)]
+    verdict = reported.get("verdict")
+    message = str(reported.get("message", ""))[:20000]
+    error = reported.get("error")
+    total = sum(int(_finite(output.get("total"))) for output in outputs)
+    mismatched = sum(int(_finite(output.get("mismatched"))) for output in outputs)
+    if verdict not in VERDICTS:
+        verdict, message = "error", f"the device reported the unknown verdict {verdict!r}"
+    elements = sum(ref.type.size for ref in test.outputs)
+    if verdict == "pass" and (total != elements or mismatched):
+        verdict = "error"
+        message = (
+            f"the device says pass with {mismatched} mismatches and {total} of {elements} elements compared"
+        )
+    compared = bool(outputs) and verdict in ("pass", "fail")
+    return {
+        **_identity(test, device, edited=edited),
+        "verdict": verdict,
+        "max_abs_error": _largest(outputs, "max_abs_error") if compared else None,
+        "max_rel_error": _largest(outputs, "max_rel_error") if compared else None,
+        "max_ulp": _largest(outputs, "max_ulp") if compared else None,
+        "ulp_histogram": _histogram(outputs),
+        "mismatched": mismatched,
+        "total": total,
+        "nan": sum(int(_finite(output.get("nan"))) for output in outputs),
+        "inf": sum(int(_finite(output.get("inf"))) for output in outputs),
+        "first": _element(outputs, "first"),
+        "worst": _element(outputs, "worst"),
+        "seconds": _seconds(reported.get("seconds")),
+        "message": message,
+        "diagnostics": _list(error.get("diagnostics"))[:100] if isinstance(error, Mapping) else [],
+    }
+
+
+def _identity(test: CarvedTest, device: str, *, edited: bool) -> dict[str, Any]:
+    return {
+        "id": test.id,
+        "node": test.node,
+        "kernel": test.kernel,
+        "step": test.step,
+        "device": device,
+        "edited": edited,
+        "tolerances": [tolerance.to_json() for tolerance in test.tolerances],
+    }
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _finite(value: Any) -> float:
+    valid = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if valid else 0.0
+
+
+def _largest(outputs: Sequence[Mapping[str, Any]], key: str) -> float:
+    return max(_finite(output.get(key)) for output in outputs)
+
+
+def _histogram(outputs: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Element-wise sum; every output's histogram has the same bins."""
+    columns = [_list(output.get("ulp_histogram"))[:_HISTOGRAM_LENGTH] for output in outputs]
+    length = max((len(column) for column in columns), default=0)
+    # The last bin counts NaNs, so shorter histograms are filled up before it.
+    padded = [column[:-1] + [0] * (length - len(column)) + column[-1:] for column in columns if column]
+    return [sum(int(_finite(count)) for count in counts) for counts in zip(*padded, strict=True)]
+
+
+def _element(outputs: Sequence[Mapping[str, Any]], key: str) -> dict[str, Any] | None:
+    """The first output's first (or worst) element outside its tolerance, with the output's number."""
+    for number, output in enumerate(outputs):
+        element = output.get(key)
+        if isinstance(element, Mapping) and (output.get("mismatched") or key == "worst"):
+            return {"output": number, **{k: element.get(k) for k in ("index", "expected", "got")}}
+    return None
+
+
+def _seconds(value: Any) -> dict[str, float]:
+    if not isinstance(value, Mapping):
+        return {}
+    return {key: round(_finite(value.get(key)), 6) for key in ("fetch", "compile", "run", "compare")}

@@ -1,0 +1,133 @@
+import type { Tolerance } from "../protocol/messages.ts";
+
+/** ULP distance 0, 1, 2, 3-4, 5-8, ... up to 2^32, and NaN on one side. The same length for every dtype. */
+export const ULP_BUCKETS = 35;
+
+/**
+ * Running totals of one comparison. Values come in stretches, `base` being the flat index of the first;
+ * the loops allocate nothing, for an output may have many millions of elements.
+ */
+export class Tally {
+  mismatched = 0;
+  nan = 0;
+  inf = 0;
+  maxAbs = 0;
+  maxRel = 0;
+  maxUlp = 0;
+  readonly histogram = new Float64Array(ULP_BUCKETS);
+  /** Flat indices, -1 when there is none. */
+  first = -1;
+  private largest = -1;
+  private worstMismatch = -1;
+  private worstMismatchError = -1;
+
+  constructor(private readonly tolerance: Tolerance) {}
+
+  /** The worst mismatch, or else the element that differs most. */
+  get worst(): number {
+    return this.worstMismatch >= 0 ? this.worstMismatch : this.largest;
+  }
+
+  /**
+   * `lowest` is the bit pattern of -0 as a signed integer: -2^31 for float32, -2^15 for float16.
+   * Negative patterns p become lowest - p, so that integers are ordered as the floats are and -0 meets 0.
+   */
+  floats(
+    got: Float32Array,
+    expected: Float32Array,
+    gotBits: Int32Array,
+    expectedBits: Int32Array,
+    lowest: number,
+    count: number,
+    base: number,
+  ): void {
+    const { absolute, relative } = this.tolerance;
+    const histogram = this.histogram;
+    let equal = 0;
+    let { maxAbs, maxRel, maxUlp } = this;
+    for (let i = 0; i < count; i++) {
+      const gotPattern = gotBits[i] as number;
+      const expectedPattern = expectedBits[i] as number;
+      if (gotPattern === expectedPattern) {
+        // Bit-equal, NaN included.
+        equal++;
+        continue;
+      }
+      const g = got[i] as number;
+      const e = expected[i] as number;
+      const difference = Math.abs(g - e);
+      // g - e is finite exactly when both are: these are float32 values in double arithmetic.
+      if (difference < Number.POSITIVE_INFINITY) {
+        const a = gotPattern < 0 ? lowest - gotPattern : gotPattern;
+        const b = expectedPattern < 0 ? lowest - expectedPattern : expectedPattern;
+        const ulp = Math.abs(a - b);
+        const bucket = ulp === 0 ? 0 : 33 - Math.clz32(ulp - 1);
+        histogram[bucket] = (histogram[bucket] as number) + 1;
+        if (ulp > maxUlp) maxUlp = ulp;
+        if (difference > maxAbs) {
+          maxAbs = difference;
+          this.largest = base + i;
+        }
+        const magnitude = Math.abs(e);
+        if (difference > maxRel * magnitude && magnitude > 0) maxRel = difference / magnitude;
+        if (!(difference <= absolute + relative * magnitude)) this.mismatch(base + i, difference);
+      } else {
+        this.nonFinite(g, e, gotPattern, expectedPattern, lowest, base + i);
+      }
+    }
+    histogram[0] = (histogram[0] as number) + equal;
+    this.maxAbs = maxAbs;
+    this.maxRel = maxRel;
+    this.maxUlp = maxUlp;
+  }
+
+  /** Integers, as doubles: every 32-bit value and every difference of two is exact. */
+  integers(got: Float64Array, expected: Float64Array, count: number, base: number): void {
+    const { absolute, relative } = this.tolerance;
+    const histogram = this.histogram;
+    for (let i = 0; i < count; i++) {
+      const e = expected[i] as number;
+      const difference = Math.abs((got[i] as number) - e);
+      const bucket = difference === 0 ? 0 : 33 - Math.clz32(difference - 1);
+      histogram[bucket] = (histogram[bucket] as number) + 1;
+      if (difference === 0) continue;
+      if (difference > this.maxAbs) {
+        this.maxAbs = difference;
+        this.largest = base + i;
+      }
+      const magnitude = Math.abs(e);
+      if (magnitude > 0 && difference > this.maxRel * magnitude) this.maxRel = difference / magnitude;
+      if (!(difference <= absolute + relative * magnitude)) this.mismatch(base + i, difference);
+    }
+    this.maxUlp = this.maxAbs;
+  }
+
+  private mismatch(index: number, difference: number): void {
+    this.mismatched++;
+    if (this.first < 0) this.first = index;
+    if (difference > this.worstMismatchError) {
+      this.worstMismatchError = difference;
+      this.worstMismatch = index;
+    }
+  }
+
+  /** At least one side is NaN or Inf, and the bits differ. */
+  private nonFinite(g: number, e: number, gotPattern: number, expectedPattern: number, lowest: number, index: number) {
+    const gotNan = Number.isNaN(g);
+    const expectedNan = Number.isNaN(e);
+    let bucket = ULP_BUCKETS - 1;
+    if (gotNan && expectedNan) {
+      // Two NaNs of other payloads are the same answer.
+      bucket = 0;
+    } else if (!gotNan && !expectedNan) {
+      const a = gotPattern < 0 ? lowest - gotPattern : gotPattern;
+      const b = expectedPattern < 0 ? lowest - expectedPattern : expectedPattern;
+      bucket = 33 - Math.clz32(Math.abs(a - b) - 1);
+    }
+    this.histogram[bucket] = (this.histogram[bucket] as number) + 1;
+    if (gotNan && expectedNan) return;
+    if (gotNan) this.nan++;
+    if (Math.abs(g) === Number.POSITIVE_INFINITY && Math.abs(e) !== Number.POSITIVE_INFINITY) this.inf++;
+    this.mismatch(index, Number.POSITIVE_INFINITY);
+  }
+}

@@ -1,0 +1,125 @@
+"""Carving: every call recorded, faithful, with tolerances that tell wrong from rounded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import small_model, small_oracle
+
+from tapml.carving.agreement import agreement
+from tapml.carving.carve import carve
+from tapml.carving.reference import Reference, to_numpy
+from tapml.errors import InputError, ToolchainError
+from tapml.kernels.lower import lower
+from tapml.suite import Suite
+
+
+def test_every_kernel_call_is_a_test(suite: Suite) -> None:
+    assert len(suite.tests) == len(suite.graph.kernel_nodes) > len(suite.kernels)
+
+
+def test_each_test_replays_on_the_reference(suite: Suite) -> None:
+    model = small_model()
+    platform = Reference(lower(model.module, 1))
+    for test in suite.tests:
+        inputs = [platform.tensor(suite.tensors.get(ref)) for ref in test.inputs]
+        results = platform.call(test.kernel, inputs, [ref.type for ref in test.outputs])
+        for result, ref in zip(results, test.outputs, strict=True):
+            np.testing.assert_array_equal(to_numpy(result, ref.dtype), suite.tensors.get(ref))
+
+
+def test_the_carved_output_is_the_oracles(suite: Suite) -> None:
+    oracle = suite.manifest["oracle"]
+    assert oracle["agrees"]
+    assert oracle["max_abs_error"] < 1e-6
+
+
+def test_a_wrong_import_is_noticed(tmp_path: Path) -> None:
+    model = small_model()
+    step = model.steps[0]
+    assert step.expected is not None
+    wrong = [np.roll(step.expected[0], 1)]
+    model.steps[0] = type(step)(step.description, step.inputs, step.synthetic, wrong)
+    suite = carve(model, tmp_path / "wrong.suite", name="wrong")
+    assert not suite.manifest["oracle"]["agrees"]
+
+
+def test_several_inputs_become_several_steps(tmp_path: Path) -> None:
+    suite = carve(small_model(steps=3), tmp_path / "steps.suite", name="steps")
+    assert len(suite.tests) == 3 * len(suite.graph.kernel_nodes)
+    assert {test.step for test in suite.tests} == {0, 1, 2}
+    x = suite.manifest["steps"][2]["inputs"]["x"]
+    assert x["shape"] == [6, 16]
+    assert len({step["outputs"][0]["digest"] for step in suite.manifest["steps"]}) == 3
+
+
+def test_synthetic_inputs_mark_the_suite(tmp_path: Path) -> None:
+    assert carve(small_model(synthetic=True), tmp_path / "s.suite", name="s").synthetic
+
+
+def test_tolerances_lie_between_rounding_and_any_real_mistake(suite: Suite) -> None:
+    for test in suite.tests:
+        for ref, bound in zip(test.outputs, test.tolerances, strict=True):
+            expected = suite.tensors.get(ref).astype(np.float64)
+            largest = np.abs(expected).max()
+            assert bound.absolute + bound.relative * largest < 1e-3 * largest, test.kernel
+            assert bound.reasons
+
+
+def test_the_bound_of_a_sum_grows_with_its_length(suite: Suite) -> None:
+    lengths = {name: suite.bundle(name)["numerics"]["accumulation_length"] for name in suite.kernels}
+    assert sorted(set(lengths.values())) == [16, 32]
+
+
+def test_f32_evaluated_in_another_order_is_inside_the_bound(suite: Suite) -> None:
+    """A matmul summed backwards is what another platform might do."""
+    model = small_model()
+    checked = 0
+    for test in suite.tests:
+        if not test.kernel.startswith("matmul") or len(test.inputs) != 2:
+            continue
+        a, b = (suite.tensors.get(ref) for ref in test.inputs)
+        total = np.zeros((a.shape[0], b.shape[1]), np.float32)
+        for k in reversed(range(a.shape[1])):
+            total += a[:, k : k + 1] * b[k : k + 1]
+        expected, bound = suite.tensors.get(test.outputs[0]), test.tolerances[0]
+        assert (np.abs(total - expected) <= bound.absolute + bound.relative * np.abs(expected)).all()
+        checked += 1
+    assert checked
+    assert model.oracle
+
+
+def test_no_cuda_is_one_clear_error() -> None:
+    import tvm
+
+    lowered = lower(small_model().module, 1)
+    if tvm.cuda().exist:
+        assert Reference(lowered, "cuda").platform == "cuda"
+    else:
+        with pytest.raises(ToolchainError, match="no CUDA device.*--reference cpu"):
+            Reference(lowered, "cuda")
+    with pytest.raises(InputError, match="unknown reference platform"):
+        Reference(lowered, "tpu")
+
+
+def test_agreement_sees_what_a_cosine_hides() -> None:
+    ones = np.ones(100, np.float32)
+    off = ones.copy()
+    off[7] = 3
+    assert agreement([off], [ones]).max_abs_error == 2
+    broken = ones.copy()
+    broken[0] = np.nan
+    found = agreement([broken], [ones])
+    assert np.isnan(found.cosine)
+    assert np.isnan(found.max_abs_error)
+    assert found.to_json() == {"cosine": None, "max_abs_error": None}
+    assert agreement([np.zeros(3)], [np.zeros(3)]).cosine == 1
+    infinite = np.array([np.inf, 1.0])
+    assert agreement([infinite], [infinite]).max_abs_error == 0
+
+
+def test_the_oracle_of_these_tests_is_a_probability() -> None:
+    out = small_oracle(np.zeros((6, 16), np.float32))
+    np.testing.assert_allclose(out.sum(-1), 1, rtol=1e-6)

@@ -1,0 +1,128 @@
+"""Models and devices for tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from tapml.devices import Device, DeviceHub
+from tapml.importing import ImportedModel, Step
+from tapml.importing.model import Oracle
+
+ROWS, WIDTH, HIDDEN = 6, 16, 32
+
+
+def small_module() -> tvm.IRModule:
+    """main(x, w1, b1, w2) = softmax(gelu(x @ w1 + b1) @ w2), with a reshape that becomes a view."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((ROWS, WIDTH), "float32"))
+    w1 = relax.Var("w1", relax.TensorType((WIDTH, HIDDEN), "float32"))
+    b1 = relax.Var("b1", relax.TensorType((HIDDEN,), "float32"))
+    w2 = relax.Var("w2", relax.TensorType((HIDDEN, WIDTH), "float32"))
+    with builder.function("main", [x, w1, b1, w2]):
+        with builder.dataflow():
+            hidden = builder.emit(relax.op.nn.gelu(relax.op.add(relax.op.matmul(x, w1), b1)))
+            logits = builder.emit(relax.op.matmul(hidden, w2))
+            again = builder.emit(relax.op.matmul(relax.op.nn.softmax(logits, axis=-1), w1))
+            gathered = builder.emit(relax.op.matmul(relax.op.nn.gelu(relax.op.add(again, b1)), w2))
+            out = builder.emit_output(relax.op.nn.softmax(gathered, axis=-1))
+        builder.emit_func_output(out)
+    return builder.finalize()
+
+
+def small_weights() -> list[tuple[str, np.ndarray]]:
+    random = np.random.default_rng(3)
+
+    def normal(*shape: int) -> np.ndarray:
+        return random.standard_normal(shape).astype(np.float32)
+
+    return [
+        ("layer.weight", normal(WIDTH, HIDDEN)),
+        ("layer.bias", normal(HIDDEN)),
+        ("head.weight", normal(HIDDEN, WIDTH)),
+    ]
+
+
+def small_oracle(x: np.ndarray) -> np.ndarray:
+    """The small model in numpy float64."""
+    w1, b1, w2 = (array.astype(np.float64) for _, array in small_weights())
+
+    def gelu(a: np.ndarray) -> np.ndarray:
+        return 0.5 * a * (1 + np.vectorize(math.erf)(a / np.sqrt(2)))
+
+    def softmax(a: np.ndarray) -> np.ndarray:
+        e = np.exp(a - a.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True)
+
+    first = softmax(gelu(x.astype(np.float64) @ w1 + b1) @ w2)
+    return softmax(gelu(first @ w1 + b1) @ w2).astype(np.float32)
+
+
+def small_model(steps: int = 1, synthetic: bool = False) -> ImportedModel:
+    """The small model with real-looking inputs and a numpy oracle."""
+    random = np.random.default_rng(11)
+    made = []
+    for number in range(steps):
+        x = random.standard_normal((ROWS, WIDTH)).astype(np.float32)
+        made.append(Step(f"step {number}", {"x": x}, synthetic, [small_oracle(x)]))
+    return ImportedModel(
+        module=small_module(),
+        input_names=["x"],
+        parameters=small_weights(),
+        steps=made,
+        provenance={"kind": "test", "source": "tests/helpers.py", "sha256": "0" * 64, "title": "small", "notes": []},
+        outputs=["probabilities"],
+        oracle=Oracle("numpy float64"),
+    )
+
+
+Answer = Callable[[dict[str, Any], "FakeRunner"], None]
+
+
+class FakeRunner:
+    """The other end of a session, in this process: answers each call through `answer(message, runner)`."""
+
+    def __init__(self, hub: DeviceHub, answer: Answer, name: str = "Fake 1") -> None:
+        self.calls: list[dict[str, Any]] = []
+        self._answer = answer
+        self._connection = f"connection-{id(self)}"
+        self._hub = hub
+        self.device: Device = hub.hello(hello(name), self._receive, self._connection)
+
+    def _receive(self, event: str, message: dict[str, Any]) -> None:
+        assert event == "call"
+        self.calls.append(message)
+        self._answer(message, self)
+
+    def verdict(self, message: dict[str, Any], test: dict[str, Any], **changes: Any) -> None:
+        """Report a test as passed, or as `changes` say."""
+        total = int(np.prod(test["outputs"][0]["shape"]))
+        comparison = {
+            "total": total, "mismatched": 0, "nan": 0, "inf": 0, "max_abs_error": 1e-7, "max_rel_error": 1e-6,
+            "max_ulp": 2, "ulp_histogram": [total, 0, 0, 0], "first": None, "worst": None,
+        }  # fmt: skip
+        progress = {
+            "kind": "verdict", "id": test["id"], "kernel": test["kernel"], "verdict": "pass", "outputs": [comparison],
+            "message": "", "error": None, "seconds": {"fetch": 0, "compile": 0, "run": 0.001, "compare": 0},
+        }  # fmt: skip
+        self.device.progress(message["call"], {**progress, **changes})
+
+    def finish(self, message: dict[str, Any], **result: Any) -> None:
+        self.device.reply(message["call"], {"call": message["call"], "ok": True, "result": result})
+
+    def vanish(self) -> None:
+        """The tab is closed."""
+        self._hub.disconnected(self._connection)
+
+
+def hello(name: str = "Fake 1", **changes: Any) -> dict[str, Any]:
+    return {
+        "protocol": 1, "resume": None, "tag": None, "name": name, "user_agent": "tests",
+        "adapter": {"vendor": "none", "architecture": "", "device": "", "description": "fake"},
+        "features": [], "limits": {"maxBufferSize": 1024}, "unavailable": None, **changes,
+    }  # fmt: skip

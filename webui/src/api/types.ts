@@ -1,0 +1,171 @@
+/**
+ * What the server sends: the words of docs/http-api.md, nothing added.
+ * Result documents (docs/results-format.md) are in documents.ts.
+ */
+
+import type { DeviceFacts, OffloadDocument, OffloadStep, TestResult, ValidationDocument } from "./documents";
+
+export interface TensorRef {
+  digest: string;
+  dtype: string;
+  shape: number[];
+}
+
+export interface Oracle {
+  name: string;
+  cosine: number;
+  max_abs_error: number;
+  agrees: boolean;
+}
+
+export interface SuiteFacts {
+  id: string;
+  name: string;
+  created: string;
+  model: { kind: string; source: string; title: string };
+  synthetic: boolean;
+  nodes: number;
+  bytes: number;
+  edited: string[];
+  oracle: Oracle | null;
+  reference: { platform: string; device: string };
+}
+
+export interface SuiteSummary extends SuiteFacts {
+  kernels: number;
+  tests: number;
+}
+
+export interface Value {
+  id: string;
+  name: string;
+  dtype: string;
+  shape: number[];
+  kind: "input" | "parameter" | "intermediate";
+}
+
+export interface GraphNode {
+  id: string;
+  kind: "kernel" | "view";
+  kernel: string;
+  inputs: string[];
+  outputs: string[];
+}
+
+export interface Graph {
+  values: Value[];
+  nodes: GraphNode[];
+  inputs: string[];
+  outputs: string[];
+}
+
+export interface TestRef {
+  id: string;
+  node: string;
+  kernel: string;
+  step: number;
+}
+
+export interface KernelSummary {
+  kernel: string;
+  nodes: number;
+  edited: boolean;
+  unsupported: string | null;
+  files: string[];
+}
+
+/** In the detail the lists stand where the summary has their counts. */
+export interface SuiteDetail extends SuiteFacts {
+  steps: { description: string; inputs: Record<string, TensorRef>; outputs: TensorRef[] }[];
+  graph: Graph;
+  tests: TestRef[];
+  kernels: KernelSummary[];
+}
+
+export interface KernelFile {
+  name: string;
+  text: string;
+  edited: boolean;
+}
+
+export interface KernelDetail {
+  kernel: string;
+  files: KernelFile[];
+  nodes: string[];
+  /** kernels/NAME.json; read with care by model/launch.ts. */
+  bundle: unknown;
+  unsupported: string | null;
+}
+
+export interface TensorStatistics extends TensorRef {
+  role: "input" | "output";
+  value: string;
+  name: string;
+  min: number | null;
+  max: number | null;
+  mean: number | null;
+  std: number | null;
+  nan: number;
+  inf: number;
+  zeros: number;
+  histogram: { edges: number[]; counts: number[] } | null;
+  head: (number | string)[];
+}
+
+export interface TestDetail extends TestRef {
+  tensors: TensorStatistics[];
+  tolerances: { absolute: number; relative: number; reasons: string[] }[];
+}
+
+export interface Device extends DeviceFacts {
+  busy: boolean;
+  unavailable: string | null;
+}
+
+export interface Startable {
+  name: string;
+  available: boolean;
+  message: string;
+}
+
+export interface Devices {
+  connected: Device[];
+  startable: Startable[];
+}
+
+export interface Results {
+  validations: ValidationDocument[];
+  offloads: OffloadDocument[];
+}
+
+export type JobKind = "validation" | "offload";
+export type JobEnd = "done" | "failed" | "cancelled";
+
+export interface Job {
+  job: string;
+  kind: JobKind;
+  suite: string;
+  state: "running" | JobEnd;
+  events: JobEvent[];
+  next: number;
+  document: ValidationDocument | OffloadDocument | null;
+  error: string | null;
+}
+
+export type JobEvent =
+  | { type: "started"; kind: JobKind; total: number }
+  | { type: "device"; device: Device }
+  | { type: "compile"; device: string; kernel: string; done: number; total: number }
+  | { type: "verdict"; device: string; result: TestResult }
+  | { type: "step"; device: string; step: OffloadStep; number: number; total: number }
+  | { type: "final"; device: string; final: OffloadDocument["final"] }
+  | { type: "message"; level: "info" | "warning" | "error"; text: string }
+  | { type: "ended"; state: JobEnd; error: string | null };
+
+/** Body of the Socket.IO event "job". */
+export interface JobMessage {
+  job: string;
+  suite: string;
+  number: number;
+  event: JobEvent;
+}

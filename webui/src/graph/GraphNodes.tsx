@@ -1,0 +1,139 @@
+import { Component } from "preact";
+import { GLYPH, type State, WORD } from "../model/verdicts";
+import type { Box, Layout } from "./layout";
+import type { NodeStates } from "./types";
+
+interface GraphNodesProps {
+  layout: Layout;
+  states: NodeStates;
+  view: "validation" | "offload";
+  selected: string | null;
+  select: (node: string) => void;
+}
+
+/** Not drawn again for a mere pan: `select` is a new function each time and is left out of the comparison. */
+export class GraphNodes extends Component<GraphNodesProps> {
+  override shouldComponentUpdate(next: GraphNodesProps): boolean {
+    const { layout, states, view, selected } = this.props;
+    return (
+      next.layout !== layout || next.states !== states || next.view !== view || next.selected !== selected
+    );
+  }
+
+  override render() {
+    const { layout, states, view, selected } = this.props;
+    const stop = selected ?? layout.boxes.find((box) => box.kind === "kernel")?.id ?? null;
+    const touches = (edge: { from: string; to: string }) =>
+      selected !== null && (edge.from === selected || edge.to === selected);
+    return (
+      <>
+        <Edges layout={layout} />
+        <g class="edges near-selected">
+          {layout.edges.filter(touches).map((edge) => (
+            <path key={`${edge.from} ${edge.to}`} d={edge.path} class={edge.far ? "far" : ""} />
+          ))}
+        </g>
+        {layout.boxes.map((box) => (
+          <NodeBox
+            key={box.id}
+            box={box}
+            state={states.get(box.id) ?? "none"}
+            view={view}
+            selected={box.id === selected}
+            stop={box.id === stop}
+            select={(node) => this.props.select(node)}
+          />
+        ))}
+      </>
+    );
+  }
+}
+
+class Edges extends Component<{ layout: Layout }> {
+  override shouldComponentUpdate(next: { layout: Layout }): boolean {
+    return next.layout !== this.props.layout;
+  }
+
+  override render() {
+    // One path for all of them: a thousand elements less.
+    const path = this.props.layout.edges.filter((edge) => !edge.far).map((edge) => edge.path);
+    return (
+      <g class="edges">
+        <path d={path.join("")} />
+      </g>
+    );
+  }
+}
+
+interface NodeBoxProps {
+  box: Box;
+  state: State;
+  view: "validation" | "offload";
+  selected: boolean;
+  stop: boolean;
+  select: (node: string) => void;
+}
+
+class NodeBox extends Component<NodeBoxProps> {
+  override shouldComponentUpdate(next: NodeBoxProps): boolean {
+    const { box, state, view, selected, stop } = this.props;
+    return (
+      next.box !== box ||
+      next.state !== state ||
+      next.view !== view ||
+      next.selected !== selected ||
+      next.stop !== stop
+    );
+  }
+
+  override render() {
+    const { box, state, view, selected, stop } = this.props;
+    const { x, y, width, height, kind, label } = box;
+    if (kind === "input" || kind === "output") {
+      return (
+        <g class={`box box-${kind}`} transform={`translate(${x} ${y})`}>
+          <rect width={width} height={height} rx={height / 2} />
+          <text x={width / 2} y={height / 2} text-anchor="middle">
+            {label}
+          </text>
+        </g>
+      );
+    }
+    const shown = kind === "kernel";
+    const said = shown ? `, ${stateWord(state, view)}` : ", a view: no kernel runs";
+    return (
+      // biome-ignore lint/a11y/useSemanticElements: SVG has no button element
+      <g
+        class={`box box-${kind} fill-${state}${selected ? " selected" : ""}`}
+        transform={`translate(${x} ${y})`}
+        role="button"
+        tabIndex={stop ? 0 : -1}
+        aria-label={`${box.id} ${label}${said}`}
+        aria-pressed={selected}
+        onClick={() => this.props.select(box.id)}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter" && event.key !== " ") return;
+          event.preventDefault();
+          this.props.select(box.id);
+        }}
+      >
+        <rect width={width} height={height} rx={shown ? 5 : height / 2} />
+        {shown && (
+          <text class="box-glyph" x={13} y={height / 2} text-anchor="middle">
+            {GLYPH[state]}
+          </text>
+        )}
+        <text x={shown ? 25 : width / 2} y={height / 2} text-anchor={shown ? "start" : "middle"}>
+          {label}
+        </text>
+      </g>
+    );
+  }
+}
+
+export function stateWord(state: State, view: "validation" | "offload"): string {
+  if (view === "validation") return WORD[state];
+  if (state === "pass") return "on the device";
+  if (state === "fail" || state === "error" || state === "unsupported") return "stayed on the reference";
+  return state === "waiting" || state === "running" ? "waiting" : "not moved";
+}

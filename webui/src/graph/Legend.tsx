@@ -1,0 +1,32 @@
+import { GLYPH, ORDER, type State, WORD } from "../model/verdicts";
+import type { NodeStates } from "./types";
+
+const OFFLOAD: Partial<Record<State, string>> = {
+  pass: "on the device",
+  fail: "moved, then put back",
+  error: "operator error",
+  unsupported: "operator unsupported",
+  none: "not moved",
+};
+
+/** Only the states that occur, with how many nodes are in each. */
+export function Legend(props: { states: NodeStates; view: "validation" | "offload" }) {
+  const counts = new Map<State, number>();
+  for (const state of props.states.values()) counts.set(state, (counts.get(state) ?? 0) + 1);
+  if (counts.size === 0) return null;
+  return (
+    <ul class="legend" aria-label="Nodes by state">
+      {[...ORDER]
+        .reverse()
+        .filter((state) => counts.has(state))
+        .map((state) => (
+          <li key={state}>
+            <span class={`swatch fill-${state}`} aria-hidden="true">
+              {GLYPH[state]}
+            </span>
+            {counts.get(state)} {(props.view === "offload" ? OFFLOAD[state] : undefined) ?? WORD[state]}
+          </li>
+        ))}
+    </ul>
+  );
+}

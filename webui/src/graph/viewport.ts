@@ -1,0 +1,62 @@
+/** Pan and zoom of the picture: screen = graph * scale + offset. */
+
+export interface Viewport {
+  x: number;
+  y: number;
+  scale: number;
+}
+
+export interface Size {
+  width: number;
+  height: number;
+}
+
+export const LEAST = 0.02;
+export const MOST = 3;
+
+export function fit(content: Size, pane: Size): Viewport {
+  const scale = clamp(Math.min(pane.width / content.width, pane.height / content.height, 1.2));
+  return {
+    scale,
+    x: (pane.width - content.width * scale) / 2,
+    y: (pane.height - content.height * scale) / 2,
+  };
+}
+
+/** Deep models fitted whole are unreadable: start at the top, at a scale at which the names can be read. */
+export function opening(content: Size, pane: Size): Viewport {
+  const whole = fit(content, pane);
+  if (whole.scale >= 0.6) return whole;
+  const scale = clamp(Math.min(1, Math.max(0.6, pane.width / content.width)));
+  return { scale, x: (pane.width - content.width * scale) / 2, y: 4 };
+}
+
+/** Zoom by a factor, keeping the point under the pointer where it is. */
+export function zoom(view: Viewport, factor: number, at: { x: number; y: number }): Viewport {
+  const scale = clamp(view.scale * factor);
+  const real = scale / view.scale;
+  return { scale, x: at.x - (at.x - view.x) * real, y: at.y - (at.y - view.y) * real };
+}
+
+/** Bring a box into view; as it is when it can be seen already and its name can be read. */
+export function reveal(view: Viewport, box: { x: number; y: number } & Size, pane: Size): Viewport {
+  const scale = Math.max(view.scale, 0.5);
+  const left = box.x * view.scale + view.x;
+  const top = box.y * view.scale + view.y;
+  const seen =
+    scale === view.scale &&
+    left >= 0 &&
+    top >= 0 &&
+    left + box.width * scale <= pane.width &&
+    top + box.height * scale <= pane.height;
+  if (seen) return view;
+  return {
+    scale,
+    x: pane.width / 2 - (box.x + box.width / 2) * scale,
+    y: pane.height / 2 - (box.y + box.height / 2) * scale,
+  };
+}
+
+function clamp(scale: number): number {
+  return Math.min(MOST, Math.max(LEAST, scale));
+}

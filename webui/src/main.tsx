@@ -1,0 +1,26 @@
+import { render } from "preact";
+import { NotFound } from "./pages/NotFound";
+import { SuitePage } from "./pages/SuitePage";
+import { SuitesPage } from "./pages/SuitesPage";
+import { useRoute } from "./state/router";
+import "./style/base.css";
+import "./style/suites.css";
+import "./style/suite.css";
+import "./style/matrix.css";
+import "./style/graph.css";
+import "./style/detail.css";
+
+function App() {
+  const route = useRoute();
+  switch (route.page) {
+    case "suites":
+      return <SuitesPage />;
+    case "suite":
+      return <SuitePage key={route.suite} id={route.suite} />;
+    case "unknown":
+      return <NotFound path={route.path} />;
+  }
+}
+
+const root = document.getElementById("app");
+if (root !== null) render(<App />, root);

@@ -1,0 +1,127 @@
+/** Numbers and words, short enough for a table cell. */
+
+import type { JsonNumber } from "../api/documents";
+
+/** 1.9e-7, 0.43, 12.3, 88 M: at most `digits` significant ones. */
+export function number(value: JsonNumber | null | undefined, digits = 3): string {
+  if (value === null || value === undefined) return "–";
+  if (typeof value === "string") return value === "Infinity" ? "∞" : value === "-Infinity" ? "−∞" : value;
+  if (Number.isNaN(value)) return "NaN";
+  if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size < 1e-3 || size >= 1e6) return tidyExponent(value.toExponential(Math.max(0, digits - 1)));
+  return trimZeros(value.toPrecision(Math.max(digits, Math.ceil(Math.log10(size + 1)))));
+}
+
+/** For measured errors: two digits say enough. */
+export function error(value: JsonNumber | null | undefined): string {
+  return number(value, 2);
+}
+
+function tidyExponent(text: string): string {
+  const [mantissa = "", exponent = ""] = text.split("e");
+  return `${trimZeros(mantissa)}e${exponent.replace("+", "")}`;
+}
+
+function trimZeros(text: string): string {
+  return text.includes(".") && !text.includes("e") ? text.replace(/\.?0+$/, "") : text;
+}
+
+/** Enough digits to tell two float32 apart: expected beside got. */
+export function exact(value: JsonNumber): string {
+  if (typeof value === "string" || !Number.isFinite(value)) return number(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e9) return String(value);
+  return number(value, 8);
+}
+
+/** Cosine similarity: six decimals, and never rounded up to a perfect one. */
+export function cosine(value: JsonNumber | null | undefined): string {
+  if (typeof value !== "number" || !Number.isFinite(value)) return number(value);
+  const text = value.toFixed(6);
+  return text === "1.000000" && value < 1 - 1e-6 ? "0.999999" : text;
+}
+
+export function bytes(count: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let value = count;
+  let unit = 0;
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  const text =
+    unit === 0 || value >= 100
+      ? String(Math.round(value))
+      : trimZeros(value.toPrecision(value >= 10 ? 3 : 2));
+  return `${text} ${units[unit]}`;
+}
+
+/** 137 tests, 1 test, 1,269 tests. */
+export function count(n: number, one: string, many = `${one}s`): string {
+  return `${grouped(n)} ${n === 1 ? one : many}`;
+}
+
+export function grouped(n: number): string {
+  return String(n).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+/** Large counts where space is short: 88 M, 12.3 k. */
+export function short(n: number): string {
+  if (Math.abs(n) < 10_000) return grouped(n);
+  for (const [size, unit] of [
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ] as const) {
+    if (Math.abs(n) >= size) return `${trimZeros((n / size).toPrecision(3))} ${unit}`;
+  }
+  return String(n);
+}
+
+export function seconds(value: number): string {
+  if (value >= 90) return `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
+  if (value >= 1) return `${trimZeros(value.toPrecision(value >= 10 ? 2 : 2))} s`;
+  if (value >= 1e-3) return `${trimZeros((value * 1e3).toPrecision(2))} ms`;
+  return value <= 0 ? "0 s" : `${trimZeros((value * 1e6).toPrecision(2))} µs`;
+}
+
+/** float32[1, 15, 384] */
+export function tensorType(dtype: string, shape: readonly number[]): string {
+  return `${dtype}[${shape.join(", ")}]`;
+}
+
+export function percent(partial: number, total: number): string {
+  if (total <= 0) return "0%";
+  const value = (100 * partial) / total;
+  if (value > 0 && value < 1) return "<1%";
+  if (value > 99 && value < 100) return ">99%";
+  return `${Math.round(value)}%`;
+}
+
+/** 2026-11-20 21:04, in the reader's own time zone. */
+export function date(iso: string): string {
+  const at = new Date(iso);
+  if (Number.isNaN(at.getTime())) return iso;
+  const two = (n: number) => String(n).padStart(2, "0");
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}`;
+}
+
+/** "Chrome 156" out of a user agent; empty when nothing is recognised. */
+export function browser(userAgent: string): string {
+  const edge = /Edg\/(\d+)/.exec(userAgent);
+  if (edge) return `Edge ${edge[1]}`;
+  const found = /(Firefox|Chrome|Deno)\/(\d+)/.exec(userAgent) ?? /(Node\.js)\/v?(\d+)/.exec(userAgent);
+  if (found) return `${found[1]} ${found[2]}`;
+  const safari = /Version\/(\d+(?:\.\d+)?).*Safari\//.exec(userAgent);
+  return safari ? `Safari ${safari[1]}` : "";
+}
+
+export function adapter(facts: {
+  vendor: string;
+  architecture: string;
+  device: string;
+  description: string;
+}): string {
+  return facts.description || [facts.vendor, facts.architecture].filter(Boolean).join(" ") || facts.device;
+}

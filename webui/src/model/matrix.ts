@@ -1,0 +1,153 @@
+/** Operators x devices: what each cell of the matrix shows, from the suite's tests and the results so far. */
+
+import type { GraphNode, SuiteDetail, TestRef } from "../api/types";
+import { inRange, type JobState, type ResultsState } from "./results";
+import { asState, type Counts, isProblem, noCounts, type State, worst } from "./verdicts";
+
+export interface Cell {
+  state: State;
+  counts: Counts;
+}
+
+export interface NodeRow {
+  node: string;
+  name: string;
+  cells: Record<string, Cell>;
+}
+
+export interface KernelRow {
+  kernel: string;
+  edited: boolean;
+  unsupported: string | null;
+  nodes: NodeRow[];
+  tests: number;
+  cells: Record<string, Cell>;
+}
+
+export interface Matrix {
+  rows: KernelRow[];
+  totals: Record<string, Counts>;
+}
+
+/** The state of one test on one device. */
+export function testState(results: ResultsState, device: string, test: TestRef): State {
+  const result = results.verdicts[device]?.[test.id];
+  if (result !== undefined) return asState(result.verdict);
+  const job = results.job;
+  if (!awaited(job, device, test.kernel)) return "none";
+  return job?.compiling[device]?.kernel === test.kernel ? "running" : "waiting";
+}
+
+function awaited(job: JobState | null, device: string, kernel: string): boolean {
+  if (job?.state !== "running" || job.kind !== "validation" || !job.devices.includes(device)) return false;
+  // A job of unknown range on a device without any result: show that something is coming.
+  return job.kernels === undefined ? true : inRange(job, kernel);
+}
+
+export function buildMatrix(suite: SuiteDetail, results: ResultsState, devices: readonly string[]): Matrix {
+  const byKernel = new Map<string, TestRef[]>();
+  for (const test of suite.tests) {
+    const tests = byKernel.get(test.kernel);
+    if (tests === undefined) byKernel.set(test.kernel, [test]);
+    else tests.push(test);
+  }
+  const names = nodeNames(suite);
+  const totals = Object.fromEntries(devices.map((device) => [device, noCounts()]));
+  const rows = suite.kernels.map((kernel): KernelRow => {
+    const tests = byKernel.get(kernel.kernel) ?? [];
+    const nodes = new Map<string, NodeRow>();
+    const cells = emptyCells(devices);
+    for (const test of tests) {
+      let row = nodes.get(test.node);
+      if (row === undefined) {
+        row = { node: test.node, name: names.get(test.node) ?? "", cells: emptyCells(devices) };
+        nodes.set(test.node, row);
+      }
+      for (const device of devices) {
+        const state = testState(results, device, test);
+        for (const counts of [row.cells[device]?.counts, cells[device]?.counts, totals[device]]) {
+          if (counts !== undefined) counts[state] += 1;
+        }
+      }
+    }
+    for (const row of nodes.values()) settle(row.cells);
+    settle(cells);
+    return {
+      kernel: kernel.kernel,
+      edited: kernel.edited,
+      unsupported: kernel.unsupported,
+      nodes: [...nodes.values()],
+      tests: tests.length,
+      cells,
+    };
+  });
+  return { rows, totals };
+}
+
+function emptyCells(devices: readonly string[]): Record<string, Cell> {
+  return Object.fromEntries(devices.map((device) => [device, { state: "none", counts: noCounts() }]));
+}
+
+function settle(cells: Record<string, Cell>): void {
+  for (const cell of Object.values(cells)) cell.state = worst(cell.counts);
+}
+
+/** The state of every node on one device: the colours of the graph. */
+export function nodeStates(matrix: Matrix, device: string): Map<string, State> {
+  const states = new Map<string, State>();
+  for (const row of matrix.rows) {
+    for (const node of row.nodes) states.set(node.node, node.cells[device]?.state ?? "none");
+  }
+  return states;
+}
+
+/** What a person would call a node: the parameter it uses tells where in the model it is. */
+export function nodeNames(suite: SuiteDetail): Map<string, string> {
+  const values = new Map(suite.graph.values.map((value) => [value.id, value]));
+  const label = (node: GraphNode): string => {
+    const used = node.inputs.map((id) => values.get(id)).filter((value) => value !== undefined);
+    const own = node.outputs.map((id) => values.get(id)?.name ?? "").find((name) => name !== "");
+    const parameter = used.find((value) => value.kind === "parameter" && value.name !== "");
+    return own ?? parameter?.name ?? "";
+  };
+  return new Map(suite.graph.nodes.map((node) => [node.id, label(node)]));
+}
+
+export interface Filter {
+  text: string;
+  problems: boolean;
+}
+
+/** A row is kept when the text is in its kernel's or one of its nodes' names, and a problem somewhere if asked for. */
+export function filterRows(rows: readonly KernelRow[], filter: Filter): KernelRow[] {
+  const wanted = filter.text.trim().toLowerCase();
+  return rows.filter((row) => {
+    const cells = Object.values(row.cells);
+    if (filter.problems && !cells.some((cell) => isProblem(cell.state) || cell.state === "unsupported"))
+      return false;
+    if (wanted === "" || row.kernel.toLowerCase().includes(wanted)) return true;
+    return row.nodes.some((node) => node.node === wanted || node.name.toLowerCase().includes(wanted));
+  });
+}
+
+/** The node to open for a whole row: what needs a look first, on this device if one is given. */
+export function entryNode(row: KernelRow, device?: string): string | undefined {
+  const wanted = device === undefined ? undefined : row.cells[device]?.state;
+  const found = row.nodes.find((node) =>
+    wanted === undefined
+      ? Object.values(node.cells).some((cell) => isProblem(cell.state))
+      : node.cells[device ?? ""]?.state === wanted,
+  );
+  return (found ?? row.nodes[0])?.node;
+}
+
+/** Nodes with a fail or error on any device, in the order of the graph. */
+export function problemNodes(suite: SuiteDetail, matrix: Matrix): string[] {
+  const bad = new Set<string>();
+  for (const row of matrix.rows) {
+    for (const node of row.nodes) {
+      if (Object.values(node.cells).some((cell) => isProblem(cell.state))) bad.add(node.node);
+    }
+  }
+  return suite.graph.nodes.map((node) => node.id).filter((id) => bad.has(id));
+}

@@ -1,0 +1,242 @@
+/**
+ * Everything known about one suite's results: the documents on disk, and what a running job has said since.
+ * A reducer without I/O; pages render from it.
+ */
+
+import type { DeviceFacts, OffloadDocument, OffloadFinal, OffloadStep, TestResult } from "../api/documents";
+import type { Job, JobEnd, JobEvent, JobKind, Results } from "../api/types";
+
+export interface OffloadRun {
+  created: string | null;
+  steps: OffloadStep[];
+  total: number;
+  final: OffloadFinal | null;
+  tolerance: OffloadDocument["model_tolerance"] | null;
+}
+
+export interface JobState {
+  job: string;
+  kind: JobKind | null;
+  state: "running" | JobEnd;
+  total: number;
+  done: number;
+  /** Kernels asked for; null for all, undefined when another page started the job. */
+  kernels: string[] | null | undefined;
+  devices: string[];
+  /** Which kernel each device compiles now. */
+  compiling: Record<string, { kernel: string; done: number; total: number }>;
+  messages: { level: "info" | "warning" | "error"; text: string }[];
+  error: string | null;
+}
+
+export interface ResultsState {
+  /** Columns of the matrix, in order. */
+  devices: DeviceFacts[];
+  /** device id -> test id -> result */
+  verdicts: Record<string, Record<string, TestResult>>;
+  /** When a device's saved validation was made; absent for a live one. */
+  created: Record<string, string>;
+  offloads: Record<string, OffloadRun>;
+  job: JobState | null;
+  /** Job ids and the kernels they were started with, so that a feed's `job` can be matched. */
+  asked: Record<string, string[] | null>;
+}
+
+export const EMPTY: ResultsState = {
+  devices: [],
+  verdicts: {},
+  created: {},
+  offloads: {},
+  job: null,
+  asked: {},
+};
+
+export type Action =
+  | { type: "saved"; results: Results }
+  | { type: "asked"; job: string; kernels: string[] | null }
+  | { type: "job"; job: string }
+  | { type: "events"; events: JobEvent[] }
+  | { type: "ended"; job: Job }
+  | { type: "gone" };
+
+export function reduce(state: ResultsState, action: Action): ResultsState {
+  switch (action.type) {
+    case "saved":
+      return withSaved(state, action.results);
+    case "asked":
+      return { ...state, asked: { ...state.asked, [action.job]: action.kernels } };
+    case "job":
+      return { ...state, job: newJob(action.job, state.asked[action.job]) };
+    case "events":
+      return action.events.reduce(withEvent, state);
+    case "ended":
+      return withEnd(state, action.job);
+    case "gone":
+      return state.job?.state === "running"
+        ? { ...state, job: { ...state.job, state: "failed", error: "The server no longer knows this job." } }
+        : state;
+  }
+}
+
+function newJob(job: string, kernels: string[] | null | undefined): JobState {
+  return {
+    job,
+    kind: null,
+    state: "running",
+    total: 0,
+    done: 0,
+    kernels,
+    devices: [],
+    compiling: {},
+    messages: [],
+    error: null,
+  };
+}
+
+function withSaved(state: ResultsState, results: Results): ResultsState {
+  let next = state;
+  for (const document of results.validations) {
+    for (const device of document.devices) {
+      // A running job knows better than yesterday's document.
+      if (next.job?.devices.includes(device.id)) continue;
+      next = withDevice(next, device);
+      const tests = document.tests.filter((test) => test.device === device.id);
+      next = {
+        ...next,
+        verdicts: { ...next.verdicts, [device.id]: Object.fromEntries(tests.map((test) => [test.id, test])) },
+        created: { ...next.created, [device.id]: document.created },
+      };
+    }
+  }
+  for (const document of results.offloads) next = withOffload(next, document);
+  return next;
+}
+
+function withOffload(state: ResultsState, document: OffloadDocument): ResultsState {
+  const device = document.devices[0];
+  if (device === undefined) return state;
+  const run: OffloadRun = {
+    created: document.created,
+    steps: document.steps,
+    total: document.steps.length,
+    final: document.final,
+    tolerance: document.model_tolerance,
+  };
+  return { ...withDevice(state, device), offloads: { ...state.offloads, [device.id]: run } };
+}
+
+/** The same browser comes back with another id: its new column takes the old one's place. */
+function withDevice(state: ResultsState, device: DeviceFacts): ResultsState {
+  if (state.devices.some((known) => known.id === device.id)) {
+    return { ...state, devices: state.devices.map((known) => (known.id === device.id ? device : known)) };
+  }
+  return { ...state, devices: [...state.devices, device] };
+}
+
+function looksLike(a: DeviceFacts, b: DeviceFacts): boolean {
+  return (
+    a.name === b.name && a.user_agent === b.user_agent && a.adapter.description === b.adapter.description
+  );
+}
+
+function joined(state: ResultsState, job: JobState, device: DeviceFacts): ResultsState {
+  const former = state.devices.find(
+    (known) => known.id !== device.id && looksLike(known, device) && !job.devices.includes(known.id),
+  );
+  let next = state;
+  if (former !== undefined && !state.devices.some((known) => known.id === device.id)) {
+    next = {
+      ...state,
+      devices: state.devices.map((known) => (known === former ? device : known)),
+      verdicts: renamed(state.verdicts, former.id, device.id),
+      created: renamed(state.created, former.id, device.id),
+      offloads: renamed(state.offloads, former.id, device.id),
+    };
+  }
+  return withDevice(next, device);
+}
+
+function renamed<T>(record: Record<string, T>, from: string, to: string): Record<string, T> {
+  const { [from]: value, ...rest } = record;
+  return value === undefined ? rest : { ...rest, [to]: value };
+}
+
+function withEvent(state: ResultsState, event: JobEvent): ResultsState {
+  const job = state.job;
+  if (job === null) return state;
+  const update = (changes: Partial<JobState>): ResultsState => ({ ...state, job: { ...job, ...changes } });
+  switch (event.type) {
+    case "started":
+      return update({ kind: event.kind, total: event.total });
+    case "device":
+      return start(joined(state, job, event.device), job, event.device.id);
+    case "compile": {
+      const { kernel, done, total } = event;
+      return update({ compiling: { ...job.compiling, [event.device]: { kernel, done, total } } });
+    }
+    case "verdict": {
+      const { [event.device]: _, ...compiling } = job.compiling;
+      const tests = { ...state.verdicts[event.device], [event.result.id]: event.result };
+      const next = update({ done: job.done + 1, compiling });
+      return { ...next, verdicts: { ...state.verdicts, [event.device]: tests } };
+    }
+    case "step": {
+      const run = state.offloads[event.device] ?? freshRun();
+      const moved = { ...run, steps: [...run.steps, event.step], total: event.total };
+      return {
+        ...update({ done: job.done + 1, kind: "offload" }),
+        offloads: { ...state.offloads, [event.device]: moved },
+      };
+    }
+    case "final": {
+      const run = state.offloads[event.device] ?? freshRun();
+      return { ...state, offloads: { ...state.offloads, [event.device]: { ...run, final: event.final } } };
+    }
+    case "message":
+      return update({ messages: [...job.messages, { level: event.level, text: event.text }] });
+    case "ended":
+      return update({ state: event.state, error: event.error, compiling: {} });
+    default:
+      // An event of a newer server: nothing to show, nothing to break.
+      return state;
+  }
+}
+
+function freshRun(): OffloadRun {
+  return { created: null, steps: [], total: 0, final: null, tolerance: null };
+}
+
+/** A device joined: its earlier results in this job's range are forgotten, so that the cells show as waiting. */
+function start(state: ResultsState, job: JobState, device: string): ResultsState {
+  const devices = job.devices.includes(device) ? job.devices : [...job.devices, device];
+  const next = { ...state, job: { ...job, devices } };
+  if (job.kind === "offload") {
+    return { ...next, offloads: { ...state.offloads, [device]: { ...freshRun(), total: job.total } } };
+  }
+  const { [device]: _, ...created } = state.created;
+  const kept = Object.entries(state.verdicts[device] ?? {}).filter(([, test]) => !inRange(job, test.kernel));
+  return { ...next, created, verdicts: { ...state.verdicts, [device]: Object.fromEntries(kept) } };
+}
+
+/** Whether the job is known to run this kernel. A job started elsewhere does not say: assume nothing. */
+export function inRange(job: JobState, kernel: string): boolean {
+  if (job.kernels === undefined) return false;
+  return job.kernels === null || job.kernels.includes(kernel);
+}
+
+function withEnd(state: ResultsState, job: Job): ResultsState {
+  if (state.job === null) return state;
+  const ended = job.state === "running" ? "done" : job.state;
+  let next: ResultsState = {
+    ...state,
+    job: { ...state.job, state: ended, error: job.error ?? state.job.error, compiling: {} },
+  };
+  const document = job.document;
+  if (document?.format === "tapml.offload/1") next = withOffload(next, document);
+  if (document?.format === "tapml.validation/1") {
+    const created = { ...next.created };
+    for (const device of document.devices) created[device.id] = document.created;
+    next = { ...next, created };
+  }
+  return next;
+}

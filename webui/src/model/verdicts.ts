@@ -1,0 +1,61 @@
+/** The states a test may be shown in: a verdict, or on the way to one. Each has a glyph and a word, not only a colour. */
+
+import type { Verdict } from "../api/documents";
+
+export type State = Verdict | "running" | "waiting" | "none";
+
+export const GLYPH: Record<State, string> = {
+  pass: "✓",
+  fail: "✗",
+  error: "!",
+  unsupported: "–",
+  running: "▸",
+  waiting: "…",
+  none: "·",
+};
+
+export const WORD: Record<State, string> = {
+  pass: "pass",
+  fail: "fail",
+  error: "error",
+  unsupported: "unsupported",
+  running: "running",
+  waiting: "waiting",
+  none: "not run",
+};
+
+/** Worst first: what a group of tests is shown as. */
+export const ORDER: readonly State[] = ["error", "fail", "running", "waiting", "unsupported", "pass", "none"];
+
+const VERDICTS: ReadonlySet<string> = new Set(["pass", "fail", "error", "unsupported"]);
+
+/** A word the server sent; one this page does not know is an error, never a pass. */
+export function asState(verdict: string): State {
+  return VERDICTS.has(verdict) ? (verdict as Verdict) : "error";
+}
+
+export type Counts = Record<State, number>;
+
+export function noCounts(): Counts {
+  return { pass: 0, fail: 0, error: 0, unsupported: 0, running: 0, waiting: 0, none: 0 };
+}
+
+export function worst(counts: Counts): State {
+  return ORDER.find((state) => counts[state] > 0) ?? "none";
+}
+
+export function total(counts: Counts): number {
+  return ORDER.reduce((sum, state) => sum + counts[state], 0);
+}
+
+export function isProblem(state: State): boolean {
+  return state === "fail" || state === "error";
+}
+
+/** "5 pass, 1 fail" */
+export function describe(counts: Counts): string {
+  const parts = (["fail", "error", "unsupported", "pass", "running", "waiting", "none"] as const)
+    .filter((state) => counts[state] > 0)
+    .map((state) => `${counts[state]} ${WORD[state]}`);
+  return parts.join(", ") || "no tests";
+}

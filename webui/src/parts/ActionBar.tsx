@@ -1,0 +1,64 @@
+/** Choose devices, start and cancel jobs. */
+
+import { useState } from "preact/hooks";
+import type { Devices } from "../api/types";
+import type { DeviceChoice } from "../state/device-choice";
+import type { Resource } from "../state/resource";
+import type { LiveResults } from "../state/use-results";
+import { Problem } from "./Basics";
+
+export function ActionBar(props: { devices: Resource<Devices>; choice: DeviceChoice; results: LiveResults }) {
+  const { devices, results } = props;
+  const { choices, selected, toggle } = props.choice;
+  const [sending, setSending] = useState(false);
+  const running = results.state.job?.state === "running";
+
+  const start = async (kind: "validation" | "offload") => {
+    setSending(true);
+    await results.start(kind, selected, null);
+    setSending(false);
+  };
+  const idle = !running && !sending && selected.length > 0;
+
+  if (devices.error) {
+    return <Problem title="The devices could not be loaded." error={devices.error} retry={devices.reload} />;
+  }
+  return (
+    <div class="actions">
+      <fieldset class="choices">
+        <legend>Devices</legend>
+        {devices.data && choices.length === 0 && (
+          <span class="muted">
+            none;{" "}
+            <a href="/runner" target="_blank" rel="noopener">
+              use this browser
+            </a>
+          </span>
+        )}
+        {choices.map((choice) => (
+          <label key={choice.value} class="choice" title={choice.note}>
+            <input
+              type="checkbox"
+              checked={selected.includes(choice.value)}
+              disabled={!choice.usable || running}
+              onChange={() => toggle(choice.value)}
+            />
+            <span class="choice-name">{choice.name}</span>
+            <span class="muted choice-note">{choice.note}</span>
+          </label>
+        ))}
+      </fieldset>
+      <div class="buttons">
+        <button type="button" class="primary" disabled={!idle} onClick={() => start("validation")}>
+          Validate
+        </button>
+        <button type="button" disabled={!idle} onClick={() => start("offload")}>
+          Offload
+        </button>
+        <button type="button" disabled={!running} onClick={results.cancel}>
+          Cancel
+        </button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,81 @@
+import type { OffloadStep } from "../api/documents";
+import { logScale } from "../model/charts";
+import { error } from "../model/format";
+import { finite, stepState } from "../model/offload";
+import { WORD } from "../model/verdicts";
+
+const WIDTH = 520;
+const HEIGHT = 130;
+const LEFT = 38;
+const RIGHT = 8;
+const TOP = 10;
+const BOTTOM = 18;
+
+/** The model's max error after each move, on a log scale: where it leaps is what broke it. */
+export function ErrorChart(props: {
+  steps: readonly OffloadStep[];
+  total: number;
+  limit: number | null;
+  selected: string | null;
+}) {
+  const { steps, limit } = props;
+  const errors = steps.map((step) => finite(step.model_metric?.max_abs_error));
+  const values = [...errors, limit].filter((value) => value !== null);
+  if (values.length === 0) return null;
+  const scale = logScale(values);
+  const columns = Math.max(props.total, steps.length, 2);
+  const x = (at: number) => LEFT + ((at + 0.5) / columns) * (WIDTH - LEFT - RIGHT);
+  const y = (value: number) => TOP + (1 - scale.position(value)) * (HEIGHT - TOP - BOTTOM);
+  const line = steps.flatMap((step, at) => (step.kept ? [`${x(at)},${y(errors[at] ?? 0)}`] : [])).join(" ");
+  return (
+    <figure class="error-chart">
+      <figcaption>Model's max error after each move (log scale)</figcaption>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img">
+        <title>
+          {`Max error after each move. ${steps.map((step, at) => `${step.kernel}: ${error(errors[at])}`).join("; ")}`}
+        </title>
+        {scale.ticks.map((tick) => (
+          <g key={tick} class="tick">
+            <line x1={LEFT} x2={WIDTH - RIGHT} y1={y(10 ** tick)} y2={y(10 ** tick)} />
+            <text x={LEFT - 6} y={y(10 ** tick)} text-anchor="end">
+              {`1e${tick}`}
+            </text>
+          </g>
+        ))}
+        {limit !== null && (
+          <g class="limit">
+            <line x1={LEFT} x2={WIDTH - RIGHT} y1={y(limit)} y2={y(limit)} />
+            <text x={LEFT + 4} y={y(limit) - 4}>
+              tolerance {error(limit)}
+            </text>
+          </g>
+        )}
+        <polyline points={line} />
+        {steps.map((step, at) => {
+          const value = errors[at];
+          const state = stepState(step);
+          const chosen = step.kernel === props.selected ? " selected" : "";
+          const title = `${at + 1}. ${step.kernel}: ${value === null ? "not moved" : error(value)}, ${step.kept ? "moved" : `stayed (${WORD[state]})`}`;
+          return value === null || value === undefined ? (
+            <text key={step.kernel} class="absent" x={x(at)} y={HEIGHT - BOTTOM + 12} text-anchor="middle">
+              <title>{title}</title>
+              {state === "unsupported" ? "–" : "!"}
+            </text>
+          ) : step.kept ? (
+            <circle key={step.kernel} class={`point fill-${state}${chosen}`} cx={x(at)} cy={y(value)} r={4}>
+              <title>{title}</title>
+            </circle>
+          ) : (
+            <path
+              key={step.kernel}
+              class={`point cross stroke-${state}${chosen}`}
+              d={`M${x(at) - 4} ${y(value) - 4}l8 8m0 -8l-8 8`}
+            >
+              <title>{title}</title>
+            </path>
+          );
+        })}
+      </svg>
+    </figure>
+  );
+}

@@ -1,0 +1,63 @@
+import type { DeviceFacts } from "../api/documents";
+import type { JobState } from "../model/results";
+
+const VERB = { validation: "Validation", offload: "Offload" } as const;
+const ENDED = { done: "done", failed: "failed", cancelled: "cancelled" } as const;
+
+/** How far the job is, in words beside the bar; its messages below. */
+export function JobBar(props: { job: JobState | null; devices: readonly DeviceFacts[] }) {
+  const { job } = props;
+  if (job === null) return null;
+  const problems = job.messages.filter((message) => message.level !== "info");
+  const last = job.messages.at(-1);
+  const running = job.state === "running";
+  const done = Math.min(job.done, job.total || job.done);
+  return (
+    <section class={`job job-${job.state}`} aria-label="Job">
+      <div class="job-line">
+        <strong>
+          {job.kind === null ? "Starting" : VERB[job.kind]}
+          {job.state !== "running" && ` ${ENDED[job.state]}`}
+        </strong>
+        <progress
+          value={running ? done : 1}
+          max={running ? job.total || 1 : 1}
+          aria-label={`${done} of ${job.total}`}
+        />
+        <span role="status">{progressText(job, props.devices, done)}</span>
+      </div>
+      {job.error && (
+        <p class="job-error" role="alert">
+          <span aria-hidden="true">✗ </span>
+          {job.error}
+        </p>
+      )}
+      {running && last?.level === "info" && <p class="muted">{last.text}</p>}
+      {problems.length > 0 && (
+        <ul class="messages">
+          {problems.slice(-5).map((message, at) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: messages only ever grow at the end
+            <li key={at}>
+              <span aria-hidden="true">{message.level === "error" ? "✗" : "⚠"} </span>
+              {message.text}
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+function progressText(job: JobState, devices: readonly DeviceFacts[], done: number): string {
+  const what = job.kind === "offload" ? "kernels" : "tests";
+  const count = job.total > 0 ? `${done} of ${job.total} ${what}` : "";
+  if (job.state !== "running") return count;
+  const compiling = Object.entries(job.compiling)[0];
+  if (compiling !== undefined && compiling[1].done < compiling[1].total) {
+    const [id, { kernel, done: compiled, total }] = compiling;
+    const name = devices.find((device) => device.id === id)?.name ?? id;
+    return `${count}; ${name} compiles ${kernel} (${compiled} of ${total})`;
+  }
+  if (job.devices.length === 0) return "waiting for a device";
+  return count;
+}

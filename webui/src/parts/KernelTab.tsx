@@ -1,0 +1,150 @@
+import { useState } from "preact/hooks";
+import type { Diagnostic } from "../api/documents";
+import type { KernelDetail } from "../api/types";
+import { grouped } from "../model/format";
+import { type LaunchFacts, launchFacts } from "../model/launch";
+import type { ResultsState } from "../model/results";
+import { Badge } from "./Basics";
+import { WgslCode } from "./WgslCode";
+
+export function KernelTab(props: {
+  detail: KernelDetail;
+  state: ResultsState;
+  node: string;
+  line: { file: string; line: number } | null;
+  rerun: { devices: string[]; possible: boolean; start: () => void };
+}) {
+  const { detail, line, rerun } = props;
+  const [picked, setPicked] = useState<string | null>(null);
+  const name = picked ?? line?.file;
+  const file = detail.files.find((candidate) => candidate.name === name) ?? detail.files[0];
+  const diagnostics = diagnosticsOf(props.state, detail.kernel);
+  return (
+    <>
+      {detail.unsupported !== null && (
+        <p class="message">
+          <span aria-hidden="true">⚠ </span>No WGSL could be made: {detail.unsupported}
+        </p>
+      )}
+      <div class="rerun">
+        <button type="button" disabled={!rerun.possible} onClick={rerun.start}>
+          Run this kernel again
+        </button>
+        <span class="muted">
+          {rerun.devices.length > 0 ? `on ${rerun.devices.join(", ")}, ` : "choose a device above; "}
+          with the file as it is on disk now
+        </span>
+      </div>
+      <Launch facts={launchFacts(detail.bundle)} bundle={detail.bundle} />
+      {file && (
+        <section class="file">
+          <h3>
+            {detail.files.length > 1 ? (
+              <select
+                aria-label="File"
+                value={file.name}
+                onChange={(event) => setPicked(event.currentTarget.value)}
+              >
+                {detail.files.map((candidate) => (
+                  <option key={candidate.name} value={candidate.name}>
+                    {candidate.name}
+                    {candidate.edited ? " (edited)" : ""}
+                  </option>
+                ))}
+              </select>
+            ) : (
+              <code>{file.name}</code>
+            )}{" "}
+            {file.edited && (
+              <Badge kind="edited" title="Differs from what was generated.">
+                <span aria-hidden="true">✎ </span>edited
+              </Badge>
+            )}
+          </h3>
+          <WgslCode
+            text={file.text}
+            marks={diagnostics.filter((item) => item.file === file.name || detail.files.length === 1)}
+            line={line?.file === file.name ? line.line : null}
+          />
+        </section>
+      )}
+    </>
+  );
+}
+
+/** Of all devices and nodes, each once: the messages belong to the text, not to the test. */
+function diagnosticsOf(state: ResultsState, kernel: string): Diagnostic[] {
+  const found = new Map<string, Diagnostic>();
+  for (const tests of Object.values(state.verdicts)) {
+    for (const test of Object.values(tests)) {
+      if (test.kernel !== kernel) continue;
+      for (const item of test.diagnostics)
+        found.set(`${item.file}:${item.line}:${item.column}:${item.message}`, item);
+    }
+  }
+  return [...found.values()];
+}
+
+function Launch(props: { facts: LaunchFacts; bundle: unknown }) {
+  const { facts } = props;
+  return (
+    <section class="launch">
+      {facts.entryPoints.map((entry) => (
+        <div key={entry.name} class="entry-point">
+          <p>
+            <code>{entry.name}</code>
+            {entry.workgroupSize !== "" && <span class="muted"> workgroup {entry.workgroupSize}</span>}
+          </p>
+          {entry.bindings.length > 0 && (
+            <table class="elements">
+              <thead>
+                <tr>
+                  <th scope="col">binding</th>
+                  <th scope="col">kind</th>
+                  <th scope="col">name</th>
+                </tr>
+              </thead>
+              <tbody>
+                {entry.bindings.map((binding) => (
+                  <tr key={binding.binding}>
+                    <td>{binding.binding}</td>
+                    <td>{binding.kind}</td>
+                    <td>{binding.name}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          )}
+        </div>
+      ))}
+      <dl class="numbers">
+        {facts.dispatches.slice(0, 8).map((dispatch, at) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: dispatches are an ordered list
+          <div key={at}>
+            <dt title={dispatch.entryPoint}>dispatch{dispatch.note !== "" ? ` ${dispatch.note}` : ""}</dt>
+            <dd>
+              {dispatch.extents}
+              {dispatch.workgroupSize !== "" && <span class="muted"> of {dispatch.workgroupSize}</span>}
+            </dd>
+          </div>
+        ))}
+        {facts.features.length > 0 && (
+          <div>
+            <dt>needs features</dt>
+            <dd>{facts.features.join(", ")}</dd>
+          </div>
+        )}
+        {facts.limits.map((limit) => (
+          <div key={limit.name}>
+            <dt>needs {limit.name}</dt>
+            <dd>{typeof limit.least === "number" ? `≥ ${grouped(limit.least)}` : limit.least}</dd>
+          </div>
+        ))}
+      </dl>
+      <details>
+        <summary>Launch metadata as JSON</summary>
+        <pre class="json">{JSON.stringify(props.bundle, null, 2)}</pre>
+      </details>
+    </section>
+  );
+}

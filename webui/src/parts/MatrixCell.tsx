@@ -1,0 +1,37 @@
+import type { Cell } from "../model/matrix";
+import { type Counts, describe, GLYPH, ORDER, total, WORD } from "../model/verdicts";
+
+/** One cell: the worst state as a glyph and colour, how many passed, and the proportions as a bar. */
+export function MatrixCell(props: { name: string; cell: Cell | undefined; select: () => void }) {
+  const { cell } = props;
+  if (cell === undefined || total(cell.counts) === 0) return <td class="cell" />;
+  const all = total(cell.counts);
+  return (
+    <td class="cell">
+      <button
+        type="button"
+        class={`is-${cell.state}`}
+        aria-label={`${props.name}: ${describe(cell.counts)}`}
+        title={describe(cell.counts)}
+        onClick={props.select}
+      >
+        <span aria-hidden="true">{GLYPH[cell.state]}</span>
+        <span class="cell-text" aria-hidden="true">
+          {all === 1 ? WORD[cell.state] : `${cell.counts[cell.state]}/${all}`}
+        </span>
+        {all > 1 && <CountsBar counts={cell.counts} />}
+      </button>
+    </td>
+  );
+}
+
+export function CountsBar(props: { counts: Counts }) {
+  return (
+    <span class="counts-bar" aria-hidden="true">
+      {[...ORDER].reverse().map((state) => {
+        const n = props.counts[state];
+        return n > 0 ? <span key={state} class={`fill-${state}`} style={{ flexGrow: n }} /> : null;
+      })}
+    </span>
+  );
+}

@@ -1,0 +1,177 @@
+/** Operators x devices. Fills in while a validation runs. */
+
+import { useState } from "preact/hooks";
+import type { DeviceFacts } from "../api/documents";
+import { adapter, browser } from "../model/format";
+import { entryNode, type Filter, filterRows, type KernelRow, type Matrix } from "../model/matrix";
+import type { JobState } from "../model/results";
+import { type Counts, describe, total } from "../model/verdicts";
+import { Loading } from "./Basics";
+import { CountsBar, MatrixCell } from "./MatrixCell";
+
+export interface MatrixPaneProps {
+  matrix: Matrix;
+  devices: readonly DeviceFacts[];
+  job: JobState | null;
+  loaded: boolean;
+  selected: string | null;
+  device: string | null;
+  select: (node: string, device?: string) => void;
+  choose: (device: string) => void;
+}
+
+export function MatrixPane(props: MatrixPaneProps) {
+  const { matrix, devices } = props;
+  const [filter, setFilter] = useState<Filter>({ text: "", problems: false });
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+  const rows = filterRows(matrix.rows, filter);
+  const toggle = (kernel: string) => {
+    const next = new Set(open);
+    if (!next.delete(kernel)) next.add(kernel);
+    setOpen(next);
+  };
+  return (
+    <>
+      <div class="pane-tools">
+        <input
+          type="search"
+          placeholder="Filter operators"
+          aria-label="Filter operators by name"
+          value={filter.text}
+          onInput={(event) => setFilter({ ...filter, text: event.currentTarget.value })}
+        />
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={filter.problems}
+            onChange={(event) => setFilter({ ...filter, problems: event.currentTarget.checked })}
+          />
+          problems only
+        </label>
+      </div>
+      {!props.loaded && <Loading what="results" />}
+      {props.loaded && devices.length === 0 && (
+        <p class="hint">
+          Not run yet. Choose a device above, then Validate: each kernel runs on the carved inputs.
+        </p>
+      )}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard */}
+      <section class="scroll" tabIndex={0} aria-label="Operators by device">
+        <table class="matrix">
+          <thead>
+            <tr>
+              <th scope="col">Operator</th>
+              {devices.map((device) => (
+                <DeviceColumn key={device.id} {...props} column={device} counts={matrix.totals[device.id]} />
+              ))}
+            </tr>
+          </thead>
+          {rows.map((row) => (
+            <KernelRows key={row.kernel} {...props} row={row} open={open.has(row.kernel)} toggle={toggle} />
+          ))}
+        </table>
+        {rows.length === 0 && <p class="hint">No operator matches.</p>}
+      </section>
+    </>
+  );
+}
+
+function DeviceColumn(props: MatrixPaneProps & { column: DeviceFacts; counts: Counts | undefined }) {
+  const { column, counts } = props;
+  const what = [browser(column.user_agent), adapter(column.adapter)].filter(Boolean).join(" · ");
+  return (
+    <th scope="col" class="device-column">
+      <button
+        type="button"
+        aria-pressed={column.id === props.device}
+        title={`${what}\nColour the graph by this device`}
+        onClick={() => props.choose(column.id)}
+      >
+        <span class="device-name">{column.name}</span>
+        <span class="device-note">{browser(column.user_agent) || adapter(column.adapter)}</span>
+        {counts && total(counts) > counts.none && (
+          <>
+            <span class="device-note">
+              {counts.pass}/{total(counts)} pass
+            </span>
+            <CountsBar counts={counts} />
+          </>
+        )}
+        <span class="sr-only">{counts ? describe(counts) : ""}</span>
+      </button>
+    </th>
+  );
+}
+
+function KernelRows(
+  props: MatrixPaneProps & { row: KernelRow; open: boolean; toggle: (kernel: string) => void },
+) {
+  const { row, open, devices, selected } = props;
+  const pick = (device?: string) => {
+    const node = entryNode(row, device);
+    if (node !== undefined) props.select(node, device);
+  };
+  const within = row.nodes.some((node) => node.node === selected);
+  return (
+    <tbody class={within ? "selected" : ""}>
+      <tr>
+        <th scope="row">
+          <div class="row-head">
+            <button
+              type="button"
+              class="twist"
+              aria-expanded={open}
+              aria-label={`${open ? "Hide" : "Show"} the nodes of ${row.kernel}`}
+              disabled={row.nodes.length === 0}
+              onClick={() => props.toggle(row.kernel)}
+            >
+              <span aria-hidden="true">▸</span>
+            </button>
+            <button type="button" class="row-name" title={row.kernel} onClick={() => pick()}>
+              {row.kernel}
+            </button>
+            {row.edited && (
+              <span class="row-mark" title="edited: the WGSL differs from what was generated">
+                ✎<span class="sr-only"> edited</span>
+              </span>
+            )}
+            {row.unsupported !== null && (
+              <span class="row-mark" title={row.unsupported}>
+                ⚠<span class="sr-only"> {row.unsupported}</span>
+              </span>
+            )}
+            <span class="row-count" title="nodes that use this kernel">
+              ×{row.nodes.length}
+            </span>
+          </div>
+        </th>
+        {devices.map((device) => (
+          <MatrixCell
+            key={device.id}
+            name={`${row.kernel} on ${device.name}`}
+            cell={row.cells[device.id]}
+            select={() => pick(device.id)}
+          />
+        ))}
+      </tr>
+      {open &&
+        row.nodes.map((node) => (
+          <tr key={node.node} class={`node-row${node.node === selected ? " selected" : ""}`}>
+            <th scope="row">
+              <button type="button" class="row-name" onClick={() => props.select(node.node)}>
+                <code>{node.node}</code> <span class="muted">{node.name}</span>
+              </button>
+            </th>
+            {devices.map((device) => (
+              <MatrixCell
+                key={device.id}
+                name={`${node.node} on ${device.name}`}
+                cell={node.cells[device.id]}
+                select={() => props.select(node.node, device.id)}
+              />
+            ))}
+          </tr>
+        ))}
+    </tbody>
+  );
+}

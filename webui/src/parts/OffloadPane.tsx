@@ -1,0 +1,189 @@
+/** The offload trace of one device: which kernel moved when, and what that did to the model. */
+
+import type { OffloadFinal, OffloadStep } from "../api/documents";
+import type { SuiteDetail } from "../api/types";
+import { cosine, count, date, error } from "../model/format";
+import { stepState } from "../model/offload";
+import type { OffloadRun, ResultsState } from "../model/results";
+import { asState } from "../model/verdicts";
+import { Glyph, VerdictBadge } from "./Basics";
+import { ErrorChart } from "./ErrorChart";
+
+export function OffloadPane(props: {
+  suite: SuiteDetail;
+  state: ResultsState;
+  device: string | null;
+  choose: (device: string) => void;
+  selected: string | null;
+  select: (node: string | null) => void;
+}) {
+  const { state, device } = props;
+  const tried = state.devices.filter((column) => state.offloads[column.id] !== undefined);
+  const run = device === null ? undefined : state.offloads[device];
+  const name = state.devices.find((column) => column.id === device)?.name ?? device ?? "";
+  if (tried.length === 0) {
+    return (
+      <p class="hint">
+        Not offloaded yet. Offload moves the model to a device kernel by kernel and runs it after each move,
+        so that the kernel that breaks it is named.
+      </p>
+    );
+  }
+  return (
+    <section class="scroll offload" aria-label="Offload trace">
+      {tried.length > 1 || run === undefined ? (
+        <p class="pane-tools">
+          {tried.map((column) => (
+            <button
+              type="button"
+              key={column.id}
+              aria-pressed={column.id === device}
+              onClick={() => props.choose(column.id)}
+            >
+              {column.name}
+            </button>
+          ))}
+        </p>
+      ) : null}
+      {run === undefined ? (
+        <p class="hint">Not offloaded to {name} yet.</p>
+      ) : (
+        <Trace {...props} run={run} name={name} />
+      )}
+    </section>
+  );
+}
+
+function Trace(props: {
+  run: OffloadRun;
+  name: string;
+  selected: string | null;
+  select: (node: string | null) => void;
+}) {
+  const { run, selected } = props;
+  const kept = run.steps.filter((step) => step.kept).length;
+  const last = run.steps.at(-1);
+  return (
+    <>
+      <p class="offload-summary">
+        <strong>
+          {kept} of {count(run.total || run.steps.length, "kernel")}
+        </strong>{" "}
+        on {props.name}
+        {last && <span class="muted"> · {count(last.offloaded_nodes, "node")}</span>}
+        {run.created && <span class="muted"> · {date(run.created)}</span>}
+      </p>
+      {run.final && <Final final={run.final} />}
+      <ErrorChart
+        steps={run.steps}
+        total={run.total}
+        limit={run.tolerance?.max_abs_error ?? null}
+        selected={selected}
+      />
+      <table class="trace">
+        <thead>
+          <tr>
+            <th scope="col">#</th>
+            <th scope="col">kernel</th>
+            <th scope="col">operator</th>
+            <th scope="col" class="num">
+              cosine
+            </th>
+            <th scope="col" class="num">
+              max error
+            </th>
+            <th scope="col">then</th>
+          </tr>
+        </thead>
+        {run.steps.map((step, at) => (
+          <StepRow
+            key={step.kernel}
+            step={step}
+            at={at}
+            selected={step.kernel === selected}
+            select={props.select}
+          />
+        ))}
+      </table>
+      {run.tolerance && (
+        <div class="tolerances">
+          <h3>Model tolerance</h3>
+          <p>
+            cosine at least {cosine(run.tolerance.cosine)}, max error at most{" "}
+            {error(run.tolerance.max_abs_error)}
+          </p>
+          <ul>
+            {run.tolerance.reasons.map((reason) => (
+              <li key={reason}>{reason}</li>
+            ))}
+          </ul>
+        </div>
+      )}
+    </>
+  );
+}
+
+function StepRow(props: {
+  step: OffloadStep;
+  at: number;
+  selected: boolean;
+  select: (node: string | null) => void;
+}) {
+  const { step } = props;
+  const state = stepState(step);
+  return (
+    <tbody class={`${step.kept ? "" : "stayed"}${props.selected ? " selected" : ""}`}>
+      <tr>
+        <td class="num muted">{props.at + 1}</td>
+        <th scope="row">
+          <button
+            type="button"
+            class="row-name"
+            title={step.kernel}
+            onClick={() => props.select(step.nodes[0] ?? null)}
+          >
+            {step.kernel}
+          </button>
+          <span class="row-count">×{step.nodes.length}</span>
+        </th>
+        <td>
+          <VerdictBadge state={asState(step.operator_verdict)} />
+        </td>
+        <td class="num">{cosine(step.model_metric?.cosine)}</td>
+        <td class="num">{error(step.model_metric?.max_abs_error)}</td>
+        <td>
+          <Glyph state={state} /> {step.kept ? "moved" : "stayed"}
+        </td>
+      </tr>
+      {step.message !== "" && (
+        <tr class="step-message">
+          <td />
+          <td colSpan={5}>{step.message}</td>
+        </tr>
+      )}
+    </tbody>
+  );
+}
+
+function Final(props: { final: OffloadFinal }) {
+  const { final } = props;
+  return (
+    <div class="card final">
+      <h3>
+        Whole model <VerdictBadge state={asState(final.verdict)} />
+        <span class="muted">{final.mode}</span>
+      </h3>
+      {final.model_metric && (
+        <p>
+          cosine {cosine(final.model_metric.cosine)}, max error {error(final.model_metric.max_abs_error)}
+        </p>
+      )}
+      {final.message !== "" && <p class="message">{final.message}</p>}
+      {final.kept_on_reference.length > 0 && (
+        <p>
+          Stayed on the reference: <strong>{final.kept_on_reference.join(", ")}</strong>
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,36 @@
+import type { Oracle, SuiteFacts } from "../api/types";
+import { cosine, error } from "../model/format";
+import { Badge } from "./Basics";
+
+/** What must be seen before any verdict is believed: made-up inputs, edited kernels. */
+export function SuiteBadges(props: { suite: SuiteFacts }) {
+  const { synthetic, edited } = props.suite;
+  return (
+    <>
+      {synthetic && (
+        <Badge kind="synthetic" title="The inputs were made up, not taken from real use of the model.">
+          <span aria-hidden="true">⚠ </span>synthetic inputs
+        </Badge>
+      )}
+      {edited.length > 0 && (
+        <Badge kind="edited" title="The WGSL of these kernels differs from what was generated.">
+          <span aria-hidden="true">✎ </span>edited: {edited.slice(0, 3).join(", ")}
+          {edited.length > 3 && ` and ${edited.length - 3} more`}
+        </Badge>
+      )}
+    </>
+  );
+}
+
+/** Whether the reference run itself can be believed. */
+export function OracleFact(props: { oracle: Oracle | null }) {
+  const { oracle } = props;
+  if (oracle === null) return <span class="muted">not compared with another framework</span>;
+  return (
+    <span class={oracle.agrees ? "" : "is-fail-text"}>
+      <span aria-hidden="true">{oracle.agrees ? "✓ " : "✗ "}</span>
+      {oracle.agrees ? "agrees" : "disagrees"} with {oracle.name}: cosine {cosine(oracle.cosine)}, max error{" "}
+      {error(oracle.max_abs_error)}
+    </span>
+  );
+}

@@ -1,0 +1,41 @@
+import type { SuiteDetail } from "../api/types";
+import { bytes, count, date } from "../model/format";
+import { Link } from "./Basics";
+import { OracleFact, SuiteBadges } from "./SuiteBadges";
+
+export function SuiteHeader(props: { suite: SuiteDetail }) {
+  const { suite } = props;
+  const steps = suite.steps.map((step) => step.description).filter(Boolean);
+  return (
+    <header class="suite-header">
+      <div class="card-head">
+        <Link href="/" class="crumb">
+          Suites
+        </Link>
+        <span aria-hidden="true" class="muted">
+          /
+        </span>
+        <h1>{suite.name}</h1>
+        <SuiteBadges suite={suite} />
+      </div>
+      <p class="facts">
+        <span title={suite.model.source}>{suite.model.title}</span>
+        <span>{count(suite.kernels.length, "kernel")}</span>
+        <span>{count(suite.graph.nodes.length, "node")}</span>
+        <span>{count(suite.tests.length, "test")}</span>
+        <span>{bytes(suite.bytes)}</span>
+        <span>carved {date(suite.created)}</span>
+        <span>
+          reference: {suite.reference.platform} on {suite.reference.device}
+        </span>
+        <OracleFact oracle={suite.oracle} />
+        {steps.length > 0 && (
+          <span title={steps.join("\n")}>
+            input: {steps[0]}
+            {steps.length > 1 && ` and ${count(steps.length - 1, "more step", "more steps")}`}
+          </span>
+        )}
+      </p>
+    </header>
+  );
+}

@@ -1,0 +1,81 @@
+import type { TensorStatistics, TestDetail } from "../api/types";
+import { histogramBars } from "../model/charts";
+import { exact, grouped, number, percent, tensorType } from "../model/format";
+import { Bars } from "./Bars";
+
+export function TensorsTab(props: { detail: TestDetail }) {
+  return (
+    <>
+      {props.detail.tensors.map((tensor, at) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: an operator may read the same value twice
+        <TensorCard key={at} tensor={tensor} />
+      ))}
+    </>
+  );
+}
+
+function TensorCard(props: { tensor: TensorStatistics }) {
+  const { tensor } = props;
+  const size = tensor.shape.reduce((product, extent) => product * extent, 1);
+  const facts: [string, string][] = [
+    ["min", number(tensor.min)],
+    ["max", number(tensor.max)],
+    ["mean", number(tensor.mean)],
+    ["std", number(tensor.std)],
+    ["zeros", tensor.zeros > 0 ? percent(tensor.zeros, size) : "0"],
+    ["NaN", grouped(tensor.nan)],
+    ["Inf", grouped(tensor.inf)],
+  ];
+  return (
+    <article class="card tensor">
+      <h3>
+        <span class={`role role-${tensor.role}`}>{tensor.role}</span> {tensor.name || tensor.value}
+      </h3>
+      <p class="muted">
+        <code>{tensorType(tensor.dtype, tensor.shape)}</code>{" "}
+        <a
+          href={`/blobs/${encodeURIComponent(tensor.digest)}`}
+          download={`${tensor.value}.bin`}
+          title={tensor.digest}
+        >
+          {tensor.digest.slice(0, 12)}
+        </a>
+      </p>
+      <dl class="numbers">
+        {facts.map(([name, value]) => (
+          <div key={name} class={(name === "NaN" || name === "Inf") && value !== "0" ? "warn" : ""}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      {tensor.histogram && tensor.histogram.counts.length > 0 && (
+        <Histogram tensor={tensor} histogram={tensor.histogram} />
+      )}
+      {tensor.head.length > 0 && (
+        <p class="head">
+          <code>
+            [{tensor.head.map((value) => (typeof value === "number" ? exact(value) : value)).join(", ")}
+            {size > tensor.head.length && ", …"}]
+          </code>
+        </p>
+      )}
+    </article>
+  );
+}
+
+function Histogram(props: { tensor: TensorStatistics; histogram: { edges: number[]; counts: number[] } }) {
+  const { edges, counts } = props.histogram;
+  return (
+    <div class="histogram">
+      <Bars
+        title={`Values of ${props.tensor.name || props.tensor.value}`}
+        bars={histogramBars(edges, counts, number)}
+      />
+      <p class="ends muted" aria-hidden="true">
+        <span>{number(edges[0])}</span>
+        <span>{number(edges.at(-1))}</span>
+      </p>
+    </div>
+  );
+}

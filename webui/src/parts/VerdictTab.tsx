@@ -1,0 +1,203 @@
+import type { DeviceFacts, Diagnostic, Element, TestResult, Tolerance } from "../api/documents";
+import type { TestDetail, TestRef } from "../api/types";
+import { ulpBars } from "../model/charts";
+import { adapter, browser, error, exact, grouped, number, percent, seconds, short } from "../model/format";
+import { testState } from "../model/matrix";
+import type { ResultsState } from "../model/results";
+import { Bars } from "./Bars";
+import { VerdictBadge } from "./Basics";
+
+type ShowLine = (file: string, line: number) => void;
+
+export function VerdictTab(props: {
+  test: TestRef;
+  state: ResultsState;
+  device: string | null;
+  detail: TestDetail | null;
+  showLine: ShowLine;
+}) {
+  const { test, state, device, detail } = props;
+  // The chosen device first, the others below it.
+  const columns = [...state.devices].sort((a, b) => Number(b.id === device) - Number(a.id === device));
+  const results = columns.map((column) => state.verdicts[column.id]?.[test.id]);
+  const tolerances =
+    results.find((result) => result && result.tolerances.length > 0)?.tolerances ?? detail?.tolerances;
+  return (
+    <>
+      {columns.length === 0 && <p class="hint">Not run on any device yet.</p>}
+      {columns.map((column, at) => (
+        <DeviceVerdict
+          key={column.id}
+          device={column}
+          badge={<VerdictBadge state={testState(state, column.id, test)} />}
+          result={results[at]}
+          showLine={props.showLine}
+        />
+      ))}
+      {tolerances && tolerances.length > 0 && <Tolerances tolerances={tolerances} />}
+    </>
+  );
+}
+
+function DeviceVerdict(props: {
+  device: DeviceFacts;
+  badge: preact.ComponentChildren;
+  result: TestResult | undefined;
+  showLine: ShowLine;
+}) {
+  const { device, result } = props;
+  return (
+    <article class="card device-verdict">
+      <h3>
+        {device.name} {props.badge}
+        <span class="muted">
+          {[browser(device.user_agent), adapter(device.adapter)].filter(Boolean).join(" · ")}
+        </span>
+      </h3>
+      {result === undefined ? (
+        <p class="muted">No result yet.</p>
+      ) : (
+        <Evidence result={result} showLine={props.showLine} />
+      )}
+    </article>
+  );
+}
+
+function Evidence(props: { result: TestResult; showLine: ShowLine }) {
+  const { result } = props;
+  const compared = result.max_abs_error !== null;
+  return (
+    <>
+      {result.message !== "" && <p class="message">{result.message}</p>}
+      {result.edited && <p class="muted">Run with edited WGSL.</p>}
+      {result.diagnostics.length > 0 && (
+        <Diagnostics diagnostics={result.diagnostics} showLine={props.showLine} />
+      )}
+      {compared && (
+        <>
+          <dl class="numbers">
+            <Fact name="max abs error" value={error(result.max_abs_error)} />
+            <Fact name="max rel error" value={error(result.max_rel_error)} />
+            <Fact
+              name="max ULP"
+              value={typeof result.max_ulp === "number" ? short(result.max_ulp) : number(result.max_ulp)}
+            />
+            <Fact
+              name="out of tolerance"
+              value={`${short(result.mismatched)} of ${short(result.total)}`}
+              note={result.mismatched > 0 ? percent(result.mismatched, result.total) : ""}
+            />
+            {result.nan > 0 && <Fact name="NaN" value={grouped(result.nan)} />}
+            {result.inf > 0 && <Fact name="Inf" value={grouped(result.inf)} />}
+          </dl>
+          {result.ulp_histogram.length > 0 && (
+            <Bars title="Elements by ULP distance" bars={ulpBars(result.ulp_histogram)} labelled />
+          )}
+          {(result.first || result.worst) && <Elements first={result.first} worst={result.worst} />}
+        </>
+      )}
+      <p class="muted times">
+        {["fetch", "compile", "run", "compare"]
+          .filter((part) => result.seconds[part] !== undefined)
+          .map((part) => `${part} ${seconds(result.seconds[part] ?? 0)}`)
+          .join(" · ")}
+      </p>
+    </>
+  );
+}
+
+function Fact(props: { name: string; value: string; note?: string }) {
+  return (
+    <div>
+      <dt>{props.name}</dt>
+      <dd>
+        {props.value} {props.note && <span class="muted">{props.note}</span>}
+      </dd>
+    </div>
+  );
+}
+
+function Elements(props: { first: Element | null; worst: Element | null }) {
+  const rows = [
+    { name: "first out of tolerance", element: props.first },
+    { name: "worst", element: props.worst },
+  ].filter((row) => row.element !== null);
+  return (
+    <div class="scroll-x">
+      <table class="elements">
+        <thead>
+          <tr>
+            <th scope="col">element</th>
+            <th scope="col">index</th>
+            <th scope="col">expected</th>
+            <th scope="col">got</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(({ name, element }) => (
+            <tr key={name}>
+              <th scope="row">{name}</th>
+              <td>
+                {element && element.output > 0 ? `output ${element.output} ` : ""}[{element?.index.join(", ")}
+                ]
+              </td>
+              <td>{element && exact(element.expected)}</td>
+              <td>{element && exact(element.got)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Diagnostics(props: { diagnostics: readonly Diagnostic[]; showLine: ShowLine }) {
+  return (
+    <ul class="diagnostics" aria-label="WGSL compiler messages">
+      {props.diagnostics.map((item) => (
+        <li key={`${item.file}:${item.line}:${item.column}:${item.message}`} class={`is-${item.severity}`}>
+          <button type="button" class="link" onClick={() => props.showLine(item.file, item.line)}>
+            {item.file}:{item.line}:{item.column}
+          </button>{" "}
+          <strong>{item.severity}</strong> {item.message}
+          {item.source !== "" && (
+            <pre>
+              {item.source}
+              {"\n"}
+              {caret(item)}
+            </pre>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Under the column meant, with the source's own tabs so that it stays there. */
+function caret(item: Diagnostic): string {
+  return `${item.source.slice(0, Math.max(0, item.column - 1)).replace(/[^\t]/g, " ")}^`;
+}
+
+function Tolerances(props: { tolerances: readonly Tolerance[] }) {
+  return (
+    <section class="tolerances">
+      <h3>Tolerance</h3>
+      {props.tolerances.map((tolerance, output) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: the index is the output's number
+        <div key={output}>
+          <p>
+            {props.tolerances.length > 1 && `output ${output}: `}
+            <code>
+              |got − expected| ≤ {error(tolerance.absolute)} + {error(tolerance.relative)} · |expected|
+            </code>
+          </p>
+          <ul>
+            {tolerance.reasons.map((reason) => (
+              <li key={reason}>{reason}</li>
+            ))}
+          </ul>
+        </div>
+      ))}
+    </section>
+  );
+}

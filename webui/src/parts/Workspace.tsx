@@ -1,0 +1,139 @@
+/** The panes of a suite's page, and what they share: the selected node, the chosen device, the view. */
+
+import { useEffect, useMemo } from "preact/hooks";
+import type { SuiteDetail } from "../api/types";
+import { GraphPane } from "../graph/GraphPane";
+import { buildMatrix, nodeStates, problemNodes } from "../model/matrix";
+import { offloadNodeStates } from "../model/offload";
+import { useDeviceChoice } from "../state/device-choice";
+import { useQuery } from "../state/router";
+import { useDevices } from "../state/use-devices";
+import { useResults } from "../state/use-results";
+import { ActionBar } from "./ActionBar";
+import { Problem, Tabs } from "./Basics";
+import { DetailPane } from "./DetailPane";
+import { JobBar } from "./JobBar";
+import { MatrixPane } from "./MatrixPane";
+import { OffloadPane } from "./OffloadPane";
+
+type View = "validation" | "offload";
+
+export function Workspace(props: { suite: SuiteDetail }) {
+  const { suite } = props;
+  const results = useResults(suite.id);
+  const devices = useDevices();
+  const choice = useDeviceChoice(devices.data);
+  const [node, setNode] = useQuery("node");
+  const [chosen, setChosen] = useQuery("device");
+  const [viewName, setViewName] = useQuery("view");
+  const view: View = viewName === "offload" ? "offload" : "validation";
+  const setView = (next: View) => setViewName(next === "validation" ? null : next);
+  const { state } = results;
+  const columns = state.devices;
+  const device = columns.find((column) => column.id === chosen)?.id ?? columns[0]?.id ?? null;
+
+  const matrix = useMemo(
+    () =>
+      buildMatrix(
+        suite,
+        state,
+        columns.map((column) => column.id),
+      ),
+    [suite, state, columns],
+  );
+  const run = device === null ? undefined : state.offloads[device];
+  const states = useMemo(
+    () => (view === "offload" ? offloadNodeStates(suite, run) : nodeStates(matrix, device ?? "")),
+    [view, suite, run, matrix, device],
+  );
+  const problems = useMemo(() => problemNodes(suite, matrix), [suite, matrix]);
+
+  // A job's kind says what there is to look at.
+  const kind = state.job?.kind ?? null;
+  const job = state.job?.job ?? null;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only when another job begins
+  useEffect(() => {
+    if (kind !== null) setView(kind);
+  }, [job, kind]);
+
+  const select = (id: string | null, on?: string) => {
+    setNode(id);
+    if (on !== undefined) setChosen(on);
+  };
+  const known = suite.graph.nodes.find((candidate) => candidate.id === node) ?? null;
+
+  return (
+    <>
+      <ActionBar devices={devices} choice={choice} results={results} />
+      <JobBar job={state.job} devices={columns} />
+      {results.problem && (
+        <Problem title="" error={results.problem} retry={results.reload} dismiss={results.dismiss} />
+      )}
+      {node !== null && known === null && (
+        <Problem title="" error={`This suite has no node ${node}.`} dismiss={() => setNode(null)} />
+      )}
+      <div class={`workspace view-${view}${known ? " with-detail" : ""}`}>
+        <section class="pane pane-list" aria-label="Results">
+          <Tabs
+            label="Results"
+            selected={view}
+            select={setView}
+            tabs={[
+              { id: "validation", name: "Operators" },
+              { id: "offload", name: "Offload trace" },
+            ]}
+          />
+          {view === "validation" ? (
+            <MatrixPane
+              matrix={matrix}
+              devices={columns}
+              job={state.job}
+              loaded={results.loaded}
+              selected={node}
+              device={device}
+              select={select}
+              choose={setChosen}
+            />
+          ) : (
+            <OffloadPane
+              suite={suite}
+              state={state}
+              device={device}
+              choose={setChosen}
+              selected={known?.kernel ?? null}
+              select={select}
+            />
+          )}
+        </section>
+        <GraphPane
+          graph={suite.graph}
+          states={states}
+          view={view}
+          devices={columns}
+          device={device}
+          choose={setChosen}
+          selected={known?.id ?? null}
+          select={select}
+        />
+        {known && (
+          <DetailPane
+            key={known.kernel}
+            suite={suite}
+            node={known}
+            state={state}
+            device={device}
+            problems={problems}
+            select={select}
+            rerun={{
+              devices: choice.choices
+                .filter(({ value }) => choice.selected.includes(value))
+                .map(({ name }) => name),
+              possible: choice.selected.length > 0 && state.job?.state !== "running",
+              start: () => results.start("validation", choice.selected, [known.kernel]),
+            }}
+          />
+        )}
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,130 @@
+/** A suite's results: the saved ones at once, then whatever its jobs say, live. */
+
+import { useEffect, useReducer, useRef, useState } from "preact/hooks";
+import { api } from "../api/client";
+import { JobFeed } from "../api/feed";
+import { onConnection, onJobMessage } from "../api/socket";
+import type { JobEvent, JobKind } from "../api/types";
+import { EMPTY, type ResultsState, reduce } from "../model/results";
+
+export interface LiveResults {
+  state: ResultsState;
+  /** False until the saved results have come (or failed to). */
+  loaded: boolean;
+  live: boolean;
+  problem: string | null;
+  dismiss(): void;
+  reload(): void;
+  start(kind: JobKind, devices: string[], kernels: string[] | null): Promise<void>;
+  cancel(): Promise<void>;
+}
+
+/** Hundreds of verdicts a second are drawn in a few frames. A timer, because a hidden tab has no frames. */
+const FLUSH_EVERY = 50;
+const POLL_EVERY = 700;
+
+export function useResults(suite: string): LiveResults {
+  const [state, dispatch] = useReducer(reduce, EMPTY);
+  const [loaded, setLoaded] = useState(false);
+  const [live, setLive] = useState(false);
+  const [problem, setProblem] = useState<string | null>(null);
+  const feed = useRef<JobFeed | null>(null);
+  const starting = useRef(false);
+  const say = (error: unknown) => setProblem(error instanceof Error ? error.message : String(error));
+
+  const load = () => {
+    api
+      .results(suite)
+      .then((results) => dispatch({ type: "saved", results }), say)
+      .finally(() => setLoaded(true));
+  };
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: everything here belongs to one suite
+  useEffect(() => {
+    let queue: JobEvent[] = [];
+    let timer: ReturnType<typeof setTimeout> | null = null;
+    const flush = () => {
+      if (timer !== null) clearTimeout(timer);
+      timer = null;
+      if (queue.length > 0) dispatch({ type: "events", events: queue });
+      queue = [];
+    };
+    const own = new JobFeed(
+      { suite, fetchJob: api.job, pollEvery: POLL_EVERY },
+      {
+        job: (job) => {
+          flush();
+          dispatch({ type: "job", job });
+          remember(suite, job);
+        },
+        events: (events) => {
+          queue.push(...events);
+          timer ??= setTimeout(flush, FLUSH_EVERY);
+        },
+        ended: (job) => {
+          flush();
+          dispatch({ type: "ended", job });
+        },
+        problem: (error, gone) => (gone ? dispatch({ type: "gone" }) : say(error)),
+      },
+    );
+    feed.current = own;
+    const undo = [
+      // While a start is on its way the job's kernels are not known yet: the feed asks for those events by HTTP after.
+      onJobMessage((message) => !starting.current && own.receive(message)),
+      onConnection((connected) => {
+        setLive(connected);
+        own.setConnected(connected);
+      }),
+    ];
+    load();
+    rejoin(suite, own);
+    return () => {
+      for (const stop of undo) stop();
+      own.close();
+      if (timer !== null) clearTimeout(timer);
+    };
+  }, [suite]);
+
+  const start = async (kind: JobKind, devices: string[], kernels: string[] | null) => {
+    starting.current = true;
+    setProblem(null);
+    try {
+      const { job } = await api.startJob(kind, suite, devices, kernels);
+      dispatch({ type: "asked", job, kernels });
+      feed.current?.follow(job);
+    } catch (error) {
+      say(error);
+    } finally {
+      starting.current = false;
+    }
+  };
+  const cancel = async () => {
+    if (state.job !== null) await api.cancelJob(state.job.job).catch(say);
+  };
+  return { state, loaded, live, problem, dismiss: () => setProblem(null), reload: load, start, cancel };
+}
+
+/** The contract lists no running jobs, so the tab remembers its own across a reload. */
+function remember(suite: string, job: string): void {
+  try {
+    sessionStorage.setItem(`tapml.job.${suite}`, job);
+  } catch {
+    // Storage may be forbidden; then a reload shows the saved results only.
+  }
+}
+
+function rejoin(suite: string, feed: JobFeed): void {
+  let job: string | null = null;
+  try {
+    job = sessionStorage.getItem(`tapml.job.${suite}`);
+  } catch {
+    return;
+  }
+  if (job === null) return;
+  const id = job;
+  api.job(id, 0).then(
+    (answer) => answer.state === "running" && answer.suite === suite && feed.follow(id),
+    () => undefined,
+  );
+}
