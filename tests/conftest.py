@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import small_model
 
+from helpers import small_model
 from tapml.carving.carve import carve
 from tapml.suite import Suite
 

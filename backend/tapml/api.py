@@ -27,7 +27,8 @@ from tapml.errors import DeviceError, InputError
 from tapml.files import sha256
 from tapml.graph import Graph, NodeKind, TensorType, ValueKind
 from tapml.graph.model import numpy_dtype
-from tapml.kernels.compile import CompiledKernel, compile_kernels
+from tapml.kernels.bundle import CompiledKernel
+from tapml.kernels.compile import compile_kernels
 from tapml.kernels.lower import Lowered, lower
 from tapml.server import Server
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import small_model, small_oracle
 
+from helpers import small_model, small_oracle
 from tapml.carving.agreement import agreement
 from tapml.carving.carve import carve
 from tapml.carving.reference import Reference, to_numpy

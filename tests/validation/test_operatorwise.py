@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from helpers import FakeRunner
 
+from helpers import FakeRunner
 from tapml.devices import Blobs, DeviceHub
 from tapml.errors import InputError
 from tapml.suite import Suite

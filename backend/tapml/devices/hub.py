@@ -46,6 +46,7 @@ class Device:
         self._lock = threading.Lock()
         self._one_call = threading.Lock()
         self._call: _PendingCall | None = None
+        self._last_sign = 0.0
 
     @property
     def name(self) -> str:
@@ -80,10 +81,12 @@ class Device:
         on_progress: Callable[[dict[str, Any]], None] = lambda progress: None,
         download_bytes: int = 0,
         timeout: float = 600.0,
+        check: Callable[[], None] = lambda: None,
     ) -> CallResult:
         """Run one call to its end. Another thread's call waits for it.
 
         `download_bytes` is how many bytes the call will send back; more are refused.
+        `check` is called now and then and may raise to give the call up; the runner is told to drop it.
         Raises DeviceLost when the device goes away, DeviceError with what it reported, or after `timeout`
         seconds without reply or progress.
         """
@@ -95,14 +98,19 @@ class Device:
                 self._call = call
             try:
                 self._send("call", {"call": call.id, "method": method, "params": params})
-                return self._wait(call, method, timeout)
+                return self._wait(call, method, timeout, check)
             finally:
                 with self._lock:
                     self._call = None
 
-    def _wait(self, call: _PendingCall, method: str, timeout: float) -> CallResult:
+    def _wait(self, call: _PendingCall, method: str, timeout: float, check: Callable[[], None]) -> CallResult:
         self._last_sign = time.monotonic()
-        while not call.done.wait(0.5):
+        while not call.done.wait(0.1):
+            try:
+                check()
+            except BaseException:
+                self._send("cancel", {"call": call.id})
+                raise
             if time.monotonic() - self._last_sign > timeout:
                 raise DeviceError(f"{self.name} gave no sign for {timeout:.0f} s while running {method}")
         if call.lost is not None:

@@ -57,9 +57,7 @@ _DTYPE_ATTRIBUTES = ("dtype", "out_dtype")
 
 @dataclass(frozen=True)
 class Narrowed:
-    """A module whose main takes the inputs, then `parameters`; `output_dtypes` are those after
-    narrowing.
-    """
+    """A module whose main takes the inputs, then `parameters`."""
 
     module: tvm.IRModule
     parameters: list[tuple[str, Array]]
@@ -68,8 +66,7 @@ class Narrowed:
 
 
 def narrow(program: Folded, tensors: Iterable[tuple[str, Array]]) -> Narrowed:
-    """Rebuild `program`, with its constants lifted to parameters; `tensors` as `Weights` takes
-        them.
+    """Rebuild `program` with its constants lifted to parameters, named after `tensors`.
 
     Raises InputError where a value does not fit its narrower dtype, or an operator insists on one
     WebGPU lacks.

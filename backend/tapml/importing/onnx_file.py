@@ -9,16 +9,14 @@ from typing import Any
 from tapml.errors import InputError
 from tapml.importing.inputs import InputSpec
 
-_DOMAINS = ("", "ai.onnx", "com.microsoft")
-"""Operator sets TVM's importer knows; it looks at the operator's name alone, so another set's would
-be mistaken.
-"""
-
 _MICROSOFT = {
     *("Attention", "BiasGelu", "EmbedLayerNormalization", "FastGelu", "Gelu"),
     *("MatMulInteger16", "SkipLayerNormalization"),
 }
-"""Its operators of the set com.microsoft. The first is not ONNX's own Attention, which it lacks."""
+"""What TVM's importer knows of the operator set com.microsoft.
+
+It looks at names alone: its Attention is not ONNX's own, which would be mistaken for it.
+"""
 
 
 def read(path: Path) -> Any:
@@ -52,27 +50,48 @@ def read(path: Path) -> Any:
     return model
 
 
-def check_operators(model: Any, path: Path) -> None:
-    """Raise InputError naming the first node whose operator TVM's importer lacks, subgraphs
-    included.
-    """
-    from tvm.relax.frontend.onnx import onnx_frontend
+def with_known_operators(model: Any, path: Path) -> Any:
+    """The model in operators that TVM's importer has.
 
-    # TVM shows what it can convert in no public way.
-    known = set(onnx_frontend._get_convert_map()) | {"If"}
-    opsets = {entry.domain: entry.version for entry in model.opset_import}
+    Operators it lacks are written out where ONNX defines them by others (Attention of opset 23, for
+    one). Raises InputError naming the first node that is left, subgraphs included.
+    """
+    lacking = {node.op_type for node in nodes(model.graph) if not _known(node)}
+    if lacking:
+        model = _expanded(model, lacking)
+    opsets = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
     for node in nodes(model.graph):
-        domain = node.domain or "ai.onnx"
-        lacking = node.op_type not in known or node.domain not in _DOMAINS
-        lacking |= domain == "com.microsoft" and node.op_type not in _MICROSOFT
-        lacking |= domain == "ai.onnx" and node.op_type == "Attention"
-        if lacking:
-            opset = opsets.get(node.domain, opsets.get("ai.onnx" if not node.domain else "", "?"))
+        if not _known(node):
+            domain = node.domain or "ai.onnx"
             name = node.name or (node.output[0] if node.output else "unnamed")
             raise InputError(
                 f"{path}: TVM's ONNX importer lacks the operator {node.op_type} ({domain} opset "
-                f"{opset}, node {name!r}): export the model without it"
+                f"{opsets.get(domain, '?')}, node {name!r}): export the model without it"
             )
+    return model
+
+
+def _known(node: Any) -> bool:
+    from tvm.relax.frontend.onnx import onnx_frontend
+
+    if node.domain == "com.microsoft":
+        return node.op_type in _MICROSOFT
+    if node.domain not in ("", "ai.onnx") or node.op_type == "Attention":
+        return False
+    # TVM shows what it can convert in no public way.
+    return node.op_type == "If" or node.op_type in onnx_frontend._get_convert_map()
+
+
+def _expanded(model: Any, operators: set[str]) -> Any:
+    from onnx import inliner, shape_inference
+
+    chosen = [("", name) for name in sorted(operators)]
+    try:
+        # Some definitions depend on the operands' types.
+        typed = shape_inference.infer_shapes(model)
+        return inliner.inline_selected_functions(typed, chosen, inline_schema_functions=True)
+    except Exception:  # an onnx too old for this, or a graph it cannot infer: the check will tell
+        return model
 
 
 def nodes(graph: Any) -> Iterator[Any]:

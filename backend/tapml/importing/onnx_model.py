@@ -15,7 +15,7 @@ from tapml.errors import InputError
 from tapml.importing.assemble import assemble
 from tapml.importing.inputs import InputSpec, RawStep
 from tapml.importing.model import Array, ImportedModel, Oracle, Progress
-from tapml.importing.onnx_file import check_operators, input_specs, nodes, read
+from tapml.importing.onnx_file import input_specs, nodes, read, with_known_operators
 from tapml.importing.onnx_run import OnnxRuntime, installed
 from tapml.importing.onnx_static import fix_shapes
 from tapml.importing.rewrite import reason
@@ -30,8 +30,7 @@ def import_onnx(path: Path, gather: GatherSteps, progress: Progress) -> Imported
     `gather` gives the steps for the model's inputs. Raises InputError naming file, node or tensor.
     """
     progress(f"reading {path.name}")
-    model = read(path)
-    check_operators(model, path)
+    model = with_known_operators(read(path), path)
     specs = input_specs(model, path)
     steps = gather(specs)
     outputs = [output.name for output in model.graph.output]
@@ -40,7 +39,13 @@ def import_onnx(path: Path, gather: GatherSteps, progress: Progress) -> Imported
     fix_shapes(model, path.parent, steps[0].arrays, progress)
     _load_external(model, path)
     progress("converting to Relax")
-    module = _convert(model, path, steps[0])
+    try:
+        module = _convert(model, path, steps[0])
+    except InputError as error:
+        if missing and installed() is None:
+            # ONNX Runtime refused the file as well: it may be at fault itself.
+            raise InputError(f"{error}; {missing}") from error
+        raise
     return assemble(
         module,
         tensors=_tensors(model),

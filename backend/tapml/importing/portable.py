@@ -1,10 +1,10 @@
 """Operators TVM has no kernel for that is the same on every platform, in terms of what it has.
 
-TVM types gather_nd and gather_elements with int64 indices, gives argmax in int64 only, spells
-isinf with an infinity (which WGSL has no literal for), and leaves sorting and scanning to code of
-each platform. A carved test needs one kernel for the reference and the browser: these are, with
-int32 indices throughout. Ranking and scanning compare every pair of elements, so the axis has a
-limit.
+TVM types gather_nd and gather_elements with int64 indices, gives argmax in int64 only, spells isinf
+and half-open clips with an infinity (which WGSL has no literal for), and leaves sorting and
+scanning to code of each platform. A carved test needs one kernel for the reference and the browser:
+these are, with int32 indices throughout. Ranking and scanning compare every pair of elements, so
+the axis has a limit.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
     data = arguments[0] if arguments else None
     if name in ("relax.isinf", "relax.isfinite"):
         return _finite(builder, data, name == "relax.isfinite")
+    if name == "relax.clip":
+        return _half_open_clip(builder, data, float(arguments[1].value), float(arguments[2].value))
     if name in ("relax.argmax", "relax.argmin"):
         return _extremum(builder, name, data, attrs)
     if name == "relax.gather_nd":
@@ -72,6 +74,17 @@ def _finite(builder: Expr, data: Expr, finite: bool) -> Expr:
     return op.less_equal(size, largest) if finite else op.greater(size, largest)
 
 
+def _half_open_clip(builder: Expr, data: Expr, low: float, high: float) -> Expr | None:
+    """A clip with an infinite end: that end does nothing, and must not be spelled."""
+    if not math.isinf(low) and not math.isinf(high):
+        return None
+    dtype = str(data.ty.dtype)
+    for bound, limit in ((low, op.maximum), (high, op.minimum)):
+        if not math.isinf(bound):
+            data = builder.emit(limit(data, relax.const(bound, dtype)), "clip")
+    return data
+
+
 def _extremum(builder: Expr, name: str, data: Expr, attrs: dict[str, Any]) -> Expr:
     """The place (int32) of the largest or smallest element, the first of equals."""
     emit, shape = builder.emit, _shape(name, data)
@@ -79,7 +92,13 @@ def _extremum(builder: Expr, name: str, data: Expr, attrs: dict[str, Any]) -> Ex
     if flat:
         data, shape = emit(op.reshape(data, [-1])), (math.prod(shape),)
     axis = 0 if flat else int(attrs["axis"]) % rank
-    find = op.max if name == "relax.argmax" else op.min
+    largest = name == "relax.argmax"
+    find = op.max if largest else op.min
+    if "float" in str(data.ty.dtype):
+        # TVM reduces from the lowest finite number up, so a row of -inf alone would never be found.
+        end = (tirx.min_value if largest else tirx.max_value)(str(data.ty.dtype)).value
+        bound = relax.const(end, str(data.ty.dtype))
+        data = emit((op.maximum if largest else op.minimum)(data, bound), "finite")
     best = emit(find(data, axis=axis, keepdims=True), "best")
     column = [size if i == axis else 1 for i, size in enumerate(shape)]
     places = emit(op.reshape(op.arange(0, shape[axis], 1, "int32"), column), "places")

@@ -238,7 +238,7 @@ class Offload:
             "runs": 2,  # the second shows the time without first-use costs
         }
         size = sum(t.nbytes for t in types)
-        called = self.device.call("run_model", params, download_bytes=size)
+        called = self.device.call("run_model", params, download_bytes=size, check=self._cancel.check)
         if len(called.downloads) != size:
             raise DeviceError(f"the device sent {len(called.downloads)} bytes of {size}", "protocol")
         outputs, data = [], memoryview(called.downloads)

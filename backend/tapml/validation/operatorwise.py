@@ -126,7 +126,7 @@ class OperatorRun:
             "kernels": [messages.kernel(name) for name in names],
             "tests": [messages.test(test) for test in tests],
         }
-        result = device.call("validate", params, on_progress=on_progress).result
+        result = device.call("validate", params, on_progress=on_progress, check=self._cancel.check).result
         seconds = result.get("seconds")
         return {k: float(v) for k, v in seconds.items()} if isinstance(seconds, Mapping) else {}
 

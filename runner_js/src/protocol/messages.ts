@@ -88,6 +88,11 @@ export interface Diagnostic {
 
 // ---------------------------------------------------------------- server -> runner
 
+/** Event "cancel": nobody waits for this call any more; stop it at the next chance and reply as to an error. */
+export interface CancelCall {
+  call: string;
+}
+
 /** Event "call". */
 export type Call =
   | { call: string; method: "validate"; params: ValidateParams }

@@ -17,18 +17,7 @@ export function bytesOf(type: TensorType): number {
   return elementsOf(type.shape) * BYTES_PER_ELEMENT[type.dtype];
 }
 
-/** WebGPU writes and copies whole 4-byte words, and a buffer of no bytes cannot be bound. */
-export function paddedBytes(bytes: number): number {
-  return Math.max(4, Math.ceil(bytes / 4) * 4);
-}
-
 /** "float32[1, 16, 384]" */
 export function describeType(type: TensorType): string {
   return `${type.dtype}[${type.shape.join(", ")}]`;
-}
-
-export function describeBytes(bytes: number): string {
-  if (bytes >= 1 << 20) return `${Math.round((bytes / (1 << 20)) * 10) / 10} MiB`;
-  if (bytes >= 1 << 10) return `${Math.round((bytes / (1 << 10)) * 10) / 10} KiB`;
-  return `${bytes} bytes`;
 }

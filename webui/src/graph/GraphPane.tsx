@@ -35,12 +35,14 @@ export function GraphPane(props: GraphPaneProps) {
   const layout = state !== null && "layout" in state ? state.layout : null;
   const ready = layout !== null && pane.width > 0;
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: once the size is known, not at each resize
+  // Once the size is known, not at each resize.
   useEffect(() => {
-    if (layout !== null && pane.width > 0) setView(() => opening(layout, pane));
+    if (layout === null || pane.width === 0) return;
+    const top = layout.boxes.find((box) => box.kind === "kernel");
+    setView(() => opening(layout, pane, top ? top.x + top.width / 2 : layout.width / 2));
   }, [layout, pane.width > 0]);
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: when the selection or the room changes, not when panning
+  // When the selection or the room changes, not when panning.
   useEffect(() => {
     const box = layout?.boxes.find((candidate) => candidate.id === selected);
     if (box !== undefined && pane.width > 0) setView((old) => reveal(old, box, pane));
@@ -93,7 +95,6 @@ export function GraphPane(props: GraphPaneProps) {
         {state !== null && "error" in state && (
           <p class="hint">The graph could not be drawn: {state.error}</p>
         )}
-        {/* biome-ignore lint/a11y/noStaticElementInteractions: keys move among the buttons inside */}
         <svg ref={svg} class={view.scale < NAMES_FROM ? "tiny" : ""} onKeyDown={keys}>
           <title>
             Graph of operator calls{chosen ? `, coloured by ${chosen.name}` : ""}. Arrow keys move.

@@ -1,7 +1,9 @@
-/** Where the nodes of the graph picture go. Pure; run in a worker (worker.ts) because large graphs take a second. */
+/** Where the nodes of the graph picture go. Pure; run in a worker (worker.ts), so that the page stays usable. */
 
 import dagre from "@dagrejs/dagre";
 import type { Graph } from "../api/types";
+import { bandStarts, type Link, ranks } from "./bands";
+import { arc, descend, smooth } from "./paths";
 
 export interface Box {
   id: string;
@@ -14,9 +16,7 @@ export interface Box {
   height: number;
 }
 
-export interface Edge {
-  from: string;
-  to: string;
+export interface Edge extends Link {
   path: string;
   /** Spans many ranks: drawn only for the selected node, or it would hide the rest. */
   far: boolean;
@@ -29,53 +29,116 @@ export interface Layout {
   height: number;
 }
 
-const CHARACTER = 6.7;
-const MARGIN = 12;
+/** Of the 12 px monospace the labels are set in. */
+const CHARACTER = 7.3;
+const MARGIN = 14;
+const BETWEEN_RANKS = 20;
 /** Most characters of a label; the whole name is in the tooltip and the detail panel. */
 export const LABEL = 26;
 /**
- * Edges longer than this stay out of the layout. An attention mask is read by every layer: dagre would make a dummy
- * node for each rank it passes, which takes minutes and a picture kilometres wide.
+ * Links over more ranks than this stay out of the layout. An attention mask is read by every layer: dagre would make
+ * a dummy node for each rank it passes, and a picture kilometres wide.
  */
 const FAR = 14;
 
 export function layoutGraph(graph: Graph): Layout {
   const boxes = boxesOf(graph);
   const links = linksOf(graph);
-  const rank = ranks(boxes, links);
+  const rank = ranks(
+    boxes.map((box) => box.id),
+    links,
+  );
+  const at = (id: string) => rank.get(id) ?? 0;
+  const near = links.filter((link) => at(link.to) - at(link.from) <= FAR);
+  const far = links.filter((link) => at(link.to) - at(link.from) > FAR);
+  const starts = bandStarts(rank, near);
+  const bandOf = (id: string) => starts.findLastIndex((start) => start <= at(id));
+  const bands = starts.map(() => ({ boxes: [] as Box[], links: [] as Link[] }));
+  for (const box of boxes) bands[bandOf(box.id)]?.boxes.push(box);
+  const crossing: Link[] = [];
+  for (const link of near) {
+    const band = bandOf(link.from);
+    if (band === bandOf(link.to)) bands[band]?.links.push(link);
+    else crossing.push(link);
+  }
+
+  const byId = new Map(boxes.map((box) => [box.id, box]));
+  const edges: Edge[] = [];
+  const placed = new Set<string>();
+  let y = MARGIN;
+  for (const band of bands) {
+    const drawn = layoutBand(band.boxes, band.links);
+    const dx = alignment(crossing, byId, placed, new Set(band.boxes.map((box) => box.id)));
+    for (const box of band.boxes) {
+      box.x += dx;
+      box.y += y;
+      placed.add(box.id);
+    }
+    for (const { from, to, points } of drawn.edges) {
+      const moved = points.map((point) => ({ x: point.x + dx, y: point.y + y }));
+      edges.push({ from, to, path: smooth(moved), far: false });
+    }
+    y += drawn.height + BETWEEN_RANKS;
+  }
+  for (const { from, to } of crossing) {
+    edges.push({ from, to, path: descend(byId.get(from), byId.get(to)), far: false });
+  }
+  for (const { from, to } of far)
+    edges.push({ from, to, path: arc(byId.get(from), byId.get(to)), far: true });
+  const left = Math.min(...boxes.map((box) => box.x)) - MARGIN;
+  const right = Math.max(...boxes.map((box) => box.x + box.width)) + MARGIN;
+  return {
+    boxes,
+    edges,
+    ...shifted(boxes, edges, left),
+    width: right - left,
+    height: y + MARGIN - BETWEEN_RANKS,
+  };
+}
+
+/** Bands drift apart sideways; the picture starts at x = 0. Paths are text, hence boxes and paths move together here. */
+function shifted(boxes: Box[], edges: Edge[], left: number): { boxes: Box[]; edges: Edge[] } {
+  if (left === 0) return { boxes, edges };
+  for (const box of boxes) box.x -= left;
+  for (const edge of edges) {
+    edge.path = edge.path.replace(
+      /(-?[\d.]+) (-?[\d.]+)/g,
+      (_, x: string, y: string) => `${Number(x) - left} ${y}`,
+    );
+  }
+  return { boxes, edges };
+}
+
+function layoutBand(boxes: readonly Box[], links: readonly Link[]) {
   const g = new dagre.graphlib.Graph();
-  g.setGraph({ rankdir: "TB", ranksep: 20, nodesep: 14, edgesep: 8, marginx: MARGIN, marginy: MARGIN });
+  g.setGraph({ rankdir: "TB", ranksep: BETWEEN_RANKS, nodesep: 14, edgesep: 8 });
   g.setDefaultEdgeLabel(() => ({}));
   for (const box of boxes) g.setNode(box.id, { width: box.width, height: box.height });
-  const near: { from: string; to: string }[] = [];
-  const far: { from: string; to: string }[] = [];
-  const joined = new Set<string>();
-  for (const link of links) {
-    if ((rank.get(link.to) ?? 0) - (rank.get(link.from) ?? 0) <= FAR) {
-      near.push(link);
-      joined.add(link.from).add(link.to);
-    } else far.push(link);
-  }
-  for (const { from, to } of near) g.setEdge(from, to);
-  // A box whose every edge is far would float at the top: tie it to its nearest reader, out of sight.
-  for (const link of far) {
-    if (joined.has(link.from) && joined.has(link.to)) continue;
-    g.setEdge(link.from, link.to, { weight: 0 });
-    joined.add(link.from).add(link.to);
-  }
+  for (const { from, to } of links) g.setEdge(from, to);
   dagre.layout(g);
   for (const box of boxes) {
-    const placed = g.node(box.id);
-    box.x = placed.x - box.width / 2;
-    box.y = placed.y - box.height / 2;
+    const node = g.node(box.id);
+    box.x = node.x - box.width / 2;
+    box.y = node.y - box.height / 2;
   }
-  const at = new Map(boxes.map((box) => [box.id, box]));
-  const edges: Edge[] = [
-    ...near.map(({ from, to }) => ({ from, to, path: smooth(g.edge(from, to).points ?? []), far: false })),
-    ...far.map(({ from, to }) => ({ from, to, path: arc(at.get(from), at.get(to)), far: true })),
-  ];
-  const { width = 0, height = 0 } = g.graph();
-  return { boxes, edges, width, height };
+  const edges = links.map(({ from, to }) => ({ from, to, points: g.edge(from, to).points ?? [] }));
+  return { edges, height: g.graph().height ?? 0 };
+}
+
+/** How far a band moves sideways so that, on average, what comes from above arrives straight. */
+function alignment(
+  crossing: readonly Link[],
+  boxes: ReadonlyMap<string, Box>,
+  placed: ReadonlySet<string>,
+  band: ReadonlySet<string>,
+): number {
+  const shifts: number[] = [];
+  for (const { from, to } of crossing) {
+    const [above, below] = [boxes.get(from), boxes.get(to)];
+    if (above === undefined || below === undefined || !placed.has(from) || !band.has(to)) continue;
+    shifts.push(above.x + above.width / 2 - below.x - below.width / 2);
+  }
+  return shifts.length === 0 ? 0 : Math.round(shifts.reduce((sum, shift) => sum + shift, 0) / shifts.length);
 }
 
 function boxesOf(graph: Graph): Box[] {
@@ -83,26 +146,25 @@ function boxesOf(graph: Graph): Box[] {
   const box = (id: string, kind: Box["kind"], name: string): Box => {
     const label = shorten(name);
     const height = kind === "kernel" ? 26 : 18;
-    const perCharacter = kind === "kernel" ? CHARACTER : CHARACTER * 0.86;
+    const perCharacter = kind === "kernel" ? CHARACTER : CHARACTER * 0.88;
     // Room for the verdict's glyph in front of a kernel's name.
-    const width = Math.round(label.length * perCharacter + (kind === "kernel" ? 36 : 16));
+    const width = Math.round(label.length * perCharacter + (kind === "kernel" ? 34 : 16));
     return { id, kind, label, x: 0, y: 0, width, height };
   };
   return [
     ...graph.inputs.map((id) => box(`in:${id}`, "input", names.get(id) ?? id)),
     ...graph.nodes.map((node) => box(node.id, node.kind, node.kernel)),
-    ...graph.outputs.map((id, at) => box(`out:${id}`, "output", outputName(names.get(id) ?? id, id, at))),
+    ...graph.outputs.map((id, at) => {
+      const name = names.get(id) ?? id;
+      return box(`out:${at}:${id}`, "output", name === id ? `output ${at}` : name);
+    }),
   ];
 }
 
-function outputName(name: string, id: string, at: number): string {
-  return name === id ? `output ${at}` : name;
-}
-
-function linksOf(graph: Graph): { from: string; to: string }[] {
+function linksOf(graph: Graph): Link[] {
   const source = new Map<string, string>(graph.inputs.map((id) => [id, `in:${id}`]));
   for (const node of graph.nodes) for (const id of node.outputs) source.set(id, node.id);
-  const links: { from: string; to: string }[] = [];
+  const links: Link[] = [];
   const add = (value: string, to: string, seen: Set<string>) => {
     const from = source.get(value);
     // Parameters have no source. A node that reads one value twice has one edge.
@@ -114,53 +176,12 @@ function linksOf(graph: Graph): { from: string; to: string }[] {
     const seen = new Set<string>();
     for (const value of node.inputs) add(value, node.id, seen);
   }
-  for (const value of graph.outputs) add(value, `out:${value}`, new Set());
+  for (const [at, value] of graph.outputs.entries()) add(value, `out:${at}:${value}`, new Set());
   return links;
-}
-
-/** Longest path from the inputs. Boxes come in topological order, outputs last. */
-function ranks(boxes: readonly Box[], links: readonly { from: string; to: string }[]): Map<string, number> {
-  const into = new Map<string, string[]>();
-  for (const { from, to } of links) into.set(to, [...(into.get(to) ?? []), from]);
-  const rank = new Map<string, number>();
-  for (const { id } of boxes) {
-    rank.set(id, Math.max(0, ...(into.get(id) ?? []).map((from) => (rank.get(from) ?? 0) + 1)));
-  }
-  return rank;
 }
 
 export function shorten(name: string, most = LABEL): string {
   if (name.length <= most) return name;
   const tail = Math.floor(most / 3);
   return `${name.slice(0, most - tail - 1)}…${name.slice(-tail)}`;
-}
-
-const round = (n: number) => Math.round(n * 10) / 10;
-
-/** A curve through dagre's bend points. */
-export function smooth(points: readonly { x: number; y: number }[]): string {
-  const [first, ...rest] = points;
-  if (first === undefined) return "";
-  let path = `M${round(first.x)} ${round(first.y)}`;
-  let last = first;
-  for (const [at, point] of rest.entries()) {
-    const end =
-      at === rest.length - 1
-        ? point
-        : { x: (point.x + (rest[at + 1]?.x ?? 0)) / 2, y: (point.y + (rest[at + 1]?.y ?? 0)) / 2 };
-    path +=
-      at === rest.length - 1 && rest.length === 1
-        ? `L${round(end.x)} ${round(end.y)}`
-        : `Q${round(point.x)} ${round(point.y)} ${round(end.x)} ${round(end.y)}`;
-    last = end;
-  }
-  return last === first ? "" : path;
-}
-
-function arc(from: Box | undefined, to: Box | undefined): string {
-  if (from === undefined || to === undefined) return "";
-  const [x1, y1] = [from.x + from.width, from.y + from.height / 2];
-  const [x2, y2] = [to.x + to.width, to.y + to.height / 2];
-  const out = Math.max(x1, x2) + 60;
-  return `M${round(x1)} ${round(y1)}C${round(out)} ${round(y1)} ${round(out)} ${round(y2)} ${round(x2)} ${round(y2)}`;
 }

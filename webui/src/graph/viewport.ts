@@ -23,12 +23,15 @@ export function fit(content: Size, pane: Size): Viewport {
   };
 }
 
-/** Deep models fitted whole are unreadable: start at the top, at a scale at which the names can be read. */
-export function opening(content: Size, pane: Size): Viewport {
+/** Deep models fitted whole are unreadable: start at the top, around `centre`, where the names can be read. */
+export function opening(content: Size, pane: Size, centre: number): Viewport {
   const whole = fit(content, pane);
   if (whole.scale >= 0.6) return whole;
   const scale = clamp(Math.min(1, Math.max(0.6, pane.width / content.width)));
-  return { scale, x: (pane.width - content.width * scale) / 2, y: 4 };
+  const spare = pane.width - content.width * scale;
+  // As near to the middle as there is picture on both sides.
+  const x = spare >= 0 ? spare / 2 : Math.min(0, Math.max(spare, pane.width / 2 - centre * scale));
+  return { scale, x, y: 4 };
 }
 
 /** Zoom by a factor, keeping the point under the pointer where it is. */

@@ -1,13 +1,14 @@
 /** Scales and labels of the small charts. */
 
-/** Bars of a ULP histogram: 0, 1, 2, 3-4, 5-8, ...; the last one is "NaN on one side". */
+/** Bars of a ULP histogram: 0, 1, 2, 3 to 4, 5 to 8, ...; the last one is "NaN on one side". */
 export function ulpLabels(bins: number): string[] {
   return Array.from({ length: bins }, (_, bin) => {
     if (bin === bins - 1 && bins > 1) return "NaN";
     if (bin <= 2) return String(bin);
-    const from = 2 ** (bin - 2) + 1;
+    // "≤8" is 5 to 8: the bar before it has the smaller ones.
     const to = 2 ** (bin - 1);
-    return to > 9999 ? `≤2^${bin - 1}` : `${from}-${to}`;
+    if (to < 1024) return `≤${to}`;
+    return to < 2 ** 20 ? `≤${to / 1024}k` : to < 2 ** 30 ? `≤${to / 2 ** 20}M` : `≤${to / 2 ** 30}G`;
   });
 }
 

@@ -79,11 +79,19 @@ export function short(n: number): string {
   return String(n);
 }
 
+/** Over a bar of a chart there is room for four characters: 999, 2.3k, 88M. */
+export function tiny(n: number): string {
+  if (n < 1000) return String(n);
+  const power = Math.min(3, Math.floor(Math.log10(n) / 3));
+  const value = n / 1000 ** power;
+  return `${value < 9.95 ? trimZeros(value.toFixed(1)) : Math.round(value)}${["", "k", "M", "G"][power]}`;
+}
+
 export function seconds(value: number): string {
   if (value >= 90) return `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
-  if (value >= 1) return `${trimZeros(value.toPrecision(value >= 10 ? 2 : 2))} s`;
-  if (value >= 1e-3) return `${trimZeros((value * 1e3).toPrecision(2))} ms`;
-  return value <= 0 ? "0 s" : `${trimZeros((value * 1e6).toPrecision(2))} µs`;
+  if (value >= 1) return `${number(value, 2)} s`;
+  if (value >= 1e-3) return `${number(value * 1e3, 2)} ms`;
+  return value <= 0 ? "0 s" : `${number(value * 1e6, 2)} µs`;
 }
 
 /** float32[1, 15, 384] */

@@ -132,6 +132,7 @@ function OffloadLine(props: { document: Results["offloads"][number] }) {
   return (
     <li>
       <span class="latest-device">{devices.map((device) => device.name).join(", ")}</span>
+      <span>offload</span>
       <VerdictBadge
         state={all ? "pass" : "fail"}
         word={`${summary.offloaded} of ${count(summary.kernels, "kernel")} offloaded`}

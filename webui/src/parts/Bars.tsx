@@ -1,5 +1,5 @@
 import type { Bar } from "../model/charts";
-import { grouped, short } from "../model/format";
+import { grouped, tiny } from "../model/format";
 
 /** A small bar chart in HTML, so that its labels are text. Heights are on a square root scale. */
 export function Bars(props: { title: string; bars: readonly Bar[]; labelled?: boolean }) {
@@ -13,7 +13,7 @@ export function Bars(props: { title: string; bars: readonly Bar[]; labelled?: bo
       <div class="bars-row" role="img" aria-label={`${props.title}. ${said}`}>
         {props.bars.map((bar) => (
           <span key={bar.label} class="bar" title={`${bar.label}: ${grouped(bar.count)}`}>
-            {props.labelled && <span class="bar-count">{bar.count > 0 ? short(bar.count) : ""}</span>}
+            {props.labelled && <span class="bar-count">{bar.count > 0 ? tiny(bar.count) : ""}</span>}
             <span class="bar-box">
               <span
                 class={bar.label === "NaN" ? "bar-fill bad" : "bar-fill"}

@@ -36,7 +36,6 @@ export function JobBar(props: { job: JobState | null; devices: readonly DeviceFa
       {problems.length > 0 && (
         <ul class="messages">
           {problems.slice(-5).map((message, at) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: messages only ever grow at the end
             <li key={at}>
               <span aria-hidden="true">{message.level === "error" ? "✗" : "⚠"} </span>
               {message.text}

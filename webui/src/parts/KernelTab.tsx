@@ -119,7 +119,6 @@ function Launch(props: { facts: LaunchFacts; bundle: unknown }) {
       ))}
       <dl class="numbers">
         {facts.dispatches.slice(0, 8).map((dispatch, at) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: dispatches are an ordered list
           <div key={at}>
             <dt title={dispatch.entryPoint}>dispatch{dispatch.note !== "" ? ` ${dispatch.note}` : ""}</dt>
             <dd>

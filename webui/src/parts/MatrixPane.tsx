@@ -92,7 +92,7 @@ function DeviceColumn(props: MatrixPaneProps & { column: DeviceFacts; counts: Co
         {counts && total(counts) > counts.none && (
           <>
             <span class="device-note">
-              {counts.pass}/{total(counts)} pass
+              ✓ {counts.pass}/{total(counts)}
             </span>
             <CountsBar counts={counts} />
           </>

@@ -90,7 +90,7 @@ function Trace(props: {
               cosine
             </th>
             <th scope="col" class="num">
-              max error
+              max&nbsp;error
             </th>
             <th scope="col">then</th>
           </tr>

@@ -7,7 +7,6 @@ export function TensorsTab(props: { detail: TestDetail }) {
   return (
     <>
       {props.detail.tensors.map((tensor, at) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: an operator may read the same value twice
         <TensorCard key={at} tensor={tensor} />
       ))}
     </>

@@ -183,7 +183,6 @@ function Tolerances(props: { tolerances: readonly Tolerance[] }) {
     <section class="tolerances">
       <h3>Tolerance</h3>
       {props.tolerances.map((tolerance, output) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: the index is the output's number
         <div key={output}>
           <p>
             {props.tolerances.length > 1 && `output ${output}: `}

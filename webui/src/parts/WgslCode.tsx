@@ -20,14 +20,12 @@ export function WgslCode(props: { text: string; marks: readonly Diagnostic[]; li
           const messages = marked.get(number);
           const classes = `${messages ? `marked is-${messages[0]?.severity}` : ""}${number === props.line ? " shown" : ""}`;
           return (
-            // biome-ignore lint/suspicious/noArrayIndexKey: the index is the line number
             <li key={at} class={classes} ref={number === props.line ? target : null}>
               <code>
                 {tokens.map((token, position) =>
                   token.kind === "plain" ? (
                     token.text
                   ) : (
-                    // biome-ignore lint/suspicious/noArrayIndexKey: tokens of a fixed line
                     <span key={position} class={`t-${token.kind}`}>
                       {token.text}
                     </span>

@@ -51,7 +51,7 @@ export function Workspace(props: { suite: SuiteDetail }) {
   // A job's kind says what there is to look at.
   const kind = state.job?.kind ?? null;
   const job = state.job?.job ?? null;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: only when another job begins
+  // Only when another job begins.
   useEffect(() => {
     if (kind !== null) setView(kind);
   }, [job, kind]);

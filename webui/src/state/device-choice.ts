@@ -52,7 +52,7 @@ export function choicesOf(devices: Devices | null): Choice[] {
     ...devices.startable.map((device) => ({
       value: device.name,
       name: device.name,
-      note: device.available ? "started for the run" : device.message || "not available",
+      note: device.available ? "tapml starts it" : device.message || "not available",
       usable: device.available,
       connected: false,
     })),

@@ -17,7 +17,7 @@ export function useResource<T>(key: string | null, load: () => Promise<T>): Reso
   const [round, setRound] = useState(0);
   const latest = useRef(load);
   latest.current = load;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `round` is there to load again
+  // `round` is there to load again.
   useEffect(() => {
     if (key === null) return;
     let stale = false;

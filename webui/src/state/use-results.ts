@@ -39,7 +39,7 @@ export function useResults(suite: string): LiveResults {
       .finally(() => setLoaded(true));
   };
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: everything here belongs to one suite
+  // Everything here belongs to one suite.
   useEffect(() => {
     let queue: JobEvent[] = [];
     let timer: ReturnType<typeof setTimeout> | null = null;

@@ -1,0 +1,82 @@
+"""The real thing: the command in a process of its own, real browsers, the real model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TEXT = "Every operator of this model is tested in the browser."
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+
+def tapml(*arguments: str | Path, timeout: float = 300) -> Ran:
+    """Run the command to its end."""
+    done = subprocess.run(command(*arguments), capture_output=True, text=True, timeout=timeout)
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def command(*arguments: str | Path) -> Sequence[str]:
+    return [sys.executable, "-m", "tapml", *map(str, arguments)]
+
+
+@pytest.fixture(scope="session")
+def carved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("minilm") / "minilm.suite"
+    ran = tapml("carve", "minilm", "--text", TEXT, "-o", path)
+    assert ran.code == 0, ran.err
+    return path
+
+
+@pytest.fixture
+def suite(carved: Path, tmp_path: Path) -> Path:
+    """A copy whose kernels a test may break; tensors are linked, never written."""
+    path = tmp_path / "minilm.suite"
+    shutil.copytree(carved, path, copy_function=_link_tensors, ignore=shutil.ignore_patterns("results"))
+    return path
+
+
+def _link_tensors(source: str, target: str) -> None:
+    if source.endswith(".bin"):
+        Path(target).hardlink_to(source)
+    else:
+        shutil.copy2(source, target)
+
+
+Edit = Callable[[str], str]
+
+
+@pytest.fixture
+def edit(suite: Path) -> Callable[[str, Edit], None]:
+    """edit(kernel, change): rewrite a kernel's WGSL as a kernel author would."""
+
+    def change(kernel: str, by: Edit) -> None:
+        path = suite / "kernels" / f"{kernel}.wgsl"
+        before = path.read_text()
+        after = by(before)
+        assert after != before
+        path.write_text(after)
+
+    return change
+
+
+def off_by_one(text: str) -> str:
+    """One read of the row in layer_norm takes the neighbour's element."""
+    return text.replace(" + 64i)]", " + 65i)]", 1)
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text())

@@ -1,0 +1,132 @@
+"""What goes wrong in practice: closed browsers, Ctrl-C, restarted servers, taken ports."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from conftest import command, read_json, tapml
+from tapml.browsers import launch
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def serving(suite: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+    """`tapml serve` until it listens; ended like Ctrl-C does."""
+    process = subprocess.Popen(command("serve", suite, "--port", str(port)), stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert f":{port}/" in process.stdout.readline()
+        yield process
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+
+
+def test_the_runner_page_survives_a_server_restart(suite: Path, tmp_path: Path) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    out = tmp_path / "result.json"
+    with serving(suite, port):
+        browser = launch("chromium", f"{url}/runner")
+        try:
+            first = tapml("validate", suite, "--device", url, "--kernel", "softmax", "--json", out)
+            assert first.code == 0, first.err
+        except BaseException:
+            browser.close()
+            raise
+    with browser, serving(suite, port):
+        again = tapml("validate", suite, "--device", url, "--kernel", "softmax", "--json", out)
+        assert again.code == 0, again.err
+        assert {test["verdict"] for test in read_json(out)["tests"]} == {"pass"}
+
+
+def browsers_of(process: psutil.Process, name: str) -> list[psutil.Process]:
+    return [child for child in process.children(recursive=True) if name in child.name()]
+
+
+def test_a_closed_browser_loses_only_its_own_tests(suite: Path, tmp_path: Path) -> None:
+    out = tmp_path / "result.json"
+    process = subprocess.Popen(
+        command("validate", suite, "--device", "chromium", "--device", "firefox", "--json", out),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    seen = ""
+    # Chromium compiles for seconds; its first compiled kernel is the middle of its run.
+    while "compiling" not in seen:
+        seen = process.stderr.readline()
+        assert seen, "the run ended before any kernel was compiled"
+    for child in browsers_of(psutil.Process(process.pid), "chromium"):
+        child.kill()
+    process.communicate(timeout=300)
+    assert process.returncode == 1
+    document = read_json(out)
+    lost = next(device["id"] for device in document["devices"] if "Chrom" in device["name"])
+    for test in document["tests"]:
+        if test["device"] != lost:
+            assert test["verdict"] == "pass"
+        elif test["verdict"] != "pass":
+            assert test["verdict"] == "error"
+            assert "device lost" in test["message"]
+    assert any(test["verdict"] == "error" for test in document["tests"])
+    assert not document["interrupted"]
+
+
+def test_ctrl_c_keeps_what_was_validated_and_leaves_no_browser(suite: Path, tmp_path: Path) -> None:
+    out = tmp_path / "result.json"
+    process = subprocess.Popen(
+        command("validate", suite, "--device", "chromium", "--json", out), stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    while "compiling" not in process.stderr.readline():
+        pass
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert out.is_file()
+    assert json.loads(out.read_text())["interrupted"]
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert not alive
+
+
+def test_a_taken_port_is_one_clear_error(suite: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        ran = tapml("serve", suite, "--port", str(port))
+    assert ran.code == 2
+    assert f"cannot listen on 127.0.0.1:{port}" in ran.err
+    assert "--port" in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_an_unreachable_server_is_one_clear_error(suite: Path) -> None:
+    started = time.monotonic()
+    ran = tapml("validate", suite, "--device", f"http://127.0.0.1:{free_port()}")
+    assert ran.code == 2
+    assert "cannot reach a tapml server" in ran.err
+    assert "tapml serve" in ran.err
+    assert time.monotonic() - started < 30
+
+
+def test_an_unknown_device_is_one_clear_error(suite: Path) -> None:
+    ran = tapml("validate", suite, "--device", "netscape")
+    assert ran.code == 2
+    assert "netscape" in ran.err
+    assert "chromium" in ran.err

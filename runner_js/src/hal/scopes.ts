@@ -1,0 +1,21 @@
+import type { DeviceError } from "../protocol/messages.ts";
+import { gpuErrorKind } from "./errors.ts";
+
+const FILTERS = ["validation", "out-of-memory", "internal"] as const;
+
+/**
+ * Captures the GPU errors of what is called between this and the returned function, which ends the capture at
+ * once and promises the first error. No `await` may stand between the two: the scopes are a stack of the device.
+ */
+export function captureErrors(device: GPUDevice): () => Promise<DeviceError | null> {
+  for (const filter of FILTERS) device.pushErrorScope(filter);
+  return () =>
+    Promise.all(FILTERS.map(() => device.popErrorScope())).then(
+      (errors) => {
+        const error = errors.find((found) => found !== null);
+        return error ? { kind: gpuErrorKind(error), message: error.message } : null;
+      },
+      // Only a lost device rejects; whoever waits for results learns of that by itself (Gpu.guard).
+      (cause: unknown) => ({ kind: "device-lost" as const, message: String(cause) }),
+    );
+}

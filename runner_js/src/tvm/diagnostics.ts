@@ -1,0 +1,38 @@
+import type { DeviceError, Diagnostic } from "../protocol/messages.ts";
+
+/** GPUCompilationInfo of WGSL that a pipeline was refused for. */
+export async function diagnose(device: GPUDevice, file: string, code: string): Promise<Diagnostic[]> {
+  // The module is only made to be asked; its own error is the one already in hand.
+  device.pushErrorScope("validation");
+  const shaderModule = device.createShaderModule({ code });
+  const popped = device.popErrorScope().catch(() => null);
+  const info = await shaderModule.getCompilationInfo();
+  await popped;
+  const lines = code.split("\n");
+  return info.messages.map((message) => ({
+    severity: message.type,
+    line: message.lineNum,
+    column: message.linePos,
+    message: message.message,
+    source: (lines[message.lineNum - 1] ?? "").trimEnd(),
+    file,
+  }));
+}
+
+/** "layer_norm.wgsl:14:9: unresolved value 'foo'\n    let x = foo;", one after the other */
+export function describeDiagnostics(diagnostics: readonly Diagnostic[]): string {
+  return diagnostics
+    .map((d) => {
+      const place = d.line > 0 ? `${d.file}:${d.line}:${d.column}` : d.file;
+      return `${place}: ${d.message}${d.source.trim() ? `\n    ${d.source.trim()}` : ""}`;
+    })
+    .join("\n");
+}
+
+/** The error of a kernel whose pipeline was refused; `reason` is what the browser said of the pipeline itself. */
+export function compileError(kernel: string, file: string, diagnostics: Diagnostic[], reason: string): DeviceError {
+  const errors = diagnostics.filter((d) => d.severity === "error");
+  // Without an error in the text it is the pipeline that does not fit: a binding, a workgroup size.
+  const message = errors.length ? describeDiagnostics(errors) : `${file}: ${reason}`;
+  return { kind: "compile", message, kernel, diagnostics };
+}

@@ -1,0 +1,110 @@
+"""The command line's exit codes and sentences (devices are in e2e/)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tapml.cli import main
+from tapml.suite import Suite
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
+    try:
+        code = main([str(argument) for argument in arguments])
+    except SystemExit as stop:  # argparse
+        code = int(stop.code or 0)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_show_lists_tests_by_id(capsys: pytest.CaptureFixture[str], suite: Suite) -> None:
+    code, out, _ = run(capsys, "show", suite.path, "--json", "-")
+    document = json.loads(out)
+    assert code == 0
+    assert document["format"] == "tapml.show/1"
+    assert [set(test) for test in document["tests"]] == [{"id", "node", "kernel", "step"}] * len(suite.tests)
+
+
+def test_show_prints_provenance_and_kernels(capsys: pytest.CaptureFixture[str], suite: Suite) -> None:
+    code, out, _ = run(capsys, "show", suite.path)
+    assert code == 0
+    for word in ("numpy float64 agrees", "on cpu (LLVM)", *suite.kernels):
+        assert word in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["show", "/no/such/suite"], ["/no/such/suite does not exist", "tapml carve"]),
+        (["carve", "model.foo", "-o", "x.suite"], ["model.foo", ".onnx", ".pt2"]),
+        (["carve", "missing.onnx", "-o", "x.suite", "--random-inputs"], ["missing.onnx"]),
+        (["carve", "minilm", "--input", "nonsense", "-o", "x.suite"], ["--input nonsense", "NAME=FILE.npy"]),
+        (["carve", "minilm"], ["-o"]),
+        (["dance"], ["dance"]),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_2(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str], words: list[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(capsys, *arguments)
+    assert code == 2
+    for word in words:
+        assert word in err
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == [], "no half-written suite"
+
+
+def test_a_broken_onnx_file_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(b"this is no protobuf")
+    code, _, err = run(capsys, "carve", path, "-o", tmp_path / "x.suite", "--random-inputs")
+    assert code == 2
+    assert "broken.onnx" in err
+    assert not (tmp_path / "x.suite").exists()
+
+
+def test_an_onnx_model_is_carved_from_real_inputs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    weight = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Softmax", ["h"], ["y"], axis=-1)],
+        "two",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 4])],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    model = tmp_path / "two.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
+    inputs = tmp_path / "x.npy"
+    np.save(inputs, np.ones((3, 8), np.float32))
+    code, out, err = run(capsys, "carve", model, "--input", f"x={inputs}", "-o", tmp_path / "two.suite")
+    assert code == 0, err
+    assert "onnxruntime" in out
+    suite = Suite(tmp_path / "two.suite")
+    assert suite.manifest["oracle"]["agrees"]
+    assert not suite.synthetic
+    assert {value.name for value in suite.graph.parameters} == {"w"}
+
+    np.save(inputs, np.ones((3, 9), np.float32))
+    code, _, err = run(capsys, "carve", model, "--input", f"x={inputs}", "-o", tmp_path / "bad.suite")
+    assert code == 2
+    assert "x" in err
+    assert "9" in err
+    assert "8" in err
+
+    code, _, err = run(capsys, "carve", model, "-o", tmp_path / "bad.suite")
+    assert code == 2
+    assert "--random-inputs" in err
+
+    code, out, _ = run(capsys, "carve", model, "--random-inputs", "-o", tmp_path / "made-up.suite")
+    assert code == 0
+    assert "SYNTHETIC" in out
+    assert Suite(tmp_path / "made-up.suite").synthetic

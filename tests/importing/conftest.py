@@ -1,0 +1,83 @@
+"""What the importers' tests share: running an import on this CPU, and making small ONNX files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from onnx import helper, numpy_helper
+from tvm import relax
+
+from tapml.importing import ImportedModel
+from tapml.kernels.lower import lower
+
+ALLOWED = {"float32", "float16", "int32", "uint32"}
+
+
+@pytest.fixture
+def evaluate() -> Callable[[ImportedModel], list[np.ndarray]]:
+    """Lower, check every tensor between kernels, run the first step on LLVM."""
+
+    def run(model: ImportedModel) -> list[np.ndarray]:
+        lowered = lower(model.module, len(model.input_names))
+        for value in lowered.graph.values.values():
+            assert value.type.dtype in ALLOWED, f"{value.name} is {value.type.dtype}"
+        executable = relax.build(lowered.module, tvm.target.Target("llvm"))
+        machine = relax.VirtualMachine(executable, tvm.cpu())
+        arguments = [model.steps[0].inputs[name] for name in model.input_names]
+        arguments += [array for _, array in model.parameters]
+        result = machine["main"](*map(tvm.runtime.tensor, arguments))
+        return [r.numpy() for r in ([result] if isinstance(result, tvm.runtime.Tensor) else result)]
+
+    return run
+
+
+@pytest.fixture
+def matches(evaluate: Callable[[ImportedModel], list[np.ndarray]]) -> Callable[..., None]:
+    """Assert that an import gives on TVM what its oracle gives."""
+
+    def check(model: ImportedModel, atol: float = 2e-6) -> None:
+        expected = model.steps[0].expected
+        assert expected is not None, model.oracle_missing
+        results = evaluate(model)
+        assert len(results) == len(expected) == len(model.outputs)
+        for name, result, wanted in zip(model.outputs, results, expected, strict=True):
+            assert result.dtype == wanted.dtype, name
+            np.testing.assert_allclose(result, wanted, rtol=0, atol=atol, err_msg=name)
+
+    return check
+
+
+@pytest.fixture
+def save_onnx(tmp_path: Path) -> Callable[..., Path]:
+    """Write a model of the given nodes; inputs and outputs are (name, dtype, shape)."""
+
+    def save(
+        nodes: Sequence[Any],
+        inputs: Sequence[tuple[str, str, Sequence[int | str]]],
+        outputs: Sequence[tuple[str, str, Sequence[int | str]]],
+        weights: Mapping[str, np.ndarray],
+        name: str = "model.onnx",
+        domains: Sequence[str] = (),
+    ) -> Path:
+        def declared(values: Sequence[tuple[str, str, Sequence[int | str]]]) -> list[Any]:
+            return [
+                helper.make_tensor_value_info(
+                    value, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape
+                )
+                for value, dtype, shape in values
+            ]
+
+        tensors = [numpy_helper.from_array(array, key) for key, array in weights.items()]
+        graph = helper.make_graph(nodes, "test", declared(inputs), declared(outputs), tensors)
+        opsets = [helper.make_opsetid("", 17), *(helper.make_opsetid(d, 1) for d in domains)]
+        path = tmp_path / name
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+        return path
+
+    return save

@@ -1,0 +1,100 @@
+"""Inputs: what is accepted, and the sentence for everything that is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tapml.errors import InputError
+from tapml.importing import import_model
+from tapml.importing.inputs import InputSpec, gather_steps
+
+SPECS = [InputSpec("ids", "int64", ("batch", "seq")), InputSpec("x", "float32", ("batch", 4))]
+IDS, X = np.ones((1, 3), np.int64), np.ones((1, 4), np.float32)
+
+
+def written(path: Path, **arrays: np.ndarray) -> Path:
+    np.savez(path, **arrays)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"ids": IDS}, r"the input 'x' is missing; the model takes ids int64\[batch, seq\], x fl"),
+        ({"ids": IDS, "x": X, "y": X}, r"there is no input 'y'; the model takes ids"),
+        ({"ids": IDS[0], "x": X}, r"expected ids int64\[batch, seq\], got int64\[3\]"),
+        ({"ids": IDS, "x": X[:, :3]}, r"expected x float32\[batch, 4\], got float32\[1, 3\]"),
+        ({"ids": IDS * 1.0, "x": X}, r"expected ids int64\[batch, seq\], got float64\[1, 3\]"),
+        ({"ids": IDS, "x": np.ones((2, 4), np.float32)}, r"batch is 1 in ids but 2 in x"),
+        ({"ids": IDS, "x": X.astype(np.int32)}, r"expected x float32.*, got int32\[1, 4\]"),
+    ],
+)
+def test_wrong_inputs(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
+    path = written(tmp_path / "in.npz", **arrays)
+    with pytest.raises(InputError, match=message):
+        gather_steps(SPECS, [path], {}, False, 0)
+
+
+def test_narrower_integers_and_wider_floats_are_converted(tmp_path: Path) -> None:
+    path = written(tmp_path / "in.npz", ids=IDS.astype(np.int32), x=X.astype(np.float64))
+    (step,) = gather_steps(SPECS, [path], {}, False, 0)
+    assert step.arrays["ids"].dtype == np.int64
+    assert step.arrays["x"].dtype == np.float32
+    assert step.narrowed()[0]["ids"].dtype == np.int32
+
+
+def test_value_too_large_for_int32(tmp_path: Path) -> None:
+    path = written(tmp_path / "in.npz", ids=IDS * 2**33, x=X)
+    (step,) = gather_steps(SPECS, [path], {}, False, 0)
+    with pytest.raises(InputError, match=r"input ids of .*in.npz: the value 8589934592"):
+        step.narrowed()
+
+
+def test_safetensors(tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    save_file({"ids": IDS, "x": X}, tmp_path / "in.safetensors")
+    (step,) = gather_steps(SPECS, [tmp_path / "in.safetensors"], {}, False, 0)
+    assert step.arrays["ids"].shape == (1, 3)
+    assert not step.synthetic
+
+
+def test_steps_of_different_shapes_name_both(tmp_path: Path) -> None:
+    paths = [written(tmp_path / f"{n}.npz", ids=np.ones((1, n), np.int64), x=X) for n in (3, 5)]
+    with pytest.raises(InputError, match=r"ids is \[1, 3\] in .*3.npz but \[1, 5\] in .*5.npz"):
+        gather_steps(SPECS, paths, {}, False, 0)
+
+
+def test_no_inputs_says_how_to_give_some() -> None:
+    with pytest.raises(InputError, match="--inputs or --input, or --random-inputs"):
+        gather_steps(SPECS, [], {}, False, 0)
+
+
+def test_random_inputs_repeat() -> None:
+    first, second = (gather_steps(SPECS, [], {}, True, 4)[0].arrays["x"] for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("in.txt", "inputs are a .npz"), ("no.npz", "no such file"), ("bad.npz", "not a readable")],
+)
+def test_unreadable_files(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "bad.npz").write_bytes(b"PK not really")
+    with pytest.raises(InputError, match=message):
+        gather_steps(SPECS, [tmp_path / name], {}, False, 0)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("model.foo", "model.foo: not a model tapml can read; give minilm, a .onnx or a .pt2 file"),
+        ("absent.onnx", "absent.onnx: there is no such file"),
+    ],
+)
+def test_unknown_models(model: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        import_model(model, random_inputs=True)

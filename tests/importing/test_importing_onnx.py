@@ -1,0 +1,223 @@
+"""ONNX files as exporters write them: int64 inputs, dynamic axes, shape arithmetic, masks."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from tapml.errors import InputError
+from tapml.importing import import_model
+
+node = helper.make_node
+IDS = [("ids", "int64", ("batch", "seq")), ("mask", "int64", ("batch", "seq"))]
+
+
+@pytest.fixture
+def tiny(save_onnx: Callable[..., Path]) -> Path:
+    """Embedding, a mask with -inf, a reshape whose shape is computed, a tied projection, argmax."""
+    random = np.random.default_rng(3)
+    weights = {
+        "table": random.standard_normal((20, 8), np.float32),
+        "zero": np.array(0, np.int64),
+        "one": np.array([1], np.int64),
+        "rest": np.array([-1], np.int64),
+        "end": np.array([2**63 - 1], np.int64),
+        "eight": np.array([8], np.int64),
+        "low": np.array(-np.inf, np.float32),
+    }
+    nodes = [
+        node("Gather", ["table", "ids"], ["words"]),
+        node("Shape", ["ids"], ["shape"]),
+        node("Slice", ["shape", "one", "end"], ["length"]),
+        node("Concat", ["rest", "length", "eight"], ["target"], axis=0),
+        node("Reshape", ["words", "target"], ["rows"], name="by_computed_shape"),
+        node("Transpose", ["table"], ["turned"], perm=[1, 0]),
+        node("MatMul", ["rows", "turned"], ["scores"]),
+        node("Equal", ["mask", "zero"], ["hidden"]),
+        node("Unsqueeze", ["hidden", "rest"], ["column"]),
+        node("Where", ["column", "low", "scores"], ["kept"]),
+        node("Softmax", ["scores"], ["probability"], axis=-1),
+        node("ArgMax", ["kept"], ["best"], axis=-1, keepdims=0),
+        node("Not", ["hidden"], ["visible"]),
+    ]
+    outputs = [
+        ("probability", "float32", ("batch", "seq", 20)),
+        ("best", "int64", ("batch", "seq")),
+        ("visible", "bool", ("batch", "seq")),
+    ]
+    return save_onnx(nodes, IDS, outputs, weights)
+
+
+def feed(path: Path, **arrays: np.ndarray) -> list[Path]:
+    file = path.with_suffix(".npz")
+    np.savez(file, **arrays)
+    return [file]
+
+
+def test_int64_model_matches_onnx_runtime(tiny: Path, matches: Callable[..., None]) -> None:
+    ids = np.array([[1, 2, 19, 0, 7]], np.int64)
+    files = feed(tiny, ids=ids, mask=np.array([[1, 1, 1, 1, 0]]))
+    model = import_model(str(tiny), input_files=files)
+    assert model.input_names == ["ids", "mask"]
+    assert {a.dtype.name for a in model.steps[0].inputs.values()} == {"int32"}
+    assert model.oracle
+    assert model.oracle.name.startswith("onnxruntime ")
+    assert model.provenance["kind"] == "onnx"
+    assert model.provenance["opset"] == 17
+    notes = model.provenance["notes"]
+    assert isinstance(notes, list)
+    assert "ids narrowed from int64 to int32" in notes
+    # Read both ways, the table is stored once and transposed by a kernel.
+    assert [name for name, array in model.parameters if array.shape[-1:] == (8,)] == ["table"]
+    assert model.steps[0].expected
+    assert model.steps[0].expected[1].dtype == np.int32
+    matches(model)
+
+
+def test_int32_inputs_and_several_steps(tiny: Path) -> None:
+    ids, mask = np.ones((1, 4), np.int32), np.ones((1, 4), bool)
+    for name, array in {"a": ids, "b": ids * 2}.items():
+        np.savez(tiny.with_name(f"{name}.npz"), ids=array, mask=mask)
+    np.save(tiny.with_name("ids.npy"), ids)
+    np.save(tiny.with_name("mask.npy"), mask)
+    model = import_model(
+        str(tiny),
+        input_files=[tiny.with_name("a.npz"), tiny.with_name("b.npz")],
+        input_arrays={"ids": tiny.with_name("ids.npy"), "mask": tiny.with_name("mask.npy")},
+    )
+    assert [Path(step.description.split(",")[0]).name for step in model.steps] == [
+        "a.npz",
+        "b.npz",
+        "ids=ids.npy",
+    ]
+    assert model.steps[1].inputs["ids"].max() == 2
+
+
+def test_random_inputs_stay_inside_the_table(tiny: Path) -> None:
+    model = import_model(str(tiny), random_inputs=True, seed=5)
+    step = model.steps[0]
+    assert step.synthetic
+    assert step.description == "random inputs, seed 5"
+    assert 1 < step.inputs["ids"].max() < 20
+    assert step.inputs["mask"].all()
+
+
+def test_branch_on_a_shape_is_resolved(
+    save_onnx: Callable[..., Path], matches: Callable[..., None]
+) -> None:
+    def branch(operator: str, name: str) -> Any:
+        out = helper.make_tensor_value_info(name, 1, [None])
+        return helper.make_graph([node(operator, ["x"], [name])], name, [], [out])
+
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("ReduceProd", ["shape"], ["count"], keepdims=0),
+        node("Greater", ["count", "three"], ["many"]),
+        node("If", ["many"], ["y"], then_branch=branch("Exp", "a"), else_branch=branch("Neg", "b")),
+    ]
+    x = [("x", "float32", ("n",))]
+    path = save_onnx(nodes, x, [("y", "float32", ("n",))], {"three": np.array(3, np.int64)})
+    for size in (2, 5):
+        model = import_model(
+            str(path), input_files=feed(path, x=np.linspace(0, 1, size, dtype=np.float32))
+        )
+        matches(model)
+
+
+def test_without_onnx_runtime(
+    tiny: Path, matches: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = builtins.__import__
+
+    def hidden(name: str, *rest: Any, **named: Any) -> Any:
+        if name == "onnxruntime":
+            raise ImportError(name)
+        return real(name, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", hidden)
+    model = import_model(str(tiny), random_inputs=True)
+    assert model.oracle is None
+    assert model.steps[0].expected is None
+    assert model.oracle_missing == "onnxruntime is not installed: pip install onnxruntime"
+
+
+def test_external_data(save_onnx: Callable[..., Path], matches: Callable[..., None]) -> None:
+    weight = np.arange(12, dtype=np.float32).reshape(4, 3)
+    io = [("x", "float32", (2, 4))], [("y", "float32", (2, 3))]
+    path = save_onnx([node("MatMul", ["x", "w"], ["y"])], *io, {"w": weight})
+    onnx.save(
+        onnx.load(path),
+        path,
+        save_as_external_data=True,
+        location="weights.bin",
+        size_threshold=0,
+    )
+    model = import_model(str(path), random_inputs=True)
+    assert [name for name, _ in model.parameters] == ["w"]
+    matches(model)
+    path.with_name("weights.bin").unlink()
+    with pytest.raises(InputError, match=r"external data file weights\.bin \(for w\) is missing"):
+        import_model(str(path), random_inputs=True)
+
+
+def test_equal_weights_keep_their_names(save_onnx: Callable[..., Path]) -> None:
+    zeros = {"first": np.zeros(3, np.float32), "second": np.zeros(3, np.float32)}
+    nodes = [node("Add", ["x", "first"], ["a"]), node("Mul", ["a", "second"], ["y"])]
+    path = save_onnx(nodes, [("x", "float32", (3,))], [("y", "float32", (3,))], zeros)
+    model = import_model(str(path), random_inputs=True)
+    assert [name for name, _ in model.parameters] == ["first", "second"]
+
+
+def test_unknown_operator_is_named(save_onnx: Callable[..., Path]) -> None:
+    io = [("x", "float32", (3,))], [("y", "float32", (3,))]
+    path = save_onnx([node("Det", ["x"], ["y"], name="det1")], *io, {})
+    with pytest.raises(InputError, match=r"lacks the operator Det \(ai.onnx opset 17, node 'det1'"):
+        import_model(str(path), random_inputs=True)
+    path = save_onnx([node("Swish", ["x"], ["y"], domain="my.own")], *io, {}, domains=["my.own"])
+    with pytest.raises(InputError, match=r"lacks the operator Swish \(my.own opset 1, node 'y'"):
+        import_model(str(path), random_inputs=True)
+
+
+def test_loop_is_refused_by_name(save_onnx: Callable[..., Path]) -> None:
+    value = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [node("Identity", ["c"], ["d"]), node("Det", ["v"], ["w"], name="inner")],
+        "body",
+        [value("i", 7, []), value("c", 9, []), value("v", 1, [3])],
+        [value("d", 9, []), value("w", 1, [3])],
+    )
+    loop = node("Loop", ["", "", "x"], ["y"], body=body, name="outer")
+    path = save_onnx([loop], [("x", "float32", (3,))], [("y", "float32", (3,))], {})
+    with pytest.raises(InputError, match=r"lacks the operator Loop .*node 'outer'"):
+        import_model(str(path), random_inputs=True)
+
+
+def test_value_outside_int32_is_named(save_onnx: Callable[..., Path]) -> None:
+    weights = {"offsets": np.array([1, 2**40], np.int64)}
+    io = [("x", "int64", (2,))], [("y", "int64", (2,))]
+    path = save_onnx([node("Add", ["x", "offsets"], ["y"])], *io, weights)
+    with pytest.raises(InputError, match=r"offsets: the value 1099511627776 does not fit int32"):
+        import_model(str(path), random_inputs=True)
+
+
+def test_eight_bit_arithmetic_is_refused(save_onnx: Callable[..., Path]) -> None:
+    nodes = [node("QuantizeLinear", ["x", "scale", "zero"], ["y"])]
+    weights = {"scale": np.array(0.1, np.float32), "zero": np.array(3, np.uint8)}
+    path = save_onnx(nodes, [("x", "float32", (4,))], [("y", "uint8", (4,))], weights)
+    with pytest.raises(InputError, match=r"uint8"):
+        import_model(str(path), random_inputs=True)
+
+
+@pytest.mark.parametrize("content", [b"", b"not protobuf at all", b"\x08\x09"])
+def test_broken_file(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"broken\.onnx is not a valid ONNX file"):
+        import_model(str(path), random_inputs=True)

@@ -1,0 +1,117 @@
+"""Exported PyTorch programs with int64 inputs and a dynamic sequence."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tapml.errors import InputError
+from tapml.importing import import_model
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tied embedding, masked attention, integer arithmetic, argmax, bool output."""
+    import torch
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.nn.Embedding(30, 8)
+            self.query = torch.nn.Linear(8, 8)
+            self.register_buffer("scale", torch.rand(8))
+
+        def forward(self, ids: Any, mask: Any) -> Any:
+            x = self.table(ids) * self.scale
+            keep = mask[:, None, :] > 0
+            y = torch.nn.functional.scaled_dot_product_attention(self.query(x), x, x, keep)
+            logits = y @ self.table.weight.T
+            return {"best": logits.argmax(-1), "half": (ids * 3 - 7) // 2, "keep": keep, "y": y}
+
+    torch.manual_seed(0)
+    ids = torch.randint(0, 30, (1, 6))
+    length = torch.export.Dim("length", min=2, max=64)
+    exported = torch.export.export(
+        Model().eval(),
+        (ids,),
+        {"mask": torch.ones(1, 6, dtype=torch.int64)},
+        dynamic_shapes={"ids": {1: length}, "mask": {1: length}},
+    )
+    path = tmp_path_factory.mktemp("pt2") / "model.pt2"
+    torch.export.save(exported, path)
+    return path
+
+
+def test_matches_torch(program: Path, tmp_path: Path, matches: Callable[..., None]) -> None:
+    ids = np.array([[4, 29, 0, 11, 5, 5, 8, 1, 2]], np.int64)
+    np.savez(tmp_path / "in.npz", ids=ids, mask=(ids != 5).astype(np.int64))
+    model = import_model(str(program), input_files=[tmp_path / "in.npz"])
+    assert model.oracle
+    assert model.oracle.name.startswith("torch ")
+    assert model.steps[0].inputs["ids"].shape == (1, 9)
+    names = [name for name, _ in model.parameters]
+    assert {"table.weight", "query.weight.T", "query.bias", "scale"} <= set(names)
+    assert names.count("table.weight") == 1
+    matches(model)
+
+
+def test_random_inputs(program: Path) -> None:
+    model = import_model(str(program), random_inputs=True)
+    assert model.steps[0].inputs["ids"].shape == (1, 6)
+    assert 1 < model.steps[0].inputs["ids"].max() < 30
+
+
+def test_half_precision_passes_through(tmp_path: Path, matches: Callable[..., None]) -> None:
+    import torch
+
+    layers = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 4))
+    exported = torch.export.export(layers.half().eval(), (torch.rand(3, 8, dtype=torch.float16),))
+    torch.export.save(exported, tmp_path / "half.pt2")
+    model = import_model(str(tmp_path / "half.pt2"), random_inputs=True)
+    assert {array.dtype.name for _, array in model.parameters} == {"float16"}
+    matches(model, atol=2e-3)
+
+
+def test_unknown_operator_is_named(tmp_path: Path) -> None:
+    import torch
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.special.i0(x)
+
+    torch.export.save(torch.export.export(Model(), (torch.rand(3),)), tmp_path / "i0.pt2")
+    with pytest.raises(InputError, match=r"lacks the operator .*i0"):
+        import_model(str(tmp_path / "i0.pt2"), random_inputs=True)
+
+
+def test_wrong_input_names_the_expected(program: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", input=np.ones((1, 4), np.int64))
+    with pytest.raises(InputError, match=r"the input 'ids' is missing; the model takes ids int64"):
+        import_model(str(program), input_files=[tmp_path / "in.npz"])
+
+
+def test_broken_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "broken.pt2").write_bytes(b"not a zip file")
+    with pytest.raises(InputError, match=r"is not a program that torch\.export\.save wrote"):
+        import_model(str(tmp_path / "broken.pt2"), random_inputs=True)
+    assert capfd.readouterr().err == ""
+
+
+def test_without_torch(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def hidden(name: str, *rest: Any, **named: Any) -> Any:
+        if name == "torch":
+            raise ImportError(name)
+        return real(name, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", hidden)
+    with pytest.raises(InputError, match=r"needs PyTorch: pip install 'tapml\[torch\]'"):
+        import_model(str(program), random_inputs=True)

@@ -1,0 +1,166 @@
+"""Operators to WGSL: launch metadata, limits, cache, and what cannot be generated."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import tvm
+from tvm import relax
+
+from helpers import small_module
+from tapml.errors import InputError
+from tapml.files import sha256
+from tapml.kernels import compile as compiling
+from tapml.kernels.analysis import numerics
+from tapml.kernels.bundle import bindings, requirements, workgroup_size, workgroup_storage
+from tapml.kernels.compile import compile_kernel, compile_kernels
+from tapml.kernels.lower import Lowered, lower
+from tapml.kernels.script import parse_script
+
+WGSL = """\
+enable f16;
+@group(0) @binding(1) var<storage, read> a_ptr : array<f16>;
+@group(0) @binding(0) var<storage, read_write> out_ptr : array<vec4<f32>>;
+struct PODArgs { packGridDimX: u32 }
+@group(0) @binding(2) var<uniform> podArgs : PODArgs;
+var<workgroup> one : array<f32, 65>;
+var<workgroup> two : array<vec3<f16>, 4>;
+@compute @workgroup_size(16, 4) fn k() {}
+"""
+
+
+@pytest.fixture(scope="module")
+def lowered() -> Lowered:
+    return lower(small_module(), 1)
+
+
+def test_metadata_is_read_off_the_wgsl() -> None:
+    assert [(b["binding"], b["access"], b["type"]) for b in bindings(WGSL)] == [
+        (0, "read_write", "array<vec4<f32>>"), (1, "read", "array<f16>"), (2, "uniform", "PODArgs"),
+    ]  # fmt: skip
+    assert workgroup_size(WGSL) == [16, 4, 1]
+    # 65 floats are 260 bytes, rounded to 272; a vec3<f16> takes 8 bytes, four of them 32.
+    assert workgroup_storage(WGSL) == 272 + 32
+    needed = requirements([WGSL], 1000)
+    assert needed["features"] == ["shader-f16"]
+    assert needed["limits"]["maxComputeInvocationsPerWorkgroup"] == 64
+    assert needed["limits"]["maxStorageBuffersPerShaderStage"] == 2
+    assert needed["limits"]["maxStorageBufferBindingSize"] == 1000
+
+
+def test_every_kernel_has_wgsl_and_a_dispatch(lowered: Lowered) -> None:
+    for name in lowered.graph.kernels:
+        kernel = compile_kernel(lowered, name)
+        document = kernel.document
+        assert document["unsupported"] is None
+        assert kernel.files[0].name == f"{name}.wgsl"
+        for entry_point, file in zip(document["entry_points"], kernel.files, strict=True):
+            assert f"fn {entry_point['name']}(" in file.text
+            assert sha256(file.text) == entry_point["generated_sha256"]
+            storage = [b for b in entry_point["bindings"] if b["access"] != "uniform"]
+            assert all("argument" in b or "temporary" in b for b in storage)
+        (dispatch,) = document["dispatches"]
+        for launch in dispatch["launches"]:
+            assert math.prod(launch["dispatch"]) >= 1
+            assert launch["workgroup_size"] == document["entry_points"][0]["workgroup_size"]
+        written = {b["argument"] for b in storage if b["access"] == "read_write"}
+        roles = [argument["role"] for argument in document["arguments"]]
+        assert {i for i, role in enumerate(roles) if role == "output"} <= written
+
+
+def test_compilation_is_cached_by_content(
+    lowered: Lowered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAPML_CACHE", str(tmp_path))
+    first = compile_kernels(lowered, lowered.graph.kernels)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr(compiling, "compile_kernel", refuse)
+    assert compile_kernels(lowered, lowered.graph.kernels) == first
+
+
+def test_a_damaged_cache_entry_is_made_again(lowered: Lowered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAPML_CACHE", str(tmp_path))
+    first = compile_kernels(lowered, lowered.graph.kernels)
+    for path in tmp_path.rglob("*.json"):
+        path.write_text(path.read_text()[:100])
+    assert compile_kernels(lowered, lowered.graph.kernels) == first
+
+
+def test_progress_counts_to_the_end(lowered: Lowered) -> None:
+    seen: list[tuple[int, int]] = []
+    compile_kernels(lowered, lowered.graph.kernels, lambda done, total: seen.append((done, total)))
+    total = len(lowered.graph.kernels)
+    assert seen[-1] == (total, total)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+def test_numerics_of_the_small_model(lowered: Lowered) -> None:
+    found = {name: numerics(lowered.kernel(name)) for name in lowered.graph.kernels}
+    softmax = next(value for name, value in found.items() if name.startswith("softmax"))
+    assert softmax.builtins == ("exp",)
+    assert softmax.accumulation_length == 16
+    assert not any(value.exact for value in found.values())
+
+
+def unary(operator: object, dtype: str = "float32") -> Lowered:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((4, 8), dtype))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(operator(x))  # type: ignore[operator]
+        builder.emit_func_output(out)
+    return lower(builder.finalize(), 1)
+
+
+def test_moving_values_is_exact() -> None:
+    moved = unary(lambda x: relax.op.permute_dims(x))
+    assert numerics(moved.kernel(moved.graph.kernels[0])).exact
+    largest = unary(lambda x: relax.op.max(x, axis=1))
+    assert numerics(largest.kernel(largest.graph.kernels[0])).exact
+
+
+def test_what_wgsl_lacks_is_unsupported_and_named() -> None:
+    wide = unary(lambda x: relax.op.add(x, x), "int64")
+    kernel = compile_kernel(wide, wide.graph.kernels[0])
+    assert kernel.files == []
+    assert "WebGPU code generator cannot compile" in kernel.document["unsupported"]
+
+
+def test_a_reshape_that_is_not_fused_is_a_view() -> None:
+    viewed = unary(lambda x: relax.op.matmul(relax.op.reshape(x, (8, 4)), x))
+    assert [(str(node.kind), node.kernel) for node in viewed.graph.nodes] == [("view", "reshape"), ("kernel", "matmul")]
+
+
+def test_unknown_shapes_are_refused() -> None:
+    builder = relax.BlockBuilder()
+    n = tvm.tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((n, 8), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.nn.relu(x))
+        builder.emit_func_output(out)
+    with pytest.raises(InputError, match="depends on data"):
+        lower(builder.finalize(), 1)
+
+
+def test_a_module_survives_its_text(lowered: Lowered) -> None:
+    text = lowered.module.script(show_meta=True)
+    again = parse_script(text, 1, "module.tvmscript")
+    assert again.graph == lowered.graph
+    assert again.module.script(show_meta=True) == text
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["import os", "__import__('os').system('true')", "T.__class__", "x = open('/etc/passwd')", "y = (lambda: 1)()",
+     "z = exec('1')", "w = getattr(T, 'x')", "print(f'{1}')"],
+)  # fmt: skip
+def test_a_module_that_is_more_than_tvmscript_is_refused(lowered: Lowered, line: str) -> None:
+    text = lowered.module.script(show_meta=True) + "\n" + line + "\n"
+    with pytest.raises(InputError, match="not TVMScript"):
+        parse_script(text, 1, "module.tvmscript")

@@ -1,0 +1,149 @@
+"""HTTP as a page and as a stranger would use it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from helpers import FakeRunner
+from tapml.server.local import create_app
+from tapml.server.security import Security
+from tapml.server.state import State
+from tapml.suite import Suite
+
+CHANGE = {"X-Tapml": "1"}
+
+
+@pytest.fixture
+def state(suite: Suite) -> Iterator[State]:
+    made = State(Security("127.0.0.1"), url="http://127.0.0.1:1")
+    made.suites.add(suite.path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(state: State) -> FlaskClient:
+    return create_app(state).test_client()
+
+
+def test_a_suite_is_listed_and_described(client: FlaskClient, suite: Suite) -> None:
+    (listed,) = client.get("/api/suites").json
+    assert listed["id"] == "small"
+    assert listed["tests"] == len(suite.tests)
+    detail = client.get("/api/suites/small").json
+    assert [node["id"] for node in detail["graph"]["nodes"]] == [node.id for node in suite.graph.nodes]
+    assert {kernel["kernel"] for kernel in detail["kernels"]} == set(suite.kernels)
+
+
+def test_a_test_shows_its_tensors(client: FlaskClient, suite: Suite) -> None:
+    test = suite.tests[0]
+    detail = client.get(f"/api/suites/small/tests/{test.id}").json
+    assert [t["role"] for t in detail["tensors"]] == ["input"] * len(test.inputs) + ["output"] * len(test.outputs)
+    row = detail["tensors"][0]
+    assert row["min"] <= row["mean"] <= row["max"]
+    assert sum(row["histogram"]["counts"]) == suite.tensors.get(test.inputs[0]).size
+
+
+def test_blobs_are_immutable_and_cacheable(client: FlaskClient, suite: Suite) -> None:
+    ref = suite.tests[0].outputs[0]
+    response = client.get(f"/blobs/{ref.digest}")
+    assert response.data == suite.tensors.get(ref).tobytes()
+    assert "immutable" in response.headers["Cache-Control"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/blobs/" + "0" * 64, 404), ("/blobs/suite.json", 400), ("/blobs/..%2f..%2fsuite.json", 404),
+        ("/static/../local.py", 404), ("/static/..%2f..%2flocal.py", 404), ("/api/suites/other", 404),
+        ("/api/suites/..%2f..", 404), ("/api/suites/small/kernels/..%2fsuite", 404),
+        ("/api/suites/small/kernels/nothing", 400), ("/api/suites/small/tests/n999.s0", 400), ("/api/jobs/none", 404),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_a_json_error(client: FlaskClient, path: str, status: int) -> None:
+    response = client.get(path)
+    assert response.status_code == status
+    assert isinstance(response.json["error"], str)
+
+
+def test_foreign_pages_are_refused(client: FlaskClient) -> None:
+    assert client.get("/api/suites", headers={"Host": "evil.example"}).status_code == 403
+    assert client.get("/api/suites", headers={"Origin": "http://evil.example"}).status_code == 403
+    assert client.get("/api/suites", headers={"Origin": "http://localhost"}).status_code == 200
+    assert client.post("/api/jobs", json={}).status_code == 403
+
+
+def test_a_lan_server_wants_its_token(suite: Suite) -> None:
+    state = State(Security("0.0.0.0"), url="http://0.0.0.0:1")
+    state.suites.add(suite.path)
+    client = create_app(state).test_client()
+    assert client.get("/api/suites").status_code == 403
+    assert client.get("/api/suites?token=guess").status_code == 403
+    assert client.get(f"/api/suites?token={state.security.token}").status_code == 200
+    assert client.get("/api/suites").status_code == 200, "the cookie carries it from there on"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ([], "no JSON object"), ({"kind": "validation", "suite": "small", "devices": []}, "at least one device"),
+        ({"kind": "dance", "suite": "small", "devices": ["x"]}, "unknown kind"),
+        ({"kind": "validation", "suite": "small", "devices": ["x"], "kernels": "all"}, "list of names"),
+    ],
+)  # fmt: skip
+def test_a_wrong_job_is_explained(client: FlaskClient, body: Any, message: str) -> None:
+    response = client.post("/api/jobs", json=body, headers=CHANGE)
+    assert response.status_code == 400
+    assert message in response.json["error"]
+
+
+def wait(client: FlaskClient, job: str) -> dict[str, Any]:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        found: dict[str, Any] = client.get(f"/api/jobs/{job}").json
+        if found["state"] != "running" and found["events"][-1]["type"] == "ended":
+            return found
+        time.sleep(0.02)
+    raise AssertionError("the job did not end")
+
+
+def test_a_job_runs_to_its_document(client: FlaskClient, state: State, suite: Suite) -> None:
+    def answer(message: dict[str, Any], runner: FakeRunner) -> None:
+        for test in message["params"]["tests"]:
+            runner.verdict(message, test)
+        runner.finish(message)
+
+    device = FakeRunner(state.hub, answer).device
+    assert [d["id"] for d in client.get("/api/devices").json["connected"]] == [device.id]
+    body = {"kind": "validation", "suite": "small", "devices": [device.id], "kernels": None}
+    ended = wait(client, client.post("/api/jobs", json=body, headers=CHANGE).json["job"])
+    assert ended["state"] == "done"
+    assert ended["document"]["summary"]["pass"] == len(suite.tests)
+    (saved,) = client.get("/api/suites/small/results").json["validations"]
+    assert saved["tests"] == ended["document"]["tests"]
+
+
+def test_a_job_on_an_unknown_device_fails_with_the_mend(client: FlaskClient) -> None:
+    body = {"kind": "validation", "suite": "small", "devices": ["d-none"], "kernels": None}
+    ended = wait(client, client.post("/api/jobs", json=body, headers=CHANGE).json["job"])
+    assert ended["state"] == "failed"
+    assert "no device 'd-none'" in ended["error"]
+
+
+def test_downloads_are_bounded_by_their_call(client: FlaskClient, state: State) -> None:
+    answers: list[int] = []
+
+    def answer(message: dict[str, Any], runner: FakeRunner) -> None:
+        for size in (5, 4):
+            path = f"/api/calls/{message['call']}/downloads"
+            answers.append(client.post(path, data=b"x" * size, headers=CHANGE).status_code)
+        runner.finish(message)
+
+    assert FakeRunner(state.hub, answer).device.call("execute", {}, download_bytes=4).downloads == b"xxxx"
+    assert answers == [413, 200]
+    assert client.post("/api/calls/none/downloads", data=b"x", headers=CHANGE).status_code == 404
