@@ -34,7 +34,8 @@ def report(name: str, value: float, unit: str, target: float | None = None, **mo
     good = target is None or value <= target
     if not good:
         _missed.append(name)
-    print(json.dumps({"name": name, "value": round(value, 4), "unit": unit, "target": target, "ok": good, **more}), flush=True)
+    line = {"name": name, "value": round(value, 4), "unit": unit, "target": target, "ok": good, **more}
+    print(json.dumps(line), flush=True)
 
 
 def carving(folder: Path) -> Suite:
@@ -58,8 +59,9 @@ def carving(folder: Path) -> Suite:
     record = statistics.median(seconds["record"] for seconds in recorded)
     write = statistics.median(seconds["write"] for seconds in recorded)
     tolerances = statistics.median(seconds["tolerances"] for seconds in recorded)
-    report("carve: recorded run / plain run", record / plain, "x", 3.0, plain_s=round(plain, 4), record_s=round(record, 4))
-    report("carve: recorded run / virtual machine's run", record / virtual, "x", 3.0, virtual_machine_s=round(virtual, 4))
+    seconds = {"plain_s": round(plain, 4), "record_s": round(record, 4), "virtual_machine_s": round(virtual, 4)}
+    report("carve: recorded run / plain run", record / plain, "x", 3.0, **seconds)
+    report("carve: recorded run / virtual machine's run", record / virtual, "x", 3.0)
     report("carve: waiting for the disk afterwards", write, "s")
     report("carve: deriving tolerances / plain run", tolerances / plain, "x")
     tensors = sum(suite.tensors.path(digest).stat().st_size for digest in suite.digests())

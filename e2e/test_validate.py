@@ -31,9 +31,7 @@ def test_every_carved_test_passes_in_both_browsers(suite: Path, tmp_path: Path) 
     assert any("Firefox" in name for name in names)
 
 
-def test_a_broken_kernel_fails_and_nothing_else(
-    suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path
-) -> None:
+def test_a_broken_kernel_fails_and_nothing_else(suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path) -> None:
     edit("layer_norm", off_by_one)
     out = tmp_path / "result.json"
     ran = tapml("validate", suite, *DEVICES, "--json", out)
@@ -77,9 +75,7 @@ def test_wgsl_that_does_not_compile_is_shown_with_its_line(
         assert test["diagnostics"][0]["line"] == line
 
 
-def test_an_output_nobody_writes_does_not_pass(
-    suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path
-) -> None:
+def test_an_output_nobody_writes_does_not_pass(suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path) -> None:
     """Outputs start as NaN: a kernel that returns at once leaves them."""
     edit("divide", lambda text: text.replace(") {\n", ") {\n  if (podArgs.packGridDimX > 0u) { return; }\n", 1))
     out = tmp_path / "result.json"

@@ -13,10 +13,10 @@ export default defineConfig({
   server: {
     // `npm run dev` beside a running `tapml serve`.
     proxy: {
-      "/api": "http://127.0.0.1:8000",
-      "/blobs": "http://127.0.0.1:8000",
-      "/runner": "http://127.0.0.1:8000",
-      "/socket.io": { target: "http://127.0.0.1:8000", ws: true },
+      "/api": "http://127.0.0.1:8808",
+      "/blobs": "http://127.0.0.1:8808",
+      "/runner": "http://127.0.0.1:8808",
+      "/socket.io": { target: "http://127.0.0.1:8808", ws: true },
     },
   },
   test: { include: ["src/**/*.test.ts"], environment: "node" },

@@ -1,11 +1,11 @@
 """The Python API of the TapML paper's Figure 5: compile, upload, tensors and calls, the same on every device.
 
-    library = tml.compile(module, tml.webgpu())
-    remote = tml.upload(library, tml.webgpu())
-    x = tml.tensor(array, tml.webgpu())
-    y = tml.allocate(shape, dtype, tml.webgpu())
-    remote.get_function("transformer_block")(x, y)
-    np.testing.assert_allclose(y.numpy(), expected)
+library = tml.compile(module, tml.webgpu())
+remote = tml.upload(library, tml.webgpu())
+x = tml.tensor(array, tml.webgpu())
+y = tml.allocate(shape, dtype, tml.webgpu())
+remote.get_function("transformer_block")(x, y)
+np.testing.assert_allclose(y.numpy(), expected)
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tapml.carving.reference import Reference, to_numpy
 from tapml.devices import Device as RemoteDevice
 from tapml.errors import DeviceError, InputError
 from tapml.files import sha256
-from tapml.graph import Graph, NodeKind, TensorType, ValueKind
+from tapml.graph import Graph, NodeKind, TensorType
 from tapml.graph.model import numpy_dtype
 from tapml.kernels.bundle import CompiledKernel
 from tapml.kernels.compile import compile_kernels
@@ -157,7 +157,7 @@ def tensor(data: Any, device: Device | None = None) -> Tensor:
 
     Raises InputError for a dtype that no kernel takes.
     """
-    array = np.ascontiguousarray(data)
+    array = np.asarray(data, order="C")
     if array.dtype.kind not in "fiu" or array.dtype.itemsize > 4:
         raise InputError(f"a tensor of {array.dtype} cannot be on every device: convert it to float32 or int32 first")
     tensor_type = TensorType(tuple(array.shape), str(array.dtype))
@@ -203,8 +203,8 @@ class Library:
         if name not in self.functions:
             raise InputError(f"the module has no function {name!r}; it has {', '.join(self.functions)}")
         if isinstance(device, _WebGpu):
-            return _DeviceFunction(name, self.functions[name].graph, self._kernels[name], device)
-        return _LocalFunction(name, self.functions[name].graph, self._references[name], device)
+            return _DeviceFunction(name, self.functions[name], self._kernels[name], device)
+        return _LocalFunction(name, self.functions[name], self._references[name], device)
 
 
 class LoadedLibrary:
@@ -246,7 +246,7 @@ def _lower_function(module: tvm.IRModule, name: str) -> Lowered:
 def upload(library: Library, device: Device) -> LoadedLibrary:
     """Make a library's functions callable on a device. Raises InputError where it was compiled for another kind."""
     if library.kind != device.kind:
-        raise InputError(f"this library was compiled for {library.kind}, not for {device.kind}: compile it for {device!r}")
+        raise InputError(f"this library was compiled for {library.kind}, not {device.kind}: compile it for {device!r}")
     return LoadedLibrary(library, device)
 
 
@@ -292,29 +292,31 @@ class Function:
 
 
 class _LocalFunction(Function):
-    def __init__(self, name: str, graph: Graph, reference: Reference, device: Device) -> None:
-        super().__init__(name, graph, device)
+    def __init__(self, name: str, lowered: Lowered, reference: Reference, device: Device) -> None:
+        super().__init__(name, lowered.graph, device)
         self._reference = reference
+        self._constants = reference.values(lowered.constants)
 
     def _run(self, arguments: Sequence[Tensor]) -> None:
         handles = [argument._handle for argument in arguments]
         count = len(self.graph.inputs)
-        values = self._reference.run(dict(zip(self.graph.inputs, handles[:count], strict=True)))
+        inputs = dict(zip(self.graph.inputs, handles[:count], strict=True))
+        values = self._reference.run({**self._constants, **inputs})
         for value, target in zip(self.graph.outputs, handles[count:], strict=True):
             target.copyfrom(values[value])
 
 
 class _DeviceFunction(Function):
-    def __init__(self, name: str, graph: Graph, kernels: dict[str, CompiledKernel], device: _WebGpu) -> None:
-        super().__init__(name, graph, device)
-        if any(v.kind is ValueKind.PARAMETER for v in graph.values.values()):
-            raise InputError(f"{name} holds constants: pass them as arguments")
+    def __init__(self, name: str, lowered: Lowered, kernels: dict[str, CompiledKernel], device: _WebGpu) -> None:
+        super().__init__(name, lowered.graph, device)
+        self._constants = {value: tensor(array, device) for value, array in lowered.constants.items()}
         self._device = device
         self._kernels = kernels
 
     def _run(self, arguments: Sequence[Tensor]) -> None:
         count = len(self.graph.inputs)
-        names = dict(zip(self.graph.inputs, (a._handle for a in arguments[:count]), strict=True))
+        names = {value: constant._handle for value, constant in self._constants.items()}
+        names |= dict(zip(self.graph.inputs, (a._handle for a in arguments[:count]), strict=True))
         outputs = dict(zip(self.graph.outputs, (a._handle for a in arguments[count:]), strict=True))
         prefix = f"f{next(_names)}/"
         commands: list[dict[str, Any]] = []

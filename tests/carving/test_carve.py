@@ -98,7 +98,7 @@ def test_no_cuda_is_one_clear_error() -> None:
     if tvm.cuda().exist:
         assert Reference(lowered, "cuda").platform == "cuda"
     else:
-        with pytest.raises(ToolchainError, match="no CUDA device.*--reference cpu"):
+        with pytest.raises(ToolchainError, match=r"no CUDA device.*--reference cpu"):
             Reference(lowered, "cuda")
     with pytest.raises(InputError, match="unknown reference platform"):
         Reference(lowered, "tpu")

@@ -64,20 +64,19 @@ def save_onnx(tmp_path: Path) -> Callable[..., Path]:
         weights: Mapping[str, np.ndarray],
         name: str = "model.onnx",
         domains: Sequence[str] = (),
+        opset: int = 17,
     ) -> Path:
         def declared(values: Sequence[tuple[str, str, Sequence[int | str]]]) -> list[Any]:
             return [
-                helper.make_tensor_value_info(
-                    value, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape
-                )
+                helper.make_tensor_value_info(value, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
                 for value, dtype, shape in values
             ]
 
         tensors = [numpy_helper.from_array(array, key) for key, array in weights.items()]
         graph = helper.make_graph(nodes, "test", declared(inputs), declared(outputs), tensors)
-        opsets = [helper.make_opsetid("", 17), *(helper.make_opsetid(d, 1) for d in domains)]
+        opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(d, 1) for d in domains)]
         path = tmp_path / name
-        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
         return path
 
     return save

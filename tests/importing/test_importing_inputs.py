@@ -49,7 +49,7 @@ def test_narrower_integers_and_wider_floats_are_converted(tmp_path: Path) -> Non
 def test_value_too_large_for_int32(tmp_path: Path) -> None:
     path = written(tmp_path / "in.npz", ids=IDS * 2**33, x=X)
     (step,) = gather_steps(SPECS, [path], {}, False, 0)
-    with pytest.raises(InputError, match=r"input ids of .*in.npz: the value 8589934592"):
+    with pytest.raises(InputError, match=r"input ids of in.npz: the value 8589934592"):
         step.narrowed()
 
 
@@ -64,7 +64,7 @@ def test_safetensors(tmp_path: Path) -> None:
 
 def test_steps_of_different_shapes_name_both(tmp_path: Path) -> None:
     paths = [written(tmp_path / f"{n}.npz", ids=np.ones((1, n), np.int64), x=X) for n in (3, 5)]
-    with pytest.raises(InputError, match=r"ids is \[1, 3\] in .*3.npz but \[1, 5\] in .*5.npz"):
+    with pytest.raises(InputError, match=r"ids is \[1, 3\] in 3.npz but \[1, 5\] in 5.npz"):
         gather_steps(SPECS, paths, {}, False, 0)
 
 

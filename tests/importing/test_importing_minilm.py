@@ -29,16 +29,12 @@ def test_default_text_matches_the_oracle(matches: Callable[..., None]) -> None:
     matches(model)
 
 
-def test_padding_does_not_change_an_embedding(
-    batch: ImportedModel, matches: Callable[..., None]
-) -> None:
+def test_padding_does_not_change_an_embedding(batch: ImportedModel, matches: Callable[..., None]) -> None:
     matches(batch)
     alone = import_model("minilm", texts=["Short."])
     assert batch.steps[0].expected
     assert alone.steps[0].expected
-    np.testing.assert_allclose(
-        batch.steps[0].expected[0][0], alone.steps[0].expected[0][0], rtol=0, atol=1e-7
-    )
+    np.testing.assert_allclose(batch.steps[0].expected[0][0], alone.steps[0].expected[0][0], rtol=0, atol=1e-7)
     assert batch.steps[0].inputs["attention_mask"][0].sum() == 4
 
 
@@ -56,9 +52,7 @@ def test_oracle_agrees_with_the_reference_vector() -> None:
     model = import_model("minilm", texts=reference["texts"])
     np.testing.assert_array_equal(model.steps[0].inputs["input_ids"], reference["input_ids"])
     assert model.steps[0].expected
-    np.testing.assert_allclose(
-        model.steps[0].expected[0], np.float32(reference["embeddings"]), rtol=0, atol=1e-6
-    )
+    np.testing.assert_allclose(model.steps[0].expected[0], np.float32(reference["embeddings"]), rtol=0, atol=1e-6)
 
 
 @pytest.mark.torch

@@ -22,11 +22,7 @@ from tapml.importing.inputs import RawStep
 INT32 = np.iinfo(np.int32)
 
 
-@given(
-    arrays.arrays(
-        np.int64, arrays.array_shapes(max_dims=3), elements=st.integers(-(2**63), 2**63 - 1)
-    )
-)
+@given(arrays.arrays(np.int64, arrays.array_shapes(max_dims=3), elements=st.integers(-(2**63), 2**63 - 1)))
 def test_integers_keep_their_value_or_are_refused(array: np.ndarray) -> None:
     sentinels = {-(2**63), -(2**63) + 1, 2**63 - 1}
     fits = (array >= INT32.min) & (array <= INT32.max)
@@ -106,6 +102,11 @@ CASES: list[tuple[str, Callable[..., Any], Callable[..., np.ndarray]]] = [
     ("add of bool", lambda m, x: op.add(m, m), lambda m, x: m),
     ("floor_divide", lambda m, x: op.floor_divide(x, relax.const(2, "int64")), lambda m, x: x // 2),
     ("sum", lambda m, x: op.sum(x, axis=1), lambda m, x: x.sum(1)),
+    (
+        "half-open clip",
+        lambda m, x: op.clip(op.astype(x, "float32"), 0, np.inf),
+        lambda m, x: x.clip(0),
+    ),
     ("argmax", lambda m, x: op.argmax(x, axis=1), lambda m, x: x.argmax(1)),
     (
         "argmin of all",
@@ -142,9 +143,7 @@ CASES: list[tuple[str, Callable[..., Any], Callable[..., np.ndarray]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("body", "wanted"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
-)
+@pytest.mark.parametrize(("body", "wanted"), [case[1:] for case in CASES], ids=[c[0] for c in CASES])
 def test_operators_mean_the_same(
     evaluate: Callable[..., list[np.ndarray]],
     body: Callable[..., Any],
@@ -156,9 +155,7 @@ def test_operators_mean_the_same(
 
 
 @settings(max_examples=15, deadline=None)
-@given(
-    arrays.arrays(np.float32, (3, 5), elements=st.sampled_from([-np.inf, -2.0, 0.0, 1.0, np.inf]))
-)
+@given(arrays.arrays(np.float32, (3, 5), elements=st.sampled_from([-np.inf, -2.0, 0.0, 1.0, np.inf])))
 def test_ties_and_infinities(array: np.ndarray) -> None:
     """First of equals wins, as in numpy; isinf needs no infinity in the kernel's text."""
     x = relax.Var("x", relax.TensorType((3, 5), "float32"))
@@ -185,6 +182,19 @@ def test_ties_and_infinities(array: np.ndarray) -> None:
     best_place, is_infinite = machine["main"](tvm.runtime.tensor(array))
     np.testing.assert_array_equal(best_place.numpy(), array.argmax(1))
     np.testing.assert_array_equal(is_infinite.numpy(), np.isinf(array))
+
+
+def test_large_constants_stay_kernels(evaluate: Callable[..., list[np.ndarray]]) -> None:
+    """A causal mask is made of large repetitions, of an infinity and of a bool."""
+
+    def body(x: Any) -> Any:
+        low = op.triu(op.full((300, 300), relax.const(-np.inf, "float32"), "float32"), 1)
+        all_true = op.full((300, 300), relax.const(True, "bool"), "bool")
+        return op.where(all_true, op.add(x, low), x)
+
+    x = np.ones((300, 300), np.float32)
+    result = run(evaluate, {"x": x}, body)
+    np.testing.assert_array_equal(result, x + np.triu(np.full((300, 300), -np.inf), 1))
 
 
 def test_branch_on_data_is_refused(evaluate: Callable[..., list[np.ndarray]]) -> None:

@@ -70,9 +70,7 @@ def test_every_kernel_has_wgsl_and_a_dispatch(lowered: Lowered) -> None:
         assert {i for i, role in enumerate(roles) if role == "output"} <= written
 
 
-def test_compilation_is_cached_by_content(
-    lowered: Lowered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compilation_is_cached_by_content(lowered: Lowered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAPML_CACHE", str(tmp_path))
     first = compile_kernels(lowered, lowered.graph.kernels)
 

@@ -114,14 +114,11 @@ def test_model_runs_in_a_browser_as_in_numpy(tmp_path: Path, browser_page: Page)
     serve(browser_page, "model.wasm", tmp_path / "model.wasm")
     random = np.random.default_rng(1)
     tensors = [
-        random.standard_normal(shape).astype("float32")
-        for shape in ((ROWS, INNER), (INNER, COLUMNS), (COLUMNS,))
+        random.standard_normal(shape).astype("float32") for shape in ((ROWS, INNER), (INNER, COLUMNS), (COLUMNS,))
     ]
     x, weight, bias = tensors
 
-    answer = browser_page.evaluate(
-        CALL_MODEL, [*(t.ravel().tolist() for t in tensors), [t.shape for t in tensors]]
-    )
+    answer = browser_page.evaluate(CALL_MODEL, [*(t.ravel().tolist() for t in tensors), [t.shape for t in tensors]])
 
     expected = np.maximum(x @ weight + bias, 0)
     assert (expected > 0).any()
@@ -191,9 +188,7 @@ def test_missing_emcc_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest
         runtime_objects(tmp_path)
 
 
-def test_failed_compilation_names_the_cause_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_compilation_names_the_cause_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(emscripten, "COMPILE_FLAGS", ("-std=c++99999",))
     with pytest.raises(ToolchainError, match=r"emcc could not compile vm\.cc: .*c\+\+99999"):
         runtime_objects(tmp_path)
@@ -222,9 +217,7 @@ def test_closed_emscripten_cache_is_replaced(
 
 def test_undefined_symbol_fails_the_link(tmp_path: Path) -> None:
     source = tmp_path / "unit.cc"
-    source.write_text(
-        'extern "C" int nowhere(); extern "C" __attribute__((used)) int f() { return nowhere(); }'
-    )
+    source.write_text('extern "C" int nowhere(); extern "C" __attribute__((used)) int f() { return nowhere(); }')
     emscripten.compile_unit(source, tmp_path / "unit.o", cache_dir())
     with pytest.raises(ToolchainError, match=r"could not link f\.wasm: .*nowhere"):
         emscripten.link([tmp_path / "unit.o"], tmp_path / "f.wasm", runtime.IMPORTS, cache_dir())

@@ -91,16 +91,20 @@ def test_an_edited_kernel_is_noticed(suite: Suite) -> None:
 
 
 def test_unknown_names_say_what_there_is(suite: Suite) -> None:
-    with pytest.raises(InputError, match=f"no kernel 'nothing'.*{suite.kernels[0]}"):
+    with pytest.raises(InputError, match=rf"no kernel 'nothing'.*{suite.kernels[0]}"):
         suite.bundle("nothing")
-    with pytest.raises(InputError, match="no test 'n999.s0'"):
+    with pytest.raises(InputError, match=r"no test 'n999\.s0'"):
         suite.test("n999.s0")
 
 
 def test_nothing_is_left_when_writing_fails(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), SuiteWriter(tmp_path / "half.suite") as writer:
-        writer.tensors.put(np.zeros(3))
-        raise RuntimeError("disk full")
+    def write() -> None:
+        with SuiteWriter(tmp_path / "half.suite") as writer:
+            writer.tensors.put(np.zeros(3))
+            raise RuntimeError("disk full")
+
+    with pytest.raises(RuntimeError):
+        write()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -99,9 +99,7 @@ def test_a_cancelled_run_keeps_what_it_has(suite: Suite, monkeypatch: pytest.Mon
         all_pass(message, runner)
         cancel.set()
 
-    document = OperatorRun(
-        suite, [FakeRunner(DeviceHub(), stop_after_first_call).device], Blobs(), cancel=cancel
-    ).run()
+    document = OperatorRun(suite, [FakeRunner(DeviceHub(), stop_after_first_call).device], Blobs(), cancel=cancel).run()
     assert document["interrupted"]
     assert document["summary"]["total"] == document["summary"]["pass"] == 2
 

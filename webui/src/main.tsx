@@ -4,11 +4,14 @@ import { SuitePage } from "./pages/SuitePage";
 import { SuitesPage } from "./pages/SuitesPage";
 import { useRoute } from "./state/router";
 import "./style/base.css";
+import "./style/common.css";
 import "./style/suites.css";
 import "./style/suite.css";
 import "./style/matrix.css";
+import "./style/offload.css";
 import "./style/graph.css";
 import "./style/detail.css";
+import "./style/wgsl.css";
 
 function App() {
   const route = useRoute();

@@ -100,8 +100,7 @@ def find(name: str) -> Found:
         program = shutil.which(chosen)
         if program is None:
             raise ToolchainError(
-                f"{kind.variable} is {chosen!r}, which is not a program: "
-                f"set it to {kind.title}'s path, or unset it"
+                f"{kind.variable} is {chosen!r}, which is not a program: set it to {kind.title}'s path, or unset it"
             )
         return Found(kind, Path(program))
     for command in kind.commands:
@@ -111,6 +110,8 @@ def find(name: str) -> Found:
         for program in kind.mac_programs:
             if os.access(program, os.X_OK):
                 return Found(kind, Path(program))
+    if sys.platform == "linux" and name == "webkit":
+        raise ToolchainError("WebKit has no WebGPU on Linux: open the device page in Safari on macOS or iOS")
     if _playwright_has(name):
         return Found(kind, None)
     alternative = f", or set {kind.variable} to its path" if kind.commands else ""
@@ -139,8 +140,6 @@ def check(found: Found, version: str) -> None:
         raise ToolchainError(
             f"{kind.title} {version} ({found.program}) has no WebGPU: install version {kind.oldest} or later"
         )
-    if sys.platform == "linux" and kind.name == "webkit":
-        raise ToolchainError("WebKit has no WebGPU on Linux: open the device page in Safari on macOS or iOS")
     if sys.platform == "linux" and kind.name == "firefox" and not vulkan_drivers():
         raise ToolchainError(
             "Firefox finds no Vulkan driver, which its WebGPU needs: "

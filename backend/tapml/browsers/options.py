@@ -1,6 +1,6 @@
 """How each browser is launched so that its WebGPU works and its tab is never slowed down.
 
-Playwright adds more of its own for Chromium: no throttling of timers or hidden pages, no updates, no questions.
+Playwright adds more of its own for Chromium: no throttling of timers or hidden pages, no updates.
 """
 
 from __future__ import annotations

@@ -46,9 +46,10 @@ def launch(
     """Start "chromium", "firefox" or "webkit" and open `url`; returns once the page has loaded.
 
     `on_exit` is called once, from a thread of its own, with the reason if the browser dies or its tab crashes
-    or is closed; not if `close` ends it. Whatever is still open when Python exits is closed then. Raises
-    InputError for an unknown name, ToolchainError if the browser is missing, does not start or cannot open the
-    page.
+    or is closed; not if `close` ends it. Whatever is still open when Python exits is closed then.
+
+    Raises InputError for an unknown name, ToolchainError if the browser is missing, does not start or cannot
+    open the page.
     """
     found = find(name)
     check(found, version_of(found))
@@ -59,7 +60,7 @@ def launch(
         )
     process = BrowserProcess(found, url, headless, on_exit)
     try:
-        process._opened.result()
+        process._wait()
     except BaseException:
         process.close()
         raise
@@ -90,6 +91,10 @@ class BrowserProcess:
         self._thread = threading.Thread(target=self._run, name=f"tapml-{self.name}", daemon=True)
         atexit.register(self.close)
         self._thread.start()
+
+    def _wait(self) -> None:
+        """Until the page has loaded; raises what went wrong."""
+        self._opened.result()
 
     @property
     def alive(self) -> bool:
@@ -163,32 +168,35 @@ class BrowserProcess:
             if not ended.done():
                 ended.set_result(reason)
 
+        def closed(_page: Page) -> None:
+            # The tab also closes when the whole browser ends, just before that is known.
+            loop.call_later(0.1, end, f"{title}'s tab was closed")
+
+        def unreachable(_watch: asyncio.Task[None]) -> None:
+            # What ends the tab ends the watch too, and gives a better reason soon.
+            loop.call_later(0.2, end, f"{title} can no longer be reached")
+
         browser: Browser | None = None
         try:
             try:
                 browser = await self._launch(playwright)
                 self._roots = self._find_roots()
-                page = await browser.new_page(no_viewport=not self._headless)
+                # A server in LAN mode has a certificate of its own making, and this browser opens nothing else.
+                page = await browser.new_page(no_viewport=not self._headless, ignore_https_errors=True)
             except Error as error:
                 raise self._launch_error(error, browser) from error
             browser.on("disconnected", lambda _: end(f"{title} ended unexpectedly"))
             page.on("crash", lambda _: end(f"{title}'s tab crashed"))
-            # Also when the whole browser ends, just before that is known.
-            page.on("close", lambda _: loop.call_later(0.1, end, f"{title}'s tab was closed"))
+            page.on("close", closed)
             page.on("console", self._note_console)
             page.on("pageerror", lambda error: self._note(f"error: {error.message}"))
             await self._open(page)
             self._alive = True
             self._opened.set_result(None)
             watch = asyncio.ensure_future(_watch(page))
-            watch.add_done_callback(
-                lambda task: task.cancelled() or end(f"{title} could no longer be reached")
-            )
+            watch.add_done_callback(unreachable)
             try:
-                # The page closes on the way when the whole browser ends: that says less, and comes first.
-                reason = await ended
-                await asyncio.sleep(0.1)
-                return reason if browser.is_connected() else f"{title} ended unexpectedly"
+                return await ended
             finally:
                 watch.cancel()
         finally:
@@ -240,11 +248,12 @@ class BrowserProcess:
                 f"({_first_line(error)}): pip install '{_playwright_requirement()}'"
             )
         program = self._found.program or "Playwright's own"
-        printed = _printed(error.message)
-        mend = ""
+        reason = _first_line(error).removeprefix("BrowserType.launch: ")
+        if printed := _printed(error.message):
+            reason += f"; it printed: {printed}"
         if kind.name == "chromium" and "sandbox" in printed.lower():
-            mend = "; in a container without user namespaces, set TAPML_NO_SANDBOX=1"
-        return ToolchainError(f"{what} ({program}) did not start: {printed or _first_line(error)}{mend}")
+            reason += "; in a container without user namespaces, set TAPML_NO_SANDBOX=1"
+        return ToolchainError(f"{what} ({program}) did not start: {reason}")
 
     def _note_console(self, message: ConsoleMessage) -> None:
         self._note(f"{message.type}: {message.text}")
@@ -266,7 +275,7 @@ class BrowserProcess:
         return roots
 
     def _kill(self) -> None:
-        """End what could not be asked to close: a browser that hangs or that Playwright's process abandoned."""
+        """End what could not be asked to close: a browser that hangs, or that Playwright's process left."""
         left = []
         for root in self._roots or self._find_roots():
             with contextlib.suppress(psutil.Error):
@@ -296,7 +305,7 @@ def _first_line(error: Error) -> str:
 def _printed(message: str) -> str:
     """The last lines that the browser itself wrote, from the text of Playwright's error."""
     lines = re.findall(r"^\s*-?\s*\[pid=\d+\]\[(?:err|out)\] (.+)$", message, re.MULTILINE)
-    return " / ".join(line.strip() for line in lines[-5:])
+    return " / ".join(list(dict.fromkeys(line.strip() for line in lines))[-5:])  # Playwright may repeat itself
 
 
 def _playwright_requirement() -> str:

@@ -45,8 +45,4 @@ def agreement(got: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> Agre
 
 
 def _flatten(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    return (
-        np.concatenate([np.asarray(a, dtype=np.float64).reshape(-1) for a in arrays])
-        if arrays
-        else np.zeros(0)
-    )
+    return np.concatenate([np.asarray(a, dtype=np.float64).reshape(-1) for a in arrays]) if arrays else np.zeros(0)

@@ -64,11 +64,16 @@ class _Recorder:
 
     def finish(self) -> dict[str, TensorRef]:
         """Wait for everything to be written. Raises what writing raised (a full disk)."""
-        self._queue.put(None)
-        self._thread.join()
+        self.close()
         if self._error:
             raise self._error
         return self.refs
+
+    def close(self) -> None:
+        """End the thread, also when the run it records for failed. May be called twice."""
+        if self._thread.is_alive():
+            self._queue.put(None)
+            self._thread.join()
 
     def _work(self) -> None:
         while (item := self._queue.get()) is not None:
@@ -107,11 +112,10 @@ def carve(
         platform = Reference(lowered, reference)
         carver = _Carver(lowered, platform, model, writer)
         timings.build = clock.lap()
-        runs = []
-        for number, step in enumerate(model.steps):
-            runs.append(carver.record(number, step, progress))
-        timings.record = clock.lap()
-        refs = carver.finish_writing(runs)
+        with carver:
+            runs = [carver.record(number, step, progress) for number, step in enumerate(model.steps)]
+            timings.record = clock.lap()
+            refs = carver.finish_writing()
         timings.write = clock.lap()
         tests = carver.derive_tolerances(runs, refs, progress)
         model_tolerance = carver.model_tolerance(runs, tests)
@@ -149,14 +153,13 @@ class _Run:
 
 
 class _Carver:
-    def __init__(
-        self, lowered: Lowered, platform: Reference, model: ImportedModel, writer: SuiteWriter
-    ) -> None:
+    def __init__(self, lowered: Lowered, platform: Reference, model: ImportedModel, writer: SuiteWriter) -> None:
         self._graph: Graph = lowered.graph
         self._platform = platform
         self._model = model
         self._recorder = _Recorder(writer)
-        weights = lowered.arguments[len(model.input_names) :]
+        count = len(model.input_names)
+        weights = lowered.arguments[count : count + len(model.parameters)]
         self.parameters: dict[str, np.ndarray] = {
             **dict(zip(weights, (array for _, array in model.parameters), strict=True)),
             **lowered.constants,
@@ -187,11 +190,16 @@ class _Carver:
         self._platform.run(values, after=keep)
         return run
 
-    def finish_writing(self, runs: list[_Run]) -> dict[str, TensorRef]:
+    def __enter__(self) -> _Carver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._recorder.close()
+
+    def finish_writing(self) -> dict[str, TensorRef]:
         """References of parameters by value id, of everything else by `_Run.key`."""
         for value, array in self.parameters.items():
             self._recorder.put(value, array)
-        del runs
         return self._recorder.finish()
 
     def describe_step(self, run: _Run, refs: dict[str, TensorRef]) -> dict[str, Any]:
@@ -211,9 +219,7 @@ class _Carver:
 
     # -------------------------------------------------------- tolerances
 
-    def derive_tolerances(
-        self, runs: list[_Run], refs: dict[str, TensorRef], progress: Progress
-    ) -> list[CarvedTest]:
+    def derive_tolerances(self, runs: list[_Run], refs: dict[str, TensorRef], progress: Progress) -> list[CarvedTest]:
         random = np.random.default_rng(0)
         nudged = {value: self._platform.tensor(nudge(a, random)) for value, a in self._sensitive_parameters()}
         tests = []
@@ -237,16 +243,11 @@ class _Carver:
 
     def _sensitive_parameters(self) -> list[tuple[str, np.ndarray]]:
         used = {
-            value
-            for node in self._graph.kernel_nodes
-            if not self._numerics[node.kernel].exact
-            for value in node.inputs
+            value for node in self._graph.kernel_nodes if not self._numerics[node.kernel].exact for value in node.inputs
         }
         return [(value, array) for value, array in self.parameters.items() if value in used]
 
-    def _bounds(
-        self, run: _Run, node: Node, nudged: Values, random: np.random.Generator
-    ) -> tuple[Tolerance, ...]:
+    def _bounds(self, run: _Run, node: Node, nudged: Values, random: np.random.Generator) -> tuple[Tolerance, ...]:
         known = self._numerics[node.kernel]
         expected = [run.arrays[value] for value in node.outputs]
         moved: list[list[np.ndarray]] = [[] for _ in expected]
@@ -255,9 +256,7 @@ class _Carver:
             types = [self._graph.values[value].type for value in node.outputs]
             for _ in range(_SMALL_RUNS if small else 1):
                 inputs = [
-                    nudged[value]
-                    if value in nudged
-                    else self._platform.tensor(nudge(self._array(run, value), random))
+                    nudged[value] if value in nudged else self._platform.tensor(nudge(self._array(run, value), random))
                     for value in node.inputs
                 ]
                 for position, result in enumerate(self._platform.call(node.kernel, inputs, types)):
@@ -309,16 +308,14 @@ class _Carver:
         }
 
     def _outputs(self, values: Values) -> list[np.ndarray]:
-        return [
-            to_numpy(values[value], self._graph.values[value].type.dtype) for value in self._graph.outputs
-        ]
+        return [to_numpy(values[value], self._graph.values[value].type.dtype) for value in self._graph.outputs]
 
 
 def _named(lowered: Lowered, model: ImportedModel) -> Lowered:
     """Give inputs and parameters the names the model's file uses."""
     names = [*model.input_names, *(name for name, _ in model.parameters)]
     values = dict(lowered.graph.values)
-    for value, name in zip(lowered.arguments, names, strict=True):
+    for value, name in zip(lowered.arguments, names, strict=False):  # lifted constants have no name of the file's
         values[value] = dataclasses.replace(values[value], name=name)
     return dataclasses.replace(lowered, graph=dataclasses.replace(lowered.graph, values=values))
 

@@ -45,7 +45,7 @@ class Reference:
 
     def tensor(self, array: np.ndarray) -> Any:
         """A copy of `array` on the reference device."""
-        return tvm.runtime.tensor(np.ascontiguousarray(array), device=self.device)
+        return tvm.runtime.tensor(np.asarray(array, order="C"), device=self.device)
 
     def values(self, arrays: Mapping[str, np.ndarray]) -> Values:
         return {value: self.tensor(array) for value, array in arrays.items()}
@@ -90,9 +90,7 @@ def to_numpy(tensor: Any, dtype: str) -> np.ndarray:
 
 def _build(lowered: Lowered, platform: str) -> dict[str, Any]:
     target = tvm.target.Target("llvm" if platform == "cpu" else {"kind": "cuda", "arch": _cuda_arch()})
-    functions = {
-        name: lowered.kernel(name).with_attr("global_symbol", name) for name in lowered.graph.kernels
-    }
+    functions = {name: lowered.kernel(name).with_attr("global_symbol", name) for name in lowered.graph.kernels}
     module = tvm.IRModule(functions)
     with quiet_tvm():
         if platform == "cuda":

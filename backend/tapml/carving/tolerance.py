@@ -53,9 +53,7 @@ def nudge(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
     if view is None:
         return array
     bits = array.reshape(-1).view(view)
-    signs = np.unpackbits(np.frombuffer(random.bytes(-(-bits.size // 8)), np.uint8), count=bits.size).view(
-        np.int8
-    )
+    signs = np.unpackbits(np.frombuffer(random.bytes(-(-bits.size // 8)), np.uint8), count=bits.size).view(np.int8)
     moved = (bits + (2 * signs - 1).astype(view)).view(array.dtype)
     keep = (array.reshape(-1) == 0) | ~np.isfinite(array.reshape(-1).astype(np.float32, copy=False))
     return np.where(keep, array.reshape(-1), moved).reshape(array.shape)
@@ -105,7 +103,9 @@ def noisy(value: np.ndarray, bound: Tolerance, random: np.random.Generator) -> n
     if str(value.dtype) not in UNIT or (bound.absolute == 0.0 and bound.relative == 0.0):
         return value
     share = random.uniform(-1.0, 1.0, value.shape).astype(np.float32)
-    moved: Any = value + share * (bound.absolute + bound.relative * np.abs(value.astype(np.float32)))
+    with np.errstate(over="ignore", invalid="ignore"):  # masks hold the largest numbers, and infinities
+        moved: Any = value + share * (bound.absolute + bound.relative * np.abs(value.astype(np.float32)))
+        moved = np.where(np.isfinite(moved), moved, value)
     return np.asarray(moved, dtype=value.dtype)
 
 

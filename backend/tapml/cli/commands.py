@@ -88,9 +88,7 @@ def _named_input(text: str) -> tuple[str, Path]:
 
 
 def validate(options: argparse.Namespace, console: Console, progress: Console) -> int:
-    document = run_validation(
-        Suite(options.suite), options.device or ["chromium"], options, progress, options.kernel
-    )
+    document = run_validation(Suite(options.suite), options.device or ["chromium"], options, progress, options.kernel)
     if not _write_json(options.json, document):
         show_validation(console, document)
     return _exit_code(document, passed)
@@ -143,8 +141,7 @@ def serve(options: argparse.Namespace, console: Console, progress: Console) -> i
     with Server(options.suites, host=options.host, port=options.port, certificate=certificate) as server:
         token = server.state.security.token
         console.print(
-            f"tapml serves {len(options.suites)} suite(s) at {server.url}/"
-            + (f"?token={token}" if token else "")
+            f"tapml serves {len(options.suites)} suite(s) at {server.url}/" + (f"?token={token}" if token else "")
         )
         console.print(f"a browser becomes a device at {server.state.runner_url}")
         if token and not certificate:
@@ -167,9 +164,7 @@ def _until_interrupted() -> None:
 def setup(options: argparse.Namespace, console: Console, progress: Console) -> int:
     with ProgressReport(progress) as report:
         path = runtime_wasm(cache_dir(), report.line)
-    console.print(
-        f"TVM's wasm runtime is ready: {path} ({size(path.stat().st_size)})", markup=False, highlight=False
-    )
+    console.print(f"TVM's wasm runtime is ready: {path} ({size(path.stat().st_size)})", markup=False, highlight=False)
     return 0
 
 
@@ -181,9 +176,7 @@ def demo(options: argparse.Namespace, console: Console, progress: Console) -> in
     with ProgressReport(progress) as report:
         suite = _carve("minilm", options.output, report, texts=texts, overwrite=True)
     show_suite(console, suite)
-    console.rule(
-        f"2. validate: every operator's WGSL kernel in {options.device}, on real WebGPU", align="left"
-    )
+    console.rule(f"2. validate: every operator's WGSL kernel in {options.device}, on real WebGPU", align="left")
     validation = run_validation(suite, [options.device], options, progress, None)
     show_validation(console, validation)
     console.rule("3. offload: one operator after the other moves from the CPU to the browser", align="left")
@@ -204,9 +197,7 @@ def demo(options: argparse.Namespace, console: Console, progress: Console) -> in
     good = passed(validation) and succeeded(offloaded)
     if not options.no_serve:
         serve(
-            argparse.Namespace(
-                suites=[suite.path], host="127.0.0.1", port=_free(options.port), certificate=None
-            ),
+            argparse.Namespace(suites=[suite.path], host="127.0.0.1", port=_free(options.port), certificate=None),
             console,
             progress,
         )

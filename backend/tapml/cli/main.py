@@ -87,9 +87,7 @@ def _carve(commands: _Commands) -> None:
         description="Run MODEL with a real input on the reference platform, record every operator call (inputs, "
         "outputs, tolerance) and write a suite: a folder of plain files with WGSL kernels you may edit.",
     )
-    parser.add_argument(
-        "model", metavar="MODEL", help="minilm, a .onnx file, or a .pt2 file (torch.export.save)"
-    )
+    parser.add_argument("model", metavar="MODEL", help="minilm, a .onnx file, or a .pt2 file (torch.export.save)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="SUITE", help="folder to write")
     parser.add_argument(
         "--text", action="append", default=[], metavar="TEXT", help="input of minilm; repeat for a batch"
@@ -101,13 +99,9 @@ def _carve(commands: _Commands) -> None:
     parser.add_argument(
         "--input", action="append", default=[], metavar="NAME=FILE.npy", help="one input; repeat for each"
     )
-    parser.add_argument(
-        "--random-inputs", action="store_true", help="make inputs up; the suite is marked as synthetic"
-    )
+    parser.add_argument("--random-inputs", action="store_true", help="make inputs up; the suite is marked as synthetic")
     parser.add_argument("--seed", type=int, default=0, help="seed of --random-inputs (default 0)")
-    parser.add_argument(
-        "--reference", choices=("cpu", "cuda"), default="cpu", help="reference platform (default cpu)"
-    )
+    parser.add_argument("--reference", choices=("cpu", "cuda"), default="cpu", help="reference platform (default cpu)")
     parser.add_argument("--name", help="the suite's name (default: the output's)")
     parser.add_argument("--force", action="store_true", help="replace a suite that exists")
     parser.set_defaults(run="carve")
@@ -121,9 +115,7 @@ def _device_options(parser: argparse.ArgumentParser, several: bool) -> None:
     parser.add_argument(
         "--device", action="append", metavar="DEVICE", help=text + ("; repeat for several" if several else "")
     )
-    parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="write the result document (- for standard output)"
-    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result document (- for standard output)")
     parser.add_argument(
         "--host", default="127.0.0.1", help="with --device open: address to listen on (default 127.0.0.1)"
     )
@@ -165,9 +157,7 @@ def _serve(commands: _Commands) -> None:
     )
     parser.add_argument("suites", nargs="*", type=Path, metavar="SUITE")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
-    parser.add_argument(
-        "--port", type=int, default=8808, help="port to listen on (default 8808; 0: any free one)"
-    )
+    parser.add_argument("--port", type=int, default=8808, help="port to listen on (default 8808; 0: any free one)")
     parser.add_argument(
         "--certificate", nargs=2, type=Path, metavar=("CERT", "KEY"),
         help="PEM files for https: browsers on other machines offer WebGPU to secure pages only",
@@ -191,12 +181,8 @@ def _demo(commands: _Commands) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("minilm.suite"), help="suite folder (default minilm.suite)"
     )
-    parser.add_argument(
-        "--port", type=int, default=8808, help="port of the web page at the end (default 8808)"
-    )
-    parser.add_argument(
-        "--no-serve", action="store_true", help="end after the summary instead of serving the page"
-    )
+    parser.add_argument("--port", type=int, default=8808, help="port of the web page at the end (default 8808)")
+    parser.add_argument("--no-serve", action="store_true", help="end after the summary instead of serving the page")
     parser.set_defaults(run="demo")
 
 

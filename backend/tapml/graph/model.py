@@ -164,9 +164,7 @@ class Graph:
                     raise InputError(f"node {node.id} reads {value}, which nothing before it produces")
             for value in node.outputs:
                 if value in known or value not in self.values:
-                    raise InputError(
-                        f"node {node.id} writes {value}, which exists already or is not declared"
-                    )
+                    raise InputError(f"node {node.id} writes {value}, which exists already or is not declared")
                 known.add(value)
         for value in (*self.inputs, *self.outputs):
             if value not in known:

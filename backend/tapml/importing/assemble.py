@@ -39,13 +39,9 @@ def assemble(
     program = fold(module)
     result = narrow(program, tensors)
     if len(result.output_dtypes) != len(outputs):
-        raise InputError(
-            f"the model declares {len(outputs)} outputs but TVM made "
-            f"{len(result.output_dtypes)} of it"
-        )
+        raise InputError(f"the model declares {len(outputs)} outputs but TVM made {len(result.output_dtypes)} of it")
     notes = [
-        f"{name} {'widened' if str(array.dtype) in SMALL else 'narrowed'} from {array.dtype} "
-        f"to {dtype}"
+        f"{name} {'widened' if str(array.dtype) in SMALL else 'narrowed'} from {array.dtype} to {dtype}"
         for name, array in steps[0].arrays.items()
         if (dtype := stored(str(array.dtype))) != str(array.dtype)
     ]
@@ -56,9 +52,7 @@ def assemble(
         cast = None if expected is None else _cast(expected[number], result.output_dtypes)
         done.append(Step(step.description, inputs, step.synthetic, cast))
     if any(name.endswith(".T") for name, _ in result.parameters):
-        notes.append(
-            "weights that are only read transposed are stored transposed, with .T after the name"
-        )
+        notes.append("weights that are only read transposed are stored transposed, with .T after the name")
     return ImportedModel(
         module=result.module,
         input_names=list(steps[0].arrays),

@@ -62,18 +62,14 @@ class BertBuilder:
         float32[batch, H].
         """
         integers = relax.TensorType((batch, length), "int32")
-        ids, mask, types = (
-            relax.Var(name, integers) for name in ("input_ids", "attention_mask", "token_type_ids")
-        )
+        ids, mask, types = (relax.Var(name, integers) for name in ("input_ids", "attention_mask", "token_type_ids"))
         self._declare_parameters()
         with self._builder.function("main", [ids, mask, types, *self._arguments.values()]):
             with self._builder.dataflow():
                 keep = self._emit(op.astype(mask, "float32"), "mask")
                 hidden = self._embed(ids, types, length)
                 row = self._emit(op.reshape(keep, (batch, 1, 1, length)), "mask")
-                bias = self._emit(
-                    (row - self._scalar(1.0)) * self._scalar(-MASKED), "attention.bias"
-                )
+                bias = self._emit((row - self._scalar(1.0)) * self._scalar(-MASKED), "attention.bias")
                 for layer in range(self._config.num_hidden_layers):
                     hidden = self._layer(f"encoder.layer.{layer}", hidden, bias, batch, length)
                 pooled = self._pool(hidden, keep, batch, length)
@@ -115,12 +111,8 @@ class BertBuilder:
 
     def _embed(self, ids: Any, types: Any, length: int) -> Any:
         weight = self._arguments
-        words = self._emit(
-            op.take(weight["embeddings.word_embeddings.weight"], ids, axis=0), "words"
-        )
-        kinds = self._emit(
-            op.take(weight["embeddings.token_type_embeddings.weight"], types, axis=0), "kinds"
-        )
+        words = self._emit(op.take(weight["embeddings.word_embeddings.weight"], ids, axis=0), "words")
+        kinds = self._emit(op.take(weight["embeddings.token_type_embeddings.weight"], types, axis=0), "kinds")
         table = weight["embeddings.position_embeddings.weight"]
         positions = self._emit(op.strided_slice(table, [0], [0], [length]), "positions")
         return self._norm("embeddings.LayerNorm", words + kinds + positions)
@@ -145,9 +137,7 @@ class BertBuilder:
             self._linear(f"{name}.attention.output.dense", joined) + hidden,
         )
         inner = self._emit(op.nn.gelu(self._linear(f"{name}.intermediate.dense", attended)), "gelu")
-        return self._norm(
-            f"{name}.output.LayerNorm", self._linear(f"{name}.output.dense", inner) + attended
-        )
+        return self._norm(f"{name}.output.LayerNorm", self._linear(f"{name}.output.dense", inner) + attended)
 
     def _linear(self, name: str, data: Any) -> Any:
         product = self._emit(op.matmul(data, self._arguments[f"{name}.weight.T"]), "matmul")

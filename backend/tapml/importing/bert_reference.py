@@ -15,9 +15,7 @@ from tapml.importing.model import Array
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
-def encode(
-    config: BertConfig, weights: Mapping[str, Array], ids: Array, mask: Array, types: Array
-) -> Array:
+def encode(config: BertConfig, weights: Mapping[str, Array], ids: Array, mask: Array, types: Array) -> Array:
     """Normalised mean-pooled embeddings.
 
     `ids`, `mask` and `types` are integers [batch, length]; the result is float64 [batch, hidden].
@@ -55,9 +53,7 @@ class _Encoder:
 
         def heads(part: str) -> Array:
             projected = self._linear(f"{name}.attention.self.{part}", hidden)
-            return projected.reshape(batch, length, self._config.num_attention_heads, -1).swapaxes(
-                1, 2
-            )
+            return projected.reshape(batch, length, self._config.num_attention_heads, -1).swapaxes(1, 2)
 
         query, key, value = heads("query"), heads("key"), heads("value")
         scores = query @ key.swapaxes(-1, -2) / math.sqrt(self._config.head_size) + bias
@@ -70,9 +66,7 @@ class _Encoder:
         )
         inner = self._linear(f"{name}.intermediate.dense", attended)
         inner = inner * 0.5 * (1 + np.asarray(_erf(inner / math.sqrt(2)), np.float64))
-        return self._norm(
-            f"{name}.output.LayerNorm", self._linear(f"{name}.output.dense", inner) + attended
-        )
+        return self._norm(f"{name}.output.LayerNorm", self._linear(f"{name}.output.dense", inner) + attended)
 
     def _linear(self, name: str, data: Array) -> Array:
         result: Array = data @ self._weight(f"{name}.weight").T + self._weight(f"{name}.bias")

@@ -33,9 +33,7 @@ def import_exported_program(path: Path, gather: GatherSteps, progress: Progress)
     try:
         import torch
     except ImportError as error:
-        raise InputError(
-            f"{path}: reading .pt2 files needs PyTorch: pip install 'tapml[torch]'"
-        ) from error
+        raise InputError(f"{path}: reading .pt2 files needs PyTorch: pip install 'tapml[torch]'") from error
     progress(f"reading {path.name}")
     program = _load(path)
     specs = _specs(program, path)
@@ -111,8 +109,7 @@ def _specs(program: Any, path: Path) -> list[InputSpec]:
         value = placeholders[name].meta.get("val") if isinstance(name, str) else name
         if not hasattr(value, "shape"):
             raise InputError(
-                f"{path}: the input {name} is {value!r} and no tensor: export the model with "
-                "tensor inputs only"
+                f"{path}: the input {name} is {value!r} and no tensor: export the model with tensor inputs only"
             )
         shape = tuple(size if isinstance(size, int) else str(size) for size in value.shape)
         example = examples[position] if position < len(examples) else None
@@ -141,9 +138,7 @@ def _table_rows(node: Any) -> int | None:
             operator = str(user.target)
             if "embedding" in operator and user.args[1] is current:
                 rows.append(int(user.args[0].meta["val"].shape[0]))
-            elif re.search(
-                r"aten\.(view|reshape|unsqueeze|to|_to_copy|clone|contiguous)\.", operator
-            ):
+            elif re.search(r"aten\.(view|reshape|unsqueeze|to|_to_copy|clone|contiguous)\.", operator):
                 pending += [user] if user not in seen else []
     return min(rows, default=None)
 
@@ -166,9 +161,7 @@ def _convert(program: Any, path: Path, specs: Sequence[InputSpec], step: RawStep
     with quiet_tvm(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            module = from_exported_program(
-                program, unwrap_unit_return_tuple=True, custom_convert_map=converters()
-            )
+            module = from_exported_program(program, unwrap_unit_return_tuple=True, custom_convert_map=converters())
             sizes = _sizes(module["main"].params, step)
             return relax.transform.BindSymbolicVars(sizes, "main")(module) if sizes else module
         except Exception as error:  # the importer asserts, raises ValueError, TVM's errors...
@@ -177,8 +170,7 @@ def _convert(program: Any, path: Path, specs: Sequence[InputSpec], step: RawStep
     lacking = re.search(r"Unsupported function types? \[(.*?)\]", failure)
     if lacking:
         raise InputError(
-            f"{path}: TVM's PyTorch importer lacks the operator {lacking.group(1)}: export the "
-            "model without it"
+            f"{path}: TVM's PyTorch importer lacks the operator {lacking.group(1)}: export the model without it"
         )
     raise InputError(f"{path}: TVM's PyTorch importer cannot convert it: {failure}")
 
@@ -190,9 +182,7 @@ def _sizes(parameters: Sequence[Any], step: RawStep) -> dict[Any, int]:
     return {
         dimension: size
         for parameter in parameters
-        for dimension, size in zip(
-            parameter.ty.shape.values, step.arrays[parameter.name].shape, strict=True
-        )
+        for dimension, size in zip(parameter.ty.shape.values, step.arrays[parameter.name].shape, strict=True)
         if tvm.ir.is_prim_var(dimension)
     }
 

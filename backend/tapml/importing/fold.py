@@ -14,7 +14,15 @@ import tvm
 from tvm import relax
 
 from tapml.errors import InputError
-from tapml.importing.rewrite import Expr, Rewriter, operator_name, static_shape, tensor_dtype
+from tapml.importing.rewrite import (
+    Expr,
+    Rewriter,
+    operator_name,
+    static_shape,
+    symbols_in,
+    tensor_dtype,
+    variables_in,
+)
 from tapml.kernels.quiet import quiet_tvm
 
 _GROWING = {
@@ -91,7 +99,7 @@ class _Folder:
         program = self._program
         needed: dict[Expr, None] = {}
         for _, value in [*program.bindings, (None, program.result)]:
-            for variable in _variables(value):
+            for variable in variables_in(value):
                 if variable in self._pending:
                     needed[variable] = None
         self._evaluate(list(needed))
@@ -112,16 +120,12 @@ class _Folder:
     def _read_shape(self, var: Expr, value: Expr) -> None:
         shape = static_shape(value.args[0].ty)
         if shape is None:
-            raise InputError(
-                f"the shape of {value.args[0]} depends on the data: tapml needs fixed shapes"
-            )
+            raise InputError(f"the shape of {value.args[0]} depends on the data: tapml needs fixed shapes")
         self._program.known[var] = relax.ShapeExpr(list(shape))
 
     def _branch(self, value: Expr) -> Expr:
         if not self._is_constant(value.cond):
-            raise InputError(
-                "the model branches on its input's values (If): tapml carves plain data flow only"
-            )
+            raise InputError("the model branches on its input's values (If): tapml carves plain data flow only")
         condition = self._value(value.cond)
         return value.true_branch if bool(condition.value.numpy()) else value.false_branch
 
@@ -143,7 +147,7 @@ class _Folder:
         if isinstance(expr, tvm.ir.Var) and not tvm.ir.is_prim_expr(expr):
             return expr in self._pending or expr in self._program.known
         if tvm.ir.is_prim_expr(expr):
-            return all(symbol in self._program.symbols for symbol in _symbols(expr))
+            return all(symbol in self._program.symbols for symbol in symbols_in(expr))
         if isinstance(expr, tvm.ir.GenericConst):
             return not is_weight(expr)
         if isinstance(expr, relax.ShapeExpr):
@@ -153,9 +157,7 @@ class _Folder:
         if isinstance(expr, relax.TupleGetItem):
             return self._is_constant(expr.tuple_value)
         if isinstance(expr, tvm.ir.Call):
-            return all(
-                self._is_constant(a) for a in expr.args if not isinstance(a, tvm.ir.GlobalVar)
-            )
+            return all(self._is_constant(a) for a in expr.args if not isinstance(a, tvm.ir.GlobalVar))
         return isinstance(expr, relax.StringImm | relax.DataTypeImm)
 
     def _value(self, expr: Expr) -> Expr:
@@ -176,9 +178,7 @@ class _Folder:
             with builder.dataflow():
                 for var in wanted:
                     rewriter.variables[var] = builder.emit(rewriter.visit(self._pending[var]))
-                result = builder.emit_output(
-                    relax.Tuple([rewriter.variables[v] for v in variables])
-                )
+                result = builder.emit_output(relax.Tuple([rewriter.variables[v] for v in variables]))
             builder.emit_func_output(result)
         with quiet_tvm():
             executable = relax.build(builder.finalize(), tvm.target.Target("llvm"))
@@ -190,7 +190,7 @@ class _Folder:
         needed = set(variables)
         for var in reversed(list(self._pending)):
             if var in needed:
-                needed.update(v for v in _variables(self._pending[var]) if v in self._pending)
+                needed.update(v for v in variables_in(self._pending[var]) if v in self._pending)
         # What an earlier evaluation gave is not computed again.
         return [v for v in self._pending if v in needed and v not in self._program.known]
 
@@ -207,9 +207,7 @@ class _Copier(Rewriter):
 
     def call(self, expr: Expr) -> Expr:
         arguments = [
-            self._builder.add_func(self._module[a], a.name_hint)
-            if isinstance(a, tvm.ir.GlobalVar)
-            else self.visit(a)
+            self._builder.add_func(self._module[a], a.name_hint) if isinstance(a, tvm.ir.GlobalVar) else self.visit(a)
             for a in expr.args
         ]
         return self.rebuilt(expr, arguments, expr.attrs)
@@ -235,29 +233,3 @@ def _expression(value: Expr) -> Expr:
     if all(isinstance(item, int) for item in items):
         return relax.ShapeExpr(items)
     return relax.Tuple([_expression(item) for item in items])
-
-
-def _variables(expr: Expr) -> list[Expr]:
-    """The Relax variables an expression reads."""
-    if isinstance(expr, tvm.ir.Var):
-        return [expr]
-    if isinstance(expr, relax.Tuple):
-        parts = list(expr.fields)
-    elif isinstance(expr, relax.TupleGetItem):
-        parts = [expr.tuple_value]
-    elif isinstance(expr, tvm.ir.Call):
-        parts = list(expr.args)
-    else:
-        return []
-    return [variable for part in parts for variable in _variables(part)]
-
-
-def _symbols(expr: Expr) -> list[Expr]:
-    """The symbolic dimensions in a scalar expression."""
-    if isinstance(expr, tvm.ir.Var):
-        return [expr]
-    found: list[Expr] = []
-    for part in (getattr(expr, "a", None), getattr(expr, "b", None), getattr(expr, "value", None)):
-        if part is not None and not isinstance(part, int | float):
-            found += _symbols(part)
-    return found + [s for argument in getattr(expr, "args", []) for s in _symbols(argument)]

@@ -70,7 +70,7 @@ def gather_steps(
     Raises InputError where none is asked for, a file cannot be read, an input is missing,
     unexpected or of the wrong shape or dtype, or two steps differ in shape.
     """
-    steps = [_checked(specs, str(path), _read_file(path)) for path in input_files]
+    steps = [_checked(specs, path.name, _read_file(path)) for path in input_files]
     if input_arrays:
         arrays = {name: _read_array(name, path) for name, path in input_arrays.items()}
         names = ", ".join(f"{name}={path.name}" for name, path in input_arrays.items())
@@ -96,8 +96,7 @@ def gather_steps(
 def _read_file(path: Path) -> dict[str, Array]:
     if path.suffix not in (".npz", ".safetensors"):
         raise InputError(
-            f"{path}: inputs are a .npz or a .safetensors file (a .npy goes with its name: "
-            "--input NAME=FILE)"
+            f"{path}: inputs are a .npz or a .safetensors file (a .npy goes with its name: --input NAME=FILE)"
         )
     try:
         if path.suffix == ".safetensors":
@@ -118,13 +117,9 @@ def _read_array(name: str, path: Path) -> Array:
     except FileNotFoundError as error:
         raise InputError(f"{path} (for input {name}): there is no such file") from error
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(
-            f"{path} (for input {name}) is not a readable .npy file: {error}"
-        ) from error
+        raise InputError(f"{path} (for input {name}) is not a readable .npy file: {error}") from error
     if not isinstance(array, np.ndarray):
-        raise InputError(
-            f"{path} (for input {name}) holds several arrays: give it as an input file"
-        )
+        raise InputError(f"{path} (for input {name}) holds several arrays: give it as an input file")
     return array
 
 
@@ -145,9 +140,7 @@ def _checked(specs: Sequence[InputSpec], source: str, arrays: Mapping[str, Array
     return RawStep(source, checked, synthetic=False)
 
 
-def _check_shape(
-    spec: InputSpec, source: str, array: Array, sizes: dict[str, tuple[int, str]]
-) -> None:
+def _check_shape(spec: InputSpec, source: str, array: Array, sizes: dict[str, tuple[int, str]]) -> None:
     if spec.shape is None:
         return
     got = f"got {array.dtype}{list(array.shape)}"
@@ -159,9 +152,7 @@ def _check_shape(
         if isinstance(dimension, str):
             known, where = sizes.setdefault(dimension, (size, spec.name))
             if known != size:
-                raise InputError(
-                    f"{source}: {dimension} is {known} in {where} but {size} in {spec.name} ({got})"
-                )
+                raise InputError(f"{source}: {dimension} is {known} in {where} but {size} in {spec.name} ({got})")
 
 
 def _converted(spec: InputSpec, source: str, array: Array) -> Array:
@@ -184,20 +175,17 @@ def _made_up(specs: Sequence[InputSpec], seed: int) -> dict[str, Array]:
     arrays = {}
     for spec in specs:
         if spec.shape is None:
-            raise InputError(
-                f"the model does not say how many dimensions {spec.name} has: give real inputs"
-            )
+            raise InputError(f"the model does not say how many dimensions {spec.name} has: give real inputs")
         shape = [_size(spec, axis, sizes) for axis in range(len(spec.shape))]
         dtype = np.dtype(spec.dtype)
-        if dtype.kind in "fV":
-            array = generator.standard_normal(shape).astype(dtype)
-        elif "mask" in spec.name:
-            # A made-up mask may hide everything, and then there is nothing left to test.
+        if "mask" in spec.name:
+            # A made-up mask may hide everything, and then there is nothing left to test. Ones hide
+            # nothing, whether they are multiplied or added.
             array = np.ones(shape, dtype)
+        elif dtype.kind in "fV":
+            array = generator.standard_normal(shape).astype(dtype)
         else:
-            array = generator.integers(
-                0, 2 if dtype.kind == "b" else spec.bound or 2, shape
-            ).astype(dtype)
+            array = generator.integers(0, 2 if dtype.kind == "b" else spec.bound or 2, shape).astype(dtype)
         arrays[spec.name] = array
     return arrays
 

@@ -45,13 +45,9 @@ def import_model(
 
     path = Path(model)
     if path.suffix not in (".onnx", ".pt2"):
-        raise InputError(
-            f"{model}: not a model tapml can read; give minilm, a .onnx or a .pt2 file"
-        )
+        raise InputError(f"{model}: not a model tapml can read; give minilm, a .onnx or a .pt2 file")
     if texts:
-        raise InputError(
-            f"{model} takes tensors, not text: give --inputs, --input or --random-inputs"
-        )
+        raise InputError(f"{model} takes tensors, not text: give --inputs, --input or --random-inputs")
     if not path.is_file():
         raise InputError(f"{model}: there is no such file")
 

@@ -46,9 +46,7 @@ def import_minilm(texts: Sequence[str], progress: Progress) -> ImportedModel:
         "source": f"{PACKAGE} {importlib.metadata.version(PACKAGE)}",
         "sha256": digest,
         "title": "all-MiniLM-L6-v2",
-        "notes": [
-            "weights of linear layers are stored transposed, [in, out], with .T after the name"
-        ],
+        "notes": ["weights of linear layers are stored transposed, [in, out], with .T after the name"],
     }
     return ImportedModel(
         module=module,
@@ -80,9 +78,7 @@ def _read(folder: Path) -> tuple[BertConfig, dict[str, Array], str]:
         config = BertConfig.from_json(json.loads((folder / "config.json").read_text("utf-8")))
         weights = load(content)
     except (OSError, KeyError, ValueError) as error:
-        raise InputError(
-            f"{folder}: the package {PACKAGE} is damaged ({error}): install it again"
-        ) from error
+        raise InputError(f"{folder}: the package {PACKAGE} is damaged ({error}): install it again") from error
     return config, weights, hashlib.sha256(content).hexdigest()
 
 
@@ -104,8 +100,7 @@ def tokenize(folder: Path, texts: Sequence[str], limit: int) -> dict[str, Array]
             raise InputError("minilm was given an empty text: give a sentence")
         if len(encoding.ids) > limit:
             raise InputError(
-                f"the text {shown!r} has {len(encoding.ids)} tokens, minilm takes at most {limit}: "
-                "shorten it"
+                f"the text {shown!r} has {len(encoding.ids)} tokens, minilm takes at most {limit}: shorten it"
             )
     shape = (len(texts), max(len(e.ids) for e in encodings))
     ids, mask, types = (np.zeros(shape, np.int32) for _ in range(3))  # [PAD] is 0

@@ -42,7 +42,7 @@ _INDIFFERENT = _names(
     # They move elements about.
     "broadcast_to concat expand_dims flatten flip gather_elements gather_nd index_put index_tensor "
     "meshgrid permute_dims repeat reshape scatter_elements scatter_nd slice_scatter split squeeze "
-    "stack strided_slice take tile tril triu zeros_like ones_like full_like "
+    "stack strided_slice take tile tril triu zeros_like ones_like full_like full "
     # On zeros and ones they give the same for int32 as for bool.
     "bitwise_and bitwise_or bitwise_xor multiply maximum minimum max min prod argmax argmin "
     "equal not_equal less less_equal greater greater_equal"
@@ -134,13 +134,9 @@ class _Narrower(Rewriter):
         if kernel is not None:
             return kernel
         changed = {
-            key: stored(str(attrs[key]))
-            for key in _DTYPE_ATTRIBUTES
-            if attrs.get(key) and str(attrs[key]) != "void"
+            key: stored(str(attrs[key])) for key in _DTYPE_ATTRIBUTES if attrs.get(key) and str(attrs[key]) != "void"
         }
-        return self.rebuilt(
-            expr, arguments, with_attributes(expr, **changed) if changed else expr.attrs
-        )
+        return self.rebuilt(expr, arguments, with_attributes(expr, **changed) if changed else expr.attrs)
 
     def _bound(self, var: Expr, value: Expr) -> Expr:
         """Emit a binding; its value in the narrow world: never bool, never 64 bits wide."""
@@ -151,16 +147,13 @@ class _Narrower(Rewriter):
         try:
             result = self._builder.emit(result, var.name)
         except Exception as error:  # each operator's type inference has its own
-            raise InputError(
-                f"{operator_name(value)} cannot be given 32-bit operands: {reason(error)}"
-            ) from error
+            raise InputError(f"{operator_name(value)} cannot be given 32-bit operands: {reason(error)}") from error
         if _is_bool(result.ty):
             result = self._builder.emit(op.astype(result, "int32"), var.name)
         for dtype in _dtypes(result.ty):
             if stored(dtype) != dtype:
                 raise InputError(
-                    f"the operator {operator_name(value)} (at {var.name}) gives {dtype}, which "
-                    "WebGPU cannot store"
+                    f"the operator {operator_name(value)} (at {var.name}) gives {dtype}, which WebGPU cannot store"
                 )
         return result
 
@@ -168,13 +161,9 @@ class _Narrower(Rewriter):
         """`expr` itself, or the static form of an operator whose indices are computed tensors."""
         if operator_name(expr) != "relax.dynamic_strided_slice":
             return expr
-        parts = [
-            self._program.known.get(a, a) if isinstance(a, tvm.ir.Var) else a for a in expr.args[1:]
-        ]
+        parts = [self._program.known.get(a, a) if isinstance(a, tvm.ir.Var) else a for a in expr.args[1:]]
         if not all(isinstance(part, tvm.ir.GenericConst) for part in parts):
-            raise InputError(
-                "the model slices by positions it computes from its input: tapml needs fixed shapes"
-            )
+            raise InputError("the model slices by positions it computes from its input: tapml needs fixed shapes")
         begin, end, strides = ([int(i) for i in part.value.numpy()] for part in parts)
         return op.strided_slice(expr.args[0], list(range(len(begin))), begin, end, strides)
 
@@ -203,9 +192,7 @@ class _Narrower(Rewriter):
         types += [d for ty in expr.ty_args or [] for d in _dtypes(ty)]
         for dtype in types:
             if stored(dtype) != dtype:
-                raise InputError(
-                    f"TVM's importer made a kernel {name!r} on {dtype}, which WebGPU cannot store"
-                )
+                raise InputError(f"TVM's importer made a kernel {name!r} on {dtype}, which WebGPU cannot store")
         if not isinstance(target, tvm.ir.GlobalVar):
             raise InputError(f"the operator {name} has no kernel in TVM that a browser could run")
         kernel = self._builder.add_func(self._program.module[target], target.name_hint)
@@ -215,10 +202,7 @@ class _Narrower(Rewriter):
     def _input_type(parameter: Expr) -> Expr:
         shape, dtype = static_shape(parameter.ty), tensor_dtype(parameter.ty)
         if shape is None or dtype is None:
-            raise InputError(
-                f"input {parameter.name}: tapml needs a fixed shape and dtype, it has "
-                f"{parameter.ty}"
-            )
+            raise InputError(f"input {parameter.name}: tapml needs a fixed shape and dtype, it has {parameter.ty}")
         return relax.TensorType(shape, stored(dtype))
 
 
@@ -230,10 +214,7 @@ def _refuse_small(value: Expr) -> None:
         return
     if name == "relax.astype" and tensor_dtype(value.args[0].ty) in ("bool", *small):
         return
-    raise InputError(
-        f"{name} works in {small[0]}, which WebGPU lacks: export the model without 8- and 16-bit "
-        "integers"
-    )
+    raise InputError(f"{name} works in {small[0]}, which WebGPU lacks: export the model without 8- and 16-bit integers")
 
 
 def _is_bool(ty: Expr) -> bool:

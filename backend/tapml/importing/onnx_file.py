@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,7 @@ def read(path: Path) -> Any:
     try:
         import onnx
     except ImportError as error:
-        raise InputError(
-            f"{path}: reading ONNX needs the package onnx: pip install 'tapml[onnx]'"
-        ) from error
+        raise InputError(f"{path}: reading ONNX needs the package onnx: pip install 'tapml[onnx]'") from error
     try:
         model = onnx.load(path, load_external_data=False)
     except FileNotFoundError as error:
@@ -44,9 +43,7 @@ def read(path: Path) -> Any:
     for tensor in _external(model):
         location = next(entry.value for entry in tensor.external_data if entry.key == "location")
         if not (path.parent / location).is_file():
-            raise InputError(
-                f"{path}: its external data file {location} (for {tensor.name}) is missing"
-            )
+            raise InputError(f"{path}: its external data file {location} (for {tensor.name}) is missing")
     return model
 
 
@@ -114,15 +111,11 @@ def input_specs(model: Any, path: Path) -> list[InputSpec]:
         if value.name in weights:
             continue
         if not value.type.HasField("tensor_type"):
-            raise InputError(
-                f"{path}: the input {value.name} is no tensor; tapml takes tensors only"
-            )
+            raise InputError(f"{path}: the input {value.name} is no tensor; tapml takes tensors only")
         tensor = value.type.tensor_type
         dtype = str(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
         shape = tuple(map(_dimension, tensor.shape.dim)) if tensor.HasField("shape") else None
-        specs.append(
-            InputSpec(value.name, dtype, shape, bound=_table_rows(model.graph, value.name))
-        )
+        specs.append(InputSpec(value.name, dtype, shape, bound=_table_rows(model.graph, value.name)))
     return specs
 
 
@@ -139,15 +132,23 @@ def _table_rows(graph: Any, name: str) -> int | None:
     shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     same, rows = {name}, []
     for node in graph.node:
-        if (
-            node.op_type in ("Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze")
-            and node.input[0] in same
-        ):
+        if node.op_type in ("Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze") and node.input[0] in same:
             same.add(node.output[0])
         if node.op_type == "Gather" and node.input[1] in same and node.input[0] in shapes:
             axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
             rows.append(shapes[node.input[0]][axis])
     return min(rows, default=None)
+
+
+def fingerprint(model: Any, path: Path) -> str:
+    """SHA-256 of the file, followed by its external data files where it has some."""
+    locations = {
+        entry.value for tensor in _external(model) for entry in tensor.external_data if entry.key == "location"
+    }
+    result = hashlib.sha256(path.read_bytes())
+    for location in sorted(locations):
+        result.update((path.parent / location).read_bytes())
+    return result.hexdigest()
 
 
 def _external(model: Any) -> Iterator[Any]:

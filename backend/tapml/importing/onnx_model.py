@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import re
 import warnings
@@ -15,7 +14,7 @@ from tapml.errors import InputError
 from tapml.importing.assemble import assemble
 from tapml.importing.inputs import InputSpec, RawStep
 from tapml.importing.model import Array, ImportedModel, Oracle, Progress
-from tapml.importing.onnx_file import input_specs, nodes, read, with_known_operators
+from tapml.importing.onnx_file import fingerprint, input_specs, nodes, read, with_known_operators
 from tapml.importing.onnx_run import OnnxRuntime, installed
 from tapml.importing.onnx_static import fix_shapes
 from tapml.importing.rewrite import reason
@@ -31,6 +30,7 @@ def import_onnx(path: Path, gather: GatherSteps, progress: Progress) -> Imported
     """
     progress(f"reading {path.name}")
     model = with_known_operators(read(path), path)
+    sha256 = fingerprint(model, path)
     specs = input_specs(model, path)
     steps = gather(specs)
     outputs = [output.name for output in model.graph.output]
@@ -57,11 +57,9 @@ def import_onnx(path: Path, gather: GatherSteps, progress: Progress) -> Imported
         provenance={
             "kind": "onnx",
             "source": path.name,
-            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            "sha256": sha256,
             "title": path.stem,
-            "opset": max(
-                (e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), default=1
-            ),
+            "opset": max((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), default=1),
             "producer": f"{model.producer_name} {model.producer_version}".strip(),
         },
     )
@@ -100,12 +98,8 @@ def _convert(model: Any, path: Path, step: RawStep) -> Any:
     with quiet_tvm(), contextlib.redirect_stdout(said), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return from_onnx(
-                model, shape_dict=shapes, keep_params_in_input=False, sanitize_input_names=False
-            )
-        except (
-            Exception
-        ) as error:  # anything: the importer asserts, raises ValueError, KeyError, TVM's errors...
+            return from_onnx(model, shape_dict=shapes, keep_params_in_input=False, sanitize_input_names=False)
+        except Exception as error:  # anything: the importer asserts, raises ValueError, KeyError, TVM's errors...
             failure = reason(error)
         # Leaving the handler drops the half-built function, of which TVM warns while quiet.
     found = re.search(r"Error converting operator (\w+)", said.getvalue())
@@ -120,9 +114,5 @@ def _tensors(model: Any) -> list[tuple[str, Array]]:
     found = [(tensor.name, numpy_helper.to_array(tensor)) for tensor in model.graph.initializer]
     for node in nodes(model.graph):
         if node.op_type == "Constant":
-            found += [
-                (node.output[0], numpy_helper.to_array(a.t))
-                for a in node.attribute
-                if a.name == "value"
-            ]
+            found += [(node.output[0], numpy_helper.to_array(a.t)) for a in node.attribute if a.name == "value"]
     return found

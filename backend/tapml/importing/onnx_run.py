@@ -24,14 +24,10 @@ class OnnxRuntime:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 4
         if isinstance(model, bytes):
-            options.add_session_config_entry(
-                "session.model_external_initializers_file_folder_path", str(folder)
-            )
+            options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
         source = model if isinstance(model, bytes) else str(model)
         try:
-            self._session = onnxruntime.InferenceSession(
-                source, options, providers=["CPUExecutionProvider"]
-            )
+            self._session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its exception classes are not public
             raise InputError(f"ONNX Runtime cannot run the model: {error}") from error
         self.name = f"onnxruntime {onnxruntime.__version__}"
@@ -41,9 +37,7 @@ class OnnxRuntime:
         try:
             return list(self._session.run(list(names), dict(inputs)))
         except Exception as error:  # as above
-            raise InputError(
-                f"ONNX Runtime could not run the model on these inputs: {error}"
-            ) from error
+            raise InputError(f"ONNX Runtime could not run the model on these inputs: {error}") from error
 
 
 def installed() -> str | None:
@@ -55,9 +49,7 @@ def installed() -> str | None:
     return None
 
 
-def values(
-    model: Any, folder: Path, names: Sequence[str], inputs: Mapping[str, Array]
-) -> list[Array]:
+def values(model: Any, folder: Path, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Array]:
     """The graph's inner values `names` for the inputs, by ONNX Runtime or, without it, onnx's slow
     reference.
     """

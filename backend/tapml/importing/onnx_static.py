@@ -117,9 +117,7 @@ def _shape_depends(node: Any, by_value: set[str], by_shape: set[str]) -> bool:
     if node.op_type in _SHAPED_BY_ALL:
         return bool(names & by_value)
     positions = _SHAPED_BY.get(node.op_type, ())
-    return any(
-        node.input[i] in by_value for i in positions if i < len(node.input) and node.input[i]
-    )
+    return any(node.input[i] in by_value for i in positions if i < len(node.input) and node.input[i])
 
 
 def _value_depends(node: Any, by_value: set[str]) -> bool:

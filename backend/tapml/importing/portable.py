@@ -32,18 +32,18 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
     data = arguments[0] if arguments else None
     if name in ("relax.isinf", "relax.isfinite"):
         return _finite(builder, data, name == "relax.isfinite")
+    if name in ("relax.full", "relax.full_like") and isinstance(arguments[1], relax.Var):
+        # The value is no number in the program but a tensor: repeat it.
+        shape = arguments[0] if name == "relax.full" else relax.ShapeExpr(_shape(name, data))
+        return op.broadcast_to(arguments[1], shape)
     if name == "relax.clip":
         return _half_open_clip(builder, data, float(arguments[1].value), float(arguments[2].value))
     if name in ("relax.argmax", "relax.argmin"):
         return _extremum(builder, name, data, attrs)
     if name == "relax.gather_nd":
-        return builder.call_te(
-            _gather_nd, data, arguments[1], int(attrs["batch_dims"]), **_hint(name)
-        )
+        return builder.call_te(_gather_nd, data, arguments[1], int(attrs["batch_dims"]), **_hint(name))
     if name == "relax.gather_elements":
-        return builder.call_te(
-            _gather_elements, data, arguments[1], int(attrs["axis"]), **_hint(name)
-        )
+        return builder.call_te(_gather_elements, data, arguments[1], int(attrs["axis"]), **_hint(name))
     if name == "relax.cumsum":
         axis = _axis(name, data, attrs["axis"])
         exclusive = bool(attrs.get("exclusive"))
@@ -51,18 +51,14 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
     if name == "relax.topk":
         axis, kind = _axis(name, data, attrs["axis"]), str(attrs["ret_type"])
         count = int(attrs["k"]) if int(attrs["k"]) > 0 else _shape(name, data)[axis]
-        return builder.call_te(
-            _ranked, data, axis, count, bool(attrs["largest"]), kind, **_hint(name)
-        )
+        return builder.call_te(_ranked, data, axis, count, bool(attrs["largest"]), kind, **_hint(name))
     if name in ("relax.sort", "relax.argsort"):
         axis, kind = (
             _axis(name, data, attrs["axis"]),
             "values" if name == "relax.sort" else "indices",
         )
         size = _shape(name, data)[axis]
-        return builder.call_te(
-            _ranked, data, axis, size, bool(attrs["descending"]), kind, **_hint(name)
-        )
+        return builder.call_te(_ranked, data, axis, size, bool(attrs["descending"]), kind, **_hint(name))
     return None
 
 
@@ -117,23 +113,17 @@ def _hint(name: str) -> dict[str, str]:
 def _shape(name: str, data: Expr) -> tuple[int, ...]:
     shape = static_shape(data.ty)
     if shape is None:
-        raise InputError(
-            f"{name}: the shape of its operand depends on the data: tapml needs fixed shapes"
-        )
+        raise InputError(f"{name}: the shape of its operand depends on the data: tapml needs fixed shapes")
     return shape
 
 
 def _axis(name: str, data: Expr, axis: Any) -> int:
     shape = _shape(name, data)
     if axis is None and len(shape) != 1:
-        raise InputError(
-            f"{name} over all dimensions of a tensor is not supported: give it an axis"
-        )
+        raise InputError(f"{name} over all dimensions of a tensor is not supported: give it an axis")
     axis = int(axis or 0) % len(shape)
     if shape[axis] > LONGEST_AXIS:
-        raise InputError(
-            f"{name} over {shape[axis]} elements: tapml takes at most {LONGEST_AXIS} along the axis"
-        )
+        raise InputError(f"{name} over {shape[axis]} elements: tapml takes at most {LONGEST_AXIS} along the axis")
     return int(axis)
 
 
@@ -173,9 +163,7 @@ def _ranked(data: Any, axis: int, count: int, largest: bool, kind: str) -> Any:
         mine, its = data(*at), data(*_at(at, axis, other))
         ahead = its > mine if largest else its < mine
         ahead = tirx.any(ahead, tirx.all(its == mine, other < at[axis]))
-        return te.sum(
-            tirx.Select(ahead, tirx.const(1, "int32"), tirx.const(0, "int32")), axis=other
-        )
+        return te.sum(tirx.Select(ahead, tirx.const(1, "int32"), tirx.const(0, "int32")), axis=other)
 
     ranks = te.compute(data.shape, rank, name="rank")
     shape = [count if i == axis else extent for i, extent in enumerate(data.shape)]

@@ -25,9 +25,7 @@ def reason(error: Exception) -> str:
     """The last line of an error's text, for a sentence; operators that TVM prints in full are
     shortened.
     """
-    text = re.sub(
-        r'ir\.Op\(.*?name="([^"]+)".*?support_level=\d+\)', r"\1", str(error), flags=re.DOTALL
-    )
+    text = re.sub(r'ir\.Op\(.*?name="([^"]+)".*?support_level=\d+\)', r"\1", str(error), flags=re.DOTALL)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
 
@@ -62,6 +60,32 @@ def static_shape(ty: Expr) -> tuple[int, ...] | None:
         return None
     sizes = [getattr(dimension, "value", None) for dimension in values]
     return None if None in sizes else tuple(int(size) for size in sizes if size is not None)
+
+
+def variables_in(expr: Expr) -> list[Expr]:
+    """The Relax variables an expression reads."""
+    if isinstance(expr, tvm.ir.Var):
+        return [expr]
+    if isinstance(expr, relax.Tuple):
+        parts = list(expr.fields)
+    elif isinstance(expr, relax.TupleGetItem):
+        parts = [expr.tuple_value]
+    elif isinstance(expr, tvm.ir.Call):
+        parts = list(expr.args)
+    else:
+        return []
+    return [variable for part in parts for variable in variables_in(part)]
+
+
+def symbols_in(expr: Expr) -> list[Expr]:
+    """The symbolic dimensions in a scalar expression."""
+    if isinstance(expr, tvm.ir.Var):
+        return [expr]
+    found: list[Expr] = []
+    for part in (getattr(expr, "a", None), getattr(expr, "b", None), getattr(expr, "value", None)):
+        if part is not None and not isinstance(part, int | float):
+            found += symbols_in(part)
+    return found + [s for argument in getattr(expr, "args", []) for s in symbols_in(argument)]
 
 
 class Rewriter:

@@ -128,6 +128,4 @@ def _permutation(value: Expr) -> tuple[int, ...] | None:
         return None
     axes = attributes(value)["axes"]
     rank = len(value.args[0].ty.shape.values)
-    return (
-        tuple(reversed(range(rank))) if axes is None else tuple(int(axis) % rank for axis in axes)
-    )
+    return tuple(reversed(range(rank))) if axes is None else tuple(int(axis) % rank for axis in axes)

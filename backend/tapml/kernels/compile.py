@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,13 +58,16 @@ def compile_kernels(
     missing = [name for name in names if _load(keys[name]) is None]
     helper = _start_helper(lowered, missing[1::2], keys) if len(missing) >= _WORTH_A_PROCESS else None
     done = len(names) - len(missing)
+    started = time.monotonic()
     progress(done, len(names))
     for name in missing[0::2] if helper else missing:
         _store(keys[name], compile_kernel(lowered, name))
         done += 1
         progress(done, len(names))
     if helper:
-        helper.join()
+        # It has as much to do as this process had; one that hangs is not waited for.
+        helper.join(5 + 3 * (time.monotonic() - started))
+        helper.kill()
     result = {}
     for name in names:
         # Also what the helper left behind, should it have died.
@@ -111,9 +115,7 @@ def _describe(lowered: Lowered, name: str, prim_func: Any) -> dict[str, Any]:
     for parameter, value in zip(prim_func.params, (*node.inputs, *node.outputs), strict=True):
         tensor = lowered.graph.values[value].type
         role = "output" if value in node.outputs else "input"
-        arguments.append(
-            {"name": parameter.name, "dtype": tensor.dtype, "shape": list(tensor.shape), "role": role}
-        )
+        arguments.append({"name": parameter.name, "dtype": tensor.dtype, "shape": list(tensor.shape), "role": role})
     found = numerics(prim_func)
     return {
         "format": FORMAT,
@@ -234,9 +236,11 @@ def _start_helper(
     """Compile `names` into the cache in a second process, on the second core.
 
     Forked, since TVM objects cannot be sent to another process (and threads gain 10 %: scheduling is Python).
-    Only where forking is safe: Linux, and no other Python thread that might hold a lock.
+    Only where forking is safe: Linux, no other Python thread that might hold a lock, and no PyTorch, whose thread
+    pools do not survive it (the child hangs).
     """
-    if sys.platform != "linux" or threading.active_count() > 1 or (os.cpu_count() or 1) < 2:
+    unsafe = sys.platform != "linux" or threading.active_count() > 1 or "torch" in sys.modules
+    if unsafe or (os.cpu_count() or 1) < 2:
         return None
 
     def work() -> None:

@@ -6,6 +6,7 @@ comes from code generation, runtime, driver or browser, never from a different g
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,8 @@ class Lowered:
     """A model as operators.
 
     `module` holds the Relax function "main" and one PrimFunc for each kernel; `arguments` are the value ids of
-    main's arguments in order (inputs, then parameters); `constants` are tensors written into main itself.
+    main's arguments in order: inputs, then parameters, then what was written into main as a constant.
+    `constants` holds the arrays of those last ones, by value id.
     """
 
     module: tvm.IRModule
@@ -59,14 +61,51 @@ def lower(module: tvm.IRModule, input_count: int) -> Lowered:
     )
     # Target-independent here (LegalizeOps gives the same PrimFuncs for both), but some passes want one in scope.
     with quiet_tvm(), tvm.target.Target("webgpu"):
-        lowered = pipeline(module)
-    return read_lowered(lowered, input_count)
+        lowered, constants = _lift_constants(pipeline(module))
+    found = read_lowered(lowered, input_count)
+    lifted = found.arguments[len(found.arguments) - len(constants) :]
+    return dataclasses.replace(found, constants=dict(zip(lifted, constants, strict=True)))
 
 
 def read_lowered(module: tvm.IRModule, input_count: int) -> Lowered:
     """The graph of a module that is lowered already. Raises InputError where it is not."""
     reader = _GraphReader(module, input_count)
-    return Lowered(module, reader.graph(), reader.arguments, reader.constants)
+    return Lowered(module, reader.graph(), reader.arguments, {})
+
+
+@relax.expr_functor.mutator
+class _ConstantsToParameters(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
+    """Tensors in a function's body become variables; equal ones become one.
+
+    The text of a module cannot hold them (TVM 0.27 crashes on printing its metadata); a suite stores tensors as files.
+    """
+
+    def __init__(self, module: tvm.IRModule) -> None:
+        super().__init__(module)
+        self.variables: list[Any] = []
+        self.arrays: list[np.ndarray] = []
+
+    def visit_generic_const_(self, constant: Any) -> Any:
+        # np.ascontiguousarray would turn a scalar into one dimension.
+        array = np.asarray(constant.value.numpy(), order="C")
+        for variable, known in zip(self.variables, self.arrays, strict=True):
+            if known.dtype == array.dtype and known.shape == array.shape and known.tobytes() == array.tobytes():
+                return variable
+        name = f"constant{len(self.variables)}"
+        self.variables.append(relax.Var(name, relax.TensorType(array.shape, str(array.dtype))))
+        self.arrays.append(array)
+        return self.variables[-1]
+
+
+def _lift_constants(module: tvm.IRModule) -> tuple[tvm.IRModule, list[np.ndarray]]:
+    main = module["main"]
+    mutator = _ConstantsToParameters(module)
+    body = mutator.visit_expr(main.body)
+    if not mutator.variables:
+        return module, []
+    function = relax.Function([*main.params, *mutator.variables], body, main.ret_ty, main.is_pure, main.attrs)
+    functions = {gv: f for gv, f in module.functions.items() if gv.name_hint != "main"}
+    return tvm.IRModule({**functions, module.get_global_var("main"): function}), mutator.arrays
 
 
 class _GraphReader:
@@ -80,7 +119,6 @@ class _GraphReader:
         # Relax variables are compared by identity; one may stand for several values (a tuple).
         self._of_var: dict[Any, list[str]] = {}
         self.arguments: list[str] = []
-        self.constants: dict[str, np.ndarray] = {}
 
     def graph(self) -> Graph:
         for position, parameter in enumerate(self._main.params):
@@ -111,13 +149,11 @@ class _GraphReader:
 
     def _read(self, binding: Any) -> None:
         if not isinstance(binding, relax.VarBinding):
-            raise InputError(
-                f"{binding.var.name}: a value whose shape is only known at run time cannot be carved"
-            )
+            raise InputError(f"{binding.var.name}: a value whose shape is only known at run time cannot be carved")
         var, expression = binding.var, binding.value
         if isinstance(expression, relax.TupleGetItem):
             self._of_var[var] = [self._resolve(expression.tuple_value)[expression.index]]
-        elif isinstance(expression, relax.Tuple | relax.Var | tvm.ir.Constant):
+        elif isinstance(expression, relax.Tuple | relax.Var):
             self._of_var[var] = self._resolve(expression)
         elif isinstance(expression, tvm.ir.Call):
             self._read_call(var, expression)
@@ -139,13 +175,6 @@ class _GraphReader:
     def _resolve(self, expression: Any) -> list[str]:
         if isinstance(expression, relax.Tuple):
             return [value for field in expression.fields for value in self._resolve(field)]
-        if isinstance(expression, tvm.ir.Constant):
-            data = np.ascontiguousarray(expression.value.numpy())
-            value = self._add(
-                f"constant{len(self.constants)}", TensorType(data.shape, str(data.dtype)), ValueKind.PARAMETER
-            )
-            self.constants[value] = data
-            return [value]
         try:
             return self._of_var[expression]
         except KeyError:
@@ -161,6 +190,4 @@ def _tensor_types(ty: Any, name: str) -> list[TensorType]:
     try:
         return [TensorType(tuple(int(d) for d in shape), str(ty.dtype))]
     except (TypeError, ValueError):
-        raise InputError(
-            f"{name} has the shape {shape}, which depends on data: give fixed input shapes"
-        ) from None
+        raise InputError(f"{name} has the shape {shape}, which depends on data: give fixed input shapes") from None

@@ -23,17 +23,13 @@ def parse_script(text: str, input_count: int, source: str) -> Lowered:
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
-        raise InputError(
-            f"{source} is damaged (line {error.lineno}: {error.msg}): carve the suite again"
-        ) from error
+        raise InputError(f"{source} is damaged (line {error.lineno}: {error.msg}): carve the suite again") from error
     _check(tree, source)
     try:
         with quiet_tvm():
             module = tvm.script.from_source(text)
     except Exception as error:  # the parser raises several unrelated types
-        raise InputError(
-            f"TVM cannot read {source}: {str(error).strip()[-300:]}; carve the suite again"
-        ) from error
+        raise InputError(f"TVM cannot read {source}: {str(error).strip()[-300:]}; carve the suite again") from error
     return read_lowered(module, input_count)
 
 

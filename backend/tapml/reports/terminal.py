@@ -41,9 +41,7 @@ def show_validation(console: Console, document: Mapping[str, Any]) -> None:
     names = {device["id"]: device["name"] for device in document["devices"]}
     for test in bad[:_MOST_MESSAGES]:
         mark = Text(f"{_MARKS[test['verdict']]} ", style=_COLOURS[test["verdict"]])
-        console.print(
-            mark + Text(f"{test['id']} {test['kernel']} on {names[test['device']]}: {test['message']}")
-        )
+        console.print(mark + Text(f"{test['id']} {test['kernel']} on {names[test['device']]}: {test['message']}"))
     if len(bad) > _MOST_MESSAGES:
         console.print(f"... and {len(bad) - _MOST_MESSAGES} more: see --json or the web page", markup=False)
     console.print(summary_line(document), markup=False, highlight=False)
@@ -65,9 +63,7 @@ def _validation_table(console: Console, device: Mapping[str, Any], tests: list[d
     title = f"{device['name']} ({adapter['vendor'] or '?'} {gpu})".rstrip()
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for column in ("kernel", "tests", "verdict", "max abs error", "max rel error", "max ULP"):
-        table.add_column(
-            column, justify="left" if column in ("kernel", "verdict") else "right", overflow="fold"
-        )
+        table.add_column(column, justify="left" if column in ("kernel", "verdict") else "right", overflow="fold")
     for kernel, rows in _by_kernel(tests).items():
         verdicts = [test["verdict"] for test in rows]
         worst = next(v for v in ("error", "fail", "unsupported", "pass") if v in verdicts)
@@ -96,13 +92,9 @@ def _most(rows: list[dict[str, Any]], key: str) -> float | None:
 def show_offload(console: Console, document: Mapping[str, Any]) -> None:
     """The trace: a row a kernel, then the whole model."""
     _banner(console, document)
-    table = Table(
-        title=f"offload to {document['devices'][0]['name']}", title_justify="left", box=None, pad_edge=False
-    )
+    table = Table(title=f"offload to {document['devices'][0]['name']}", title_justify="left", box=None, pad_edge=False)
     for column in ("kernel", "nodes", "operator", "model cosine", "model max error", "now on the device"):
-        table.add_column(
-            column, justify="left" if column in ("kernel", "operator") else "right", overflow="fold"
-        )
+        table.add_column(column, justify="left" if column in ("kernel", "operator") else "right", overflow="fold")
     total = document["summary"]["nodes"]
     for step in document["steps"]:
         metric = step["model_metric"] or {}
@@ -178,8 +170,7 @@ def show_suite(console: Console, suite: Suite) -> None:
             Text(str(suite.graph.values[node.outputs[0]].type)),
             Text(
                 bundle["unsupported"]
-                or ", ".join(e["file"] for e in bundle["entry_points"])
-                + (" (edited)" if name in edited else "")
+                or ", ".join(e["file"] for e in bundle["entry_points"]) + (" (edited)" if name in edited else "")
             ),
         )
     console.print(kernels)

@@ -26,9 +26,7 @@ class RemoteServer:
         self._base = f"{parts.scheme}://{parts.netloc}"
         self._token = next(iter(parse_qs(parts.query).get("token", [])), None)
 
-    def run(
-        self, kind: str, suite: Suite, kernels: Sequence[str] | None, emit: Emit, cancel: Cancel
-    ) -> dict[str, Any]:
+    def run(self, kind: str, suite: Suite, kernels: Sequence[str] | None, emit: Emit, cancel: Cancel) -> dict[str, Any]:
         """Run a job on the server's suite of the same content, on a device connected there (waiting for one).
 
         Raises InputError where the server cannot be reached or does not serve the suite.
@@ -43,9 +41,7 @@ class RemoteServer:
         for found in self._request("GET", "/api/suites"):
             if found.get("content") == suite.id:
                 return str(found["id"])
-        raise InputError(
-            f"{self._base} does not serve {suite.path}: start it with `tapml serve {suite.path}`"
-        )
+        raise InputError(f"{self._base} does not serve {suite.path}: start it with `tapml serve {suite.path}`")
 
     def _device(self, emit: Emit, cancel: Cancel) -> str:
         said = False

@@ -81,9 +81,7 @@ class Jobs:
         for job in jobs:
             job.cancel.set()
 
-    def _run(
-        self, job: Job, suite: Suite, acquire: Callable[[], list[Device]], kernels: Sequence[str] | None
-    ) -> None:
+    def _run(self, job: Job, suite: Suite, acquire: Callable[[], list[Device]], kernels: Sequence[str] | None) -> None:
         def emit(event: dict[str, Any]) -> None:
             with self._lock:
                 job.events.append(event)
@@ -94,9 +92,7 @@ class Jobs:
             devices = acquire()
             require_devices(devices)
             if job.kind == "validation":
-                operators = OperatorRun(
-                    suite, devices, self._blobs, kernels=kernels, emit=emit, cancel=job.cancel
-                )
+                operators = OperatorRun(suite, devices, self._blobs, kernels=kernels, emit=emit, cancel=job.cancel)
                 job.document = operators.run()
                 save_validation(suite, job.document)
             else:

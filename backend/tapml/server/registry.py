@@ -25,10 +25,7 @@ class SuiteRegistry:
         suite = Suite(path)
         self._blobs.add_store(suite.tensors)
         resolved = path.resolve()
-        slug = (
-            re.sub(r"[^A-Za-z0-9_-]+", "-", resolved.name.removesuffix(".suite")).strip("-").lower()
-            or "suite"
-        )
+        slug = re.sub(r"[^A-Za-z0-9_-]+", "-", resolved.name.removesuffix(".suite")).strip("-").lower() or "suite"
         with self._lock:
             for known, other in self._paths.items():
                 if other == resolved:
@@ -100,9 +97,6 @@ def detail(suite_id: str, suite: Suite) -> dict[str, Any]:
         **summary(suite_id, suite),
         "steps": suite.manifest["steps"],
         "graph": suite.graph.to_json(),
-        "tests": [
-            {"id": test.id, "node": test.node, "kernel": test.kernel, "step": test.step}
-            for test in suite.tests
-        ],
+        "tests": [{"id": test.id, "node": test.node, "kernel": test.kernel, "step": test.step} for test in suite.tests],
         "kernels": kernels,
     }

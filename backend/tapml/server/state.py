@@ -71,9 +71,7 @@ class State:
                 raise ToolchainError(f"{name} opened the device page but did not connect ({said}): try again")
             return device
 
-    def wait_for_device(
-        self, timeout: float | None = None, waiting: Callable[[], None] = lambda: None
-    ) -> Device:
+    def wait_for_device(self, timeout: float | None = None, waiting: Callable[[], None] = lambda: None) -> Device:
         """Any device that someone opened by hand; `waiting` is called once if there is none yet.
 
         Raises InputError after `timeout` seconds.

@@ -146,9 +146,7 @@ def _tensors(suite: Suite, test: CarvedTest, graph: Graph) -> list[dict[str, Any
     for role, values, refs in (("input", node.inputs, test.inputs), ("output", node.outputs, test.outputs)):
         for value, ref in zip(values, refs, strict=True):
             found = statistics(suite.tensors.get(ref))
-            rows.append(
-                {**ref.to_json(), "role": role, "value": value, "name": graph.values[value].name, **found}
-            )
+            rows.append({**ref.to_json(), "role": role, "value": value, "name": graph.values[value].name, **found})
     return rows
 
 
@@ -158,9 +156,7 @@ def _jobs(routes: Blueprint, state: State) -> None:
         return jsonify(
             {
                 "connected": [_device(device) for device in state.hub.connected()],
-                "startable": [
-                    {"name": s.name, "available": s.available, "message": s.message} for s in startable()
-                ],
+                "startable": [{"name": s.name, "available": s.available, "message": s.message} for s in startable()],
             }
         )
 
@@ -173,9 +169,7 @@ def _jobs(routes: Blueprint, state: State) -> None:
         kernels = body.get("kernels")
         if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
             raise InputError("devices: give at least one device")
-        if kernels is not None and not (
-            isinstance(kernels, list) and all(isinstance(k, str) for k in kernels)
-        ):
+        if kernels is not None and not (isinstance(kernels, list) and all(isinstance(k, str) for k in kernels)):
             raise InputError("kernels: give a list of names, or null")
         suite = _suite(state, str(suite_id))
         unique = list(dict.fromkeys(names))

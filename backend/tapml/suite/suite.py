@@ -184,9 +184,7 @@ class SuiteWriter:
         for name, text in files.items():
             write_text(self._folder / "kernels" / name, text)
 
-    def finish(
-        self, manifest: Mapping[str, Any], graph: Graph, tests: Sequence[CarvedTest], module_text: str
-    ) -> Suite:
+    def finish(self, manifest: Mapping[str, Any], graph: Graph, tests: Sequence[CarvedTest], module_text: str) -> Suite:
         """Write the rest and move the folder to its place, in one rename."""
         write_text(self._folder / "model" / "module.tvmscript", module_text)
         write_json(self._folder / "graph.json", graph.to_json())
@@ -208,9 +206,7 @@ def _read_json(path: Path) -> Any:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}; copy the suite again") from error
     except ValueError as error:
-        raise InputError(
-            f"{path} is not valid JSON: {error}; copy the suite again, or carve it again"
-        ) from error
+        raise InputError(f"{path} is not valid JSON: {error}; copy the suite again, or carve it again") from error
 
 
 def _check_format(path: Path, found: Any) -> None:

@@ -25,9 +25,7 @@ class Tolerance:
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Tolerance:
-        return Tolerance(
-            float(document["absolute"]), float(document["relative"]), tuple(document.get("reasons", ()))
-        )
+        return Tolerance(float(document["absolute"]), float(document["relative"]), tuple(document.get("reasons", ())))
 
 
 @dataclass(frozen=True)

@@ -70,9 +70,7 @@ class HybridRunner:
 class _Run:
     """One pass over the graph. Device work is gathered and sent when the reference needs a result of it."""
 
-    def __init__(
-        self, owner: HybridRunner, inputs: Mapping[str, tuple[TensorRef, Any]], offloaded: Set[str]
-    ) -> None:
+    def __init__(self, owner: HybridRunner, inputs: Mapping[str, tuple[TensorRef, Any]], offloaded: Set[str]) -> None:
         self._owner = owner
         self._graph = owner.graph
         self._inputs = inputs
@@ -103,8 +101,7 @@ class _Run:
                 else:
                     self._run_on_host(node)
             outputs = [
-                to_numpy(self._host_value(value), self._graph.values[value].type.dtype)
-                for value in self._graph.outputs
+                to_numpy(self._host_value(value), self._graph.values[value].type.dtype) for value in self._graph.outputs
             ]
         finally:
             self._commands = [{"op": "free_prefix", "prefix": self._prefix}]
@@ -217,9 +214,7 @@ class _Run:
                 self._owner.blobs.release(digest)
             self._commands, self._held, self._used_kernels = [], [], {}
         if len(downloads) != sum(sizes):
-            raise DeviceError(
-                f"the device sent {len(downloads)} bytes where {sum(sizes)} were asked for", "protocol"
-            )
+            raise DeviceError(f"the device sent {len(downloads)} bytes where {sum(sizes)} were asked for", "protocol")
         return downloads
 
     def _type(self, value: str) -> Any:

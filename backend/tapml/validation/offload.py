@@ -63,9 +63,7 @@ class Offload:
     def run(self) -> dict[str, Any]:
         """Validate, offload and finally run the whole model; gives the document, also after a cancel."""
         started = time.perf_counter()
-        operators = OperatorRun(
-            self.suite, [self.device], self._blobs, emit=self._operator_event, cancel=self._cancel
-        )
+        operators = OperatorRun(self.suite, [self.device], self._blobs, emit=self._operator_event, cancel=self._cancel)
         self._emit({"type": "started", "kind": "offload", "total": self.total})
         self._emit({"type": "device", "device": self.device.describe()})
         verdicts = _kernel_verdicts(operators.run())
@@ -111,27 +109,21 @@ class Offload:
 
     def _offload_all(self, verdicts: Mapping[str, tuple[str, str]], kernels: KernelMessages) -> None:
         reference = Reference(self._lowered)
-        weights = reference.values(
-            {v: self.suite.tensors.get(ref) for v, ref in self.suite.parameters.items()}
-        )
+        weights = reference.values({v: self.suite.tensors.get(ref) for v, ref in self.suite.parameters.items()})
         runner = HybridRunner(
             self.suite.graph, reference, self.device, kernels, self.suite.parameters, weights, self._blobs
         )
         self._model_steps = [self._model_step(step, reference) for step in self.suite.manifest["steps"]]
         for number, kernel in enumerate(self.suite.kernels):
             self._cancel.check()
-            step = self._step(
-                kernel, *verdicts.get(kernel, ("error", "the operator was not validated")), runner
-            )
+            step = self._step(kernel, *verdicts.get(kernel, ("error", "the operator was not validated")), runner)
             self._steps.append(step)
             event = {"step": step, "number": number + 1, "total": self.total}
             self._emit({"type": "step", "device": self.device.id, **event})
         with contextlib.suppress(DeviceError):  # the device is gone, and its memory with it
             runner.close()
 
-    def _model_step(
-        self, step: Mapping[str, Any], reference: Reference
-    ) -> tuple[dict[str, Any], list[np.ndarray]]:
+    def _model_step(self, step: Mapping[str, Any], reference: Reference) -> tuple[dict[str, Any], list[np.ndarray]]:
         refs = [TensorRef.from_json(ref) for ref in step["inputs"].values()]
         inputs = {
             value: (ref, reference.tensor(self.suite.tensors.get(ref)))

@@ -66,9 +66,7 @@ class OperatorRun:
         with KernelMessages(self.suite, self._blobs, self.kernels) as messages:
             self.edited = {name: messages.edited(name) for name in self.kernels}
             threads = [
-                threading.Thread(
-                    target=self._run_device, args=(device, messages), name=f"validate {device.id}"
-                )
+                threading.Thread(target=self._run_device, args=(device, messages), name=f"validate {device.id}")
                 for device in self.devices
             ]
             for thread in threads:
@@ -105,9 +103,7 @@ class OperatorRun:
         with self._lock:
             self._seconds[device.id] = {"wall": round(wall, 4), **parts}
 
-    def _call(
-        self, device: Device, tests: Sequence[CarvedTest], messages: KernelMessages
-    ) -> Mapping[str, float]:
+    def _call(self, device: Device, tests: Sequence[CarvedTest], messages: KernelMessages) -> Mapping[str, float]:
         by_id = {test.id: test for test in tests}
         names = dict.fromkeys(test.kernel for test in tests)
 

@@ -33,9 +33,7 @@ def result_without_run(test: CarvedTest, device: str, verdict: str, message: str
     }
 
 
-def reported_result(
-    test: CarvedTest, device: str, reported: Mapping[str, Any], *, edited: bool
-) -> dict[str, Any]:
+def reported_result(test: CarvedTest, device: str, reported: Mapping[str, Any], *, edited: bool) -> dict[str, Any]:
     """From a runner's TestVerdict, checked: a pass needs every element compared and none mismatched."""
     outputs = [output for output in _list(reported.get("outputs")) if isinstance(output, Mapping)]
     verdict = reported.get("verdict")
@@ -48,9 +46,7 @@ def reported_result(
     elements = sum(ref.type.size for ref in test.outputs)
     if verdict == "pass" and (total != elements or mismatched):
         verdict = "error"
-        message = (
-            f"the device says pass with {mismatched} mismatches and {total} of {elements} elements compared"
-        )
+        message = f"the device says pass with {mismatched} mismatches and {total} of {elements} elements compared"
     compared = bool(outputs) and verdict in ("pass", "fail")
     return {
         **_identity(test, device, edited=edited),

@@ -1,4 +1,4 @@
-import type { DeviceError } from "../protocol/messages.ts";
+import type { DeviceError } from "../protocol/messages";
 
 /** An error that already says what the server needs to know. */
 export class DeviceFailure extends Error {
@@ -15,11 +15,15 @@ export class DeviceFailure extends Error {
 export function toDeviceError(cause: unknown): DeviceError {
   if (cause instanceof DeviceFailure) return cause.error;
   if (cause instanceof Error) {
-    const error: DeviceError = { kind: "internal", message: `${cause.name}: ${cause.message}` };
+    const error: DeviceError = { kind: "internal", message: describe(cause) };
     if (cause.stack) error.stack = cause.stack;
     return error;
   }
   return { kind: "internal", message: String(cause) };
+}
+
+function describe(error: Error): string {
+  return error.name === "Error" ? error.message : `${error.name}: ${error.message}`;
 }
 
 /** "validation", "out-of-memory" or "internal" of a GPUError. */

@@ -1,6 +1,6 @@
-import type { AdapterInfo } from "../protocol/messages.ts";
-import { DeviceFailure } from "./errors.ts";
-import { withoutAdapter, withoutWebGpu } from "./unavailable.ts";
+import type { AdapterInfo } from "../protocol/messages";
+import { DeviceFailure } from "./errors";
+import { withoutAdapter, withoutWebGpu } from "./unavailable";
 
 const WANTED_FEATURES = ["shader-f16", "subgroups", "timestamp-query"] as const;
 
@@ -45,9 +45,19 @@ export class Gpu {
     this.loss.catch(() => {});
   }
 
-  /** The same promise, rejected as soon as the device is lost: not all that wait on a lost device ever end. */
-  guard<T>(promise: Promise<T>): Promise<T> {
-    return Promise.race([promise, this.loss]);
+  /** The same promise, rejected as soon as the device is lost or nobody waits any more: a hung GPU never ends. */
+  async guard<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+    signal.throwIfAborted();
+    let stop = () => {};
+    const aborted = new Promise<never>((_, reject) => {
+      stop = () => reject(signal.reason);
+      signal.addEventListener("abort", stop);
+    });
+    try {
+      return await Promise.race([promise, this.loss, aborted]);
+    } finally {
+      signal.removeEventListener("abort", stop);
+    }
   }
 
   throwIfLost(): void {
@@ -74,7 +84,9 @@ export async function acquireGpu(): Promise<Gpu | { unavailable: string }> {
       limits: limitsOf(device.limits),
     });
   } catch (cause) {
-    return { unavailable: `The browser refused a WebGPU device: ${cause instanceof Error ? cause.message : cause}` };
+    return {
+      unavailable: `The browser refused a WebGPU device: ${cause instanceof Error ? cause.message : cause}`,
+    };
   }
 }
 

@@ -1,4 +1,4 @@
-import { paddedBytes } from "./sizes.ts";
+import { paddedBytes } from "./sizes";
 
 /**
  * Brings the contents of several buffers back by one map: Firefox takes 80 ms for each that is awaited.
@@ -7,11 +7,9 @@ import { paddedBytes } from "./sizes.ts";
 export class Readback {
   private readonly stagings: GPUBuffer[] = [];
   private readonly places: { staging: number; offset: number; bytes: number }[] = [];
+  private mapped: ArrayBuffer[] = [];
 
-  constructor(
-    private readonly device: GPUDevice,
-    sizes: readonly number[],
-  ) {
+  constructor(device: GPUDevice, sizes: readonly number[]) {
     const limit = device.limits.maxBufferSize;
     const stagingBytes: number[] = [];
     for (const bytes of sizes) {
@@ -23,7 +21,9 @@ export class Readback {
       stagingBytes[staging] = offset + room;
     }
     for (const size of stagingBytes) {
-      this.stagings.push(device.createBuffer({ size, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST }));
+      this.stagings.push(
+        device.createBuffer({ size, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST }),
+      );
     }
   }
 
@@ -38,8 +38,6 @@ export class Readback {
     await Promise.all(this.stagings.map((staging) => staging.mapAsync(GPUMapMode.READ)));
     this.mapped = this.stagings.map((staging) => staging.getMappedRange());
   }
-
-  private mapped: ArrayBuffer[] = [];
 
   /** The bytes of place `index`, valid until `destroy`. */
   bytes(index: number): Uint8Array<ArrayBuffer> {

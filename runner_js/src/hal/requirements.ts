@@ -1,4 +1,4 @@
-import type { Requires } from "../protocol/messages.ts";
+import type { Requires } from "../protocol/messages";
 
 /** Limits that grow more capable as they get smaller. */
 const LESS_IS_MORE = /^min/;

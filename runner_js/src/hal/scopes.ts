@@ -1,5 +1,6 @@
-import type { DeviceError } from "../protocol/messages.ts";
-import { gpuErrorKind } from "./errors.ts";
+import type { DeviceError } from "../protocol/messages";
+import { gpuErrorKind } from "./errors";
+import { tidyGpuMessage } from "./gpu_text";
 
 const FILTERS = ["validation", "out-of-memory", "internal"] as const;
 
@@ -13,7 +14,9 @@ export function captureErrors(device: GPUDevice): () => Promise<DeviceError | nu
     Promise.all(FILTERS.map(() => device.popErrorScope())).then(
       (errors) => {
         const error = errors.find((found) => found !== null);
-        return error ? { kind: gpuErrorKind(error), message: error.message } : null;
+        if (!error) return null;
+        const kind = gpuErrorKind(error);
+        return { kind, message: `GPU ${kind} error: ${tidyGpuMessage(error.message)}` };
       },
       // Only a lost device rejects; whoever waits for results learns of that by itself (Gpu.guard).
       (cause: unknown) => ({ kind: "device-lost" as const, message: String(cause) }),

@@ -67,7 +67,15 @@ export type Reply =
 
 export interface DeviceError {
   /** device-lost: the GPU device is gone; the runner makes a new one for the next call. */
-  kind: "compile" | "validation" | "out-of-memory" | "internal" | "device-lost" | "fetch" | "protocol" | "unsupported";
+  kind:
+    | "compile"
+    | "validation"
+    | "out-of-memory"
+    | "internal"
+    | "device-lost"
+    | "fetch"
+    | "protocol"
+    | "unsupported";
   message: string;
   kernel?: string;
   diagnostics?: Diagnostic[];

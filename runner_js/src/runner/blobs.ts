@@ -1,6 +1,6 @@
-import { DeviceFailure } from "../hal/errors.ts";
-import type { Digest } from "../protocol/messages.ts";
-import { Lru } from "./lru.ts";
+import { DeviceFailure } from "../hal/errors";
+import type { Digest } from "../protocol/messages";
+import { Lru } from "./lru";
 
 /** Fetches under way at a time. */
 const CONCURRENCY = 8;
@@ -10,7 +10,7 @@ const KEEP_BYTES = 128 << 20;
 /** Bytes from `/blobs/<digest>`; each is fetched once at a time, and the browser's HTTP cache keeps them. */
 export class Blobs {
   private readonly recent = new Lru<ArrayBuffer>(KEEP_BYTES);
-  private readonly underway = new Map<Digest, Promise<ArrayBuffer>>();
+  private readonly underway = new Map<Digest, { loading: Promise<ArrayBuffer>; signal: AbortSignal }>();
   private readonly waiting: (() => void)[] = [];
   private running = 0;
 
@@ -29,7 +29,8 @@ export class Blobs {
 
   private fetchOnce(digest: Digest, signal: AbortSignal): Promise<ArrayBuffer> {
     const known = this.underway.get(digest);
-    if (known) return known;
+    // A fetch that an abandoned call started is about to fail.
+    if (known && !known.signal.aborted) return known.loading;
     const loading = this.inTurn(() => fetchBlob(digest, signal))
       .then((data) => {
         if (data.byteLength <= KEEP_BYTES / 4 && !this.recent.has(digest)) {
@@ -37,8 +38,10 @@ export class Blobs {
         }
         return data;
       })
-      .finally(() => this.underway.delete(digest));
-    this.underway.set(digest, loading);
+      .finally(() => {
+        if (this.underway.get(digest)?.loading === loading) this.underway.delete(digest);
+      });
+    this.underway.set(digest, { loading, signal });
     return loading;
   }
 
@@ -86,7 +89,12 @@ export async function postDownloads(call: string, body: Blob, signal: AbortSigna
   const headers = { "Content-Type": "application/octet-stream", "X-Tapml": "1" };
   let response: Response;
   try {
-    response = await fetch(`/api/calls/${encodeURIComponent(call)}/downloads`, { method: "POST", headers, body, signal });
+    response = await fetch(`/api/calls/${encodeURIComponent(call)}/downloads`, {
+      method: "POST",
+      headers,
+      body,
+      signal,
+    });
   } catch (cause) {
     const message = `the downloads could not be sent: ${cause instanceof Error ? cause.message : cause}`;
     throw new DeviceFailure({ kind: "fetch", message });

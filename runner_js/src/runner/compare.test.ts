@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { DType, Tolerance } from "../protocol/messages.ts";
-import { compare, describeComparison } from "./compare.ts";
-import { ULP_BUCKETS } from "./tally.ts";
+import type { DType, Tolerance } from "../protocol/messages";
+import { compare, describeComparison } from "./compare";
+import { ULP_BUCKETS } from "./tally";
 
 const EXACT: Tolerance = { absolute: 0, relative: 0 };
 
@@ -68,7 +68,9 @@ describe("compare float32", () => {
   it("sees 0xFF bytes, the filling of a buffer nobody wrote, as NaN", () => {
     const untouched = new Uint8Array(8).fill(0xff);
     const type = { dtype: "float32" as const, shape: [2] };
-    expect(compare(untouched, bytes(Float32Array.of(0, 1)), type, { absolute: 1e9, relative: 1 })).toMatchObject({
+    expect(
+      compare(untouched, bytes(Float32Array.of(0, 1)), type, { absolute: 1e9, relative: 1 }),
+    ).toMatchObject({
       mismatched: 2,
       nan: 2,
     });
@@ -167,7 +169,9 @@ describe("compare float32", () => {
   it("reads from inside a larger buffer and ignores what follows", () => {
     const buffer = Float32Array.of(7, 1, 2, 99).buffer;
     const got = new Uint8Array(buffer, 4, 12);
-    expect(compare(got, bytes(Float32Array.of(1, 2)), { dtype: "float32", shape: [2] }, EXACT).mismatched).toBe(0);
+    expect(
+      compare(got, bytes(Float32Array.of(1, 2)), { dtype: "float32", shape: [2] }, EXACT).mismatched,
+    ).toBe(0);
   });
 
   it("takes well under 0.3 s for 10 million elements", () => {

@@ -1,7 +1,7 @@
-import type { Comparison, DType, Element, JsonNumber, TensorType, Tolerance } from "../protocol/messages.ts";
-import { elementsOf } from "./dtypes.ts";
-import { decodeHalf, decodeHalves } from "./float16.ts";
-import { Tally } from "./tally.ts";
+import type { Comparison, DType, Element, JsonNumber, TensorType, Tolerance } from "../protocol/messages";
+import { elementsOf } from "./dtypes";
+import { decodeHalf, decodeHalves } from "./float16";
+import { Tally } from "./tally";
 
 /** Elements decoded at a time, for dtypes that are not compared where they lie. */
 const STRETCH = 1 << 15;
@@ -13,7 +13,12 @@ const FLOAT16_LOWEST = -(2 ** 15);
  * Compares the first elementsOf(type.shape) elements; both must hold at least that many and be aligned to
  * their dtype. The rule is in messages.ts (Tolerance, Comparison).
  */
-export function compare(got: Uint8Array, expected: Uint8Array, type: TensorType, tolerance: Tolerance): Comparison {
+export function compare(
+  got: Uint8Array,
+  expected: Uint8Array,
+  type: TensorType,
+  tolerance: Tolerance,
+): Comparison {
   const total = elementsOf(type.shape);
   const tally = new Tally(tolerance);
   if (type.dtype === "float32") compareFloat32(got, expected, total, tally);
@@ -148,6 +153,8 @@ export function jsonNumber(value: number): JsonNumber {
 export function describeComparison(comparison: Comparison): string {
   const { mismatched, total, nan, inf, worst } = comparison;
   const strange = [nan ? `${nan} NaN` : "", inf ? `${inf} Inf` : ""].filter(Boolean).join(", ");
-  const where = worst ? `; worst at [${worst.index.join(", ")}]: ${worst.got}, expected ${worst.expected}` : "";
+  const where = worst
+    ? `; worst at [${worst.index.join(", ")}]: ${worst.got}, expected ${worst.expected}`
+    : "";
   return `${mismatched} of ${total} elements differ beyond tolerance${strange ? ` (${strange})` : ""}${where}`;
 }

@@ -1,4 +1,4 @@
-import type { DType, TensorType } from "../protocol/messages.ts";
+import type { DType, TensorType } from "../protocol/messages";
 
 export const BYTES_PER_ELEMENT: Record<DType, number> = {
   float32: 4,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { decodeHalf, decodeHalves } from "./float16.ts";
+import { decodeHalf, decodeHalves } from "./float16";
 
 describe("decodeHalf", () => {
   it.each([

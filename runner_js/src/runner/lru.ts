@@ -54,14 +54,21 @@ export class Lru<V> {
     this.shrink();
   }
 
+  /** Evicts one value now, unless it is pinned. */
+  discard(key: string): void {
+    const entry = this.entries.get(key);
+    if (!entry || entry.pins) return;
+    this.entries.delete(key);
+    this.total -= entry.bytes;
+    this.evicted(entry.value, key);
+  }
+
   /** Evicts from the oldest on; `fresh` was just put in by a caller who is about to pin or use it. */
   private shrink(fresh?: string): void {
     if (this.total <= this.capacity) return;
     for (const [key, entry] of this.entries) {
       if (entry.pins || key === fresh) continue;
-      this.entries.delete(key);
-      this.total -= entry.bytes;
-      this.evicted(entry.value, key);
+      this.discard(key);
       if (this.total <= this.capacity) return;
     }
   }

@@ -1,6 +1,6 @@
-import type { Buffers } from "../tvm/buffers.ts";
-import type { BufferPointer } from "../tvm/tvmjs.ts";
-import { Lru } from "./lru.ts";
+import type { Buffers } from "../tvm/buffers";
+import type { BufferPointer } from "../tvm/tvmjs";
+import { Lru } from "./lru";
 
 /** Weights of a small model stay; those of a large one are uploaded again as they come up. */
 const CAPACITY = 1 << 30;
@@ -37,5 +37,10 @@ export class PristineBuffers {
 
   release(digest: string): void {
     this.lru.unpin(digest);
+  }
+
+  /** After an error that may have come from making this very buffer. */
+  discard(digest: string): void {
+    this.lru.discard(digest);
   }
 }

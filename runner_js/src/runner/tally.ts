@@ -1,4 +1,4 @@
-import type { Tolerance } from "../protocol/messages.ts";
+import type { Tolerance } from "../protocol/messages";
 
 /** ULP distance 0, 1, 2, 3-4, 5-8, ... up to 2^32, and NaN on one side. The same length for every dtype. */
 export const ULP_BUCKETS = 35;
@@ -112,7 +112,14 @@ export class Tally {
   }
 
   /** At least one side is NaN or Inf, and the bits differ. */
-  private nonFinite(g: number, e: number, gotPattern: number, expectedPattern: number, lowest: number, index: number) {
+  private nonFinite(
+    g: number,
+    e: number,
+    gotPattern: number,
+    expectedPattern: number,
+    lowest: number,
+    index: number,
+  ) {
     const gotNan = Number.isNaN(g);
     const expectedNan = Number.isNaN(e);
     let bucket = ULP_BUCKETS - 1;

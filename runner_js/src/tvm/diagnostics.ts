@@ -1,4 +1,5 @@
-import type { DeviceError, Diagnostic } from "../protocol/messages.ts";
+import { tidyGpuMessage } from "../hal/gpu_text";
+import type { DeviceError, Diagnostic } from "../protocol/messages";
 
 /** GPUCompilationInfo of WGSL that a pipeline was refused for. */
 export async function diagnose(device: GPUDevice, file: string, code: string): Promise<Diagnostic[]> {
@@ -13,7 +14,7 @@ export async function diagnose(device: GPUDevice, file: string, code: string): P
     severity: message.type,
     line: message.lineNum,
     column: message.linePos,
-    message: message.message,
+    message: tidyGpuMessage(message.message),
     source: (lines[message.lineNum - 1] ?? "").trimEnd(),
     file,
   }));
@@ -30,9 +31,14 @@ export function describeDiagnostics(diagnostics: readonly Diagnostic[]): string 
 }
 
 /** The error of a kernel whose pipeline was refused; `reason` is what the browser said of the pipeline itself. */
-export function compileError(kernel: string, file: string, diagnostics: Diagnostic[], reason: string): DeviceError {
+export function compileError(
+  kernel: string,
+  file: string,
+  diagnostics: Diagnostic[],
+  reason: string,
+): DeviceError {
   const errors = diagnostics.filter((d) => d.severity === "error");
   // Without an error in the text it is the pipeline that does not fit: a binding, a workgroup size.
-  const message = errors.length ? describeDiagnostics(errors) : `${file}: ${reason}`;
+  const message = errors.length ? describeDiagnostics(errors) : `${file}: ${tidyGpuMessage(reason)}`;
   return { kind: "compile", message, kernel, diagnostics };
 }

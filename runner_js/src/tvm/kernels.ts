@@ -1,8 +1,8 @@
-import { toDeviceError } from "../hal/errors.ts";
-import type { CompileProgress, DeviceError, EntryPoint, Kernel, Launch } from "../protocol/messages.ts";
-import { encodeLaunch, entryPointOf } from "./launch.ts";
-import { compilePipeline } from "./pipeline.ts";
-import type { BufferPointer, Context, Shader } from "./tvmjs.ts";
+import { toDeviceError } from "../hal/errors";
+import type { CompileProgress, DeviceError, EntryPoint, Kernel, Launch } from "../protocol/messages";
+import { encodeLaunch, entryPointOf } from "./launch";
+import { compilePipeline } from "./pipeline";
+import type { BufferPointer, Context, Shader } from "./tvmjs";
 
 /** A kernel ready to run, or why it is not. */
 export type KernelState = { kernel: Kernel; seconds: number } & (
@@ -30,7 +30,13 @@ export class Kernels {
       kernels.map(async (kernel) => {
         const state = await this.compileKernel(kernel, signal);
         done++;
-        progress({ kind: "compile", kernel: kernel.kernel, done, total: kernels.length, seconds: state.seconds });
+        progress({
+          kind: "compile",
+          kernel: kernel.kernel,
+          done,
+          total: kernels.length,
+          seconds: state.seconds,
+        });
         return state;
       }),
     );
@@ -43,7 +49,11 @@ export class Kernels {
     const shaders = await Promise.allSettled(kernel.entry_points.map((e) => this.shader(kernel, e, signal)));
     const failed = shaders.find((result) => result.status === "rejected");
     if (failed) {
-      return { kernel, seconds: seconds(), error: { ...toDeviceError(failed.reason), kernel: kernel.kernel } };
+      return {
+        kernel,
+        seconds: seconds(),
+        error: { ...toDeviceError(failed.reason), kernel: kernel.kernel },
+      };
     }
     const named = kernel.entry_points.map((entryPoint, i) => {
       const result = shaders[i] as PromiseFulfilledResult<Shader>;

@@ -1,6 +1,6 @@
-import { DeviceFailure } from "../hal/errors.ts";
-import type { Kernel, Launch } from "../protocol/messages.ts";
-import type { BufferPointer, EntryPointInfo, Shader } from "./tvmjs.ts";
+import { DeviceFailure } from "../hal/errors";
+import type { Kernel, Launch } from "../protocol/messages";
+import type { BufferPointer, EntryPointInfo, Shader } from "./tvmjs";
 
 const WRITE_ACCESS = "paramWriteAccess:";
 
@@ -47,6 +47,15 @@ export function checkLaunches(
         `takes ${info.arg_types.length} arguments at ${info.name}, the launch gives ${launch.arguments.length}`,
       );
     }
+    launch.dispatch.forEach((extent, axis) => {
+      // tvmjs would leave such an extent out and run a part of the kernel only.
+      if (extent !== 1 && !info.launch_param_tags.includes(`blockIdx.${"xyz"[axis]}`)) {
+        throw refused(
+          kernel,
+          `has no blockIdx.${"xyz"[axis]} at ${info.name}, the launch gives it ${extent}`,
+        );
+      }
+    });
     launch.arguments.forEach((argument, i) => {
       const isBuffer = !("scalar" in argument);
       if (isBuffer !== (info.arg_types[i] === "handle")) {
@@ -72,8 +81,7 @@ export function encodeLaunch(
 ): void {
   const values = launch.arguments.map((argument) => {
     if ("scalar" in argument) return argument.scalar;
-    const pointer =
-      "argument" in argument ? operands[argument.argument] : temporaries[argument.temporary];
+    const pointer = "argument" in argument ? operands[argument.argument] : temporaries[argument.temporary];
     return pointer as BufferPointer;
   });
   shader(...values, ...launchExtents(info, launch));

@@ -1,7 +1,7 @@
-import { DeviceFailure } from "../hal/errors.ts";
-import { captureErrors } from "../hal/scopes.ts";
-import { compileError, diagnose } from "./diagnostics.ts";
-import type { Context, EntryPointInfo, Shader } from "./tvmjs.ts";
+import { DeviceFailure } from "../hal/errors";
+import { captureErrors } from "../hal/scopes";
+import { compileError, diagnose } from "./diagnostics";
+import type { Context, EntryPointInfo, Shader } from "./tvmjs";
 
 /** Compiles one entry point; throws a DeviceFailure of kind "compile" that points into the WGSL. */
 export async function compilePipeline(
@@ -13,7 +13,10 @@ export async function compilePipeline(
 ): Promise<Shader> {
   const captured = captureErrors(context.device);
   const pending = context.createShaderAsync(info, code);
-  const [shader, error] = await Promise.all([pending.catch((cause: unknown) => new Refusal(cause)), captured()]);
+  const [shader, error] = await Promise.all([
+    pending.catch((cause: unknown) => new Refusal(cause)),
+    captured(),
+  ]);
   if (shader instanceof Refusal || error) {
     const diagnostics = await diagnose(context.device, file, code);
     const reason = shader instanceof Refusal ? shader.reason : (error?.message ?? "");

@@ -3,8 +3,8 @@
  * GPUDevice we need the WebGPUContext inside an Instance, whose members below are private in its types.
  */
 import * as tvmjs from "@mlc-ai/web-runtime";
-import type { DeviceError, EntryPoint } from "../protocol/messages.ts";
-import { captureErrors } from "../hal/scopes.ts";
+import { captureErrors } from "../hal/scopes";
+import type { DeviceError, EntryPoint } from "../protocol/messages";
 
 export type EntryPointInfo = EntryPoint["info"];
 

@@ -104,10 +104,15 @@ export class JobFeed {
     const fresh = answer.events.slice(Math.max(0, this.next - first));
     this.next = answer.next;
     if (fresh.length > 0) this.handlers.events(fresh);
-    if (answer.state !== "running" && this.running) {
-      this.running = false;
-      this.handlers.ended(answer);
+    if (answer.state === "running" || !this.running) return;
+    // An answer holds a limited number of events, and the state may change just before the last one is there:
+    // the end is reached when "ended" was read, or nothing is left to read.
+    if (answer.events.length > 0 && answer.events.at(-1)?.type !== "ended") {
+      this.askAgain = true;
+      return;
     }
+    this.running = false;
+    this.handlers.ended(answer);
   }
 
   private fail(job: string, error: unknown): void {

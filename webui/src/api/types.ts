@@ -28,6 +28,8 @@ export interface SuiteFacts {
   bytes: number;
   edited: string[];
   oracle: Oracle | null;
+  /** Why there is no oracle; suite-format.md has it, http-api.md does not promise it. */
+  oracle_missing?: string | null;
   reference: { platform: string; device: string };
 }
 
@@ -153,7 +155,8 @@ export interface Job {
 }
 
 export type JobEvent =
-  | { type: "started"; kind: JobKind; total: number }
+  /** `kernels` is not promised by version 1; with it a job started elsewhere shows what it waits for. */
+  | { type: "started"; kind: JobKind; total: number; kernels?: string[] | null }
   | { type: "device"; device: Device }
   | { type: "compile"; device: string; kernel: string; done: number; total: number }
   | { type: "verdict"; device: string; result: TestResult }

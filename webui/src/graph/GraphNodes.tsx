@@ -107,7 +107,7 @@ class NodeBox extends Component<NodeBoxProps> {
         class={`box box-${kind} fill-${state}${selected ? " selected" : ""}`}
         transform={`translate(${x} ${y})`}
         role="button"
-        tabIndex={stop ? 0 : -1}
+        tabindex={stop ? 0 : -1}
         aria-label={`${box.id} ${label}${said}`}
         aria-pressed={selected}
         onClick={() => this.props.select(box.id)}

@@ -87,18 +87,12 @@ export function layoutGraph(graph: Graph): Layout {
     edges.push({ from, to, path: arc(byId.get(from), byId.get(to)), far: true });
   const left = Math.min(...boxes.map((box) => box.x)) - MARGIN;
   const right = Math.max(...boxes.map((box) => box.x + box.width)) + MARGIN;
-  return {
-    boxes,
-    edges,
-    ...shifted(boxes, edges, left),
-    width: right - left,
-    height: y + MARGIN - BETWEEN_RANKS,
-  };
+  shift(boxes, edges, left);
+  return { boxes, edges, width: right - left, height: y + MARGIN - BETWEEN_RANKS };
 }
 
 /** Bands drift apart sideways; the picture starts at x = 0. Paths are text, hence boxes and paths move together here. */
-function shifted(boxes: Box[], edges: Edge[], left: number): { boxes: Box[]; edges: Edge[] } {
-  if (left === 0) return { boxes, edges };
+function shift(boxes: Box[], edges: Edge[], left: number): void {
   for (const box of boxes) box.x -= left;
   for (const edge of edges) {
     edge.path = edge.path.replace(
@@ -106,7 +100,6 @@ function shifted(boxes: Box[], edges: Edge[], left: number): { boxes: Box[]; edg
       (_, x: string, y: string) => `${Number(x) - left} ${y}`,
     );
   }
-  return { boxes, edges };
 }
 
 function layoutBand(boxes: readonly Box[], links: readonly Link[]) {
@@ -121,7 +114,10 @@ function layoutBand(boxes: readonly Box[], links: readonly Link[]) {
     box.x = node.x - box.width / 2;
     box.y = node.y - box.height / 2;
   }
-  const edges = links.map(({ from, to }) => ({ from, to, points: g.edge(from, to).points ?? [] }));
+  const edges = links.map(({ from, to }) => {
+    const points: { x: number; y: number }[] = g.edge(from, to).points ?? [];
+    return { from, to, points };
+  });
   return { edges, height: g.graph().height ?? 0 };
 }
 

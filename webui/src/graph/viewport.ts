@@ -11,7 +11,7 @@ export interface Size {
   height: number;
 }
 
-export const LEAST = 0.02;
+export const LEAST = 0.004;
 export const MOST = 3;
 
 export function fit(content: Size, pane: Size): Viewport {

@@ -68,6 +68,8 @@ export function logScale(values: readonly number[]): LogScale {
     low -= 1;
     high += 1;
   }
+  // An exact zero sits below every measured error, not beside the smallest.
+  if (values.some((value) => value === 0)) low -= 1;
   const every = Math.ceil((high - low) / 5);
   const ticks: number[] = [];
   for (let tick = low; tick <= high; tick += every) ticks.push(tick);

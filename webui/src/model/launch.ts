@@ -1,30 +1,60 @@
 /**
- * A kernel's launch metadata as rows to show. The bundle is the compiler's file: read leniently, and
- * what is not understood is still shown, as JSON.
+ * A kernel's launch metadata (tapml.kernel/1, docs/suite-format.md) as rows to show. Read leniently: what is
+ * not understood is left out here and still shown as JSON.
  */
 
-export interface EntryPointRow {
+export interface BindingRow {
+  binding: string;
+  access: string;
   name: string;
-  file: string;
-  workgroupSize: string;
-  bindings: { binding: string; kind: string; name: string }[];
+  type: string;
+  /** Which of the operator's tensors it holds: "input 0 float32[1, 384]". */
+  holds: string;
 }
 
 export interface LaunchFacts {
-  entryPoints: EntryPointRow[];
-  dispatches: { entryPoint: string; extents: string; workgroupSize: string; note: string }[];
+  entryPoints: { name: string; file: string; workgroupSize: string; bindings: BindingRow[] }[];
+  launches: { entryPoint: string; workgroups: string; workgroupSize: string }[];
+  /** True when the launches are those of the shapes asked for, false when there are others too. */
+  ofShapes: boolean;
+  temporaries: number;
   features: string[];
   limits: { name: string; least: number | string }[];
 }
 
 type Fields = Record<string, unknown>;
+type Shapes = readonly (readonly number[])[];
 
-export function launchFacts(bundle: unknown): LaunchFacts {
+/** `shapes`: of the operator's tensors at one node, inputs then outputs; its dispatches are picked if there are any. */
+export function launchFacts(bundle: unknown, shapes: Shapes = []): LaunchFacts {
   const root = fields(bundle);
   const requires = fields(root.requires);
+  const roles = list(root.arguments).map((argument) => text(fields(argument).role));
+  const all = list(root.dispatches).map(fields);
+  const own = all.filter((dispatch) => JSON.stringify(dispatch.shapes) === JSON.stringify(shapes));
+  const picked = own.length > 0 ? own : all;
   return {
-    entryPoints: list(root.entry_points).map(entryPoint),
-    dispatches: list(root.dispatches ?? root.launches).map(dispatch),
+    entryPoints: list(root.entry_points).map((value) => {
+      const entry = fields(value);
+      return {
+        name: text(entry.name),
+        file: text(entry.file),
+        workgroupSize: extents(entry.workgroup_size),
+        bindings: list(entry.bindings).map((binding, at) => bindingRow(fields(binding), at, roles)),
+      };
+    }),
+    launches: picked.flatMap((dispatch) =>
+      list(dispatch.launches).map((value) => {
+        const launch = fields(value);
+        return {
+          entryPoint: text(launch.entry_point),
+          workgroups: extents(launch.dispatch),
+          workgroupSize: extents(launch.workgroup_size),
+        };
+      }),
+    ),
+    ofShapes: own.length > 0,
+    temporaries: picked.reduce((sum, dispatch) => sum + list(dispatch.temporaries).length, 0),
     features: list(requires.features).map(text),
     limits: Object.entries(fields(requires.limits)).map(([name, least]) => ({
       name,
@@ -33,34 +63,20 @@ export function launchFacts(bundle: unknown): LaunchFacts {
   };
 }
 
-function entryPoint(value: unknown): EntryPointRow {
-  const entry = fields(value);
-  const info = fields(entry.info);
-  const described = list(entry.bindings);
-  const bindings = described.length > 0 ? described : list(info.arg_types);
+function bindingRow(binding: Fields, at: number, roles: readonly string[]): BindingRow {
+  let holds = "";
+  if (typeof binding.argument === "number") {
+    const role = roles[binding.argument] ?? "argument";
+    // Counted within its role: the first output is output 0.
+    const before = roles.slice(0, binding.argument).filter((other) => other === role).length;
+    holds = `${role} ${before}`;
+  } else if (binding.temporary !== undefined) holds = `temporary ${text(binding.temporary)}`;
   return {
-    name: text(entry.name ?? info.name),
-    file: text(entry.file),
-    workgroupSize: extents(entry.workgroup_size),
-    bindings: bindings.map((item, at) => binding(item, at)),
-  };
-}
-
-function binding(value: unknown, at: number): EntryPointRow["bindings"][number] {
-  if (typeof value === "string") return { binding: String(at), kind: value, name: "" };
-  const item = fields(value);
-  const kind = item.type ?? item.kind ?? item.access ?? item.role;
-  return { binding: text(item.binding ?? at), kind: text(kind), name: text(item.name ?? item.value ?? "") };
-}
-
-function dispatch(value: unknown): LaunchFacts["dispatches"][number] {
-  const item = fields(value);
-  const size = item.dispatch ?? item.grid ?? item.extents;
-  return {
-    entryPoint: text(item.entry_point ?? item.name),
-    extents: extents(size),
-    workgroupSize: extents(item.workgroup_size),
-    note: text(item.node ?? item.when ?? item.condition ?? ""),
+    binding: text(binding.binding ?? at),
+    access: text(binding.access),
+    name: text(binding.name),
+    type: text(binding.type),
+    holds,
   };
 }
 

@@ -2,7 +2,7 @@
 
 import type { GraphNode, SuiteDetail, TestRef } from "../api/types";
 import { inRange, type JobState, type ResultsState } from "./results";
-import { asState, type Counts, isProblem, noCounts, type State, worst } from "./verdicts";
+import { asState, type Counts, isProblem, noCounts, type State, total, WORD, worst } from "./verdicts";
 
 export interface Cell {
   state: State;
@@ -108,7 +108,8 @@ export function nodeNames(suite: SuiteDetail): Map<string, string> {
     const used = node.inputs.map((id) => values.get(id)).filter((value) => value !== undefined);
     const own = node.outputs.map((id) => values.get(id)?.name ?? "").find((name) => name !== "");
     const parameter = used.find((value) => value.kind === "parameter" && value.name !== "");
-    return own ?? parameter?.name ?? "";
+    // Intermediate values have the compiler's names (lv33): better than nothing only.
+    return parameter?.name ?? own ?? "";
   };
   return new Map(suite.graph.nodes.map((node) => [node.id, label(node)]));
 }
@@ -128,6 +129,15 @@ export function filterRows(rows: readonly KernelRow[], filter: Filter): KernelRo
     if (wanted === "" || row.kernel.toLowerCase().includes(wanted)) return true;
     return row.nodes.some((node) => node.node === wanted || node.name.toLowerCase().includes(wanted));
   });
+}
+
+/** The few characters in a cell: how many are in the state shown; while it runs, how many are through. */
+export function cellText({ state, counts }: Cell): string {
+  const all = total(counts);
+  if (all === 1 || state === "none") return WORD[state];
+  const unfinished = counts.waiting + counts.running;
+  const shown = state === "waiting" || state === "running" ? all - unfinished : counts[state];
+  return `${shown}/${all}`;
 }
 
 /** The node to open for a whole row: what needs a look first, on this device if one is given. */

@@ -5,6 +5,7 @@
 
 import type { DeviceFacts, OffloadDocument, OffloadFinal, OffloadStep, TestResult } from "../api/documents";
 import type { Job, JobEnd, JobEvent, JobKind, Results } from "../api/types";
+import { asState, type Counts, noCounts } from "./verdicts";
 
 export interface OffloadRun {
   created: string | null;
@@ -20,6 +21,8 @@ export interface JobState {
   state: "running" | JobEnd;
   total: number;
   done: number;
+  /** Of the tests done. */
+  counts: Counts;
   /** Kernels asked for; null for all, undefined when another page started the job. */
   kernels: string[] | null | undefined;
   devices: string[];
@@ -85,6 +88,7 @@ function newJob(job: string, kernels: string[] | null | undefined): JobState {
     state: "running",
     total: 0,
     done: 0,
+    counts: noCounts(),
     kernels,
     devices: [],
     compiling: {},
@@ -167,7 +171,11 @@ function withEvent(state: ResultsState, event: JobEvent): ResultsState {
   const update = (changes: Partial<JobState>): ResultsState => ({ ...state, job: { ...job, ...changes } });
   switch (event.type) {
     case "started":
-      return update({ kind: event.kind, total: event.total });
+      return update({
+        kind: event.kind,
+        total: event.total,
+        kernels: job.kernels === undefined ? event.kernels : job.kernels,
+      });
     case "device":
       return start(joined(state, job, event.device), job, event.device.id);
     case "compile": {
@@ -177,7 +185,11 @@ function withEvent(state: ResultsState, event: JobEvent): ResultsState {
     case "verdict": {
       const { [event.device]: _, ...compiling } = job.compiling;
       const tests = { ...state.verdicts[event.device], [event.result.id]: event.result };
-      const next = update({ done: job.done + 1, compiling });
+      const verdict = asState(event.result.verdict);
+      const counts = { ...job.counts, [verdict]: job.counts[verdict] + 1 };
+      // An offload tests the operators first; what it counts are kernels moved.
+      const done = job.kind === "offload" ? job.done : job.done + 1;
+      const next = update({ done, counts, compiling });
       return { ...next, verdicts: { ...state.verdicts, [event.device]: tests } };
     }
     case "step": {

@@ -4,7 +4,7 @@ import type { Results, SuiteSummary } from "../api/types";
 import { bytes, count, date } from "../model/format";
 import { Link, Loading, Problem, TopBar, VerdictBadge } from "../parts/Basics";
 import { DeviceList } from "../parts/DeviceList";
-import { OracleFact, SuiteBadges } from "../parts/SuiteBadges";
+import { OracleFact, referenceText, SuiteBadges } from "../parts/SuiteBadges";
 import { useResource } from "../state/resource";
 import { suitePath } from "../state/router";
 
@@ -73,10 +73,8 @@ function SuiteCard(props: { suite: SuiteSummary }) {
         <span>carved {date(suite.created)}</span>
       </p>
       <p class="facts">
-        <span>
-          reference: {suite.reference.platform} on {suite.reference.device}
-        </span>
-        <OracleFact oracle={suite.oracle} />
+        <span>reference: {referenceText(suite.reference)}</span>
+        <OracleFact suite={suite} />
       </p>
       <LatestResults suite={suite.id} />
     </li>

@@ -15,9 +15,11 @@ export function ActionBar(props: { devices: Resource<Devices>; choice: DeviceCho
 
   const start = async (kind: "validation" | "offload") => {
     setSending(true);
-    await results.start(kind, selected, null);
+    // The trace is about one device: the first one chosen.
+    await results.start(kind, kind === "offload" ? selected.slice(0, 1) : selected, null);
     setSending(false);
   };
+  const first = choices.find((choice) => choice.value === selected[0])?.name ?? "";
   const idle = !running && !sending && selected.length > 0;
 
   if (devices.error) {
@@ -53,7 +55,7 @@ export function ActionBar(props: { devices: Resource<Devices>; choice: DeviceCho
           Validate
         </button>
         <button type="button" disabled={!idle} onClick={() => start("offload")}>
-          Offload
+          Offload{selected.length > 1 ? ` to ${first}` : ""}
         </button>
         <button type="button" disabled={!running} onClick={results.cancel}>
           Cancel

@@ -8,7 +8,7 @@ export function Bars(props: { title: string; bars: readonly Bar[]; labelled?: bo
     .map((bar) => `${bar.label}: ${grouped(bar.count)}`)
     .join("; ");
   return (
-    <figure class={props.labelled ? "bars labelled" : "bars"}>
+    <figure class={`bars${props.labelled ? " labelled" : ""}${props.bars.length > 9 ? " dense" : ""}`}>
       {props.labelled && <figcaption>{props.title}</figcaption>}
       <div class="bars-row" role="img" aria-label={`${props.title}. ${said}`}>
         {props.bars.map((bar) => (

@@ -132,7 +132,7 @@ export function DetailPane(props: DetailPaneProps) {
                 <KernelTab
                   detail={detail.data}
                   state={state}
-                  node={node.id}
+                  shapes={shapesOf(suite, node)}
                   line={line}
                   rerun={props.rerun}
                 />
@@ -146,4 +146,9 @@ export function DetailPane(props: DetailPaneProps) {
       )}
     </aside>
   );
+}
+
+function shapesOf(suite: SuiteDetail, node: GraphNode): number[][] {
+  const shapes = new Map(suite.graph.values.map((value) => [value.id, value.shape]));
+  return [...node.inputs, ...node.outputs].map((id) => shapes.get(id) ?? []);
 }

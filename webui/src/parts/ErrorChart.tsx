@@ -23,6 +23,7 @@ export function ErrorChart(props: {
   const values = [...errors, limit].filter((value) => value !== null);
   if (values.length === 0) return null;
   const scale = logScale(values);
+  const zero = values.includes(0);
   const columns = Math.max(props.total, steps.length, 2);
   const x = (at: number) => LEFT + ((at + 0.5) / columns) * (WIDTH - LEFT - RIGHT);
   const y = (value: number) => TOP + (1 - scale.position(value)) * (HEIGHT - TOP - BOTTOM);
@@ -38,7 +39,7 @@ export function ErrorChart(props: {
           <g key={tick} class="tick">
             <line x1={LEFT} x2={WIDTH - RIGHT} y1={y(10 ** tick)} y2={y(10 ** tick)} />
             <text x={LEFT - 6} y={y(10 ** tick)} text-anchor="end">
-              {`1e${tick}`}
+              {zero && tick === scale.ticks[0] ? "0" : `1e${tick}`}
             </text>
           </g>
         ))}

@@ -1,5 +1,7 @@
 import type { DeviceFacts } from "../api/documents";
+import { grouped } from "../model/format";
 import type { JobState } from "../model/results";
+import { describe, total } from "../model/verdicts";
 
 const VERB = { validation: "Validation", offload: "Offload" } as const;
 const ENDED = { done: "done", failed: "failed", cancelled: "cancelled" } as const;
@@ -49,7 +51,8 @@ export function JobBar(props: { job: JobState | null; devices: readonly DeviceFa
 
 function progressText(job: JobState, devices: readonly DeviceFacts[], done: number): string {
   const what = job.kind === "offload" ? "kernels" : "tests";
-  const count = job.total > 0 ? `${done} of ${job.total} ${what}` : "";
+  const verdicts = job.kind === "validation" && done > 0 ? `: ${describe(job.counts)}` : "";
+  const count = job.total > 0 ? `${grouped(done)} of ${grouped(job.total)} ${what}${verdicts}` : "";
   if (job.state !== "running") return count;
   const compiling = Object.entries(job.compiling)[0];
   if (compiling !== undefined && compiling[1].done < compiling[1].total) {
@@ -58,5 +61,7 @@ function progressText(job: JobState, devices: readonly DeviceFacts[], done: numb
     return `${count}; ${name} compiles ${kernel} (${compiled} of ${total})`;
   }
   if (job.devices.length === 0) return "waiting for a device";
+  if (job.kind === "offload" && done === 0 && total(job.counts) > 0)
+    return `tests the operators first: ${describe(job.counts)}`;
   return count;
 }

@@ -1,16 +1,17 @@
 import { useState } from "preact/hooks";
 import type { Diagnostic } from "../api/documents";
 import type { KernelDetail } from "../api/types";
-import { grouped } from "../model/format";
-import { type LaunchFacts, launchFacts } from "../model/launch";
+import { launchFacts } from "../model/launch";
 import type { ResultsState } from "../model/results";
 import { Badge } from "./Basics";
+import { LaunchSection } from "./LaunchSection";
 import { WgslCode } from "./WgslCode";
 
 export function KernelTab(props: {
   detail: KernelDetail;
   state: ResultsState;
-  node: string;
+  /** Of the node's tensors, inputs then outputs. */
+  shapes: number[][];
   line: { file: string; line: number } | null;
   rerun: { devices: string[]; possible: boolean; start: () => void };
 }) {
@@ -35,7 +36,7 @@ export function KernelTab(props: {
           with the file as it is on disk now
         </span>
       </div>
-      <Launch facts={launchFacts(detail.bundle)} bundle={detail.bundle} />
+      <LaunchSection facts={launchFacts(detail.bundle, props.shapes)} bundle={detail.bundle} />
       {file && (
         <section class="file">
           <h3>
@@ -83,67 +84,4 @@ function diagnosticsOf(state: ResultsState, kernel: string): Diagnostic[] {
     }
   }
   return [...found.values()];
-}
-
-function Launch(props: { facts: LaunchFacts; bundle: unknown }) {
-  const { facts } = props;
-  return (
-    <section class="launch">
-      {facts.entryPoints.map((entry) => (
-        <div key={entry.name} class="entry-point">
-          <p>
-            <code>{entry.name}</code>
-            {entry.workgroupSize !== "" && <span class="muted"> workgroup {entry.workgroupSize}</span>}
-          </p>
-          {entry.bindings.length > 0 && (
-            <table class="elements">
-              <thead>
-                <tr>
-                  <th scope="col">binding</th>
-                  <th scope="col">kind</th>
-                  <th scope="col">name</th>
-                </tr>
-              </thead>
-              <tbody>
-                {entry.bindings.map((binding) => (
-                  <tr key={binding.binding}>
-                    <td>{binding.binding}</td>
-                    <td>{binding.kind}</td>
-                    <td>{binding.name}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          )}
-        </div>
-      ))}
-      <dl class="numbers">
-        {facts.dispatches.slice(0, 8).map((dispatch, at) => (
-          <div key={at}>
-            <dt title={dispatch.entryPoint}>dispatch{dispatch.note !== "" ? ` ${dispatch.note}` : ""}</dt>
-            <dd>
-              {dispatch.extents}
-              {dispatch.workgroupSize !== "" && <span class="muted"> of {dispatch.workgroupSize}</span>}
-            </dd>
-          </div>
-        ))}
-        {facts.features.length > 0 && (
-          <div>
-            <dt>needs features</dt>
-            <dd>{facts.features.join(", ")}</dd>
-          </div>
-        )}
-        {facts.limits.map((limit) => (
-          <div key={limit.name}>
-            <dt>needs {limit.name}</dt>
-            <dd>{typeof limit.least === "number" ? `≥ ${grouped(limit.least)}` : limit.least}</dd>
-          </div>
-        ))}
-      </dl>
-      <details>
-        <summary>Launch metadata as JSON</summary>
-        <pre class="json">{JSON.stringify(props.bundle, null, 2)}</pre>
-      </details>
-    </section>
-  );
 }

@@ -1,25 +1,19 @@
-import type { Cell } from "../model/matrix";
-import { type Counts, describe, GLYPH, ORDER, total, WORD } from "../model/verdicts";
+import { type Cell, cellText } from "../model/matrix";
+import { type Counts, describe, GLYPH, ORDER, total } from "../model/verdicts";
 
 /** One cell: the worst state as a glyph and colour, how many passed, and the proportions as a bar. */
 export function MatrixCell(props: { name: string; cell: Cell | undefined; select: () => void }) {
   const { cell } = props;
   if (cell === undefined || total(cell.counts) === 0) return <td class="cell" />;
-  const all = total(cell.counts);
   return (
     <td class="cell">
-      <button
-        type="button"
-        class={`is-${cell.state}`}
-        aria-label={`${props.name}: ${describe(cell.counts)}`}
-        title={describe(cell.counts)}
-        onClick={props.select}
-      >
+      <button type="button" class={`is-${cell.state}`} title={describe(cell.counts)} onClick={props.select}>
         <span aria-hidden="true">{GLYPH[cell.state]}</span>
-        <span class="cell-text" aria-hidden="true">
-          {all === 1 ? WORD[cell.state] : `${cell.counts[cell.state]}/${all}`}
+        <span class="cell-text">{cellText(cell)}</span>
+        <span class="sr-only">
+          {props.name}: {describe(cell.counts)}
         </span>
-        {all > 1 && <CountsBar counts={cell.counts} />}
+        {total(cell.counts) > 1 && <CountsBar counts={cell.counts} />}
       </button>
     </td>
   );

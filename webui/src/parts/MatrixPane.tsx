@@ -88,7 +88,7 @@ function DeviceColumn(props: MatrixPaneProps & { column: DeviceFacts; counts: Co
         onClick={() => props.choose(column.id)}
       >
         <span class="device-name">{column.name}</span>
-        <span class="device-note">{browser(column.user_agent) || adapter(column.adapter)}</span>
+        <span class="device-note">{adapter(column.adapter) || browser(column.user_agent)}</span>
         {counts && total(counts) > counts.none && (
           <>
             <span class="device-note">

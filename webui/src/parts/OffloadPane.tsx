@@ -80,7 +80,10 @@ function Trace(props: {
         limit={run.tolerance?.max_abs_error ?? null}
         selected={selected}
       />
-      <table class="trace">
+      {run.steps.length === 0 && (
+        <p class="hint">First every operator is tested, then the kernels move one by one.</p>
+      )}
+      <table class="trace" hidden={run.steps.length === 0}>
         <thead>
           <tr>
             <th scope="col">#</th>
@@ -90,7 +93,7 @@ function Trace(props: {
               cosine
             </th>
             <th scope="col" class="num">
-              max&nbsp;error
+              max error
             </th>
             <th scope="col">then</th>
           </tr>
@@ -107,7 +110,7 @@ function Trace(props: {
       </table>
       {run.tolerance && (
         <div class="tolerances">
-          <h3>Model tolerance</h3>
+          <h2>Model tolerance</h2>
           <p>
             cosine at least {cosine(run.tolerance.cosine)}, max error at most{" "}
             {error(run.tolerance.max_abs_error)}
@@ -169,10 +172,10 @@ function Final(props: { final: OffloadFinal }) {
   const { final } = props;
   return (
     <div class="card final">
-      <h3>
+      <h2>
         Whole model <VerdictBadge state={asState(final.verdict)} />
         <span class="muted">{final.mode}</span>
-      </h3>
+      </h2>
       {final.model_metric && (
         <p>
           cosine {cosine(final.model_metric.cosine)}, max error {error(final.model_metric.max_abs_error)}

@@ -1,4 +1,4 @@
-import type { Oracle, SuiteFacts } from "../api/types";
+import type { SuiteFacts } from "../api/types";
 import { cosine, error } from "../model/format";
 import { Badge } from "./Basics";
 
@@ -23,9 +23,9 @@ export function SuiteBadges(props: { suite: SuiteFacts }) {
 }
 
 /** Whether the reference run itself can be believed. */
-export function OracleFact(props: { oracle: Oracle | null }) {
-  const { oracle } = props;
-  if (oracle === null) return <span class="muted">not compared with another framework</span>;
+export function OracleFact(props: { suite: SuiteFacts }) {
+  const { oracle, oracle_missing } = props.suite;
+  if (oracle === null) return <span>{oracle_missing || "not compared with another framework"}</span>;
   return (
     <span class={oracle.agrees ? "" : "is-fail-text"}>
       <span aria-hidden="true">{oracle.agrees ? "✓ " : "✗ "}</span>
@@ -33,4 +33,12 @@ export function OracleFact(props: { oracle: Oracle | null }) {
       {error(oracle.max_abs_error)}
     </span>
   );
+}
+
+/** "tvm 0.27 on cpu (LLVM)": the device's name mostly holds the platform's already. */
+export function referenceText(reference: { platform: string; device: string }): string {
+  const { platform, device } = reference;
+  return device.toLowerCase().includes(platform.toLowerCase())
+    ? device
+    : [platform, device].filter(Boolean).join(", ");
 }

@@ -1,7 +1,7 @@
 import type { SuiteDetail } from "../api/types";
 import { bytes, count, date } from "../model/format";
 import { Link } from "./Basics";
-import { OracleFact, SuiteBadges } from "./SuiteBadges";
+import { OracleFact, referenceText, SuiteBadges } from "./SuiteBadges";
 
 export function SuiteHeader(props: { suite: SuiteDetail }) {
   const { suite } = props;
@@ -21,14 +21,12 @@ export function SuiteHeader(props: { suite: SuiteDetail }) {
       <p class="facts">
         <span title={suite.model.source}>{suite.model.title}</span>
         <span>{count(suite.kernels.length, "kernel")}</span>
-        <span>{count(suite.graph.nodes.length, "node")}</span>
+        <span>{count(suite.nodes, "node")}</span>
         <span>{count(suite.tests.length, "test")}</span>
         <span>{bytes(suite.bytes)}</span>
         <span>carved {date(suite.created)}</span>
-        <span>
-          reference: {suite.reference.platform} on {suite.reference.device}
-        </span>
-        <OracleFact oracle={suite.oracle} />
+        <span>reference: {referenceText(suite.reference)}</span>
+        <OracleFact suite={suite} />
         {steps.length > 0 && (
           <span title={steps.join("\n")}>
             input: {steps[0]}

@@ -55,7 +55,6 @@ export function useResults(suite: string): LiveResults {
         job: (job) => {
           flush();
           dispatch({ type: "job", job });
-          remember(suite, job);
         },
         events: (events) => {
           queue.push(...events);
@@ -74,11 +73,15 @@ export function useResults(suite: string): LiveResults {
       onJobMessage((message) => !starting.current && own.receive(message)),
       onConnection((connected) => {
         setLive(connected);
+        if (connected) setProblem(null);
         own.setConnected(connected);
       }),
     ];
     load();
-    rejoin(suite, own);
+    rejoin(suite, ({ job, kernels }) => {
+      dispatch({ type: "asked", job, kernels });
+      own.follow(job);
+    });
     return () => {
       for (const stop of undo) stop();
       own.close();
@@ -92,6 +95,7 @@ export function useResults(suite: string): LiveResults {
     try {
       const { job } = await api.startJob(kind, suite, devices, kernels);
       dispatch({ type: "asked", job, kernels });
+      remember(suite, { job, kernels });
       feed.current?.follow(job);
     } catch (error) {
       say(error);
@@ -105,26 +109,31 @@ export function useResults(suite: string): LiveResults {
   return { state, loaded, live, problem, dismiss: () => setProblem(null), reload: load, start, cancel };
 }
 
+interface Asked {
+  job: string;
+  kernels: string[] | null;
+}
+
 /** The contract lists no running jobs, so the tab remembers its own across a reload. */
-function remember(suite: string, job: string): void {
+function remember(suite: string, asked: Asked): void {
   try {
-    sessionStorage.setItem(`tapml.job.${suite}`, job);
+    sessionStorage.setItem(`tapml.job.${suite}`, JSON.stringify(asked));
   } catch {
     // Storage may be forbidden; then a reload shows the saved results only.
   }
 }
 
-function rejoin(suite: string, feed: JobFeed): void {
-  let job: string | null = null;
+function rejoin(suite: string, follow: (asked: Asked) => void): void {
+  let asked: Asked | null = null;
   try {
-    job = sessionStorage.getItem(`tapml.job.${suite}`);
+    asked = JSON.parse(sessionStorage.getItem(`tapml.job.${suite}`) ?? "null");
   } catch {
     return;
   }
-  if (job === null) return;
-  const id = job;
-  api.job(id, 0).then(
-    (answer) => answer.state === "running" && answer.suite === suite && feed.follow(id),
+  if (typeof asked?.job !== "string") return;
+  const own = asked;
+  api.job(own.job, 0).then(
+    (answer) => answer.state === "running" && answer.suite === suite && follow(own),
     () => undefined,
   );
 }

@@ -11,9 +11,7 @@ from pathlib import Path
 
 from tapml.errors import ToolchainError
 
-_INSTALL = (
-    "install emscripten (Debian: apt-get install emscripten node-acorn; macOS: brew install emscripten)"
-)
+_INSTALL = "install emscripten (Debian: apt-get install emscripten node-acorn; macOS: brew install emscripten)"
 
 # C++ exceptions as wasm's own, which every browser with WebGPU has: an error inside the runtime then reaches
 # JavaScript with its text, and the instance lives on. Without them it is a bare "unreachable" trap.
@@ -79,14 +77,10 @@ def link(objects: Sequence[Path], target: Path, imports: Path, cache_dir: Path) 
     _run(command, _environment(command[0], cache_dir), f"link {target.name}")
 
 
-def _run(
-    command: Sequence[str], environment: Mapping[str, str], task: str, folder: Path | None = None
-) -> str:
+def _run(command: Sequence[str], environment: Mapping[str, str], task: str, folder: Path | None = None) -> str:
     """Standard output of a command that must succeed, run in `folder`."""
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=environment, cwd=folder, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=False)
     except OSError as error:
         raise ToolchainError(f"{command[0]} could not {task}: {error.strerror}; {_INSTALL}") from error
     if done.returncode != 0:

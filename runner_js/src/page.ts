@@ -1,0 +1,116 @@
+/** The page: starts the worker and shows what it tells. */
+import "./page.css";
+import type { LogLine, RunnerState, Snapshot, Start, WorkerMessage } from "./view";
+
+const STATE_TEXT: Record<RunnerState, string> = {
+  connecting: "Connecting…",
+  ready: "Ready",
+  busy: "Running",
+  unavailable: "No WebGPU here",
+  disconnected: "Server not reachable, trying again…",
+};
+
+const LOG_LINES = 200;
+
+declare global {
+  interface Window {
+    /** For tests and for the console. */
+    tapmlRunner: { state: RunnerState; snapshot: Snapshot | null };
+  }
+}
+window.tapmlRunner = { state: "connecting", snapshot: null };
+
+function part(id: string): HTMLElement {
+  const found = document.getElementById(id);
+  if (!found) throw new Error(`the page has no #${id}`);
+  return found;
+}
+
+function element(name: string, text: string): HTMLElement {
+  const made = document.createElement(name);
+  made.textContent = text;
+  return made;
+}
+
+function show(snapshot: Snapshot): void {
+  const { state } = snapshot;
+  window.tapmlRunner = { state, snapshot };
+  document.body.dataset.state = state;
+  document.title = `${titleOf(snapshot)} · tapml device`;
+  part("state-text").textContent = [STATE_TEXT[state], snapshot.name, snapshot.device]
+    .filter(Boolean)
+    .join(" · ");
+  part("problem").textContent = snapshot.problem ?? "";
+  part("problem").hidden = snapshot.problem === null;
+  showTask(snapshot);
+  showGpu(snapshot);
+}
+
+function titleOf({ state, task }: Snapshot): string {
+  if (state !== "busy" || !task?.total) return state;
+  return `${task.done} of ${task.total}`;
+}
+
+function showTask({ task }: Snapshot): void {
+  const bar = part("task-progress") as HTMLProgressElement;
+  bar.hidden = task === null;
+  if (task) {
+    part("task-title").textContent = task.title;
+    part("task-detail").textContent = task.detail;
+    if (task.total) {
+      bar.max = task.total;
+      bar.value = task.done;
+    } else {
+      // Without a value the bar says "under way".
+      bar.removeAttribute("value");
+    }
+  } else if (part("task-detail").textContent) {
+    part("task-title").textContent = "Nothing. The last:";
+  }
+}
+
+let shownGpu = "";
+
+function showGpu({ adapter, features, limits }: Snapshot): void {
+  const shown = JSON.stringify([adapter, features, limits]);
+  if (shown === shownGpu) return;
+  shownGpu = shown;
+  const facts = Object.entries(adapter ?? {}).filter(([, value]) => value);
+  if (!facts.length) facts.push(["adapter", adapter ? "not named by this browser" : "none"]);
+  part("adapter").replaceChildren(
+    ...facts.flatMap(([name, value]) => [element("dt", name), element("dd", value)]),
+  );
+  part("features").replaceChildren(...features.map((feature) => element("li", feature)));
+  part("feature-count").textContent = String(features.length);
+  const rows = Object.entries(limits).map(([name, value]) => {
+    const row = document.createElement("tr");
+    row.append(element("td", name), element("td", value.toLocaleString("en")));
+    return row;
+  });
+  part("limits").replaceChildren(...rows);
+  part("limit-count").textContent = String(rows.length);
+}
+
+function log({ level, text }: LogLine): void {
+  const list = part("log");
+  const atEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 20;
+  const line = element("li", ` ${text}`);
+  line.className = level;
+  line.prepend(element("time", new Date().toLocaleTimeString()));
+  list.append(line);
+  while (list.childElementCount > LOG_LINES) list.firstElementChild?.remove();
+  if (atEnd) list.scrollTop = list.scrollHeight;
+}
+
+const parameters = new URLSearchParams(location.search);
+const start: Start = { token: parameters.get("token"), tag: parameters.get("device") };
+
+const worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module", name: "tapml device" });
+worker.addEventListener("message", ({ data }: MessageEvent<WorkerMessage>) => {
+  if (data.kind === "snapshot") show(data.snapshot);
+  else log(data);
+});
+worker.addEventListener("error", (event) => {
+  log({ level: "error", text: `the worker failed: ${event.message || "its script could not be loaded"}` });
+});
+worker.postMessage(start);

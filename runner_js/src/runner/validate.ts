@@ -1,0 +1,106 @@
+import { toDeviceError } from "../hal/errors";
+import type {
+  CompileProgress,
+  DeviceError,
+  Test,
+  TestVerdict,
+  ValidateParams,
+  ValidateResult,
+} from "../protocol/messages";
+import { writtenArguments } from "../tvm/launch";
+import { BatchPlanner } from "./batches";
+import type { Engine } from "./engine";
+import { obstacle, unsupportedKernels } from "./prepare";
+import { fetchBatch, type Job, releaseBatch, runBatch } from "./test_batch";
+
+export type ValidateProgress = (progress: CompileProgress | TestVerdict) => void;
+
+/**
+ * Runs carved tests. Every test gets exactly one verdict, unless the call is aborted; with a lost device the
+ * verdicts come first and then the failure.
+ */
+export async function validate(
+  engine: Engine,
+  params: ValidateParams,
+  progress: ValidateProgress,
+  signal: AbortSignal,
+): Promise<ValidateResult> {
+  const start = performance.now();
+  const seconds = { fetch: 0, compile: 0, upload: 0, run: 0, compare: 0, total: 0 };
+  const waiting = new Set(params.tests);
+  const report = (test: Test, verdict: TestVerdict) => {
+    if (waiting.delete(test)) progress(verdict);
+  };
+  try {
+    const unsupported = unsupportedKernels(engine, params.kernels);
+    const wanted = params.kernels.filter((kernel) => !unsupported.has(kernel.kernel));
+    const states = await engine.gpu.guard(engine.kernels.compile(wanted, signal, progress), signal);
+    seconds.compile = (performance.now() - start) / 1000;
+
+    const jobs: Job[] = [];
+    const counted = new Set<string>();
+    for (const test of params.tests) {
+      const state = states.get(test.kernel);
+      const error = unsupported.get(test.kernel) ?? obstacle(engine, test, state);
+      if (error || !state) {
+        report(test, withoutRun(test, error ?? { kind: "internal", message: "no kernel" }));
+        continue;
+      }
+      // A kernel's compilation is booked on its first test.
+      const compile = counted.has(test.kernel) ? 0 : state.seconds;
+      counted.add(test.kernel);
+      jobs.push({ test, state, compile, written: writtenArguments(state.kernel, test.launches) });
+    }
+
+    const planner = new BatchPlanner(jobs);
+    const fetchNext = () => {
+      const batch = planner.next();
+      return batch && fetchBatch(engine, batch, signal);
+    };
+    let next = fetchNext();
+    while (next) {
+      const waited = performance.now();
+      const batch = await next;
+      const fetchSeconds = (performance.now() - waited) / 1000;
+      // The next batch's bytes arrive while this one runs.
+      next = fetchNext();
+      try {
+        signal.throwIfAborted();
+        engine.gpu.throwIfLost();
+        const spent = await runBatch(engine, batch, fetchSeconds, report, signal);
+        planner.took(spent.upload + spent.run, batch.length);
+        seconds.fetch += fetchSeconds;
+        seconds.upload += spent.upload;
+        seconds.run += spent.run;
+        seconds.compare += spent.compare;
+      } catch (cause) {
+        // What was pinned for the batch under way is let go when it arrives.
+        void next?.then((prefetched) => releaseBatch(engine, prefetched));
+        throw cause;
+      } finally {
+        releaseBatch(engine, batch);
+      }
+    }
+  } catch (cause) {
+    if (signal.aborted) throw cause;
+    const error = toDeviceError(cause);
+    for (const test of [...waiting]) report(test, withoutRun(test, error));
+    throw cause;
+  }
+  seconds.total = (performance.now() - start) / 1000;
+  return { seconds };
+}
+
+/** The verdict of a test that did not run to its end. */
+export function withoutRun(test: Test, error: DeviceError): TestVerdict {
+  return {
+    kind: "verdict",
+    id: test.id,
+    kernel: test.kernel,
+    verdict: error.kind === "unsupported" ? "unsupported" : "error",
+    outputs: [],
+    message: error.message,
+    error,
+    seconds: { fetch: 0, compile: 0, run: 0, compare: 0 },
+  };
+}

@@ -1,0 +1,44 @@
+/** What the worker tells the page, and the page the worker. */
+import type { AdapterInfo } from "./protocol/messages";
+
+export type RunnerState = "connecting" | "ready" | "busy" | "unavailable" | "disconnected";
+
+export interface Snapshot {
+  state: RunnerState;
+  /** "Chromium 156" */
+  name: string;
+  /** Id given by the server. */
+  device: string | null;
+  adapter: AdapterInfo | null;
+  features: string[];
+  limits: Record<string, number>;
+  /** Sentence that explains `unavailable`, or why the server refuses this page. */
+  problem: string | null;
+  task: Task | null;
+}
+
+/** What is running now; `total` 0 while it is not known. */
+export interface Task {
+  title: string;
+  detail: string;
+  done: number;
+  total: number;
+}
+
+export interface LogLine {
+  level: "info" | "warning" | "error";
+  text: string;
+}
+
+export type WorkerMessage = { kind: "snapshot"; snapshot: Snapshot } | ({ kind: "log" } & LogLine);
+
+export interface Start {
+  token: string | null;
+  tag: string | null;
+}
+
+/** Where a session shows what it does. */
+export interface View {
+  show(snapshot: Snapshot): void;
+  log(level: LogLine["level"], text: string): void;
+}

@@ -1,0 +1,39 @@
+/** The worker: the socket and the GPU, away from the page so that neither waits for the other. */
+import { Session } from "./runner/session";
+import type { Snapshot, Start, View, WorkerMessage } from "./view";
+
+const SHOW_EVERY_MS = 100;
+
+let latest: Snapshot | null = null;
+let timer: ReturnType<typeof setTimeout> | null = null;
+
+function post(message: WorkerMessage): void {
+  // `self` is typed as a window here; a worker's postMessage has no target origin.
+  (self as unknown as Pick<Worker, "postMessage">).postMessage(message);
+}
+
+function flush(): void {
+  timer = null;
+  if (latest) post({ kind: "snapshot", snapshot: latest });
+}
+
+/** Verdicts come by the hundred a second; the page needs ten. A change of state is shown at once. */
+const view: View = {
+  show(snapshot) {
+    const changed = snapshot.state !== latest?.state;
+    latest = snapshot;
+    if (changed) {
+      if (timer !== null) clearTimeout(timer);
+      flush();
+    } else {
+      timer ??= setTimeout(flush, SHOW_EVERY_MS);
+    }
+  },
+  log(level, text) {
+    post({ kind: "log", level, text });
+  },
+};
+
+self.addEventListener("message", (event: MessageEvent<Start>) => void new Session(event.data, view).begin(), {
+  once: true,
+});

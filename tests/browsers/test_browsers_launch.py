@@ -1,0 +1,263 @@
+"""Real browsers: started, killed, crashed, closed; nothing of them may stay behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from playwright.async_api import Browser, Error
+
+from tapml.browsers import BrowserProcess, launch, process
+from tapml.errors import InputError, ToolchainError
+
+SCRIPT = """
+import signal, sys, time
+from tapml.browsers import launch
+signal.signal(signal.SIGINT, signal.default_int_handler)
+browser = launch("chromium", sys.argv[1])
+print("started", flush=True)
+while sys.argv[2] != "returns":
+    time.sleep(0.1)
+"""
+
+BOTH = pytest.mark.parametrize("name", ["chromium", "firefox"])
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left() -> Iterator[None]:
+    """No test leaves a process, not even a zombie of our own."""
+    before = set(descendants())
+    yield
+    assert set(descendants()) - before == set()
+
+
+@BOTH
+def test_page_has_webgpu_in_its_worker_and_closes_without_a_trace(name: str, site: str) -> None:
+    reasons: list[str] = []
+    with launch(name, f"{site}/", on_exit=reasons.append) as browser:
+        assert browser.alive
+        started = descendants()
+        assert len(started) > 3
+        wait_for(lambda: f"log: device with {128 << 20}" in browser.console)
+        assert "error: a mistake in the page" in browser.console
+    assert not browser.alive
+    wait_until_gone(started)
+    browser.close()
+    assert reasons == []
+
+
+@BOTH
+def test_death_of_the_browser_is_reported_once(name: str, site: str) -> None:
+    reasons: queue.Queue[str] = queue.Queue()
+    browser = launch(name, f"{site}/empty", on_exit=reasons.put)
+    started = descendants()
+    main_process().kill()
+    assert reasons.get(timeout=10) == f"{name.title()} ended unexpectedly"
+    assert not browser.alive
+    browser.close()
+    wait_until_gone(started)
+    assert reasons.empty()
+
+
+def test_crashed_tab_is_reported(site: str) -> None:
+    reasons: queue.Queue[str] = queue.Queue()
+    browser = launch("chromium", f"{site}/empty", on_exit=reasons.put)
+    started = descendants()
+    for child in started:
+        if "--type=renderer" in child.cmdline():
+            child.kill()
+    assert reasons.get(timeout=10) == "Chromium's tab crashed"
+    browser.close()
+    wait_until_gone(started)
+
+
+def test_closed_tab_is_reported_and_the_callback_may_close(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    monkeypatch.setenv("TAPML_CHROMIUM_ARGS", f"--remote-debugging-port={port}")
+    reasons: queue.Queue[str] = queue.Queue()
+
+    def closed(reason: str) -> None:
+        browser.close()
+        reasons.put(reason)
+
+    browser = launch("chromium", f"{site}/empty", on_exit=closed)
+    started = descendants()
+    control = f"http://127.0.0.1:{port}/json"
+    with urllib.request.urlopen(f"{control}/list") as answer:
+        (tab,) = [target["id"] for target in json.load(answer) if target["url"] == f"{site}/empty"]
+    urllib.request.urlopen(f"{control}/close/{tab}").close()
+    assert reasons.get(timeout=10) == "Chromium's tab was closed"
+    wait_until_gone(started)
+
+
+def test_browser_ends_with_playwrights_own_process(site: str) -> None:
+    # Firefox would live on: it is Playwright's process that it obeys, not a pipe.
+    reasons: queue.Queue[str] = queue.Queue()
+    browser = launch("firefox", f"{site}/empty", on_exit=reasons.put)
+    started = descendants()
+    driver = main_process().parent()
+    assert driver is not None
+    driver.kill()
+    assert reasons.get(timeout=10) == "Firefox can no longer be reached"
+    browser.close()
+    wait_until_gone(started)
+
+
+def test_browser_that_hangs_is_killed(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_CLOSE_SECONDS", 0.5)
+    browser = launch("chromium", f"{site}/empty")
+    started = descendants()
+    main_process().suspend()
+    before = time.monotonic()
+    browser.close()
+    assert time.monotonic() - before < 5
+    wait_until_gone(started)
+
+
+@pytest.mark.parametrize("ending", ["returns", "interrupted", "killed"])
+def test_browser_ends_with_python(ending: str, site: str) -> None:
+    python = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, f"{site}/empty", ending],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    with python:
+        assert python.stdout is not None
+        assert python.stdout.readline() == b"started\n"
+        started = psutil.Process(python.pid).children(recursive=True)
+        if ending == "interrupted":
+            os.killpg(python.pid, signal.SIGINT)  # as a terminal does
+        elif ending == "killed":
+            python.kill()
+        _, errors = python.communicate(timeout=20)
+    assert python.returncode == {"returns": 0, "interrupted": -signal.SIGINT, "killed": -signal.SIGKILL}[ending]
+    assert (b"Traceback" in errors) == (ending == "interrupted")
+    wait_until_gone(started)
+
+
+def test_interrupted_start_leaves_nothing(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_browser: BrowserProcess) -> None:
+        wait_for(lambda: any(is_marked(child) for child in descendants()))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BrowserProcess, "_wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        launch("chromium", f"{site}/empty")
+
+
+def test_console_is_bounded(site: str) -> None:
+    with launch("chromium", f"{site}/chatty") as browser:
+        wait_for(lambda: any(line.startswith("log: line 79 x") for line in browser.console))
+        assert len(browser.console) == 50
+        assert max(len(line) for line in browser.console) == 2000 + len(" ...")
+
+
+def test_page_that_cannot_be_opened(site: str) -> None:
+    with pytest.raises(ToolchainError, match=r"^Chromium could not open http://127\.0\.0\.1:1/: net::ERR_\w+"):
+        launch("chromium", "http://127.0.0.1:1/")
+    with pytest.raises(ToolchainError, match=r"^Chromium could not open .*/nothing: the server answered 404$"):
+        launch("chromium", f"{site}/nothing")
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(InputError, match=r"^tapml knows no browser 'opera': choose chromium, firefox or webkit$"):
+        launch("opera", "about:blank")
+
+
+def test_window_needs_a_display(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    with pytest.raises(ToolchainError, match=r"^Chromium has no display .* xvfb-run$"):
+        launch("chromium", "about:blank", headless=False)
+
+
+def test_failed_start_tells_what_the_browser_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "browser"
+    program.write_text(
+        "#!/bin/sh\n[ $1 = --version ] && echo Browser 200.0 && exit\necho no room at the inn >&2\nexit 7\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("TAPML_CHROMIUM", str(program))
+    with pytest.raises(
+        ToolchainError,
+        match=rf"^Chromium 200\.0 \({program}\) did not start: .* closed; it printed: no room at the inn$",
+    ):
+        launch("chromium", "about:blank")
+
+
+def test_missing_sandbox_has_a_mend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "browser"
+    program.write_text("#!/bin/sh\necho No usable sandbox! >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("TAPML_CHROMIUM", str(program))
+    with pytest.raises(ToolchainError, match=r"No usable sandbox!; in a container .* set TAPML_NO_SANDBOX=1$"):
+        launch("chromium", "about:blank")
+
+
+def test_playwright_that_cannot_drive_the_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def new_page(*_arguments: object, **_options: object) -> None:
+        # What Playwright 1.65 says of Firefox 153.
+        raise Error("Browser.new_page: Protocol error (emulation.setMediaFeaturesOverride): unknown command")
+
+    monkeypatch.setattr(Browser, "new_page", new_page)
+    with pytest.raises(
+        ToolchainError, match=r"^Playwright \S+ cannot drive Chromium \S+ \(.*\): pip install 'playwright\W.*'$"
+    ):
+        launch("chromium", "about:blank")
+
+
+def main_process() -> psutil.Process:
+    """Of the one browser that runs."""
+    return next(child for child in descendants() if is_marked(child))  # parents come before their children
+
+
+def is_marked(child: psutil.Process) -> bool:
+    """Is it a browser's process that `launch` started?"""
+    try:
+        return "--tapml-" in " ".join(child.cmdline())
+    except psutil.Error:
+        return False
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 15
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def descendants() -> list[psutil.Process]:
+    found: list[psutil.Process] = psutil.Process().children(recursive=True)
+    return found
+
+
+def wait_until_gone(processes: list[psutil.Process]) -> None:
+    """Fails if one of them still runs after a while. Who lost its parent is a zombie until init sees to it."""
+    end = time.monotonic() + 5
+    while True:
+        left = [process for process in processes if is_running(process)]
+        if not left:
+            return
+        assert time.monotonic() < end, left
+        time.sleep(0.05)
+
+
+def is_running(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,81 @@
+import { count, grouped } from "../model/format";
+import type { LaunchFacts } from "../model/launch";
+
+/** How the kernel is launched: one line, opened to bindings and limits. The WGSL below is what one comes for. */
+export function LaunchSection(props: { facts: LaunchFacts; bundle: unknown }) {
+  const { facts } = props;
+  const bindings = facts.entryPoints.reduce((sum, entry) => sum + entry.bindings.length, 0);
+  const shown = facts.launches.slice(0, 6);
+  return (
+    <section class="launch" aria-label="Launch">
+      <ul>
+        {shown.map((launch, at) => (
+          <li key={at}>
+            {facts.launches.length > 1 && <span class="muted">{at + 1}. </span>}
+            <code>{launch.entryPoint}</code> {launch.workgroups} workgroups
+            {launch.workgroupSize !== "" && ` of ${launch.workgroupSize}`}
+          </li>
+        ))}
+        {facts.launches.length > shown.length && (
+          <li class="muted">and {facts.launches.length - shown.length} more</li>
+        )}
+        {!facts.ofShapes && facts.launches.length > 0 && (
+          <li class="muted">for all carved shapes; none of them is this node's</li>
+        )}
+        {facts.features.length > 0 && <li>needs {facts.features.join(", ")}</li>}
+      </ul>
+      <details>
+        <summary>
+          {count(bindings, "binding")}, {count(facts.limits.length, "required limit")}
+          {facts.temporaries > 0 && `, ${count(facts.temporaries, "scratch buffer")}`}
+        </summary>
+        {facts.entryPoints.map((entry) => (
+          <div key={entry.name} class="scroll-x">
+            <table class="elements">
+              <caption>
+                <code>{entry.name}</code>
+              </caption>
+              <thead>
+                <tr>
+                  <th scope="col">binding</th>
+                  <th scope="col">name</th>
+                  <th scope="col">access</th>
+                  <th scope="col">type</th>
+                  <th scope="col">holds</th>
+                </tr>
+              </thead>
+              <tbody>
+                {entry.bindings.map((binding) => (
+                  <tr key={binding.binding}>
+                    <td>{binding.binding}</td>
+                    <td>{binding.name}</td>
+                    <td>{binding.access}</td>
+                    <td>{binding.type}</td>
+                    <td>{binding.holds}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        ))}
+        <div class="scroll-x">
+          <table class="elements">
+            <caption>Required limits</caption>
+            <tbody>
+              {facts.limits.map((limit) => (
+                <tr key={limit.name}>
+                  <th scope="row">{limit.name}</th>
+                  <td>{typeof limit.least === "number" ? `≥ ${grouped(limit.least)}` : limit.least}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+        <details>
+          <summary>As JSON</summary>
+          <pre class="json">{JSON.stringify(props.bundle, null, 2)}</pre>
+        </details>
+      </details>
+    </section>
+  );
+}
