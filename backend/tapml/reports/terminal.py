@@ -59,8 +59,9 @@ def summary_line(document: Mapping[str, Any]) -> str:
 
 def _validation_table(console: Console, device: Mapping[str, Any], tests: list[dict[str, Any]]) -> None:
     adapter = device["adapter"]
-    gpu = adapter["architecture"] or adapter["description"]
-    title = f"{device['name']} ({adapter['vendor'] or '?'} {gpu})".rstrip()
+    # Firefox names no adapter.
+    gpu = " ".join(filter(None, (adapter["vendor"], adapter["architecture"] or adapter["description"])))
+    title = device["name"] + (f" ({gpu})" if gpu else "")
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for column in ("kernel", "tests", "verdict", "max abs error", "max rel error", "max ULP"):
         table.add_column(column, justify="left" if column in ("kernel", "verdict") else "right", overflow="fold")

@@ -64,7 +64,7 @@ class Offload:
         """Validate, offload and finally run the whole model; gives the document, also after a cancel."""
         started = time.perf_counter()
         operators = OperatorRun(self.suite, [self.device], self._blobs, emit=self._operator_event, cancel=self._cancel)
-        self._emit({"type": "started", "kind": "offload", "total": self.total})
+        self._emit({"type": "started", "kind": "offload", "total": self.total, "kernels": self.suite.kernels})
         self._emit({"type": "device", "device": self.device.describe()})
         verdicts = _kernel_verdicts(operators.run())
         final = _not_run("the offload was interrupted before the whole model ran")

@@ -60,7 +60,7 @@ class OperatorRun:
     def run(self) -> dict[str, Any]:
         """Run all tests on all devices, devices in parallel; gives the document, also after a cancel."""
         started = time.perf_counter()
-        self._emit({"type": "started", "kind": "validation", "total": self.total})
+        self._emit({"type": "started", "kind": "validation", "total": self.total, "kernels": self.kernels})
         for device in self.devices:
             self._emit({"type": "device", "device": device.describe()})
         with KernelMessages(self.suite, self._blobs, self.kernels) as messages:

@@ -37,7 +37,7 @@ function titleOf(call: Call): string {
       return `Validating ${counted(call.params.tests.length, "test")}`;
     case "execute": {
       const calls = call.params.commands.filter((command) => command.op === "call").length;
-      return `Running ${counted(calls, "operator")}`;
+      return calls ? `Running ${counted(calls, "operator")}` : "Moving tensors";
     }
     case "run_model":
       return "Running the whole model";

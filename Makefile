@@ -1,0 +1,118 @@
+# `make demo` and `make test` set everything up by themselves; `make help` lists the rest.
+
+# A Python of your choice: make setup PYTHON=python3.13
+PYTHON ?= python3
+export PYTHON
+# Node.js of our own where the machine's is missing or too old (scripts/node).
+export PATH := $(CURDIR)/.node/bin:$(PATH)
+
+BIN := .venv/bin
+STAMPS := .venv/stamps
+STATIC := backend/tapml/server/static
+# tapml keeps what it compiles here (tapml.cache), for all checkouts of one user.
+CACHE := $(or $(TAPML_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tapml)
+WASM := $(CACHE)/wasm-runtime/.ready
+STEP := scripts/step
+
+sources = $(shell find $(1) -name node_modules -prune -o -type f -print)
+
+.PHONY: help setup setup-run setup-dev system demo test check unit-test e2e fmt bench clean distclean
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+help:
+	@echo 'make demo       set up, then carve, validate and offload a real model in headless Chromium'
+	@echo 'make test       set up, then run linters, type checks and all tests in Chromium and Firefox'
+	@echo 'make setup      set up to run tapml and to work on it'
+	@echo 'make check      linters and type checks of Python and TypeScript'
+	@echo 'make unit-test  all tests but e2e/'
+	@echo 'make e2e        the command, the server and the pages in real browsers'
+	@echo 'make fmt        format Python and TypeScript'
+	@echo 'make bench      measure the main job'
+	@echo 'make clean      remove what was built; make distclean: also what was downloaded into the checkout'
+
+setup: setup-run $(STAMPS)/dev
+
+# All that `tapml` needs to run.
+setup-run: system $(STAMPS)/run $(STATIC)/runner/index.html $(STATIC)/webui/index.html $(WASM)
+
+# And what the tests need.
+setup-dev: setup $(STAMPS)/torch
+
+# Each time, for it is quick to see that nothing is missing. All the rest comes after it.
+system:
+	@scripts/system-packages
+
+$(STAMPS)/venv: | system
+	@$(STEP) venv 'Python environment' $(PYTHON) -c 'import sys, venv; \
+	  sys.exit("tapml needs Python 3.11 or later: make PYTHON=...") if sys.version_info < (3, 11) else venv.main([".venv"])'
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/run: pyproject.toml | $(STAMPS)/venv
+	@$(STEP) python-packages 'Python packages' scripts/python-packages onnx
+	@touch $@
+
+$(STAMPS)/dev: pyproject.toml | $(STAMPS)/run
+	@$(STEP) python-dev-packages 'Python packages for development' scripts/python-packages onnx,tls,dev
+	@touch $@
+
+$(STAMPS)/torch: scripts/pytorch | $(STAMPS)/run
+	@$(STEP) pytorch 'PyTorch for the tests' scripts/pytorch
+	@touch $@
+
+$(STAMPS)/node: scripts/node | $(STAMPS)/venv
+	@$(STEP) node 'Node.js' scripts/node
+	@touch $@
+
+$(STAMPS)/%-packages: %/package.json %/package-lock.json | $(STAMPS)/node
+	@$(STEP) $*-packages 'npm packages of $*' npm --prefix $* ci --no-audit --no-fund
+	@touch $@
+
+$(STATIC)/runner/index.html: $(STAMPS)/runner_js-packages $(call sources,runner_js)
+	@$(STEP) runner_js-build 'build of runner_js' npm --prefix runner_js run build
+	@touch $@
+
+$(STATIC)/webui/index.html: $(STAMPS)/webui-packages $(call sources,webui)
+	@$(STEP) webui-build 'build of webui' npm --prefix webui run build
+	@touch $@
+
+$(WASM): $(call sources,backend/tapml/kernels/wasm/include) | $(STAMPS)/run
+	@$(STEP) wasm-runtime "TVM's wasm runtime" $(BIN)/tapml setup
+	@touch $@
+
+demo: setup-run
+	@$(BIN)/tapml demo
+
+# The tests come last, so that their summaries stand at the end.
+test: check unit-test e2e
+
+check: setup-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	npm --prefix runner_js run check
+	npm --prefix webui run check
+
+unit-test: setup-dev
+	npm --prefix runner_js test
+	npm --prefix webui test
+	$(BIN)/pytest tests
+
+e2e: setup-dev
+	$(BIN)/pytest e2e
+
+fmt: setup-dev
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+	cd runner_js && node_modules/.bin/biome check --write
+	cd webui && node_modules/.bin/biome check --write
+
+bench: setup-run
+	$(BIN)/python benchmarks/main_job.py
+
+clean:
+	rm -rf build dist $(STATIC) .mypy_cache .ruff_cache .pytest_cache .hypothesis test-results
+
+distclean: clean
+	rm -rf .venv .node runner_js/node_modules webui/node_modules backend/*.egg-info

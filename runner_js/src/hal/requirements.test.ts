@@ -1,0 +1,40 @@
+import { describe, expect, it } from "vitest";
+import { unmetRequirement } from "./requirements";
+
+const LIMITS = { maxComputeInvocationsPerWorkgroup: 256, minStorageBufferOffsetAlignment: 256 };
+
+describe("unmetRequirement", () => {
+  it("is null when all is there", () => {
+    const requires = { features: ["shader-f16"], limits: { maxComputeInvocationsPerWorkgroup: 256 } };
+    expect(unmetRequirement(requires, ["shader-f16", "subgroups"], LIMITS)).toBeNull();
+    expect(unmetRequirement({ features: [], limits: {} }, [], {})).toBeNull();
+  });
+
+  it("names the limit and what the device allows", () => {
+    const requires = { features: [], limits: { maxComputeInvocationsPerWorkgroup: 1024 } };
+    expect(unmetRequirement(requires, [], LIMITS)).toBe(
+      "needs maxComputeInvocationsPerWorkgroup 1024, this device allows 256",
+    );
+  });
+
+  it("names the feature, and everything that is missing", () => {
+    const requires = { features: ["shader-f16"], limits: { maxComputeInvocationsPerWorkgroup: 512 } };
+    expect(unmetRequirement(requires, [], LIMITS)).toBe(
+      "needs the feature shader-f16, which this device lacks; " +
+        "needs maxComputeInvocationsPerWorkgroup 512, this device allows 256",
+    );
+  });
+
+  it("knows that an alignment is better smaller", () => {
+    const limits = (least: number) => ({
+      features: [],
+      limits: { minStorageBufferOffsetAlignment: least },
+    });
+    expect(unmetRequirement(limits(256), [], LIMITS)).toBeNull();
+    expect(unmetRequirement(limits(32), [], LIMITS)).toContain("minStorageBufferOffsetAlignment 32");
+  });
+
+  it("leaves a limit that the browser does not know to the error scopes", () => {
+    expect(unmetRequirement({ features: [], limits: { maxSomethingNew: 1 } }, [], LIMITS)).toBeNull();
+  });
+});
