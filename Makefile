@@ -4,7 +4,7 @@
 PYTHON ?= python3
 export PYTHON
 # Node.js of our own where the machine's is missing or too old (scripts/node).
-export PATH := $(CURDIR)/.node/bin:$(PATH)
+export PATH := $(CURDIR)/.venv/node/bin:$(PATH)
 
 BIN := .venv/bin
 STAMPS := .venv/stamps
@@ -13,6 +13,7 @@ STATIC := backend/tapml/server/static
 CACHE := $(or $(TAPML_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tapml)
 WASM := $(CACHE)/wasm-runtime/.ready
 STEP := scripts/step
+PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) -name node_modules -prune -o -type f -print)
 
@@ -88,8 +89,8 @@ demo: setup-run
 test: check unit-test e2e
 
 check: setup-dev
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
+	$(BIN)/ruff check $(PYTHON_SOURCES)
+	$(BIN)/ruff format --check $(PYTHON_SOURCES)
 	$(BIN)/mypy
 	npm --prefix runner_js run check
 	npm --prefix webui run check
@@ -103,8 +104,8 @@ e2e: setup-dev
 	$(BIN)/pytest e2e
 
 fmt: setup-dev
-	$(BIN)/ruff check --fix-only
-	$(BIN)/ruff format
+	$(BIN)/ruff check --fix-only $(PYTHON_SOURCES)
+	$(BIN)/ruff format $(PYTHON_SOURCES)
 	cd runner_js && node_modules/.bin/biome check --write
 	cd webui && node_modules/.bin/biome check --write
 
@@ -115,4 +116,4 @@ clean:
 	rm -rf build dist $(STATIC) .mypy_cache .ruff_cache .pytest_cache .hypothesis test-results
 
 distclean: clean
-	rm -rf .venv .node runner_js/node_modules webui/node_modules backend/*.egg-info
+	rm -rf .venv runner_js/node_modules webui/node_modules backend/*.egg-info

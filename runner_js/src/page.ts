@@ -51,7 +51,7 @@ function titleOf({ state, task }: Snapshot): string {
   return `${task.done} of ${task.total}`;
 }
 
-function showTask({ task }: Snapshot): void {
+function showTask({ state, task }: Snapshot): void {
   const bar = part("task-progress") as HTMLProgressElement;
   bar.hidden = task === null;
   if (task) {
@@ -64,8 +64,9 @@ function showTask({ task }: Snapshot): void {
       // Without a value the bar says "under way".
       bar.removeAttribute("value");
     }
-  } else if (part("task-detail").textContent) {
-    part("task-title").textContent = "Nothing. The last:";
+  } else {
+    part("task-title").textContent = state === "unavailable" ? "Nothing can run here." : "Waiting for work.";
+    part("task-detail").textContent = "";
   }
 }
 

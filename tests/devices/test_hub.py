@@ -84,6 +84,16 @@ def test_a_returning_device_keeps_its_id() -> None:
     assert back.connected
 
 
+def test_ids_are_made_of_names_and_unique_among_the_connected() -> None:
+    hub = DeviceHub()
+    runners = [FakeRunner(hub, lambda message, runner: runner.finish(message), "Fire Fox 153") for _ in range(2)]
+    assert [runner.device.id for runner in runners] == ["fire-fox-153", "fire-fox-153-2"]
+    runners[0].vanish()
+    again = FakeRunner(hub, lambda message, runner: runner.finish(message), "Fire Fox 153")
+    assert again.device.id == "fire-fox-153"
+    assert again.device.call("ping", {}).result == {}
+
+
 def test_nobody_takes_over_a_connected_device() -> None:
     hub = DeviceHub()
     runner = FakeRunner(hub, lambda message, runner: runner.finish(message))

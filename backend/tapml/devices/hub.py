@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import threading
 import time
@@ -189,11 +190,24 @@ class DeviceHub:
                 known.attach(hello, send, connection)
                 device = known
             else:
-                device = Device(f"d-{secrets.token_hex(4)}", hello, send, connection)
-                self._devices[device.id] = device
+                device = self._join(hello, send, connection)
             self._changed.notify_all()
         self.on_change()
         return device
+
+    def _join(self, hello: Hello, send: Send, connection: str) -> Device:
+        """Ids are made of names ("firefox-153"), so that results of separate runs belong to the same device."""
+        slug = re.sub(r"[^a-z0-9]+", "-", hello.name.lower()).strip("-")[:60] or "device"
+        number, device_id = 1, slug
+        while device_id in self._devices and self._devices[device_id].connected:
+            number += 1
+            device_id = f"{slug}-{number}"
+        known = self._devices.get(device_id)
+        if known is not None:
+            known.attach(hello, send, connection)
+            return known
+        self._devices[device_id] = Device(device_id, hello, send, connection)
+        return self._devices[device_id]
 
     def disconnected(self, connection: str, reason: str = "its page was closed or its browser ended") -> None:
         with self._changed:

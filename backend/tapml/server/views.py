@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from flask import Blueprint, Response, abort, jsonify, request, send_file, send_from_directory
+from werkzeug.wsgi import FileWrapper
 
 from tapml.browsers import startable
 from tapml.cache import cache_dir
@@ -20,6 +20,7 @@ from tapml.server.statistics import statistics
 from tapml.suite import CarvedTest, Suite
 
 STATIC = Path(__file__).parent / "static"
+_PIECE_BYTES = 1 << 20
 _NOT_BUILT = "the web pages are not built: run `make setup` in the checkout"
 
 
@@ -69,8 +70,14 @@ def _bulk(routes: Blueprint, state: State) -> None:
         found = state.blobs.find(digest)
         if found is None:
             abort(404, f"no blob {digest}")
-        source = BytesIO(found) if isinstance(found, bytes) else found
-        response = send_file(source, mimetype="application/octet-stream", etag=False)
+        response = Response(mimetype="application/octet-stream")
+        if isinstance(found, bytes):
+            response.set_data(found)
+        else:
+            # send_file's pieces of 8 kB halve the speed of weights.
+            response.response = FileWrapper(found.open("rb"), _PIECE_BYTES)
+            response.direct_passthrough = True
+            response.content_length = found.stat().st_size
         response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
         return response
 

@@ -13,7 +13,7 @@ from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, InputError
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import Cancel, Cancelled, Emit, now
-from tapml.validation.results import reported_result, result_without_run
+from tapml.validation.results import VERDICTS, reported_result, result_without_run
 
 FORMAT = "tapml.validation/1"
 
@@ -144,8 +144,6 @@ class OperatorRun:
             for test in self.tests
             if (device.id, test.id) in self._results
         ]
-        counts = Counter(result["verdict"] for result in results)
-        failing = {r["kernel"] for r in results if r["verdict"] in ("fail", "error")}
         return {
             "format": FORMAT,
             "suite": self.suite.id,
@@ -156,14 +154,19 @@ class OperatorRun:
             "edited_kernels": [name for name in self.kernels if self.edited.get(name)],
             "devices": [device.describe() for device in self.devices],
             "tests": results,
-            "summary": {
-                "total": len(results),
-                **{verdict: counts[verdict] for verdict in ("pass", "fail", "error", "unsupported")},
-                "failing_kernels": [name for name in self.kernels if name in failing],
-                "seconds": round(seconds, 4),
-                "devices": self._seconds,
-            },
+            "summary": {**counts(results), "seconds": round(seconds, 4), "devices": self._seconds},
         }
+
+
+def counts(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The part of a document's summary that follows from its tests."""
+    found = Counter(result["verdict"] for result in results)
+    failing = dict.fromkeys(r["kernel"] for r in results if r["verdict"] in ("fail", "error"))
+    return {
+        "total": len(results),
+        **{verdict: found[verdict] for verdict in VERDICTS},
+        "failing_kernels": list(failing),
+    }
 
 
 def save_validation(suite: Suite, document: Mapping[str, Any]) -> None:
@@ -177,7 +180,10 @@ def save_validation(suite: Suite, document: Mapping[str, Any]) -> None:
         for earlier in suite.results("validation"):
             if earlier["devices"][0]["name"] == device["name"] and earlier["suite"] == document["suite"]:
                 tests += [{**t, "device": device["id"]} for t in earlier["tests"] if t["id"] not in ran]
-        suite.save_result("validation", device["name"], {**document, "devices": [device], "tests": tests})
+        seconds = {device["id"]: document["summary"]["devices"].get(device["id"], {})}
+        summary = {**document["summary"], **counts(tests), "devices": seconds}
+        saved = {**document, "devices": [device], "tests": tests, "summary": summary}
+        suite.save_result("validation", device["name"], saved)
 
 
 def passed(document: Mapping[str, Any]) -> bool:

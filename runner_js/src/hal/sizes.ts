@@ -5,7 +5,11 @@ export function paddedBytes(bytes: number): number {
 
 /** "1.5 MiB", for messages. */
 export function describeBytes(bytes: number): string {
-  if (bytes >= 1 << 20) return `${Math.round((bytes / (1 << 20)) * 10) / 10} MiB`;
-  if (bytes >= 1 << 10) return `${Math.round((bytes / (1 << 10)) * 10) / 10} KiB`;
-  return `${bytes} bytes`;
+  const units: [number, string][] = [
+    [2 ** 30, "GiB"],
+    [2 ** 20, "MiB"],
+    [2 ** 10, "KiB"],
+  ];
+  const [unit, name] = units.find(([size]) => bytes >= size) ?? [1, "bytes"];
+  return `${Math.round((bytes / unit) * 10) / 10} ${name}`;
 }

@@ -207,12 +207,18 @@ export interface Comparison {
   inf: number;
   /** Over the elements where both are finite. */
   max_abs_error: number;
+  /** The same, over those whose expected value is not 0. */
   max_rel_error: number;
-  /** Distance in representable values of the dtype; for integers the absolute difference. */
+  /** Distance in representable values of the dtype where both are finite; for integers the absolute difference. */
   max_ulp: number;
-  /** Counts of elements with ULP distance 0, 1, 2, 3-4, 5-8, 9-16, ... (powers of two), last: NaN on one side. */
+  /**
+   * Counts of elements with ULP distance 0, 1, 2, 3-4, 5-8, 9-16, ... (powers of two up to 2^32), last: NaN on one
+   * side. 35 counts for every dtype; Inf counts as the value after the largest finite one.
+   */
   ulp_histogram: number[];
+  /** The first mismatched element. */
   first: Element | null;
+  /** The mismatched element with the largest absolute error (NaN and Inf before all others); if all pass, any element's. */
   worst: Element | null;
 }
 

@@ -25,6 +25,7 @@ describe("Lru", () => {
     lru.pin("a");
     lru.set("b", 2, 4);
     lru.set("c", 3, 8);
+    lru.pin("c");
     expect(evicted).toEqual(["b"]);
     expect(lru.bytes).toBe(12);
     lru.unpin("a");

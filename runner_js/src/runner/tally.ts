@@ -17,16 +17,11 @@ export class Tally {
   readonly histogram = new Float64Array(ULP_BUCKETS);
   /** Flat indices, -1 when there is none. */
   first = -1;
-  private largest = -1;
-  private worstMismatch = -1;
-  private worstMismatchError = -1;
+  /** Of the elements that differ at all, the one with the largest excess over the tolerance. */
+  worst = -1;
+  private worstExcess = Number.NEGATIVE_INFINITY;
 
   constructor(private readonly tolerance: Tolerance) {}
-
-  /** The worst mismatch, or else the element that differs most. */
-  get worst(): number {
-    return this.worstMismatch >= 0 ? this.worstMismatch : this.largest;
-  }
 
   /**
    * `lowest` is the bit pattern of -0 as a signed integer: -2^31 for float32, -2^15 for float16.
@@ -64,13 +59,15 @@ export class Tally {
         const bucket = ulp === 0 ? 0 : 33 - Math.clz32(ulp - 1);
         histogram[bucket] = (histogram[bucket] as number) + 1;
         if (ulp > maxUlp) maxUlp = ulp;
-        if (difference > maxAbs) {
-          maxAbs = difference;
-          this.largest = base + i;
-        }
+        if (difference > maxAbs) maxAbs = difference;
         const magnitude = Math.abs(e);
         if (difference > maxRel * magnitude && magnitude > 0) maxRel = difference / magnitude;
-        if (!(difference <= absolute + relative * magnitude)) this.mismatch(base + i, difference);
+        const allowed = absolute + relative * magnitude;
+        if (!(difference <= allowed)) this.mismatch(base + i, difference - allowed);
+        else if (difference - allowed > worstExcess && difference > 0) {
+          worstExcess = difference - allowed;
+          worst = base + i;
+        }
       } else {
         this.nonFinite(g, e, gotPattern, expectedPattern, lowest, base + i);
       }

@@ -54,7 +54,11 @@ export async function callFunction(
 ): Promise<{ bytes: Uint8Array[]; shapes: number[][] }> {
   instance.beginScope();
   try {
-    const outputs = outputTensors(vm.getFunction(name)(...args), name);
+    const call: unknown = vm.getFunction(name);
+    if (typeof call !== "function") {
+      throw new DeviceFailure({ kind: "protocol", message: `the model library has no function ${name}` });
+    }
+    const outputs = outputTensors(call(...args), name);
     const host = outputs.map((output) =>
       instance.empty(output.shape, output.dtype, instance.cpu()).copyFrom(output),
     );
