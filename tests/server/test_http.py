@@ -56,6 +56,17 @@ def test_blobs_are_immutable_and_cacheable(client: FlaskClient, suite: Suite) ->
     assert "immutable" in response.headers["Cache-Control"]
 
 
+def test_small_blobs_come_together(client: FlaskClient, state: State, suite: Suite) -> None:
+    refs = [test.outputs[0] for test in suite.tests[:3]]
+    digests = [state.blobs.hold(b"bytes of the moment"), *(ref.digest for ref in refs)]
+    expected = b"bytes of the moment" + b"".join(suite.tensors.get(ref).tobytes() for ref in refs)
+    response = client.get("/blobs/" + "+".join(digests))
+    assert response.data == expected
+    assert response.content_length == len(expected)
+    assert client.get("/blobs/" + "+".join([*digests, "0" * 64])).status_code == 404
+    assert client.get("/blobs/" + "+".join(digests[:1] * 65)).status_code == 400
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [

@@ -218,7 +218,7 @@ export interface Comparison {
   ulp_histogram: number[];
   /** The first mismatched element. */
   first: Element | null;
-  /** The mismatched element with the largest absolute error (NaN and Inf before all others); if all pass, any element's. */
+  /** The element with the largest excess over the tolerance, NaN and Inf before all others; null if none differs. */
   worst: Element | null;
 }
 

@@ -157,6 +157,14 @@ describe("compare float32", () => {
     expect(floats([1, 2.25, 3.125], [1, 2, 3], { absolute: 1, relative: 0 }).worst?.index).toEqual([1]);
   });
 
+  it("calls NaN worse than any number", () => {
+    expect(floats([1e30, Number.NaN, 2e30], [0, 0, 0]).worst).toEqual({
+      index: [1],
+      expected: 0,
+      got: "NaN",
+    });
+  });
+
   it("compares nothing in an empty tensor", () => {
     const result = floats([], [], EXACT, [0, 4]);
     expect(result).toMatchObject({ total: 0, mismatched: 0, first: null, worst: null });

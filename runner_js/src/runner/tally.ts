@@ -39,7 +39,7 @@ export class Tally {
     const { absolute, relative } = this.tolerance;
     const histogram = this.histogram;
     let equal = 0;
-    let { maxAbs, maxRel, maxUlp } = this;
+    let { maxAbs, maxRel, maxUlp, worst, worstExcess } = this;
     for (let i = 0; i < count; i++) {
       const gotPattern = gotBits[i] as number;
       const expectedPattern = expectedBits[i] as number;
@@ -62,20 +62,24 @@ export class Tally {
         if (difference > maxAbs) maxAbs = difference;
         const magnitude = Math.abs(e);
         if (difference > maxRel * magnitude && magnitude > 0) maxRel = difference / magnitude;
-        const allowed = absolute + relative * magnitude;
-        if (!(difference <= allowed)) this.mismatch(base + i, difference - allowed);
-        else if (difference - allowed > worstExcess && difference > 0) {
-          worstExcess = difference - allowed;
+        const excess = difference - (absolute + relative * magnitude);
+        // Written so that a tolerance that is no number lets nothing pass.
+        if (!(excess <= 0)) this.mismatch(base + i);
+        if (excess > worstExcess && difference > 0) {
+          worstExcess = excess;
           worst = base + i;
         }
-      } else {
-        this.nonFinite(g, e, gotPattern, expectedPattern, lowest, base + i);
+      } else if (this.nonFinite(g, e, gotPattern, expectedPattern, lowest, base + i)) {
+        if (worstExcess < Number.POSITIVE_INFINITY) worst = base + i;
+        worstExcess = Number.POSITIVE_INFINITY;
       }
     }
     histogram[0] = (histogram[0] as number) + equal;
     this.maxAbs = maxAbs;
     this.maxRel = maxRel;
     this.maxUlp = maxUlp;
+    this.worst = worst;
+    this.worstExcess = worstExcess;
   }
 
   /** Integers, as doubles: every 32-bit value and every difference of two is exact. */
@@ -88,27 +92,25 @@ export class Tally {
       const bucket = difference === 0 ? 0 : 33 - Math.clz32(difference - 1);
       histogram[bucket] = (histogram[bucket] as number) + 1;
       if (difference === 0) continue;
-      if (difference > this.maxAbs) {
-        this.maxAbs = difference;
-        this.largest = base + i;
-      }
+      if (difference > this.maxAbs) this.maxAbs = difference;
       const magnitude = Math.abs(e);
       if (magnitude > 0 && difference > this.maxRel * magnitude) this.maxRel = difference / magnitude;
-      if (!(difference <= absolute + relative * magnitude)) this.mismatch(base + i, difference);
+      const excess = difference - (absolute + relative * magnitude);
+      if (!(excess <= 0)) this.mismatch(base + i);
+      if (excess > this.worstExcess) {
+        this.worstExcess = excess;
+        this.worst = base + i;
+      }
     }
     this.maxUlp = this.maxAbs;
   }
 
-  private mismatch(index: number, difference: number): void {
+  private mismatch(index: number): void {
     this.mismatched++;
     if (this.first < 0) this.first = index;
-    if (difference > this.worstMismatchError) {
-      this.worstMismatchError = difference;
-      this.worstMismatch = index;
-    }
   }
 
-  /** At least one side is NaN or Inf, and the bits differ. */
+  /** At least one side is NaN or Inf, and the bits differ. True for a mismatch. */
   private nonFinite(
     g: number,
     e: number,
@@ -116,7 +118,7 @@ export class Tally {
     expectedPattern: number,
     lowest: number,
     index: number,
-  ) {
+  ): boolean {
     const gotNan = Number.isNaN(g);
     const expectedNan = Number.isNaN(e);
     let bucket = ULP_BUCKETS - 1;
@@ -129,9 +131,10 @@ export class Tally {
       bucket = 33 - Math.clz32(Math.abs(a - b) - 1);
     }
     this.histogram[bucket] = (this.histogram[bucket] as number) + 1;
-    if (gotNan && expectedNan) return;
+    if (gotNan && expectedNan) return false;
     if (gotNan) this.nan++;
     if (Math.abs(g) === Number.POSITIVE_INFINITY && Math.abs(e) !== Number.POSITIVE_INFINITY) this.inf++;
-    this.mismatch(index, Number.POSITIVE_INFINITY);
+    this.mismatch(index);
+    return true;
   }
 }
