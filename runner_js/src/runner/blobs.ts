@@ -8,6 +8,7 @@ const CONCURRENCY = 8;
 const KEEP_BYTES = 128 << 20;
 /** Blobs up to this size travel together: in Firefox a request costs 7 ms, however small. */
 const SMALL_BYTES = 64 << 10;
+const UNCACHED_BYTES = 32 << 20;
 /** The server's limit. */
 const GROUP = 64;
 
@@ -42,7 +43,9 @@ export class Blobs {
     // A fetch that an abandoned call started is about to fail.
     if (known && !known.signal.aborted) return known.loading;
     const small = bytes !== null && bytes <= SMALL_BYTES;
-    const alone = () => this.inTurn(() => fetchBlob(digest, signal));
+    // Firefox spends half a second on trying to cache 47 MB, and keeps nothing over 50.
+    const cache: RequestCache = bytes !== null && bytes > UNCACHED_BYTES ? "no-store" : "default";
+    const alone = () => this.inTurn(() => fetchBlob(digest, cache, signal));
     const loading = (small ? this.inGroup(digest, bytes, signal).then((data) => data ?? alone()) : alone())
       .then((data) => {
         if (data.byteLength <= KEEP_BYTES / 2 && !this.recent.has(digest)) {
@@ -101,10 +104,10 @@ async function fetchGroup({ members, signal }: Group): Promise<void> {
   }
 }
 
-async function fetchBlob(digest: Digest, signal: AbortSignal): Promise<ArrayBuffer> {
+async function fetchBlob(digest: Digest, cache: RequestCache, signal: AbortSignal): Promise<ArrayBuffer> {
   let response: Response;
   try {
-    response = await fetch(`/blobs/${digest}`, { signal });
+    response = await fetch(`/blobs/${digest}`, { cache, signal });
     if (response.ok) return await response.arrayBuffer();
   } catch (cause) {
     throw failure(digest, `could not be fetched: ${cause instanceof Error ? cause.message : cause}`);

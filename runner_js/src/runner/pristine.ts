@@ -19,6 +19,10 @@ export class PristineBuffers {
     this.lru = new Lru(capacity, (pointer) => buffers.free(pointer));
   }
 
+  has(digest: string): boolean {
+    return this.lru.has(digest);
+  }
+
   /** The buffer of a digest if it is there. */
   acquire(digest: string): BufferPointer | undefined {
     const pointer = this.lru.get(digest);

@@ -8,7 +8,8 @@ import type {
   ValidateResult,
 } from "../protocol/messages";
 import { writtenArguments } from "../tvm/launch";
-import { BatchPlanner } from "./batches";
+import { BATCH_LIMITS, BatchPlanner } from "./batches";
+import { bytesOf } from "./dtypes";
 import type { Engine } from "./engine";
 import { obstacle, unsupportedKernels } from "./prepare";
 import { fetchBatch, type Job, releaseBatch, runBatch } from "./test_batch";
@@ -34,6 +35,8 @@ export async function validate(
   try {
     const unsupported = unsupportedKernels(engine, params.kernels);
     const wanted = params.kernels.filter((kernel) => !unsupported.has(kernel.kernel));
+    // The first bytes arrive while the kernels compile.
+    loadEarly(engine, params.tests, signal);
     const states = await engine.gpu.guard(engine.kernels.compile(wanted, signal, progress), signal);
     seconds.compile = (performance.now() - start) / 1000;
 
@@ -89,6 +92,19 @@ export async function validate(
   }
   seconds.total = (performance.now() - start) / 1000;
   return { seconds };
+}
+
+/** Starts loading what the first tests need; who asks for it later gets it, or its failure. */
+function loadEarly(engine: Engine, tests: readonly Test[], signal: AbortSignal): void {
+  let bytes = 0;
+  for (const test of tests) {
+    for (const ref of [...test.inputs, ...test.outputs]) {
+      bytes += bytesOf(ref);
+      if (bytes > BATCH_LIMITS.bytes) return;
+      if (!engine.pristine.has(ref.digest))
+        void engine.blobs.load(ref.digest, bytesOf(ref), signal).catch(() => {});
+    }
+  }
 }
 
 /** The verdict of a test that did not run to its end. */
