@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,3 +83,22 @@ def off_by_one(text: str) -> str:
 
 def read_json(path: Path) -> Any:
     return json.loads(path.read_text())
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def serving(suite: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+    """`tapml serve` until it listens; ended like Ctrl-C does."""
+    process = subprocess.Popen(command("serve", suite, "--port", str(port)), stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert f":{port}/" in process.stdout.readline()
+        yield process
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0

@@ -7,33 +7,12 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 
-from conftest import command, read_json, tapml
+from conftest import command, free_port, read_json, serving, tapml
 from tapml.browsers import launch
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def serving(suite: Path, port: int) -> Iterator[subprocess.Popen[str]]:
-    """`tapml serve` until it listens; ended like Ctrl-C does."""
-    process = subprocess.Popen(command("serve", suite, "--port", str(port)), stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        assert f":{port}/" in process.stdout.readline()
-        yield process
-    finally:
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
 
 
 def test_the_runner_page_survives_a_server_restart(suite: Path, tmp_path: Path) -> None:
@@ -52,6 +31,24 @@ def test_the_runner_page_survives_a_server_restart(suite: Path, tmp_path: Path) 
         again = tapml("validate", suite, "--device", url, "--kernel", "softmax", "--json", out)
         assert again.code == 0, again.err
         assert {test["verdict"] for test in read_json(out)["tests"]} == {"pass"}
+
+
+def test_any_browser_that_is_opened_becomes_the_device(suite: Path, tmp_path: Path) -> None:
+    """--device open, with Firefox in the part of the person who opens the address."""
+    out = tmp_path / "result.json"
+    process = subprocess.Popen(
+        command("validate", suite, "--device", "open", "--kernel", "softmax", "--json", out),
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    said = ""
+    while "open http://127.0.0.1:" not in said:
+        said = process.stderr.readline()
+    with launch("firefox", said.split("open ")[1].strip()):
+        process.communicate(timeout=120)
+    assert process.returncode == 0
+    (device,) = read_json(out)["devices"]
+    assert "Firefox" in device["name"]
 
 
 def browsers_of(process: psutil.Process, name: str) -> list[psutil.Process]:
