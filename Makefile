@@ -109,7 +109,7 @@ fmt: setup-dev
 	cd runner_js && node_modules/.bin/biome check --write
 	cd webui && node_modules/.bin/biome check --write
 
-bench: setup-run
+bench: setup
 	$(BIN)/python benchmarks/main_job.py
 
 clean:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,6 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from tapml.cache import cache_dir
+from tapml.carving.carve import carve as carve_model
 from tapml.cli.runs import run_offload, run_validation
 from tapml.errors import InputError
 from tapml.files import write_json
@@ -21,6 +24,8 @@ from tapml.importing import import_model
 from tapml.kernels.wasm import runtime_wasm
 from tapml.reports.progress import ProgressReport
 from tapml.reports.terminal import oracle_text, show_offload, show_suite, show_validation, size
+from tapml.server import Server
+from tapml.server.registry import detail
 from tapml.suite import Suite
 from tapml.validation.offload import succeeded
 from tapml.validation.operatorwise import passed
@@ -65,8 +70,6 @@ def _carve(
     overwrite: bool = False,
     **inputs: Any,
 ) -> Suite:
-    from tapml.carving.carve import carve as carve_model
-
     report.update("importing", 0, 1)
     imported = import_model(model, progress=report.line, **inputs)
     report.update("importing", 1, 1)
@@ -126,8 +129,6 @@ def _write_json(path: Path | None, document: Any) -> bool:
 
 def show(options: argparse.Namespace, console: Console, progress: Console) -> int:
     suite = Suite(options.suite)
-    from tapml.server.registry import detail
-
     document = {"format": "tapml.show/1", **detail(suite.name, suite), "manifest": suite.manifest}
     if not _write_json(options.json, document):
         show_suite(console, suite)
@@ -135,30 +136,29 @@ def show(options: argparse.Namespace, console: Console, progress: Console) -> in
 
 
 def serve(options: argparse.Namespace, console: Console, progress: Console) -> int:
-    from tapml.server import Server
-
     certificate = tuple(options.certificate) if options.certificate else None
     with Server(options.suites, host=options.host, port=options.port, certificate=certificate) as server:
-        token = server.state.security.token
-        console.print(
-            f"tapml serves {len(options.suites)} suite(s) at {server.url}/" + (f"?token={token}" if token else "")
-        )
-        console.print(f"a browser becomes a device at {server.state.runner_url}")
-        if token and not certificate:
-            console.print("other machines' browsers offer WebGPU to https pages only: see --certificate")
-        console.print("Ctrl-C ends it")
-        _until_interrupted()
+        _keep_serving(server, console)
     return 0
 
 
-def _until_interrupted() -> None:
+def _keep_serving(server: Server, console: Console) -> None:
+    """Print the addresses, then wait for Ctrl-C or SIGTERM."""
+    token = server.state.security.token
+    page = f"{server.url}/" + (f"?token={token}" if token else "")
+    for line in (
+        f"tapml serves {len(server.state.suites.ids())} suite(s) at {page}",
+        f"a browser becomes a device at {server.state.runner_url}",
+    ):
+        console.print(line, markup=False, highlight=False)
+    if token and server.url.startswith("http:"):
+        console.print("other machines' browsers offer WebGPU to https pages only: see --certificate")
+    console.print("Ctrl-C ends it")
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         while not stop.wait(1):
             pass
-    except KeyboardInterrupt:
-        pass
 
 
 def setup(options: argparse.Namespace, console: Console, progress: Console) -> int:
@@ -170,44 +170,51 @@ def setup(options: argparse.Namespace, console: Console, progress: Console) -> i
 
 def demo(options: argparse.Namespace, console: Console, progress: Console) -> int:
     started = time.perf_counter()
-    texts = options.text or [_DEMO_TEXT]
-    options.host, options.kernel = "127.0.0.1", None
+    _refuse_to_lose_edits(options.output)
     console.rule("1. carve: run the model on the CPU and record every operator call", align="left")
     with ProgressReport(progress) as report:
-        suite = _carve("minilm", options.output, report, texts=texts, overwrite=True)
+        suite = _carve("minilm", options.output, report, texts=options.text or [_DEMO_TEXT], overwrite=True)
     show_suite(console, suite)
-    console.rule(f"2. validate: every operator's WGSL kernel in {options.device}, on real WebGPU", align="left")
-    validation = run_validation(suite, [options.device], options, progress, None)
-    show_validation(console, validation)
-    console.rule("3. offload: one operator after the other moves from the CPU to the browser", align="left")
-    offloaded = run_offload(suite, options.device, options, progress)
-    show_offload(console, offloaded)
-    console.rule("summary", align="left")
+    with Server([suite.path], port=_free(options.port)) as server:
+        console.rule(f"2. validate: every operator's WGSL kernel in {options.device}, on real WebGPU", align="left")
+        validation = run_validation(suite, [options.device], options, progress, None, server)
+        show_validation(console, validation)
+        if validation["interrupted"]:
+            return 130
+        console.rule("3. offload: one operator after the other moves from the CPU to the browser", align="left")
+        offloaded = run_offload(suite, options.device, options, progress, server)
+        show_offload(console, offloaded)
+        console.rule("summary", align="left")
+        for line in _demo_summary(suite, validation, offloaded, time.perf_counter() - started):
+            console.print(line, markup=False, highlight=False)
+        if not options.no_serve and not offloaded["interrupted"]:
+            _keep_serving(server, console)
+    return 0 if passed(validation) and succeeded(offloaded) else 1
+
+
+def _refuse_to_lose_edits(path: Path) -> None:
+    """The demo replaces its own suite, but not one with somebody's work in it."""
+    if (path / "suite.json").is_file() and (edited := Suite(path).edited_kernels):
+        raise InputError(f"{path} has edited kernels ({', '.join(edited)}): choose another folder with -o")
+
+
+def _demo_summary(
+    suite: Suite, validation: Mapping[str, Any], offloaded: Mapping[str, Any], seconds: float
+) -> list[str]:
     final = offloaded["final"]["model_metric"] or {}
-    for line in (
+    summary = validation["summary"]
+    return [
         f"carved     {len(suite.tests)} tests of {len(suite.kernels)} kernels from {suite.manifest['model']['title']}; "
         f"oracle {oracle_text(suite.manifest)}",
-        f"validated  {validation['summary']['pass']} of {validation['summary']['total']} tests pass "
-        f"in {validation['devices'][0]['name']}",
+        f"validated  {summary['pass']} of {summary['total']} tests pass in {validation['devices'][0]['name']}",
         f"offloaded  {offloaded['summary']['offloaded_nodes']} of {offloaded['summary']['nodes']} operator calls; "
         f"the whole model in the browser gives cosine {final.get('cosine')} with the CPU's embedding",
-        f"took       {time.perf_counter() - started:.1f} s; the suite is {suite.path}",
-    ):
-        console.print(line, markup=False, highlight=False)
-    good = passed(validation) and succeeded(offloaded)
-    if not options.no_serve:
-        serve(
-            argparse.Namespace(suites=[suite.path], host="127.0.0.1", port=_free(options.port), certificate=None),
-            console,
-            progress,
-        )
-    return 0 if good else 1
+        f"took       {seconds:.1f} s; the suite is {suite.path}",
+    ]
 
 
 def _free(port: int) -> int:
     """`port`, or 0 (any) where somebody uses it: the demo must not fail at its last line."""
-    import socket
-
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -27,29 +27,35 @@ def run_validation(
     options: argparse.Namespace,
     console: Console,
     kernels: list[str] | None,
+    server: Server | None = None,
 ) -> dict[str, Any]:
-    """Validate on the named devices; Ctrl-C ends it early and keeps what was validated."""
+    """Validate on the named devices; Ctrl-C ends it early and keeps what was validated.
+
+    `server`: one that runs already, with its browsers; otherwise one is started for this run.
+    """
     with ProgressReport(console) as report, _interruptible() as cancel:
         show = _Events(report)
         if remote := _remote(devices):
             return remote.run("validation", suite, kernels, show, cancel)
-        with Server(host=_host(options, devices), port=_port(options, devices)) as server:
-            connected = _acquire(server, devices, report)
-            run = OperatorRun(suite, connected, server.state.blobs, kernels=kernels, emit=show, cancel=cancel)
+        with _served(server, options, devices) as used:
+            connected = _acquire(used, devices, report)
+            run = OperatorRun(suite, connected, used.state.blobs, kernels=kernels, emit=show, cancel=cancel)
             document = run.run()
             save_validation(suite, document)
             return document
 
 
-def run_offload(suite: Suite, device: str, options: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """Offload to one device; Ctrl-C ends it early and keeps the trace."""
+def run_offload(
+    suite: Suite, device: str, options: argparse.Namespace, console: Console, server: Server | None = None
+) -> dict[str, Any]:
+    """Offload to one device; Ctrl-C ends it early and keeps the trace. `server`: as in `run_validation`."""
     with ProgressReport(console) as report, _interruptible() as cancel:
         show = _Events(report)
         if remote := _remote([device]):
             return remote.run("offload", suite, None, show, cancel)
-        with Server(host=_host(options, [device]), port=_port(options, [device])) as server:
-            (connected,) = _acquire(server, [device], report)
-            document = Offload(suite, connected, server.state.blobs, emit=show, cancel=cancel).run()
+        with _served(server, options, [device]) as used:
+            (connected,) = _acquire(used, [device], report)
+            document = Offload(suite, connected, used.state.blobs, emit=show, cancel=cancel).run()
             save_offload(suite, document)
             return document
 
@@ -63,12 +69,15 @@ def _remote(devices: Sequence[str]) -> RemoteServer | None:
     return RemoteServer(urls[0])
 
 
-def _host(options: argparse.Namespace, devices: Sequence[str]) -> str:
-    return str(options.host) if "open" in devices else "127.0.0.1"
-
-
-def _port(options: argparse.Namespace, devices: Sequence[str]) -> int:
-    return int(options.port) if "open" in devices else 0
+@contextmanager
+def _served(server: Server | None, options: argparse.Namespace, devices: Sequence[str]) -> Iterator[Server]:
+    """`server`, or a new one; where it listens matters only to people who open its address."""
+    if server is not None:
+        yield server
+        return
+    host, port = (str(options.host), int(options.port)) if "open" in devices else ("127.0.0.1", 0)
+    with Server(host=host, port=port) as started:
+        yield started
 
 
 def _acquire(server: Server, names: Sequence[str], report: ProgressReport) -> list[Device]:
