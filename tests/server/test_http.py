@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,6 +66,16 @@ def test_small_blobs_come_together(client: FlaskClient, state: State, suite: Sui
     assert response.content_length == len(expected)
     assert client.get("/blobs/" + "+".join([*digests, "0" * 64])).status_code == 404
     assert client.get("/blobs/" + "+".join(digests[:1] * 65)).status_code == 400
+
+
+def test_a_suite_given_by_a_relative_path_is_served(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(suite.path.parent)
+    state = State(Security("127.0.0.1"))
+    state.suites.add(Path(suite.path.name))
+    client = create_app(state).test_client()
+    ref = suite.tests[0].outputs[0]
+    monkeypatch.chdir("/")
+    assert client.get(f"/blobs/{ref.digest}").data == suite.tensors.get(ref).tobytes()
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,10 @@ class Blobs:
 
     def add_store(self, store: TensorStore) -> None:
         """Serve every tensor of a suite."""
+        folder = store.folder.resolve()  # whatever becomes of the working directory
         with self._lock:
-            if all(known.folder != store.folder for known in self._stores):
-                self._stores.append(store)
+            if all(known.folder != folder for known in self._stores):
+                self._stores.append(TensorStore(folder))
 
     def add_file(self, path: Path, digest: str) -> None:
         """Serve a file that does not change."""

@@ -102,10 +102,11 @@ def _histogram(outputs: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def _element(outputs: Sequence[Mapping[str, Any]], key: str) -> dict[str, Any] | None:
-    """The first output's first (or worst) element outside its tolerance, with the output's number."""
-    for number, output in enumerate(outputs):
+    """The `first` or `worst` element of the first output that failed, else of the first that has one."""
+    order = sorted(enumerate(outputs), key=lambda item: not _finite(item[1].get("mismatched")))
+    for number, output in order:
         element = output.get(key)
-        if isinstance(element, Mapping) and (output.get("mismatched") or key == "worst"):
+        if isinstance(element, Mapping):
             return {"output": number, **{k: element.get(k) for k in ("index", "expected", "got")}}
     return None
 

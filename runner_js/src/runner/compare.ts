@@ -149,12 +149,17 @@ export function jsonNumber(value: number): JsonNumber {
   return value;
 }
 
+/** Seven digits tell any two f16 apart, and all but the closest f32. */
+function short(value: JsonNumber): string {
+  return typeof value === "number" ? String(Number(value.toPrecision(7))) : value;
+}
+
 /** "3 of 6144 elements differ beyond tolerance (2 NaN); worst at [0, 1, 7]: 1.5, expected 1.25" */
 export function describeComparison(comparison: Comparison): string {
   const { mismatched, total, nan, inf, worst } = comparison;
   const strange = [nan ? `${nan} NaN` : "", inf ? `${inf} Inf` : ""].filter(Boolean).join(", ");
   const where = worst
-    ? `; worst at [${worst.index.join(", ")}]: ${worst.got}, expected ${worst.expected}`
+    ? `; worst at [${worst.index.join(", ")}]: ${short(worst.got)}, expected ${short(worst.expected)}`
     : "";
   return `${mismatched} of ${total} elements differ beyond tolerance${strange ? ` (${strange})` : ""}${where}`;
 }
