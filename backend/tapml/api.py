@@ -23,6 +23,7 @@ from tvm import relax
 
 from tapml.carving.reference import Reference, to_numpy
 from tapml.devices import Device as RemoteDevice
+from tapml.devices.messages import kernel_message
 from tapml.errors import DeviceError, InputError
 from tapml.files import sha256
 from tapml.graph import Graph, NodeKind, TensorType
@@ -341,16 +342,8 @@ class _DeviceFunction(Function):
         commands.append({"op": "free_prefix", "prefix": prefix})
         texts = [file.text.encode() for kernel in self._kernels.values() for file in kernel.files]
         with self._device.blobs.holding(texts):
-            self._device.execute(commands, [_message(kernel) for kernel in self._kernels.values()])
-
-
-def _message(kernel: CompiledKernel) -> dict[str, Any]:
-    """Protocol type Kernel."""
-    return {
-        "kernel": kernel.document["kernel"],
-        "entry_points": [
-            {"name": e["name"], "file": file.name, "code": sha256(file.text), "info": e["info"]}
-            for e, file in zip(kernel.document["entry_points"], kernel.files, strict=True)
-        ],
-        "requires": kernel.document["requires"],
-    }
+            messages = [
+                kernel_message(kernel.document, [sha256(file.text) for file in kernel.files])
+                for kernel in self._kernels.values()
+            ]
+            self._device.execute(commands, messages)

@@ -33,6 +33,8 @@ def run_validation(
 
     `server`: one that runs already, with its browsers; otherwise one is started for this run.
     """
+    for name in kernels or []:
+        suite.bundle(name)  # an unknown one is an error before any browser starts
     with ProgressReport(console) as report, _interruptible() as cancel:
         show = _Events(report)
         if remote := _remote(devices):

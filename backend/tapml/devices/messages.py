@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapml.devices.blobs import Blobs
 from tapml.suite import CarvedTest, KernelFile, Suite
+
+
+def kernel_message(bundle: Mapping[str, Any], code: Sequence[str]) -> dict[str, Any]:
+    """Protocol type Kernel; `code` are the digests of its entry points' WGSL, in the bundle's order."""
+    return {
+        "kernel": bundle["kernel"],
+        "entry_points": [
+            {"name": e["name"], "file": e["file"], "code": digest, "info": e["info"]}
+            for e, digest in zip(bundle["entry_points"], code, strict=True)
+        ],
+        "requires": bundle["requires"],
+    }
 
 
 class KernelMessages:
@@ -44,20 +56,7 @@ class KernelMessages:
 
     def kernel(self, name: str) -> dict[str, Any]:
         """Protocol type Kernel."""
-        bundle = self._bundles[name]
-        return {
-            "kernel": name,
-            "entry_points": [
-                {
-                    "name": entry_point["name"],
-                    "file": file.name,
-                    "code": file.digest,
-                    "info": entry_point["info"],
-                }
-                for entry_point, file in zip(bundle["entry_points"], self._files[name], strict=True)
-            ],
-            "requires": bundle["requires"],
-        }
+        return kernel_message(self._bundles[name], [file.digest for file in self._files[name]])
 
     def replacements(self) -> dict[str, str]:
         """Edited entry points -> digest of their WGSL (RunModelParams.replace)."""

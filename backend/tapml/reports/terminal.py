@@ -169,12 +169,16 @@ def show_suite(console: Console, suite: Suite) -> None:
             str(bundle["numerics"]["accumulation_length"]),
             "x".join(map(str, first["workgroup_size"])) if first else "-",
             Text(str(suite.graph.values[node.outputs[0]].type)),
-            Text(
-                bundle["unsupported"]
-                or ", ".join(e["file"] for e in bundle["entry_points"]) + (" (edited)" if name in edited else "")
-            ),
+            Text(bundle["unsupported"] or ("edited" if name in edited else ""), style="yellow"),
         )
     console.print(kernels)
+    console.print()
+    tests = Table(box=None, pad_edge=False)
+    tests.add_column("kernel")
+    tests.add_column("tests", overflow="fold")
+    for name in suite.kernels:
+        tests.add_row(name, " ".join(test.id for test in suite.tests if test.kernel == name))
+    console.print(tests)
 
 
 def oracle_text(manifest: Mapping[str, Any]) -> str:

@@ -23,9 +23,10 @@ from tapml.graph.model import numpy_dtype
 from tapml.kernels.library import model_library
 from tapml.kernels.script import parse_script
 from tapml.suite import Suite, TensorRef
-from tapml.validation.events import Cancel, Cancelled, Emit, now
+from tapml.validation.events import Cancel, Cancelled, Emit
 from tapml.validation.hybrid import HybridRunner
 from tapml.validation.operatorwise import OperatorRun
+from tapml.validation.results import header
 
 FORMAT = "tapml.offload/1"
 
@@ -80,14 +81,7 @@ class Offload:
         self._emit({"type": "final", "device": self.device.id, "final": final})
         kept = [step["kernel"] for step in self._steps if not step["kept"]]
         return {
-            "format": FORMAT,
-            "suite": self.suite.id,
-            "suite_name": self.suite.name,
-            "synthetic": self.suite.synthetic,
-            "created": now(),
-            "interrupted": interrupted,
-            "edited_kernels": edited,
-            "devices": [self.device.describe()],
+            **header(FORMAT, self.suite, [self.device], interrupted=interrupted, edited=edited),
             "model_tolerance": self._tolerance,
             "steps": self._steps,
             "final": final,

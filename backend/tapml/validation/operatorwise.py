@@ -12,8 +12,8 @@ from tapml.devices import Blobs, Device
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, InputError
 from tapml.suite import CarvedTest, Suite
-from tapml.validation.events import Cancel, Cancelled, Emit, now
-from tapml.validation.results import VERDICTS, reported_result, result_without_run
+from tapml.validation.events import Cancel, Cancelled, Emit
+from tapml.validation.results import VERDICTS, header, reported_result, result_without_run
 
 FORMAT = "tapml.validation/1"
 
@@ -52,6 +52,7 @@ class OperatorRun:
         self._results: dict[tuple[str, str], dict[str, Any]] = {}
         self._seconds: dict[str, dict[str, float]] = {}
         self._interrupted = False
+        self.edited: dict[str, bool] = {}
 
     @property
     def total(self) -> int:
@@ -144,15 +145,9 @@ class OperatorRun:
             for test in self.tests
             if (device.id, test.id) in self._results
         ]
+        edited = [name for name in self.kernels if self.edited.get(name)]
         return {
-            "format": FORMAT,
-            "suite": self.suite.id,
-            "suite_name": self.suite.name,
-            "synthetic": self.suite.synthetic,
-            "created": now(),
-            "interrupted": self._interrupted,
-            "edited_kernels": [name for name in self.kernels if self.edited.get(name)],
-            "devices": [device.describe() for device in self.devices],
+            **header(FORMAT, self.suite, self.devices, interrupted=self._interrupted, edited=edited),
             "tests": results,
             "summary": {**counts(results), "seconds": round(seconds, 4), "devices": self._seconds},
         }

@@ -6,10 +6,28 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tapml.suite import CarvedTest
+from tapml.devices import Device
+from tapml.suite import CarvedTest, Suite
+from tapml.validation.events import now
 
 VERDICTS = ("pass", "fail", "error", "unsupported")
 _HISTOGRAM_LENGTH = 64
+
+
+def header(
+    form: str, suite: Suite, devices: Sequence[Device], *, interrupted: bool, edited: Sequence[str]
+) -> dict[str, Any]:
+    """What every result document begins with."""
+    return {
+        "format": form,
+        "suite": suite.id,
+        "suite_name": suite.name,
+        "synthetic": suite.synthetic,
+        "created": now(),
+        "interrupted": interrupted,
+        "edited_kernels": list(edited),
+        "devices": [device.describe() for device in devices],
+    }
 
 
 def result_without_run(test: CarvedTest, device: str, verdict: str, message: str) -> dict[str, Any]:
