@@ -73,7 +73,9 @@ class OperatorRun:
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.join()
+                # Ctrl-C may reach another thread of the process; this one runs the handler only when it wakes up.
+                while thread.is_alive():
+                    thread.join(0.1)
         return self.document(time.perf_counter() - started)
 
     def _run_device(self, device: Device, messages: KernelMessages) -> None:
