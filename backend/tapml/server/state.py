@@ -47,8 +47,8 @@ class State:
         device = self.hub.get(name)
         if device is None or not device.connected:
             raise InputError(
-                f"no device {name!r}: give {', '.join(BROWSERS[:2])}, the id of a connected device, or open "
-                f"{self.url}/runner in a browser"
+                f"no device {name!r}: give {', '.join(BROWSERS[:2])} or the id of a connected device; any other "
+                "browser joins by opening the device page (--device open prints its address)"
             )
         return device
 
