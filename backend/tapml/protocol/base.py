@@ -1,0 +1,73 @@
+"""What all messages are made of: names, digests, dtypes, tensors, tolerances."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypeAliasType
+
+PROTOCOL_VERSION = 2
+"""Raised whenever a message changes shape; the server refuses a runner that speaks another one."""
+
+MAX_BYTES = 2**40
+"""More than any GPU buffer; products of extents stay exact far beyond it."""
+
+MAX_MESSAGE_BYTES = 16_000_000
+"""Larger messages end the connection they came by (Socket.IO's max_http_buffer_size); bulk travels over HTTP."""
+
+
+class Message(BaseModel):
+    """Closed (unknown fields are an error) and unchangeable."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False, strict=True
+    )
+
+
+Digest = TypeAliasType("Digest", Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")])
+"""Lower-case hexadecimal SHA-256 of bytes that `/blobs/<digest>` serves."""
+
+DType = TypeAliasType("DType", Literal["float32", "float16", "int32", "uint32", "int8", "uint8"])
+"""Element types a device buffer may hold. WGSL has no i64, f64 or bool storage."""
+
+JsonNumber = TypeAliasType("JsonNumber", float | Literal["NaN", "Infinity", "-Infinity"])
+"""A number as JSON can carry it: non-finite values travel as strings."""
+
+Text = Annotated[str, Field(max_length=2000)]
+"""A name or a line."""
+
+LongText = Annotated[str, Field(max_length=20_000)]
+"""A message or a stack."""
+
+Name = Annotated[str, Field(min_length=1, max_length=500)]
+"""An identifier: of a tensor, a kernel, a test."""
+
+Bytes = Annotated[int, Field(ge=0, le=MAX_BYTES)]
+"""A size in bytes."""
+
+Extent = Annotated[int, Field(ge=0, le=2**32)]
+"""Elements, workgroups or invocations along one axis."""
+
+Shape = Annotated[list[Extent], Field(max_length=32)]
+"""Extents, outermost first; a scalar has none."""
+
+
+class TensorType(Message):
+    """Dtype and shape of a tensor; elements lie in row-major order without gaps."""
+
+    dtype: DType
+    shape: Shape
+
+
+class TensorRef(TensorType):
+    """A tensor whose bytes are a blob."""
+
+    digest: Digest
+
+
+class Tolerance(Message):
+    """Element e passes when abs(got - expected) <= absolute + relative * abs(expected)."""
+
+    absolute: Annotated[float, Field(ge=0)]
+    relative: Annotated[float, Field(ge=0)]

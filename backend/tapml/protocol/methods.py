@@ -1,0 +1,290 @@
+"""The methods of a device: parameters, progress and results of each."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from typing_extensions import TypeAliasType
+
+from tapml.protocol.base import (
+    Bytes,
+    Digest,
+    DType,
+    JsonNumber,
+    LongText,
+    Message,
+    Name,
+    Shape,
+    TensorRef,
+    TensorType,
+    Text,
+    Tolerance,
+)
+from tapml.protocol.errors import ErrorReport
+from tapml.protocol.kernels import Kernel
+
+# ---------------------------------------------------------------- validate: carved tests, compared on the device
+
+
+class Test(Message):
+    """One carved call of an operator."""
+
+    id: Name
+    kernel: Name
+    inputs: list[TensorRef]
+    outputs: list[TensorRef]
+    """Expected outputs; the device's buffers start filled with 0xFF (NaN for floats)."""
+    tolerances: list[Tolerance]
+    """One for each output."""
+
+
+class ValidateParams(Message):
+    kernels: list[Kernel]
+    tests: list[Test]
+
+
+Verdict = TypeAliasType("Verdict", Literal["pass", "fail", "error", "unsupported"])
+
+
+class Element(Message):
+    index: list[int]
+    expected: JsonNumber
+    got: JsonNumber
+
+
+class Comparison(Message):
+    """One output against the expected one."""
+
+    total: int
+    mismatched: int
+    nan: int
+    """Elements that are NaN on the device while the expected one is not."""
+    inf: int
+    """Elements that are infinite on the device while the expected one is not."""
+    max_abs_error: float
+    """Over the elements where both are finite."""
+    max_rel_error: float
+    """The same, over those whose expected value is not 0."""
+    max_ulp: float
+    """Distance in representable values of the dtype where both are finite; for integers the absolute difference."""
+    ulp_histogram: Annotated[list[int], Field(max_length=64)]
+    """Counts of elements with ULP distance 0, 1, 2, 3-4, 5-8, 9-16, ... (powers of two up to 2^32), last: NaN on one
+    side. 35 counts for every dtype; Inf counts as the value after the largest finite one."""
+    first: Element | None
+    """The first mismatched element."""
+    worst: Element | None
+    """The element with the largest excess over the tolerance, NaN and Inf before all others; null if none differs."""
+
+
+class TestSeconds(Message):
+    fetch: float
+    compile: float
+    run: float
+    """An equal share of the batch the test ran in."""
+    compare: float
+    gpu: float | None = None
+    """Seconds between timestamps at the begin and end of the test's dispatches, where the device has timestamps."""
+
+
+class TestVerdict(Message):
+    """Progress of "validate", one for each test."""
+
+    kind: Literal["verdict"]
+    id: Name
+    kernel: Name
+    variant: Name | None
+    """The variant of the kernel that ran; null where none did."""
+    verdict: Verdict
+    outputs: list[Comparison]
+    """One for each output; empty for error and unsupported."""
+    message: LongText
+    """One sentence for a person; empty when it passed."""
+    error: ErrorReport | None
+    seconds: TestSeconds
+
+
+class CompileProgress(Message):
+    """Progress of every method that compiles."""
+
+    kind: Literal["compile"]
+    kernel: Name
+    done: int
+    """Kernels compiled so far, of how many."""
+    total: int
+    seconds: float
+
+
+class Alive(Message):
+    """Progress of every method, every few seconds: the runner is still at it."""
+
+    kind: Literal["alive"]
+    doing: Text
+
+
+class ValidateSeconds(Message):
+    fetch: float
+    compile: float
+    upload: float
+    run: float
+    compare: float
+    total: float
+
+
+class ValidateResult(Message):
+    """Every verdict has already travelled as progress."""
+
+    seconds: ValidateSeconds
+
+
+# ---------------------------------------------------------------- execute: commands over tensors that stay on the device
+
+
+class LoadCommand(Message):
+    """Compiles kernels and keeps them under the name of a library. One of that name is replaced."""
+
+    op: Literal["load"]
+    library: Name
+    kernels: list[Kernel]
+
+
+class UnloadCommand(Message):
+    op: Literal["unload"]
+    library: Name
+
+
+class UploadCommand(Message):
+    """The bytes of a blob into a new tensor. A tensor of that name is replaced."""
+
+    op: Literal["upload"]
+    tensor: Name
+    digest: Digest
+    dtype: DType
+    shape: Shape
+
+
+class AllocateCommand(Message):
+    """A new tensor, filled with 0xFF."""
+
+    op: Literal["allocate"]
+    tensor: Name
+    dtype: DType
+    shape: Shape
+
+
+class ViewCommand(Message):
+    """The same buffer under a second name and shape."""
+
+    op: Literal["view"]
+    tensor: Name
+    of: Name
+    shape: Shape
+
+
+class CallCommand(Message):
+    """One call of a kernel: its inputs, then its outputs."""
+
+    op: Literal["call"]
+    library: Name
+    kernel: Name
+    arguments: list[Name]
+
+
+class DownloadCommand(Message):
+    """Bytes go, one download after the other, in the body of one POST to /api/calls/<call>/downloads."""
+
+    op: Literal["download"]
+    tensor: Name
+
+
+class FreeCommand(Message):
+    """Tensors that are not there are passed over."""
+
+    op: Literal["free"]
+    tensors: list[Name]
+
+
+class FreePrefixCommand(Message):
+    """Free every tensor whose name starts with this."""
+
+    op: Literal["free_prefix"]
+    prefix: str
+
+
+Command = TypeAliasType(
+    "Command",
+    Annotated[
+        LoadCommand
+        | UnloadCommand
+        | UploadCommand
+        | AllocateCommand
+        | ViewCommand
+        | CallCommand
+        | DownloadCommand
+        | FreeCommand
+        | FreePrefixCommand,
+        Field(discriminator="op"),
+    ],
+)
+
+
+class ExecuteParams(Message):
+    """Commands run in order. After an error nothing further runs; what was done before stays done."""
+
+    commands: list[Command]
+    timing: bool
+    """Ask for the GPU time of each call."""
+
+
+class ExecuteSeconds(Message):
+    fetch: float
+    compile: float
+    run: float
+    total: float
+
+
+class ExecuteResult(Message):
+    downloads: list[Bytes]
+    """Bytes of each download, in order."""
+    variants: dict[str, str]
+    """"library/kernel" -> variant taken, for what was loaded by this call."""
+    gpu_seconds: list[float] | None
+    """GPU time of each call command, in order; null where it was not asked for or the device has no timestamps."""
+    seconds: ExecuteSeconds
+
+
+# ---------------------------------------------------------------- run_model: the whole model through the tvmjs virtual machine
+
+
+class RunModelParams(Message):
+    wasm: Digest
+    """The model library: TVM's runtime and the model's code, linked to one wasm file."""
+    function: Name
+    arguments: list[TensorRef]
+    """Inputs, then parameters, in the order of the function's arguments."""
+    outputs: list[TensorType]
+    replace: dict[str, Digest]
+    """WGSL to use instead of what the library holds, by entry point: edited kernels."""
+    runs: Annotated[int, Field(ge=1, le=10_000)]
+    """Times to run it; the first run's outputs are downloaded as in "execute"."""
+
+
+class RunModelSeconds(Message):
+    fetch: float
+    instantiate: float
+    compile: float
+    upload: float
+    runs: list[float]
+
+
+class RunModelResult(Message):
+    downloads: list[Bytes]
+    seconds: RunModelSeconds
+
+
+class PingParams(Message):
+    """Nothing."""
+
+
+class PingResult(Message):
+    """Nothing."""

@@ -1,0 +1,57 @@
+"""The protocol as one JSON Schema (draft 2020-12), from which other languages make their types and checks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+
+from tapml.protocol import methods, session
+from tapml.protocol.base import PROTOCOL_VERSION
+
+_ROOTS: tuple[Any, ...] = (
+    session.Hello,
+    session.HelloAck,
+    session.Progress,
+    session.Reply,
+    session.CancelCall,
+    session.Call,
+    methods.ValidateResult,
+    methods.ExecuteResult,
+    methods.RunModelResult,
+    methods.PingResult,
+)
+
+
+class _Plain(GenerateJsonSchema):
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False  # a title on every field would become a type of its own in TypeScript
+
+
+def schema() -> dict[str, Any]:
+    """All message types under `$defs`."""
+    inputs: Any = [(number, "validation", TypeAdapter(root)) for number, root in enumerate(_ROOTS)]
+    _, document = TypeAdapter.json_schemas(inputs, schema_generator=_Plain)
+    definitions = dict(document["$defs"])
+    _drop_mappings(definitions)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Protocol",
+        "description": f"tapml session protocol, version {PROTOCOL_VERSION}",
+        "version": PROTOCOL_VERSION,
+        "type": "object",
+        "$defs": definitions,
+    }
+
+
+def _drop_mappings(value: Any) -> None:
+    """OpenAPI's `discriminator.mapping` says what the members' constants say already; validators trip over it."""
+    if isinstance(value, dict):
+        if isinstance(value.get("discriminator"), dict):
+            value["discriminator"].pop("mapping", None)
+        for inner in value.values():
+            _drop_mappings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _drop_mappings(inner)
