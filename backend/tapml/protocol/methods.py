@@ -24,7 +24,7 @@ from tapml.protocol.base import (
 from tapml.protocol.errors import ErrorReport
 from tapml.protocol.kernels import Kernel
 
-# ---------------------------------------------------------------- validate: carved tests, compared on the device
+# ------------------------------------------------ validate: carved tests, compared on the device
 
 
 class Test(Message):
@@ -137,7 +137,7 @@ class ValidateResult(Message):
     seconds: ValidateSeconds
 
 
-# ---------------------------------------------------------------- execute: commands over tensors that stay on the device
+# ------------------------------------------------ execute: commands over tensors that stay on the device
 
 
 class LoadCommand(Message):
@@ -253,7 +253,7 @@ class ExecuteResult(Message):
     seconds: ExecuteSeconds
 
 
-# ---------------------------------------------------------------- run_model: the whole model through the tvmjs virtual machine
+# ------------------------------------------------ run_model: the whole model through the tvmjs virtual machine
 
 
 class RunModelParams(Message):
