@@ -15,9 +15,9 @@ WASM := $(CACHE)/wasm-runtime/.ready
 STEP := scripts/step
 PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
-sources = $(shell find $(1) -name node_modules -prune -o -type f -print)
+sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system demo test check unit-test e2e fmt bench clean distclean
+.PHONY: help setup setup-run setup-dev system demo test check unit-test e2e protocol fmt bench clean distclean
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -30,6 +30,7 @@ help:
 	@echo 'make unit-test  all tests but e2e/'
 	@echo 'make e2e        the command, the server and the pages in real browsers'
 	@echo 'make fmt        format Python and TypeScript'
+	@echo 'make protocol   write docs/protocol.schema.json from backend/tapml/protocol'
 	@echo 'make bench      measure the main job'
 	@echo 'make clean      remove what was built; make distclean: also what was downloaded into the checkout'
 
@@ -70,7 +71,7 @@ $(STAMPS)/%-packages: %/package.json %/package-lock.json | $(STAMPS)/node
 	@$(STEP) $*-packages 'npm packages of $*' npm --prefix $* ci --no-audit --no-fund
 	@touch $@
 
-$(STATIC)/runner/index.html: $(STAMPS)/runner_js-packages $(call sources,runner_js)
+$(STATIC)/runner/index.html: $(STAMPS)/runner_js-packages docs/protocol.schema.json $(call sources,runner_js)
 	@$(STEP) runner_js-build 'build of runner_js' npm --prefix runner_js run build
 	@touch $@
 
@@ -102,6 +103,11 @@ unit-test: setup-dev
 
 e2e: setup-dev
 	$(BIN)/pytest e2e
+
+# After a change to backend/tapml/protocol.
+protocol: setup
+	@$(BIN)/python -m tapml.protocol > docs/protocol.schema.json.new && mv docs/protocol.schema.json.new docs/protocol.schema.json
+	@npm --prefix runner_js run protocol
 
 fmt: setup-dev
 	$(BIN)/ruff check --fix-only $(PYTHON_SOURCES)

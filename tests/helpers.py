@@ -13,6 +13,7 @@ from tvm import relax
 from tapml.devices import Device, DeviceHub
 from tapml.importing import ImportedModel, Step
 from tapml.importing.model import Oracle
+from tapml.protocol import Welcome
 
 ROWS, WIDTH, HIDDEN = 6, 16, 32
 
@@ -87,12 +88,30 @@ Answer = Callable[[dict[str, Any], "FakeRunner"], None]
 class FakeRunner:
     """The other end of a session, in this process: answers each call through `answer(message, runner)`."""
 
-    def __init__(self, hub: DeviceHub, answer: Answer, name: str = "Fake 1") -> None:
+    def __init__(self, hub: DeviceHub, answer: Answer, name: str = "Fake 1", **changes: Any) -> None:
         self.calls: list[dict[str, Any]] = []
         self._answer = answer
-        self._connection = f"connection-{id(self)}"
         self._hub = hub
-        self.device: Device = hub.hello(hello(name), self._receive, self._connection)
+        self._connections = 0
+        self._numbers: dict[str, int] = {}
+        self.name = name
+        self.welcome = self.connect(**changes)
+        device = hub.get(self.welcome.device)
+        assert device is not None
+        self.device: Device = device
+
+    def connect(self, **changes: Any) -> Welcome:
+        """Join on a new connection; with `resume` in `changes` as the one that was there before."""
+        self._connections += 1
+        self.connection = f"connection-{id(self)}-{self._connections}"
+        answer = self._hub.hello(hello(self.name, **changes), self._receive, self.connection)
+        assert isinstance(answer, Welcome), answer
+        return answer
+
+    def come_back(self, *calls: str) -> Welcome:
+        """Reconnect; `calls` are those it still has messages of."""
+        resume = {"device": self.welcome.device, "session": self.welcome.session, "calls": list(calls)}
+        return self.connect(resume=resume)
 
     def _receive(self, event: str, message: dict[str, Any]) -> None:
         if event == "cancel":
@@ -101,30 +120,65 @@ class FakeRunner:
         self.calls.append(message)
         self._answer(message, self)
 
+    def progress(self, message: dict[str, Any], progress: dict[str, Any]) -> None:
+        self.device.progress({"call": message["call"], "number": self._number(message), "progress": progress})
+
     def verdict(self, message: dict[str, Any], test: dict[str, Any], **changes: Any) -> None:
         """Report a test as passed, or as `changes` say."""
-        total = int(np.prod(test["outputs"][0]["shape"]))
-        comparison = {
-            "total": total, "mismatched": 0, "nan": 0, "inf": 0, "max_abs_error": 1e-7, "max_rel_error": 1e-6,
-            "max_ulp": 2, "ulp_histogram": [total, 0, 0, 0], "first": None, "worst": None,
-        }  # fmt: skip
-        progress = {
-            "kind": "verdict", "id": test["id"], "kernel": test["kernel"], "verdict": "pass", "outputs": [comparison],
-            "message": "", "error": None, "seconds": {"fetch": 0, "compile": 0, "run": 0.001, "compare": 0},
-        }  # fmt: skip
-        self.device.progress(message["call"], {**progress, **changes})
+        self.progress(message, {**verdict(test), **changes})
 
     def finish(self, message: dict[str, Any], **result: Any) -> None:
-        self.device.reply(message["call"], {"call": message["call"], "ok": True, "result": result})
+        found = {**RESULTS[message["method"]], **result}
+        self.device.reply({"call": message["call"], "number": self._number(message), "ok": True, "result": found})
+
+    def fail(self, call: dict[str, Any], **error: Any) -> None:
+        self.device.reply({"call": call["call"], "number": self._number(call), "ok": False, "error": error})
+
+    def cut(self) -> None:
+        """The network breaks."""
+        self._hub.disconnected(self.connection)
 
     def vanish(self) -> None:
         """The tab is closed."""
-        self._hub.disconnected(self._connection)
+        self._hub.left(lambda device: device is self.device, "its page was closed")
+
+    def _number(self, message: dict[str, Any]) -> int:
+        number = self._numbers.get(message["call"], 0)
+        self._numbers[message["call"]] = number + 1
+        return number
+
+
+RESULTS: dict[str, dict[str, Any]] = {
+    "validate": {"seconds": dict.fromkeys(("fetch", "compile", "upload", "run", "compare", "total"), 0.0)},
+    "execute": {
+        "downloads": [], "variants": {}, "gpu_seconds": None,
+        "seconds": dict.fromkeys(("fetch", "compile", "run", "total"), 0.0),
+    },
+    "run_model": {
+        "downloads": [],
+        "seconds": {"fetch": 0.0, "instantiate": 0.0, "compile": 0.0, "upload": 0.0, "runs": [0.1]},
+    },
+    "ping": {},
+}  # fmt: skip
+
+
+def verdict(test: dict[str, Any]) -> dict[str, Any]:
+    """A TestVerdict: passed."""
+    total = int(np.prod(test["outputs"][0]["shape"]))
+    comparison = {
+        "total": total, "mismatched": 0, "nan": 0, "inf": 0, "max_abs_error": 1e-7, "max_rel_error": 1e-6,
+        "max_ulp": 2, "ulp_histogram": [total, 0, 0, 0], "first": None, "worst": None,
+    }  # fmt: skip
+    return {
+        "kind": "verdict", "id": test["id"], "kernel": test["kernel"], "variant": "256", "verdict": "pass",
+        "outputs": [comparison], "message": "", "error": None,
+        "seconds": {"fetch": 0, "compile": 0, "run": 0.001, "compare": 0, "gpu": None},
+    }  # fmt: skip
 
 
 def hello(name: str = "Fake 1", **changes: Any) -> dict[str, Any]:
     return {
-        "protocol": 1, "resume": None, "tag": None, "name": name, "user_agent": "tests",
+        "protocol": 2, "runtime": "tests", "resume": None, "tag": None, "name": name, "user_agent": "tests",
         "adapter": {"vendor": "none", "architecture": "", "device": "", "description": "fake"},
         "features": [], "limits": {"maxBufferSize": 1024}, "unavailable": None, **changes,
     }  # fmt: skip

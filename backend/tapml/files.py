@@ -9,6 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from tapml.errors import InputError
+
 
 def write_bytes(path: Path, data: bytes | memoryview) -> None:
     """Write `data` to a temporary name beside `path`, then rename over it. Makes the folder where needed."""
@@ -32,6 +34,23 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, document: Any) -> None:
     """UTF-8 JSON, indented, strict (NaN and infinity are a ValueError: encode them first)."""
     write_text(path, json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_json_output(path: Path | None, document: Any) -> bool:
+    """Write where `--json` asks; True where that is standard output ("-"), which then holds nothing else.
+
+    Raises InputError where the file cannot be written.
+    """
+    if path is None:
+        return False
+    if str(path) == "-":
+        print(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
+        return True
+    try:
+        write_json(path, document)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
+    return False
 
 
 def sha256(data: bytes | memoryview | str) -> str:

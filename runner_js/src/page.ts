@@ -1,6 +1,6 @@
 /** The page: starts the worker and shows what it tells. */
 import "./page.css";
-import type { LogLine, RunnerState, Snapshot, Start, WorkerMessage } from "./view";
+import type { Joined, LogLine, RunnerState, Snapshot, Start, WorkerMessage } from "./view";
 
 const STATE_TEXT: Record<RunnerState, string> = {
   connecting: "Connecting…",
@@ -107,11 +107,32 @@ const parameters = new URLSearchParams(location.search);
 const start: Start = { token: parameters.get("token"), tag: parameters.get("device") };
 
 const worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module", name: "tapml device" });
+let joined: Joined | null = null;
 worker.addEventListener("message", ({ data }: MessageEvent<WorkerMessage>) => {
   if (data.kind === "snapshot") show(data.snapshot);
+  else if (data.kind === "joined") joined = data;
   else log(data);
 });
 worker.addEventListener("error", (event) => {
   log({ level: "error", text: `the worker failed: ${event.message || "its script could not be loaded"}` });
+  // A worker that failed serves nobody any more; one that only threw somewhere goes on.
+  if (!event.message) takeLeave();
 });
 worker.postMessage(start);
+
+/** Without it the server would wait for a page that was closed to come back. */
+function takeLeave(): void {
+  if (!joined) return;
+  const { device, session } = joined;
+  joined = null;
+  void fetch(`/api/devices/${encodeURIComponent(device)}/leave`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", "X-Tapml": "1" },
+    body: JSON.stringify({ session }),
+    keepalive: true,
+  }).catch(() => {});
+}
+
+addEventListener("pagehide", takeLeave);
+// Out of the browser's back/forward cache the page would come back as one that has left.
+addEventListener("pageshow", ({ persisted }) => persisted && location.reload());

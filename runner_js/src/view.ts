@@ -1,5 +1,5 @@
 /** What the worker tells the page, and the page the worker. */
-import type { AdapterInfo } from "./protocol/messages";
+import type { AdapterInfo, Welcome } from "./protocol/messages";
 
 export type RunnerState = "connecting" | "ready" | "busy" | "unavailable" | "disconnected";
 
@@ -30,7 +30,13 @@ export interface LogLine {
   text: string;
 }
 
-export type WorkerMessage = { kind: "snapshot"; snapshot: Snapshot } | ({ kind: "log" } & LogLine);
+/** Who this is to the server; a page that is closed takes its leave with it. */
+export type Joined = Pick<Welcome, "device" | "session">;
+
+export type WorkerMessage =
+  | { kind: "snapshot"; snapshot: Snapshot }
+  | ({ kind: "joined" } & Joined)
+  | ({ kind: "log" } & LogLine);
 
 export interface Start {
   token: string | null;
@@ -40,5 +46,6 @@ export interface Start {
 /** Where a session shows what it does. */
 export interface View {
   show(snapshot: Snapshot): void;
+  joined(joined: Joined): void;
   log(level: LogLine["level"], text: string): void;
 }

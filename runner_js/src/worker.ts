@@ -1,4 +1,5 @@
 /** The worker: the socket and the GPU, away from the page so that neither waits for the other. */
+import { browserPlatform } from "./platform";
 import { Session } from "./runner/session";
 import type { Snapshot, Start, View, WorkerMessage } from "./view";
 
@@ -29,11 +30,16 @@ const view: View = {
       timer ??= setTimeout(flush, SHOW_EVERY_MS);
     }
   },
+  joined({ device, session }) {
+    post({ kind: "joined", device, session });
+  },
   log(level, text) {
     post({ kind: "log", level, text });
   },
 };
 
-self.addEventListener("message", (event: MessageEvent<Start>) => void new Session(event.data, view).begin(), {
-  once: true,
-});
+self.addEventListener(
+  "message",
+  (event: MessageEvent<Start>) => void new Session(browserPlatform(), event.data, view).begin(),
+  { once: true },
+);

@@ -1,66 +1,44 @@
-"""The two halves of the protocol name the same fields."""
+"""The protocol has one definition; its JSON Schema in docs/ is made from it, and what is sent fits it."""
 
 from __future__ import annotations
 
-import dataclasses
-import re
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
-from helpers import FakeRunner
-from tapml.devices import PROTOCOL_VERSION, Blobs, DeviceHub
+from helpers import verdict
+from tapml.devices import Blobs
 from tapml.devices.messages import KernelMessages
-from tapml.devices.protocol import Hello
+from tapml.protocol import methods
+from tapml.protocol.schema import schema
+from tapml.protocol.session import Call
 from tapml.suite import Suite
 
-MESSAGES = (Path(__file__).parents[2] / "runner_js/src/protocol/messages.ts").read_text()
+SCHEMA = Path(__file__).parents[2] / "docs" / "protocol.schema.json"
 
 
-def fields(interface: str) -> set[str]:
-    """Names of a TypeScript interface's required fields."""
-    match = re.search(rf"interface {interface}(?: extends (\w+))? {{(.*?)\n}}", MESSAGES, re.DOTALL)
-    assert match, interface
-    own = set(re.findall(r"^  (\w+):", match[2], re.MULTILINE))
-    return own | (fields(match[1]) if match[1] else set())
+def test_the_schema_in_docs_is_the_definitions() -> None:
+    assert json.loads(SCHEMA.read_text()) == schema(), "run `make protocol`"
 
 
-def test_versions_agree() -> None:
-    assert f"PROTOCOL_VERSION = {PROTOCOL_VERSION};" in MESSAGES
+def messages(suite: Suite) -> dict[str, Any]:
+    with KernelMessages(suite, Blobs()) as built:
+        tests = [built.test(test) for test in suite.tests]
+        return {"kernels": [built.kernel(name) for name in suite.kernels], "tests": tests}
 
 
-def test_hello_has_the_runners_fields() -> None:
-    assert {field.name for field in dataclasses.fields(Hello)} == fields("Hello")
+def test_what_is_sent_fits_the_protocol(suite: Suite) -> None:
+    params = messages(suite)
+    assert methods.ValidateParams.model_validate(params).model_dump() == params
+    call = {"call": "c", "method": "validate", "hang_seconds": 30.0, "params": params}
+    TypeAdapter(Call).validate_python(call)
+    with pytest.raises(ValidationError):
+        TypeAdapter(Call).validate_python({**call, "method": "exec"})
 
 
-def test_kernels_and_tests_have_the_runners_fields(suite: Suite) -> None:
-    with KernelMessages(suite, Blobs()) as messages:
-        test = suite.tests[0]
-        kernel, message = messages.kernel(test.kernel), messages.test(test)
-    assert set(kernel) == fields("Kernel")
-    assert set(kernel["entry_points"][0]) == fields("EntryPoint")
-    assert set(kernel["requires"]) == fields("Requires")
-    assert set(message) == fields("Test")
-    assert set(message["launches"][0]) == fields("Launch")
-    assert set(message["inputs"][0]) == fields("TensorRef")
-    assert set(message["tolerances"][0]) == fields("Tolerance")
-
-
-@pytest.mark.parametrize("interface", ["Comparison", "TestVerdict"])
-def test_the_fake_runner_speaks_like_a_real_one(suite: Suite, interface: str) -> None:
-    seen: list[dict[str, object]] = []
-
-    def answer(message: dict[str, object], runner: FakeRunner) -> None:
-        params = message["params"]
-        assert isinstance(params, dict)
-        runner.verdict(message, params["tests"][0])
-        runner.finish(message)
-
-    with KernelMessages(suite, Blobs()) as messages:
-        tests = [messages.test(suite.tests[0])]
-    FakeRunner(DeviceHub(), answer).device.call("validate", {"kernels": [], "tests": tests}, on_progress=seen.append)
-    (verdict,) = seen
-    outputs = verdict["outputs"]
-    assert isinstance(outputs, list)
-    found = {"TestVerdict": verdict, "Comparison": outputs[0]}[interface]
-    assert set(found) - {"kind"} == fields(interface) - {"kind"}
+def test_the_fake_runner_speaks_like_a_real_one(suite: Suite) -> None:
+    found = verdict(messages(suite)["tests"][0])
+    assert methods.TestVerdict.model_validate(found).model_dump()["outputs"] == found["outputs"]

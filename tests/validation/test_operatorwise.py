@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
-from helpers import FakeRunner
+from helpers import RESULTS, FakeRunner
 from tapml.devices import Blobs, DeviceHub
 from tapml.errors import InputError
 from tapml.suite import Suite
 from tapml.validation.events import Cancel
-from tapml.validation.operatorwise import OperatorRun, passed, require_devices, save_validation
+from tapml.validation.journal import Journal
+from tapml.validation.operatorwise import FORMAT, OperatorRun, passed, recover, require_devices, save_validation
+from tapml.validation.results import header, result_without_run
 
 
 def all_pass(message: dict[str, Any], runner: FakeRunner) -> None:
     for test in message["params"]["tests"]:
         runner.verdict(message, test)
-    runner.finish(message, seconds={"run": 0.5})
+    runner.finish(message, seconds={**RESULTS["validate"]["seconds"], "run": 0.5})
 
 
 def test_all_tests_of_all_devices_are_in_the_document(suite: Suite) -> None:
@@ -70,8 +75,7 @@ def test_a_test_without_verdict_is_an_error(suite: Suite) -> None:
 
 def test_a_reported_error_names_the_cause(suite: Suite) -> None:
     def refuse(message: dict[str, Any], runner: FakeRunner) -> None:
-        error = {"kind": "fetch", "message": "blob 123 cannot be fetched"}
-        runner.device.reply(message["call"], {"call": message["call"], "ok": False, "error": error})
+        runner.fail(message, kind="fetch", message="blob 123 cannot be fetched")
 
     document = OperatorRun(suite, [FakeRunner(DeviceHub(), refuse).device], Blobs()).run()
     assert document["tests"][0]["message"] == "blob 123 cannot be fetched"
@@ -114,7 +118,7 @@ def test_edited_text_is_what_is_sent(suite: Suite) -> None:
 
     def look(message: dict[str, Any], runner: FakeRunner) -> None:
         for kernel in message["params"]["kernels"]:
-            found = blobs.find(kernel["entry_points"][0]["code"])
+            found = blobs.find(kernel["variants"][-1]["entry_points"][0]["code"])
             assert isinstance(found, bytes)
             seen[kernel["kernel"]] = found
         all_pass(message, runner)
@@ -126,9 +130,77 @@ def test_edited_text_is_what_is_sent(suite: Suite) -> None:
 
 
 def test_a_device_without_webgpu_is_refused() -> None:
-    from helpers import hello
-
-    hub = DeviceHub()
-    device = hub.hello(hello("Old 1", unavailable="WebGPU is off: switch it on"), lambda e, m: None, "c")
+    device = FakeRunner(DeviceHub(), all_pass, "Old 1", unavailable="WebGPU is off: switch it on").device
     with pytest.raises(InputError, match="Old 1 cannot run kernels: WebGPU is off"):
         require_devices([device])
+
+
+def lose(runner: FakeRunner, message: dict[str, Any], kernel: str | None, test: str | None) -> None:
+    runner.fail(
+        message,
+        kind="device-lost",
+        message=f"kernel {kernel} did not end",
+        kernel=kernel,
+        test=test,
+        lost_reason="hung",
+    )
+
+
+def test_after_a_hang_the_other_kernels_go_on(suite: Suite) -> None:
+    culprit = suite.tests[1]
+
+    def hang_once(message: dict[str, Any], runner: FakeRunner) -> None:
+        for test in message["params"]["tests"]:
+            if test["kernel"] == culprit.kernel:
+                lose(runner, message, culprit.kernel, culprit.id)
+                return
+            runner.verdict(message, test)
+        runner.finish(message)
+
+    document = OperatorRun(suite, [FakeRunner(DeviceHub(), hang_once).device], Blobs()).run()
+    for test in document["tests"]:
+        assert test["verdict"] == ("error" if test["kernel"] == culprit.kernel else "pass")
+    found = next(test for test in document["tests"] if test["id"] == culprit.id)
+    assert found["message"] == f"kernel {culprit.kernel} did not end"
+    others = [t for t in document["tests"] if t["kernel"] == culprit.kernel and t["id"] != culprit.id]
+    assert all("not run: kernel" in test["message"] for test in others)
+
+
+def test_a_device_that_is_lost_again_and_again_is_given_up(suite: Suite) -> None:
+    runner = FakeRunner(DeviceHub(), lambda message, r: lose(r, message, None, None))
+    document = OperatorRun(suite, [runner.device], Blobs()).run()
+    assert len(runner.calls) == 1
+    assert {test["verdict"] for test in document["tests"]} == {"error"}
+
+
+def test_a_killed_process_loses_no_verdict(suite: Suite) -> None:
+    """The journal it leaves becomes a result when the suite is next used."""
+
+    class Killed(BaseException):
+        pass
+
+    first = suite.tests[0]
+    begin = header(FORMAT, suite, [FakeRunner(DeviceHub(), all_pass).device], interrupted=True, edited=[])
+    with contextlib.suppress(Killed), Journal(suite, "Fake 1", begin) as journal:
+        journal.write(result_without_run(first, "fake-1", "error", "as it was reported"))
+        raise Killed
+    (left,) = (suite.path / "results" / "running").iterdir()
+    with left.open("a") as file:
+        file.write('{"id": "cut of')
+    # Another process wrote it, and is no more.
+    gone = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
+    )
+    left.rename(left.with_name(f"Fake-1.{gone.stdout.strip()}.0.jsonl"))
+    recover(suite)
+    (saved,) = suite.results("validation")
+    assert saved["interrupted"]
+    assert [(test["id"], test["message"]) for test in saved["tests"]] == [(first.id, "as it was reported")]
+    assert list((suite.path / "results" / "running").iterdir()) == []
+
+
+def test_saved_results_leave_no_journal(suite: Suite) -> None:
+    OperatorRun(suite, [FakeRunner(DeviceHub(), all_pass).device], Blobs(), save=True).run()
+    assert list((suite.path / "results" / "running").iterdir()) == []
+    (saved,) = suite.results("validation")
+    assert saved["summary"]["pass"] == len(suite.tests)

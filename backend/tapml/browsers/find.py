@@ -149,9 +149,12 @@ def check(found: Found, version: str) -> None:
 
 def version_of(found: Found) -> str:
     """Such as "156.0.8078.79", or "" for Playwright's own or a program that does not tell."""
-    if found.program is None:
-        return ""
-    return _version(str(found.program), found.program.stat().st_mtime)
+    return "" if found.program is None else version_of_program(str(found.program))
+
+
+def version_of_program(program: str) -> str:
+    """The first version in what `program --version` prints, or ""."""
+    return _version(program, Path(program).stat().st_mtime)
 
 
 def vulkan_drivers() -> list[str]:

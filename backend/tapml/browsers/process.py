@@ -116,6 +116,18 @@ class BrowserProcess:
                 self._loop.call_soon_threadsafe(self._interrupt)
         self._thread.join()
 
+    def reset_gpu(self) -> bool:
+        """End a GPU process that hangs. True where the page lives on and gets a new GPU device; where not, the
+        browser is closed and must be started again.
+        """
+        for process in self._descendants() if self.name == "chromium" else []:
+            with contextlib.suppress(psutil.Error):
+                if "--type=gpu-process" in process.cmdline():
+                    process.kill()
+                    return True
+        self.close()
+        return False
+
     def __enter__(self) -> BrowserProcess:
         return self
 
@@ -276,13 +288,17 @@ class BrowserProcess:
 
     def _kill(self) -> None:
         """End what could not be asked to close: a browser that hangs, or that Playwright's process left."""
-        left = []
-        for root in self._roots or self._find_roots():
-            with contextlib.suppress(psutil.Error):
-                left += [*root.children(recursive=True), root]
-        for process in left:
+        for process in self._descendants():
             with contextlib.suppress(psutil.Error):
                 process.kill()
+
+    def _descendants(self) -> list[psutil.Process]:
+        """The browser's processes, the first ones last."""
+        found = []
+        for root in self._roots or self._find_roots():
+            with contextlib.suppress(psutil.Error):
+                found += [*root.children(recursive=True), root]
+        return found
 
 
 async def _watch(page: Page) -> None:

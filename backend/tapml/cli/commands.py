@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import signal
 import socket
 import threading
@@ -17,9 +16,10 @@ from rich.console import Console
 
 from tapml.cache import cache_dir
 from tapml.carving.carve import carve as carve_model
+from tapml.cli.devices import device, devices
 from tapml.cli.runs import run_offload, run_validation
 from tapml.errors import InputError
-from tapml.files import write_json
+from tapml.files import write_json_output
 from tapml.importing import import_model
 from tapml.kernels.wasm import runtime_wasm
 from tapml.reports.progress import ProgressReport
@@ -29,6 +29,8 @@ from tapml.server.registry import detail
 from tapml.suite import Suite
 from tapml.validation.offload import succeeded
 from tapml.validation.operatorwise import passed
+
+__all__ = ["carve", "demo", "device", "devices", "offload", "serve", "setup", "show", "validate"]
 
 _DEMO_TEXT = "A model is carved into tests, and each operator moves to the browser."
 
@@ -92,7 +94,7 @@ def _named_input(text: str) -> tuple[str, Path]:
 
 def validate(options: argparse.Namespace, console: Console, progress: Console) -> int:
     document = run_validation(Suite(options.suite), options.device or ["chromium"], options, progress, options.kernel)
-    if not _write_json(options.json, document):
+    if not write_json_output(options.json, document):
         show_validation(console, document)
     return _exit_code(document, passed)
 
@@ -102,7 +104,7 @@ def offload(options: argparse.Namespace, console: Console, progress: Console) ->
     if len(devices) != 1:
         raise InputError("offload moves a model to one device: give --device once")
     document = run_offload(Suite(options.suite), devices[0], options, progress)
-    if not _write_json(options.json, document):
+    if not write_json_output(options.json, document):
         show_offload(console, document)
     return _exit_code(document, succeeded)
 
@@ -113,24 +115,10 @@ def _exit_code(document: Mapping[str, Any], good: Callable[[Mapping[str, Any]], 
     return 0 if good(document) else 1
 
 
-def _write_json(path: Path | None, document: Any) -> bool:
-    """Write where asked; True where that was standard output, which then holds nothing else."""
-    if path is None:
-        return False
-    if str(path) == "-":
-        print(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
-        return True
-    try:
-        write_json(path, document)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
-    return False
-
-
 def show(options: argparse.Namespace, console: Console, progress: Console) -> int:
     suite = Suite(options.suite)
     document = {"format": "tapml.show/1", **detail(suite.name, suite), "manifest": suite.manifest}
-    if not _write_json(options.json, document):
+    if not write_json_output(options.json, document):
         show_suite(console, suite)
     return 0
 

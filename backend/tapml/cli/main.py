@@ -11,6 +11,7 @@ from typing import TextIO, TypeAlias
 
 from rich.console import Console
 
+from tapml.cli.device_options import add_parsers as add_device_parsers
 from tapml.errors import TapmlError
 
 _DESCRIPTION = """\
@@ -26,6 +27,8 @@ examples:
   tapml validate model.suite --device chromium --device firefox --json result.json
   tapml offload model.suite --device chromium
   tapml serve model.suite                                  the same in the browser
+  tapml validate model.suite --device node-dawn            without a browser: Dawn in node, ready in a second
+  tapml devices                                            what is connected, and what can be started here
 
 exit codes: 0 all passed, 1 some verdict is fail or error, 2 the command or its input is wrong, 130 interrupted
 """
@@ -72,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     _serve(commands)
     _show(commands)
     _demo(commands)
+    add_device_parsers(commands)
     setup = commands.add_parser("setup", help="build TVM's wasm runtime (done by itself when first needed)")
     setup.set_defaults(run="setup")
     return parser
@@ -109,7 +113,8 @@ def _carve(commands: _Commands) -> None:
 
 def _device_options(parser: argparse.ArgumentParser, several: bool) -> None:
     text = (
-        "chromium or firefox (started headless), open (wait for someone to open the device page in any browser), "
+        "chromium, firefox, node-dawn or deno (started headless), open (wait for someone to open the device page in "
+        "any browser), "
         "or the address of a running `tapml serve`"
     )
     parser.add_argument(

@@ -18,7 +18,7 @@ from tapml.server.client import RemoteServer
 from tapml.suite import Suite
 from tapml.validation.events import Cancel
 from tapml.validation.offload import Offload, save_offload
-from tapml.validation.operatorwise import OperatorRun, require_devices, save_validation
+from tapml.validation.operatorwise import OperatorRun, require_devices
 
 
 def run_validation(
@@ -41,10 +41,8 @@ def run_validation(
             return remote.run("validation", suite, kernels, show, cancel)
         with _served(server, options, devices) as used:
             connected = _acquire(used, devices, report)
-            run = OperatorRun(suite, connected, used.state.blobs, kernels=kernels, emit=show, cancel=cancel)
-            document = run.run()
-            save_validation(suite, document)
-            return document
+            blobs = used.state.blobs
+            return OperatorRun(suite, connected, blobs, kernels=kernels, emit=show, cancel=cancel, save=True).run()
 
 
 def run_offload(

@@ -6,9 +6,12 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 from tapml.files import sha256
 from tapml.suite import TensorStore
+
+Buffer: TypeAlias = bytes | memoryview
 
 
 class Blobs:
@@ -21,7 +24,7 @@ class Blobs:
         self._lock = threading.Lock()
         self._stores: list[TensorStore] = []
         self._files: dict[str, Path] = {}
-        self._bytes: dict[str, tuple[bytes, int]] = {}
+        self._bytes: dict[str, tuple[Buffer, int]] = {}
 
     def add_store(self, store: TensorStore) -> None:
         """Serve every tensor of a suite."""
@@ -35,8 +38,11 @@ class Blobs:
         with self._lock:
             self._files[digest] = path
 
-    def hold(self, data: bytes) -> str:
-        """Serve bytes until `release` was called as often as `hold`; gives their digest."""
+    def hold(self, data: Buffer) -> str:
+        """Serve bytes, not copied, until `release` was called as often as `hold`; gives their digest.
+
+        A memoryview is of single bytes (`.cast("B")`), and what it shows does not change meanwhile.
+        """
         digest = sha256(data)
         with self._lock:
             _, count = self._bytes.get(digest, (data, 0))
@@ -52,7 +58,7 @@ class Blobs:
                 self._bytes.pop(digest, None)
 
     @contextmanager
-    def holding(self, pieces: Iterable[bytes]) -> Iterator[list[str]]:
+    def holding(self, pieces: Iterable[Buffer]) -> Iterator[list[str]]:
         """Serve pieces for the length of a `with` block; gives their digests in order."""
         digests = [self.hold(piece) for piece in pieces]
         try:
@@ -61,7 +67,7 @@ class Blobs:
             for digest in digests:
                 self.release(digest)
 
-    def find(self, digest: str) -> Path | bytes | None:
+    def find(self, digest: str) -> Path | Buffer | None:
         """A file to stream, bytes, or None. Raises InputError for what is no digest."""
         with self._lock:
             held = self._bytes.get(digest)

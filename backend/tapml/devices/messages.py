@@ -10,14 +10,23 @@ from tapml.suite import CarvedTest, KernelFile, Suite
 
 
 def kernel_message(bundle: Mapping[str, Any], code: Sequence[str]) -> dict[str, Any]:
-    """Protocol type Kernel; `code` are the digests of its entry points' WGSL, in the bundle's order."""
+    """Protocol type Kernel; `code` are the digests of its variants' entry points' WGSL, in the bundle's order."""
+    digests = iter(code)
     return {
         "kernel": bundle["kernel"],
-        "entry_points": [
-            {"name": e["name"], "file": e["file"], "code": digest, "info": e["info"]}
-            for e, digest in zip(bundle["entry_points"], code, strict=True)
+        "variants": [
+            {
+                "name": variant["name"],
+                "requires": variant["requires"],
+                "entry_points": [
+                    {"name": e["name"], "file": e["file"], "code": next(digests), "info": e["info"]}
+                    for e in variant["entry_points"]
+                ],
+                "launches": variant["launches"],
+                "temporaries": variant["temporaries"],
+            }
+            for variant in bundle["variants"]
         ],
-        "requires": bundle["requires"],
     }
 
 
@@ -63,14 +72,9 @@ class KernelMessages:
         return {
             entry_point["name"]: file.digest
             for name, files in self._files.items()
-            for entry_point, file in zip(self._bundles[name]["entry_points"], files, strict=True)
+            for entry_point, file in zip(_entry_points(self._bundles[name]), files, strict=True)
             if file.edited
         }
-
-    def launches(self, name: str) -> dict[str, Any]:
-        """`launches` and `temporaries` of a kernel's (only) shapes."""
-        dispatch = self._bundles[name]["dispatches"][0]
-        return {"launches": dispatch["launches"], "temporaries": dispatch["temporaries"]}
 
     def test(self, test: CarvedTest) -> dict[str, Any]:
         """Protocol type Test."""
@@ -80,5 +84,9 @@ class KernelMessages:
             "inputs": [ref.to_json() for ref in test.inputs],
             "outputs": [ref.to_json() for ref in test.outputs],
             "tolerances": [{"absolute": t.absolute, "relative": t.relative} for t in test.tolerances],
-            **self.launches(test.kernel),
         }
+
+
+def _entry_points(bundle: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Those of all variants, in the order of their files."""
+    return [entry_point for variant in bundle["variants"] for entry_point in variant["entry_points"]]

@@ -13,7 +13,7 @@ from tapml.errors import InputError, TapmlError
 from tapml.suite import Suite
 from tapml.validation.events import Cancel
 from tapml.validation.offload import Offload, save_offload
-from tapml.validation.operatorwise import OperatorRun, require_devices, save_validation
+from tapml.validation.operatorwise import OperatorRun, require_devices
 
 KINDS = ("validation", "offload")
 _KEPT_JOBS = 50
@@ -92,9 +92,9 @@ class Jobs:
             devices = acquire()
             require_devices(devices)
             if job.kind == "validation":
-                operators = OperatorRun(suite, devices, self._blobs, kernels=kernels, emit=emit, cancel=job.cancel)
-                job.document = operators.run()
-                save_validation(suite, job.document)
+                job.document = OperatorRun(
+                    suite, devices, self._blobs, kernels=kernels, emit=emit, cancel=job.cancel, save=True
+                ).run()
             else:
                 job.document = Offload(suite, devices[0], self._blobs, emit=emit, cancel=job.cancel).run()
                 save_offload(suite, job.document)

@@ -14,6 +14,7 @@ from flask_socketio import SocketIO
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from tapml.errors import InputError
+from tapml.protocol import MAX_MESSAGE_BYTES
 from tapml.server import sockets, views
 from tapml.server.security import Security, json_errors
 from tapml.server.state import State
@@ -90,7 +91,9 @@ def create_app(state: State) -> Flask:
         async_mode="threading",
         # Security.allows checks origins itself, where tokens and loopback names are known.
         cors_allowed_origins="*",
-        max_http_buffer_size=sockets.MAX_MESSAGE_BYTES,
+        max_http_buffer_size=MAX_MESSAGE_BYTES,
+        # In the order they came, and without a thread for each: a reply must not overtake a verdict.
+        async_handlers=False,
         ping_interval=10,
         ping_timeout=60,
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 from tapml.devices import Blobs
 from tapml.suite import Suite
+from tapml.validation.operatorwise import recover
 
 
 class SuiteRegistry:
@@ -23,6 +24,7 @@ class SuiteRegistry:
     def add(self, path: Path) -> str:
         """Raises InputError where `path` is no suite."""
         suite = Suite(path)
+        recover(suite)
         self._blobs.add_store(suite.tensors)
         resolved = path.resolve()
         slug = re.sub(r"[^A-Za-z0-9_-]+", "-", resolved.name.removesuffix(".suite")).strip("-").lower() or "suite"

@@ -9,12 +9,9 @@ from flask import request
 from flask_socketio import ConnectionRefusedError as Refused
 from flask_socketio import Namespace, SocketIO
 
-from tapml.devices.protocol import ProtocolError
+from tapml.devices import Device
 from tapml.server.jobs import Job
 from tapml.server.state import State
-
-# A verdict is under 10 kB; a WGSL error with its diagnostics at most a few hundred.
-MAX_MESSAGE_BYTES = 4_000_000
 
 
 def attach(socketio: SocketIO, state: State) -> None:
@@ -49,35 +46,25 @@ class _DeviceNamespace(_CheckedNamespace):
     def __init__(self, socketio: SocketIO, state: State) -> None:
         super().__init__("/device", state)
         self._socketio = socketio
-        self._devices: dict[str, str] = {}
 
-    def on_hello(self, message: Any) -> dict[str, str]:
+    def on_hello(self, message: Any) -> dict[str, Any]:
         connection = request.sid  # type: ignore[attr-defined]  # added by flask_socketio
 
         def send(event: str, body: dict[str, Any]) -> None:
             self._socketio.emit(event, body, namespace="/device", to=connection)
 
-        try:
-            device = self._state.hub.hello(message, send, connection)
-        except ProtocolError as error:
-            return {"error": str(error)}
-        self._devices[connection] = device.id
-        return {"device": device.id}
+        return self._state.hub.hello(message, send, connection).model_dump()
 
     def on_progress(self, message: Any) -> None:
-        if device := self._device(message):
-            device.progress(str(message.get("call")), message.get("progress"))
+        if device := self._device():
+            device.progress(message)
 
     def on_reply(self, message: Any) -> None:
-        if device := self._device(message):
-            device.reply(str(message.get("call")), message)
-
-    def _device(self, message: Any) -> Any:
-        if not isinstance(message, Mapping):
-            return None
-        return self._state.hub.get(self._devices.get(request.sid, ""))  # type: ignore[attr-defined]
+        if device := self._device():
+            device.reply(message)
 
     def on_disconnect(self, *_: Any) -> None:
-        connection = request.sid  # type: ignore[attr-defined]
-        self._devices.pop(connection, None)
-        self._state.hub.disconnected(connection)
+        self._state.hub.disconnected(request.sid)  # type: ignore[attr-defined]
+
+    def _device(self) -> Device | None:
+        return self._state.hub.of_connection(request.sid)  # type: ignore[attr-defined]

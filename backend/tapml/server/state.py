@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tapml.browsers import BrowserProcess, launch
+from tapml.browsers import STARTABLE_NAMES, BrowserProcess, HeadlessProcess, start
 from tapml.devices import Blobs, Device, DeviceHub
 from tapml.errors import InputError, ToolchainError
 from tapml.server.jobs import Jobs
 from tapml.server.registry import SuiteRegistry
 from tapml.server.security import Security
 
-BROWSERS = ("chromium", "firefox", "webkit")
 _CONNECT_SECONDS = 60.0
+_TAG = "started-"
 
 
 @dataclass
 class State:
-    """Devices, blobs, suites, jobs and the browsers this server started. `url` is where it listens."""
+    """Devices, blobs, suites, jobs and the processes this server started. `url` is where it listens."""
 
     security: Security
     url: str = ""
     hub: DeviceHub = field(default_factory=DeviceHub)
     blobs: Blobs = field(default_factory=Blobs)
-    browsers: dict[str, BrowserProcess] = field(default_factory=dict)
+    processes: dict[str, BrowserProcess | HeadlessProcess] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.suites = SuiteRegistry(self.blobs)
@@ -38,38 +39,55 @@ class State:
         return self.url + "/runner" + (f"?token={self.security.token}" if self.security.token else "")
 
     def device(self, name: str) -> Device:
-        """A connected device by id, or a browser by name, started headless where it is not running yet.
+        """A connected device by id, or one by the name of what runs it, started headless where it is not running yet.
 
-        Raises InputError for an unknown name and ToolchainError where the browser cannot be started.
+        Raises InputError for an unknown name and ToolchainError where it cannot be started.
         """
-        if name in BROWSERS:
-            return self._browser(name)
+        if name in STARTABLE_NAMES:
+            with self._starting:
+                return self._running(name) or self._start(name)
         device = self.hub.get(name)
         if device is None or not device.connected:
+            known = ", ".join(STARTABLE_NAMES)
             raise InputError(
-                f"no device {name!r}: give {', '.join(BROWSERS[:2])} or the id of a connected device; any other "
-                "browser joins by opening the device page (--device open prints its address)"
+                f"no device {name!r}: give {known} or the id of a connected device (`tapml devices` lists them); any "
+                "other browser joins by opening the device page (--device open prints its address)"
             )
         return device
 
-    def _browser(self, name: str) -> Device:
-        tag = f"browser-{name}"
+    def _running(self, name: str) -> Device | None:
+        process = self.processes.get(name)
+        if process is None or not process.alive:
+            return None
+        return self.hub.wait_for(lambda device: device.hello.tag == _tag(name), 5.0)
+
+    def _start(self, name: str) -> Device:
+        if (stale := self.processes.pop(name, None)) is not None:
+            stale.close()
+            self._left(name, "it was started again")
+        separator = "&" if self.security.token else "?"
+        url = f"{self.runner_url}{separator}device={_tag(name)}"
+        process = start(name, url, on_exit=lambda reason: self._left(name, reason))
+        self.processes[name] = process
+        deadline = time.monotonic() + _CONNECT_SECONDS
+        while time.monotonic() < deadline and process.alive:
+            device = self.hub.wait_for(lambda found: found.hello.tag == _tag(name), 1.0)
+            if device is not None:
+                device.on_hung = lambda: self._reset(name)
+                return device
+        said = " | ".join(process.console[-5:]) or "it printed nothing"
+        process.close()
+        raise ToolchainError(f"{name} was started but did not connect ({said}): try again")
+
+    def _left(self, name: str, reason: str) -> None:
+        self.hub.left(lambda device: device.hello.tag == _tag(name), reason)
+
+    def _reset(self, name: str) -> None:
+        """The GPU of a device hangs: nothing in the device itself can end that."""
         with self._starting:
-            running = self.browsers.get(name)
-            if running is not None and running.alive:
-                found = self.hub.wait_for(lambda d: d.hello.tag == tag, 5.0)
-                if found is not None:
-                    return found
-                running.close()
-            separator = "&" if self.security.token else "?"
-            browser = launch(name, f"{self.runner_url}{separator}device={tag}")
-            self.browsers[name] = browser
-            device = self.hub.wait_for(lambda d: d.hello.tag == tag, _CONNECT_SECONDS)
-            if device is None:
-                said = " | ".join(browser.console[-5:]) or "its page printed nothing"
-                browser.close()
-                raise ToolchainError(f"{name} opened the device page but did not connect ({said}): try again")
-            return device
+            process = self.processes.get(name)
+            if process is not None and not process.reset_gpu():
+                self._start(name)
 
     def wait_for_device(self, timeout: float | None = None, waiting: Callable[[], None] = lambda: None) -> Device:
         """Any device that someone opened by hand; `waiting` is called once if there is none yet.
@@ -78,7 +96,7 @@ class State:
         """
 
         def wanted(device: Device) -> bool:
-            return not (device.hello.tag or "").startswith("browser-")
+            return not (device.hello.tag or "").startswith(_TAG)
 
         device = self.hub.wait_for(wanted, 0.0)
         if device is None:
@@ -91,6 +109,11 @@ class State:
     def close(self) -> None:
         """Stop jobs and close the browsers that were started."""
         self.jobs.cancel_all()
-        for browser in self.browsers.values():
-            browser.close()
-        self.browsers.clear()
+        for process in self.processes.values():
+            process.close()
+        self.processes.clear()
+
+
+def _tag(name: str) -> str:
+    """What a started device's hello carries."""
+    return _TAG + name

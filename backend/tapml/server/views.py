@@ -11,6 +11,7 @@ from flask import Blueprint, Response, abort, jsonify, request, send_file, send_
 from tapml.browsers import startable
 from tapml.cache import cache_dir
 from tapml.devices import Device
+from tapml.devices.blobs import Buffer
 from tapml.errors import InputError
 from tapml.graph import Graph
 from tapml.kernels.wasm import runtime_wasm
@@ -82,31 +83,32 @@ def _bulk(routes: Blueprint, state: State) -> None:
         response = Response(mimetype="application/octet-stream")
         response.response = _stream(pieces)
         response.direct_passthrough = True
-        response.content_length = sum(len(p) if isinstance(p, bytes) else p.stat().st_size for p in pieces)
+        response.content_length = sum(p.stat().st_size if isinstance(p, Path) else len(p) for p in pieces)
         response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
         return response
 
     @routes.post("/api/calls/<call>/downloads")
     def downloads(call: str) -> Response:
-        found = state.hub.of_call(call)
-        if found is None:
+        running = state.hub.of_call(call)
+        if running is None:
             abort(404, f"no call {call} is running")
-        limit, put = found
         length = request.content_length
-        if length is None or length > limit:
-            abort(413, f"this call sends back {limit} bytes, not {length}")
-        put(request.get_data(cache=False))
+        if length is None or length > running.download_limit:
+            abort(413, f"this call sends back {running.download_limit} bytes, not {length}")
+        running.downloads = request.get_data(cache=False)
         return jsonify({})
 
 
-def _stream(pieces: list[Path | bytes]) -> Iterator[bytes]:
+def _stream(pieces: list[Path | Buffer]) -> Iterator[bytes]:
     for piece in pieces:
-        if isinstance(piece, bytes):
-            yield piece
-        else:
+        if isinstance(piece, Path):
             with piece.open("rb") as file:
                 while part := file.read(_PIECE_BYTES):
                     yield part
+        else:
+            view = memoryview(piece)
+            for start in range(0, len(view), _PIECE_BYTES):
+                yield bytes(view[start : start + _PIECE_BYTES])
 
 
 def _suites(routes: Blueprint, state: State) -> None:
@@ -181,6 +183,15 @@ def _jobs(routes: Blueprint, state: State) -> None:
                 "startable": [{"name": s.name, "available": s.available, "message": s.message} for s in startable()],
             }
         )
+
+    @routes.post("/api/devices/<device_id>/leave")
+    def leave(device_id: str) -> Response:
+        """A page that is being closed says so; without it the server would wait for it to come back."""
+        device = state.hub.get(device_id)
+        body = request.get_json()
+        if device is not None and isinstance(body, dict) and device.proves(str(body.get("session"))):
+            state.hub.left(lambda d: d is device, "its page was closed")
+        return jsonify({})
 
     @routes.post("/api/jobs")
     def start_job() -> Response:

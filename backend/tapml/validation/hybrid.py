@@ -12,7 +12,7 @@ import numpy as np
 from tapml.carving.reference import Reference, Values, to_numpy
 from tapml.devices import Blobs, Device
 from tapml.devices.messages import KernelMessages
-from tapml.errors import DeviceError
+from tapml.errors import DeviceError, DeviceLost
 from tapml.graph import Graph, Node, NodeKind, Value, ValueKind
 from tapml.graph.model import numpy_dtype
 from tapml.suite import TensorRef
@@ -50,6 +50,8 @@ class HybridRunner:
         self.weights = weights
         self.blobs = blobs
         self.uploaded: set[str] = set()
+        self.library = f"h{next(_RUNS)}"
+        self.loaded: set[str] = set()
 
     def run(self, inputs: Mapping[str, tuple[TensorRef, Any]], offloaded: Set[str]) -> HybridResult:
         """Run the model with `offloaded` (node ids) on the device.
@@ -60,11 +62,17 @@ class HybridRunner:
         return _Run(self, inputs, offloaded).execute()
 
     def close(self) -> None:
-        """Free the weights on the device, where it is still there."""
-        if self.uploaded and self.device.connected:
-            commands = [{"op": "free", "tensor": _weight(value)} for value in sorted(self.uploaded)]
-            self.device.call("execute", {"kernels": [], "commands": commands})
+        """Free weights and kernels on the device, where it is still there."""
+        if (self.uploaded or self.loaded) and self.device.connected:
+            commands: list[dict[str, Any]] = [{"op": "unload", "library": self.library_of(k)} for k in self.loaded]
+            commands.append({"op": "free", "tensors": [_weight(value) for value in sorted(self.uploaded)]})
+            self.device.call("execute", {"commands": commands, "timing": False})
         self.uploaded.clear()
+        self.loaded.clear()
+
+    def library_of(self, kernel: str) -> str:
+        """Each kernel is a library of its own: they are loaded one by one, as they move to the device."""
+        return f"{self.library}/{kernel}"
 
 
 class _Run:
@@ -80,7 +88,6 @@ class _Run:
         self._on_device: set[str] = set()
         self._views = {n.outputs[0]: n.inputs[0] for n in self._graph.nodes if n.kind is NodeKind.VIEW}
         self._commands: list[dict[str, Any]] = []
-        self._used_kernels: dict[str, None] = {}
         self._made_since_flush: list[str] = []
         self._held: list[str] = []
         self._needed_on_host = self._host_needs()
@@ -148,14 +155,17 @@ class _Run:
             self._commands.append(self._declare("allocate", value))
             self._on_device.add(value)
             names.append(self._name(value))
-        launch = self._owner.kernels.launches(node.kernel)
-        self._commands.append({"op": "call", "kernel": node.kernel, "arguments": names, **launch})
-        self._used_kernels[node.kernel] = None
+        library = self._owner.library_of(node.kernel)
+        if node.kernel not in self._owner.loaded:
+            kernels = [self._owner.kernels.kernel(node.kernel)]
+            self._commands.append({"op": "load", "library": library, "kernels": kernels})
+            self._owner.loaded.add(node.kernel)
+        self._commands.append({"op": "call", "library": library, "kernel": node.kernel, "arguments": names})
         self._made_since_flush += node.outputs
         for value in dict.fromkeys(map(self._source, node.inputs)):
             spent = self._last_use[value] == position and value in self._on_device
             if spent and value not in self._needed_on_host:
-                self._commands.append({"op": "free", "tensor": self._name(value)})
+                self._commands.append({"op": "free", "tensors": [self._name(value)]})
 
     def _device_value(self, value: str) -> str:
         """Name of the value on the device, after queueing what brings it there."""
@@ -176,7 +186,7 @@ class _Run:
             self._commands.append(_upload(name, self._inputs[value][0].digest, found))
         else:
             array = to_numpy(self._host[value], found.type.dtype)
-            digest = self._owner.blobs.hold(np.ascontiguousarray(array).tobytes())
+            digest = self._owner.blobs.hold(array.tobytes())
             self._held.append(digest)
             self._commands.append(_upload(name, digest, found))
         self._on_device.add(value)
@@ -203,19 +213,31 @@ class _Run:
         self._made_since_flush = []
 
     def _send(self, sizes: list[int]) -> bytes:
-        params = {
-            "kernels": [self._owner.kernels.kernel(name) for name in self._used_kernels],
-            "commands": self._commands,
-        }
+        params = {"commands": self._commands, "timing": False}
         try:
             downloads = self._owner.device.call("execute", params, download_bytes=sum(sizes)).downloads
+        except DeviceError as error:
+            self._forget(everything=isinstance(error, DeviceLost))
+            raise
         finally:
             for digest in self._held:
                 self._owner.blobs.release(digest)
-            self._commands, self._held, self._used_kernels = [], [], {}
+            self._commands, self._held = [], []
         if len(downloads) != sum(sizes):
             raise DeviceError(f"the device sent {len(downloads)} bytes where {sum(sizes)} were asked for", "protocol")
         return downloads
+
+    def _forget(self, *, everything: bool) -> None:
+        """After an error nobody knows how far the commands came: what they brought is brought again."""
+        owner = self._owner
+        if everything:
+            owner.uploaded.clear()
+            owner.loaded.clear()
+        for command in self._commands:
+            if command["op"] == "load":
+                owner.loaded -= {kernel["kernel"] for kernel in command["kernels"]}
+            elif command["op"] == "upload":
+                owner.uploaded.discard(command["tensor"].removeprefix(_weight("")))
 
     def _type(self, value: str) -> Any:
         return self._graph.values[value].type

@@ -6,13 +6,15 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from tapml.devices import Blobs, Device
 from tapml.devices.messages import KernelMessages
-from tapml.errors import DeviceError, InputError
+from tapml.errors import DeviceError, DeviceLost, InputError
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import Cancel, Cancelled, Emit
+from tapml.validation.journal import Journal, left_behind
 from tapml.validation.results import VERDICTS, header, reported_result, result_without_run
 
 FORMAT = "tapml.validation/1"
@@ -33,8 +35,11 @@ class OperatorRun:
         kernels: Sequence[str] | None = None,
         emit: Emit = lambda event: None,
         cancel: Cancel | None = None,
+        save: bool = False,
     ) -> None:
-        """Raises InputError for an unknown kernel name, or a tensor that is missing or corrupted."""
+        """`save`: keep the results in the suite, whatever becomes of this process.
+
+        Raises InputError for an unknown kernel name, or a tensor that is missing or corrupted."""
         self.suite = suite
         self.devices = list(devices)
         self.kernels = list(kernels) if kernels else suite.kernels
@@ -48,10 +53,12 @@ class OperatorRun:
         self._blobs = blobs
         self._emit = emit
         self._cancel = cancel or Cancel()
+        self._save = save
         self._lock = threading.Lock()
         self._results: dict[tuple[str, str], dict[str, Any]] = {}
         self._seconds: dict[str, dict[str, float]] = {}
         self._interrupted = False
+        self._journals: dict[str, Journal] = {}
         self.edited: dict[str, bool] = {}
 
     @property
@@ -61,11 +68,16 @@ class OperatorRun:
     def run(self) -> dict[str, Any]:
         """Run all tests on all devices, devices in parallel; gives the document, also after a cancel."""
         started = time.perf_counter()
+        recover(self.suite)
         self._emit({"type": "started", "kind": "validation", "total": self.total, "kernels": self.kernels})
         for device in self.devices:
             self._emit({"type": "device", "device": device.describe()})
-        with KernelMessages(self.suite, self._blobs, self.kernels) as messages:
+        with KernelMessages(self.suite, self._blobs, self.kernels) as messages, ExitStack() as journals:
             self.edited = {name: messages.edited(name) for name in self.kernels}
+            edited = [name for name in self.kernels if self.edited[name]]
+            for device in self.devices:
+                begin = header(FORMAT, self.suite, [device], interrupted=True, edited=edited)
+                self._journals[device.id] = journals.enter_context(Journal(self.suite, device.name, begin))
             threads = [
                 threading.Thread(target=self._run_device, args=(device, messages), name=f"validate {device.id}")
                 for device in self.devices
@@ -76,7 +88,10 @@ class OperatorRun:
                 # Ctrl-C may reach another thread of the process; this one runs the handler only when it wakes up.
                 while thread.is_alive():
                     thread.join(0.1)
-        return self.document(time.perf_counter() - started)
+            document = self.document(time.perf_counter() - started)
+            if self._save:
+                save_validation(self.suite, document)
+        return document
 
     def _run_device(self, device: Device, messages: KernelMessages) -> None:
         started = time.perf_counter()
@@ -89,18 +104,24 @@ class OperatorRun:
             else:
                 todo.append(test)
         try:
-            for start in range(0, len(todo), _TESTS_A_CALL):
+            while todo:
                 self._cancel.check()
-                part = todo[start : start + _TESTS_A_CALL]
-                for key, value in self._call(device, part, messages).items():
-                    spent[key] += value
+                part = todo[:_TESTS_A_CALL]
+                try:
+                    for key, value in self._call(device, part, messages).items():
+                        spent[key] += value
+                except DeviceLost as error:
+                    self._record_culprit(device, part, error)
+                    if not self._recorded(device, part):
+                        raise
+                else:
+                    # The runner answered and yet left a test out: that is its error, not silence.
+                    self._record_missing(device, part, "the device gave no verdict for this test")
+                todo = [test for test in todo if (device.id, test.id) not in self._results]
         except Cancelled:
             self._interrupted = True
         except DeviceError as error:
-            self._record_missing(device, todo, str(error))
-        else:
-            # The runner answered and yet left a test out: that is its error, not silence.
-            self._record_missing(device, todo, "the device gave no verdict for this test")
+            self._record_missing(device, todo, error.summary)
         wall = time.perf_counter() - started
         parts = {key: round(spent[key], 4) for key in ("fetch", "compile", "upload", "run", "compare")}
         with self._lock:
@@ -132,7 +153,24 @@ class OperatorRun:
     def _record(self, device: Device, test: CarvedTest, result: dict[str, Any]) -> None:
         with self._lock:
             self._results[(device.id, test.id)] = result
+        self._journals[device.id].write(result)
         self._emit({"type": "verdict", "device": device.id, "result": result})
+
+    def _recorded(self, device: Device, tests: Sequence[CarvedTest]) -> bool:
+        """Has any of these a verdict? After a loss that moved nothing, another try would end the same."""
+        return any((device.id, test.id) in self._results for test in tests)
+
+    def _record_culprit(self, device: Device, tests: Sequence[CarvedTest], error: DeviceLost) -> None:
+        """The kernel that hung or crashed the GPU device is not run again; the other kernels go on, on a new one."""
+        culprit = error.kernel
+        if culprit is None:
+            return
+        for test in tests:
+            if test.kernel == culprit and (device.id, test.id) not in self._results:
+                message = error.summary
+                if error.test != test.id:
+                    message = f"not run: kernel {culprit} lost the device in test {error.test}"
+                self._record(device, test, result_without_run(test, device.id, "error", message))
 
     def _record_missing(self, device: Device, tests: Sequence[CarvedTest], message: str) -> None:
         for test in tests:
@@ -181,6 +219,15 @@ def save_validation(suite: Suite, document: Mapping[str, Any]) -> None:
         summary = {**document["summary"], **counts(tests), "devices": seconds}
         saved = {**document, "devices": [device], "tests": tests, "summary": summary}
         suite.save_result("validation", device["name"], saved)
+
+
+def recover(suite: Suite) -> None:
+    """Save what killed processes had validated of this suite."""
+    for path, begin, results in left_behind(suite):
+        if results and begin.get("suite") == suite.id:
+            summary = {**counts(results), "seconds": 0.0, "devices": {}}
+            save_validation(suite, {**begin, "tests": results, "summary": summary})
+        path.unlink(missing_ok=True)
 
 
 def passed(document: Mapping[str, Any]) -> bool:

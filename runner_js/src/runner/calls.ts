@@ -1,5 +1,5 @@
 import { DeviceFailure } from "../hal/errors";
-import type { Call, CompileProgress, TestVerdict } from "../protocol/messages";
+import type { Call, Progress } from "../protocol/messages";
 import type { Engine } from "./engine";
 import { execute } from "./execute";
 import { runModel } from "./run_model";
@@ -9,7 +9,7 @@ import { validate } from "./validate";
 export function perform(
   engine: Engine,
   call: Call,
-  progress: (progress: CompileProgress | TestVerdict) => void,
+  progress: (progress: Progress["progress"]) => void,
   signal: AbortSignal,
 ): Promise<unknown> {
   switch (call.method) {
@@ -26,5 +26,5 @@ export function perform(
 
 /** Why a call is stopped before its end. */
 export function stopped(why: string): DeviceFailure {
-  return new DeviceFailure({ kind: "internal", message: why });
+  return new DeviceFailure({ kind: "cancelled", message: why });
 }

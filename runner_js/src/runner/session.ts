@@ -1,48 +1,51 @@
 import { io, type Socket } from "socket.io-client";
-import { DeviceFailure, toDeviceError } from "../hal/errors";
+import { DeviceFailure, toErrorReport } from "../hal/errors";
 import { acquireGpu, type Capabilities } from "../hal/gpu";
-import { callId, checkCall, ProtocolError } from "../protocol/check";
-import { type Call, type Hello, type HelloAck, PROTOCOL_VERSION, type Reply } from "../protocol/messages";
+import type { Platform } from "../platform";
+import { callId, checkCall, checkCancel, checkHelloAck, ProtocolError } from "../protocol/check";
+import { type Call, type Hello, PROTOCOL_VERSION, type Welcome } from "../protocol/messages";
 import type { RunnerState, Start, View } from "../view";
 import { Blobs } from "./blobs";
-import { browserName } from "./browser_name";
 import { perform, stopped } from "./calls";
 import { Engine } from "./engine";
+import { Outbox } from "./outbox";
 import { TaskFollower } from "./task";
 
 const HELLO_TIMEOUT_MS = 20_000;
 /** Socket.IO gives up by itself where the server refused or ended the connection. */
 const RECONNECT_MS = 2000;
+const NO_ADAPTER = { vendor: "", architecture: "", device: "", description: "" };
 
-/** Serves one server for as long as the page is open: says hello, runs its calls one after the other, replies. */
+interface OpenCall {
+  controller: AbortController;
+  outbox: Outbox;
+}
+
+/** Serves one server for as long as it lives: says hello, runs its calls one after the other, replies. */
 export class Session {
   private readonly socket: Socket;
-  private readonly blobs = new Blobs();
-  private readonly name: string;
+  private readonly blobs: Blobs;
   private capabilities: Capabilities | null = null;
   private unavailable: string | null = null;
   private engine: Engine | null = null;
-  private device: string | null = null;
+  private welcome: Welcome | null = null;
   private introduced = false;
   private wasConnected = false;
   private refusal: string | null = null;
   private follower: TaskFollower | null = null;
-  /** Calls that wait or run, by id; aborted when nobody waits for them any more. */
-  private readonly open = new Map<string, AbortController>();
+  /** Calls that wait, run, or ended without being sure that the server knows. */
+  private readonly calls = new Map<string, OpenCall>();
   private tail: Promise<void> = Promise.resolve();
 
   constructor(
+    private readonly platform: Platform,
     private readonly start: Start,
     private readonly view: View,
   ) {
-    const { userAgentData } = navigator as { userAgentData?: { brands?: { brand: string }[] } };
-    this.name = browserName(
-      navigator.userAgent,
-      (userAgentData?.brands ?? []).map(({ brand }) => brand),
-    );
-    this.socket = io(`${location.origin}/device`, {
+    this.blobs = new Blobs(platform.origin, start.token === null ? {} : { Cookie: `tapml-token=${start.token}` });
+    this.socket = io(`${platform.origin}/device`, {
       auth: start.token === null ? {} : { token: start.token },
-      transports: ["websocket", "polling"],
+      transports: platform.runtime === "browser" ? ["websocket", "polling"] : ["websocket"],
       tryAllTransports: true,
       reconnectionDelay: 250,
       reconnectionDelayMax: RECONNECT_MS,
@@ -60,67 +63,90 @@ export class Session {
     try {
       await this.readyEngine();
     } catch (cause) {
-      this.unavailable ??= toDeviceError(cause).message;
+      this.unavailable ??= toErrorReport(cause).message;
       this.view.log("error", this.unavailable);
     }
     this.show();
     this.socket.connect();
   }
 
-  /** An engine on a living device; a lost one is replaced. */
+  /** An engine on a living device; a lost one is replaced, and the server is told what the new one can do. */
   private async readyEngine(): Promise<Engine> {
     if (this.engine && !this.engine.gpu.lost) return this.engine;
+    this.engine?.dispose();
     this.engine = null;
-    const gpu = await acquireGpu();
+    const gpu = await acquireGpu(this.platform.gpu, this.platform);
     if ("unavailable" in gpu) {
       this.unavailable = gpu.unavailable;
       throw new DeviceFailure({ kind: "unsupported", message: gpu.unavailable });
     }
     this.unavailable = null;
     this.capabilities = gpu.capabilities;
-    this.engine = await Engine.create(gpu, this.blobs);
-    gpu.device.lost.then(() => this.view.log("warning", gpu.lost ?? "device lost"));
+    this.engine = Engine.create(gpu, this.blobs);
+    gpu.whenLost.then(() => this.view.log("warning", gpu.lost ?? "device lost"));
+    if (this.introduced) void this.introduce();
     return this.engine;
   }
 
   private async introduce(): Promise<void> {
     this.wasConnected = true;
     this.refusal = null;
-    const hello: Hello = {
-      protocol: PROTOCOL_VERSION,
-      resume: this.device,
-      tag: this.start.tag,
-      name: this.name,
-      user_agent: navigator.userAgent,
-      adapter: this.capabilities?.adapter ?? { vendor: "", architecture: "", device: "", description: "" },
-      features: this.capabilities?.features ?? [],
-      limits: this.capabilities?.limits ?? {},
-      unavailable: this.unavailable,
-    };
     const connection = this.socket.id;
     try {
-      const ack: HelloAck = await this.socket.timeout(HELLO_TIMEOUT_MS).emitWithAck("hello", hello);
+      const answer: unknown = await this.socket.timeout(HELLO_TIMEOUT_MS).emitWithAck("hello", this.hello());
       if (connection !== this.socket.id) return;
+      const ack = checkHelloAck(answer);
       if ("error" in ack) {
         this.refusal = ack.error;
-        this.view.log("error", `the server refuses this page: ${ack.error}`);
+        this.view.log("error", `the server refuses this runner: ${ack.error}`);
       } else {
-        // Under another id the server knows none of the tensors that are still here.
-        if (this.device !== null && this.device !== ack.device) this.engine?.tensors.freePrefix("");
-        this.device = ack.device;
-        this.introduced = true;
-        this.view.log("info", `connected as ${ack.device}`);
+        this.welcomed(ack);
       }
-    } catch {
+    } catch (cause) {
+      if (cause instanceof ProtocolError) this.view.log("error", `malformed acknowledgement: ${cause.message}`);
       if (connection === this.socket.id) this.socket.disconnect().connect();
     }
     this.show();
   }
 
+  private hello(): Hello {
+    const { welcome, platform, capabilities } = this;
+    return {
+      protocol: PROTOCOL_VERSION,
+      runtime: platform.runtime,
+      resume: welcome && { device: welcome.device, session: welcome.session, calls: [...this.calls.keys()] },
+      tag: this.start.tag,
+      name: platform.name,
+      user_agent: platform.userAgent,
+      adapter: capabilities?.adapter ?? NO_ADAPTER,
+      features: capabilities?.features ?? [],
+      limits: capabilities?.limits ?? {},
+      unavailable: this.unavailable,
+    };
+  }
+
+  private welcomed(welcome: Welcome): void {
+    const again = this.welcome?.session === welcome.session;
+    // Under another session the server knows nothing of what is still here.
+    if (!again) this.engine?.freeAll();
+    for (const [id, { controller, outbox }] of this.calls) {
+      const received = welcome.calls[id];
+      if (again && received !== undefined) {
+        if (!this.introduced) outbox.resend(received);
+      } else {
+        controller.abort(stopped("the server does not wait for this call any more"));
+        if (outbox.ended) this.calls.delete(id);
+      }
+    }
+    if (!this.introduced) this.view.log("info", `connected as ${welcome.device}${again ? " again" : ""}`);
+    this.welcome = welcome;
+    this.introduced = true;
+    this.view.joined(welcome);
+  }
+
   private disconnected(reason: string): void {
     this.introduced = false;
     this.view.log("warning", `connection to the server lost (${reason})`);
-    for (const controller of this.open.values()) controller.abort(stopped("the connection broke"));
     this.comeBack();
     this.show();
   }
@@ -145,35 +171,44 @@ export class Session {
       this.view.log("error", "the server sent a call without an id");
       return;
     }
-    const connection = this.socket.id;
+    if (this.calls.has(id)) return;
+    // The server runs one call at a time: with a new one it has the ends of those before.
+    for (const [known, { outbox }] of this.calls) if (outbox.ended) this.calls.delete(known);
+    const controller = new AbortController();
+    const outbox = new Outbox(id, (event, body) => {
+      // Socket.IO would keep what is sent while there is no connection; `resend` does that.
+      if (this.introduced) this.socket.emit(event, body);
+    });
+    this.calls.set(id, { controller, outbox });
     let call: Call;
     try {
       call = checkCall(message);
     } catch (cause) {
       const text = cause instanceof ProtocolError ? `malformed call: ${cause.message}` : String(cause);
-      this.send(connection, "reply", { call: id, ok: false, error: { kind: "protocol", message: text } });
+      outbox.reply({ ok: false, error: { kind: "protocol", message: text.slice(0, 2000) } });
       this.view.log("error", text);
       return;
     }
     if (call.method === "ping") {
-      this.send(connection, "reply", { call: id, ok: true, result: {} });
+      outbox.reply({ ok: true, result: {} });
       return;
     }
-    const controller = new AbortController();
-    this.open.set(id, controller);
-    this.tail = this.tail.then(() => this.run(call, connection, controller.signal));
+    this.tail = this.tail.then(() => this.run(call, outbox, controller.signal));
   }
 
   private cancel(message: unknown): void {
-    const id = callId(message);
-    if (id !== null) this.open.get(id)?.abort(stopped("the call was cancelled"));
+    try {
+      const { call } = checkCancel(message);
+      this.calls.get(call)?.controller.abort(stopped("the call was cancelled"));
+    } catch (cause) {
+      this.view.log("error", `malformed cancel: ${cause}`);
+    }
   }
 
-  private async run(call: Call, connection: string | undefined, signal: AbortSignal): Promise<void> {
+  private async run(call: Call, outbox: Outbox, signal: AbortSignal): Promise<void> {
     const follower = new TaskFollower(call);
     this.follower = follower;
     this.show();
-    let reply: Reply;
     try {
       signal.throwIfAborted();
       const engine = await this.readyEngine();
@@ -181,28 +216,21 @@ export class Session {
         engine,
         call,
         (progress) => {
-          this.send(connection, "progress", { call: call.call, progress });
+          outbox.progress(progress);
           follower.progress(progress);
           this.show();
         },
         signal,
       );
-      reply = { call: call.call, ok: true, result };
-      this.view.log("info", follower.summary());
+      outbox.reply({ ok: true, result });
+      if (follower.worthLogging) this.view.log("info", follower.summary());
     } catch (cause) {
-      const error = toDeviceError(signal.aborted ? signal.reason : cause);
-      reply = { call: call.call, ok: false, error };
+      const error = toErrorReport(signal.aborted ? signal.reason : cause);
+      outbox.reply({ ok: false, error });
       this.view.log("error", `${follower.summary()}: ${error.message}`);
     }
-    this.open.delete(call.call);
-    this.send(connection, "reply", reply);
     this.follower = null;
     this.show();
-  }
-
-  /** Nothing of an earlier connection's calls reaches a later one: socket.io would keep it and send it on. */
-  private send(connection: string | undefined, event: "progress" | "reply", message: object): void {
-    if (this.socket.connected && this.socket.id === connection) this.socket.emit(event, message);
   }
 
   private state(): RunnerState {
@@ -214,8 +242,8 @@ export class Session {
   private show(): void {
     this.view.show({
       state: this.state(),
-      name: this.name,
-      device: this.device,
+      name: this.platform.name,
+      device: this.welcome?.device ?? null,
       adapter: this.capabilities?.adapter ?? null,
       features: this.capabilities?.features ?? [],
       limits: this.capabilities?.limits ?? {},

@@ -1,4 +1,4 @@
-import type { Call, CompileProgress, TestVerdict } from "../protocol/messages";
+import type { Call, Progress } from "../protocol/messages";
 import type { Task } from "../view";
 
 const COUNTED: Record<string, number> = { pass: 0, fail: 0, error: 0, unsupported: 0 };
@@ -12,7 +12,11 @@ export class TaskFollower {
     this.task = { title: titleOf(call), detail: "", done: 0, total: 0 };
   }
 
-  progress(progress: CompileProgress | TestVerdict): void {
+  progress(progress: Progress["progress"]): void {
+    if (progress.kind === "alive") {
+      this.task.detail = progress.doing;
+      return;
+    }
     if (progress.kind === "compile") {
       this.task.detail = `compiled ${progress.kernel} (${progress.done} of ${progress.total})`;
       return;
@@ -21,6 +25,11 @@ export class TaskFollower {
     this.task.done++;
     this.task.total = this.call.method === "validate" ? this.call.params.tests.length : 0;
     this.task.detail = `${progress.id} ${progress.kernel}: ${progress.verdict}`;
+  }
+
+  /** Calls of single operators come by the thousand. */
+  get worthLogging(): boolean {
+    return this.call.method !== "execute";
   }
 
   /** "Validating 137 tests: 136 pass, 1 fail" */

@@ -1,0 +1,216 @@
+"""Devices without a browser: the runner in node with Dawn, or in Deno with wgpu, as a process of its own."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from tapml.browsers.find import Startable, version_of_program, vulkan_drivers
+from tapml.browsers.options import has_hardware_vulkan
+from tapml.errors import ToolchainError
+
+RUNNER = Path(__file__).parents[1] / "server" / "static" / "headless" / "device.mjs"
+_CHECKOUT_MODULES = Path(__file__).parents[3] / "runner_js" / "node_modules"
+
+# Chromium brings a software Vulkan driver that Dawn accepts where Debian's (lavapipe) is too old for it.
+_SWIFTSHADER = tuple(
+    Path(folder) / "vk_swiftshader_icd.json"
+    for folder in (
+        "/usr/lib/chromium",
+        "/usr/lib64/chromium-browser",
+        "/opt/google/chrome",
+        "/usr/lib/chromium-browser",
+    )
+)
+_CONSOLE_LINES = 50
+_CLOSE_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class HeadlessKind:
+    """A JavaScript runtime with WebGPU; `install` is how to get one."""
+
+    name: str
+    title: str
+    install: str
+
+
+HEADLESS_KINDS = {
+    kind.name: kind
+    for kind in (
+        HeadlessKind("node-dawn", "node with Dawn", "npm install webgpu, then set TAPML_DAWN to its folder"),
+        HeadlessKind("deno", "Deno", "npm install deno, then set TAPML_DENO to its program"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class _Command:
+    arguments: list[str]
+    environment: dict[str, str]
+    version: str
+
+
+def headless_startable() -> list[Startable]:
+    """Which of them `launch_headless` could start here, without starting any."""
+    found = []
+    for name in HEADLESS_KINDS:
+        try:
+            found.append(Startable(name, available=True, version=_command(name).version, message=""))
+        except ToolchainError as error:
+            found.append(Startable(name, available=False, version="", message=str(error)))
+    return found
+
+
+def launch_headless(name: str, url: str, *, on_exit: Callable[[str], None] | None = None) -> HeadlessProcess:
+    """Start "node-dawn" or "deno" as a device of the server whose runner page is `url`.
+
+    `on_exit` is called once, from a thread of its own, with the reason if the process ends; not if `close` ends it.
+    Raises ToolchainError if it is missing or does not start.
+    """
+    if not RUNNER.is_file():
+        raise ToolchainError(f"the runner is not built ({RUNNER}): run `make setup` in the checkout")
+    return HeadlessProcess(HEADLESS_KINDS[name], _command(name), url, on_exit)
+
+
+class HeadlessProcess:
+    """A device process. A context manager: ended when the block is left, and when Python ends, however it ends."""
+
+    def __init__(self, kind: HeadlessKind, command: _Command, url: str, on_exit: Callable[[str], None] | None) -> None:
+        self.name = kind.name
+        self._title = kind.title
+        self._on_exit = on_exit
+        self._closing = False
+        self._console: deque[str] = deque(maxlen=_CONSOLE_LINES)
+        environment = {**os.environ, **command.environment, "TAPML_RUNNER_URL": url}
+        try:
+            # It ends when its standard input does, so that it never outlives this process.
+            self._process = subprocess.Popen(
+                command.arguments,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                env=environment,
+            )
+        except OSError as error:
+            raise ToolchainError(f"{kind.title} did not start: {error.strerror}") from error
+        atexit.register(self.close)
+        self._thread = threading.Thread(target=self._watch, name=f"tapml-{kind.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def console(self) -> list[str]:
+        """The last lines it wrote."""
+        return list(self._console)
+
+    def reset_gpu(self) -> bool:
+        """End what hangs. False: its GPU lives in this very process, which is gone now and must be started again."""
+        self.close()
+        return False
+
+    def close(self) -> None:
+        """End the process and wait until it is gone. Does nothing when called again."""
+        self._closing = True
+        atexit.unregister(self.close)
+        with contextlib.suppress(OSError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+        try:
+            self._process.wait(_CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()  # it hangs with its GPU
+            self._process.wait()
+        self._thread.join(_CLOSE_SECONDS)
+
+    def __enter__(self) -> HeadlessProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _watch(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._console.append(line.rstrip()[:2000])
+        code = self._process.wait()
+        if self._on_exit is not None and not self._closing:
+            self._on_exit(f"{self._title} ended unexpectedly (exit code {code})")
+
+
+def _command(name: str) -> _Command:
+    return _deno() if name == "deno" else _node_dawn()
+
+
+def _node_dawn() -> _Command:
+    # Ours first (scripts/node puts it there where the machine's is missing or too old).
+    path = os.pathsep.join([str(Path(sys.prefix) / "node" / "bin"), os.environ.get("PATH", os.defpath)])
+    node = shutil.which(os.environ.get("TAPML_NODE", "node"), path=path)
+    if node is None:
+        raise ToolchainError("node was not found: install Node.js 20 or later, or set TAPML_NODE to its path")
+    dawn = Path(os.environ.get("TAPML_DAWN", str(_CHECKOUT_MODULES / "webgpu")))
+    if not dawn.exists():
+        raise ToolchainError(f"Dawn for node was not found ({dawn}): {HEADLESS_KINDS['node-dawn'].install}")
+    version = ""
+    if dawn.is_dir():
+        package = json.loads((dawn / "package.json").read_text())
+        dawn, version = dawn / package["main"], str(package["version"])
+    major = int((version_of_program(node) or "0").split(".")[0])
+    if major and major < 20:
+        raise ToolchainError(f"{node} is Node.js {major}: install version 20 or later, or set TAPML_NODE to one")
+    arguments = [node, *(["--experimental-websocket"] if major < 22 else []), "--no-warnings", str(RUNNER)]
+    environment = {
+        "TAPML_DAWN": str(dawn.resolve()),
+        "TAPML_DEVICE_NAME": f"node-dawn {version}".rstrip(),
+        **_vulkan(software=True),
+    }
+    return _Command(arguments, environment, version)
+
+
+def _deno() -> _Command:
+    chosen = os.environ.get("TAPML_DENO")
+    packaged = next(iter(sorted((_CHECKOUT_MODULES / "@deno").glob("*/deno*"))), None)
+    program = shutil.which(chosen or "deno") or (str(packaged) if packaged and not chosen else None)
+    if program is None:
+        raise ToolchainError(f"Deno was not found: {HEADLESS_KINDS['deno'].install}")
+    if sys.platform == "linux" and not vulkan_drivers():
+        raise ToolchainError(
+            "Deno finds no Vulkan driver, which its WebGPU needs: "
+            "apt-get install mesa-vulkan-drivers (Debian), or install your GPU's driver"
+        )
+    arguments = [program, "run", "--quiet", "--no-prompt", "--no-config", "--no-lock"]
+    arguments += ["--allow-net", "--allow-env", str(RUNNER)]
+    return _Command(arguments, _vulkan(software=False), version_of_program(program))
+
+
+def _vulkan(*, software: bool) -> dict[str, str]:
+    """Environment for the Vulkan loader; `software`: Chromium's driver where there is no hardware."""
+    if sys.platform != "linux":
+        return {}
+    environment = {}
+    if not os.environ.get("XDG_RUNTIME_DIR"):
+        environment["XDG_RUNTIME_DIR"] = tempfile.gettempdir()
+    given = os.environ.get("VK_ICD_FILENAMES") or os.environ.get("VK_DRIVER_FILES")
+    driver = next((path for path in _SWIFTSHADER if path.is_file()), None)
+    if software and driver and not given and not has_hardware_vulkan():
+        environment["VK_ICD_FILENAMES"] = str(driver)
+    return environment

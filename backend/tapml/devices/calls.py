@@ -1,0 +1,116 @@
+"""One call to a device, from its message to its reply; survives broken connections."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from tapml.errors import DeviceError, DeviceLost
+from tapml.protocol import ErrorReport, Progress, Reply
+from tapml.protocol.methods import ExecuteResult, PingResult, RunModelResult, ValidateResult
+
+_Form = TypeVar("_Form", Progress, Reply)
+
+_RESULTS: dict[str, TypeAdapter[Any]] = {
+    "validate": TypeAdapter(ValidateResult),
+    "execute": TypeAdapter(ExecuteResult),
+    "run_model": TypeAdapter(RunModelResult),
+    "ping": TypeAdapter(PingResult),
+}
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """What a call gave: its result (of the method's type, as a dict), and the bytes of its downloads one after the
+    other."""
+
+    result: dict[str, Any]
+    downloads: bytes
+
+
+class PendingCall:
+    """A call under way. Messages of it are numbered, so that one that arrives twice counts once."""
+
+    def __init__(
+        self, message: Mapping[str, Any], on_progress: Callable[[dict[str, Any]], None], download_limit: int
+    ) -> None:
+        """`message`: the call as the protocol spells it, without its id."""
+        self.id = secrets.token_urlsafe(16)
+        self.message = {"call": self.id, **message}
+        self.download_limit = download_limit
+        self.downloads = b""
+        self.received = 0
+        self.last_sign = time.monotonic()
+        self.done = threading.Event()
+        self._on_progress = on_progress
+        self._reply: Reply | None = None
+        self._failure: DeviceError | None = None
+
+    def progress(self, message: Any) -> None:
+        """Take a Progress message of the runner."""
+        parsed = self._take(Progress, message)
+        if parsed is not None and not self.done.is_set() and parsed.progress.kind != "alive":
+            self._on_progress(parsed.progress.model_dump())
+
+    def reply(self, message: Any) -> None:
+        """Take the Reply message of the runner."""
+        parsed = self._take(Reply, message)
+        if parsed is not None:
+            self._reply = parsed
+            self.done.set()
+
+    def fail(self, error: DeviceError) -> None:
+        """End the call from this side."""
+        if not self.done.is_set():
+            self._failure = error
+            self.done.set()
+
+    def result(self, device: str) -> CallResult:
+        """The end of a call that is done. Raises what the device reported, or why it was ended from this side."""
+        if self._failure is not None:
+            raise self._failure
+        assert self._reply is not None
+        if self._reply.ok:
+            try:
+                result = _RESULTS[self.message["method"]].validate_python(self._reply.result)
+            except ValidationError as error:
+                raise DeviceError(f"{device} sent a malformed result: {first_error(error)}", "protocol") from error
+            return CallResult(result.model_dump(), self.downloads)
+        report = self._reply.error or ErrorReport(kind="internal", message="an error that was not told")
+        raise DeviceError.from_report(report, device)
+
+    def _take(self, form: type[_Form], message: Any) -> _Form | None:
+        """The checked message if it is the next one."""
+        self.last_sign = time.monotonic()
+        try:
+            parsed = form.model_validate(message)
+        except ValidationError as error:
+            self.fail(DeviceError(f"the device sent a malformed {form.__name__}: {first_error(error)}", "protocol"))
+            return None
+        if parsed.number > self.received:
+            self.fail(DeviceError("the device left out messages of a call", "protocol"))
+        if parsed.number != self.received:
+            return None
+        self.received += 1
+        return parsed
+
+
+def lost(device: str, why: str, *, reason: str = "gone") -> DeviceLost:
+    """The error for a device that went away, with its name."""
+    error = DeviceLost(f"device lost: {device}: {why}")
+    error.device = device
+    error.lost_reason = reason
+    return error
+
+
+def first_error(error: ValidationError) -> str:
+    """The first thing that is wrong with a message: "progress.verdict.outputs[0].total: Input should be ..."."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in found["loc"]).lstrip(".")
+    return f"{path}: {found['msg']}" if path else found["msg"]

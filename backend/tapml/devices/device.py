@@ -1,0 +1,209 @@
+"""A connected device: what it said of itself, and calls to it."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tapml.devices.calls import CallResult, PendingCall, lost
+from tapml.errors import DeviceLost
+from tapml.protocol import Hello, Welcome
+
+Send = Callable[[str, dict[str, Any]], None]
+"""send(event, message) to one runner."""
+
+GRACE_SECONDS = 25.0
+"""How long a device whose connection broke may take to come back before its call is given up."""
+
+HANG_SECONDS = 30.0
+"""GPU work that takes longer than this, without an end, is taken for hung."""
+
+_SILENCE_SECONDS = 90.0
+"""A working runner says something every two seconds; one that says nothing for so long hangs with its GPU."""
+
+
+class Device:
+    """One device: what it said of itself, and calls to it, one at a time.
+
+    A connection that breaks is waited for: the runner comes back with what the call made in the meantime.
+    """
+
+    def __init__(self, device_id: str, hello: Hello, send: Send, connection: str) -> None:
+        self.id = device_id
+        self.hello = hello
+        self.grace_seconds = GRACE_SECONDS
+        self.on_hung: Callable[[], None] = lambda: None
+        """Called (from any thread) when the GPU hangs: whoever started the device may start it again."""
+        self._session = secrets.token_urlsafe(24)
+        self._send = send
+        self._connection: str | None = connection
+        self._away_since = 0.0
+        self._gone: str | None = None
+        self._lock = threading.Condition()
+        self._one_call = threading.Lock()
+        self._call: PendingCall | None = None
+
+    @property
+    def name(self) -> str:
+        """What it runs in, with the version, for people: "Chromium 156"."""
+        return self.hello.name
+
+    @property
+    def connected(self) -> bool:
+        """Connected now, or expected back."""
+        with self._lock:
+            return self._reachable()
+
+    @property
+    def busy(self) -> bool:
+        return self._one_call.locked()
+
+    def describe(self) -> dict[str, Any]:
+        """The `devices` entry of the result documents."""
+        hello = self.hello
+        return {
+            "id": self.id,
+            "name": hello.name,
+            "runtime": hello.runtime,
+            "user_agent": hello.user_agent,
+            "adapter": hello.adapter.model_dump(),
+            "features": list(hello.features),
+            "limits": dict(hello.limits),
+        }
+
+    def call(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        on_progress: Callable[[dict[str, Any]], None] = lambda progress: None,
+        download_bytes: int = 0,
+        hang_seconds: float = HANG_SECONDS,
+        check: Callable[[], None] = lambda: None,
+    ) -> CallResult:
+        """Run one call to its end. Another thread's call waits for it.
+
+        `download_bytes` is how many bytes the call will send back; more are refused.
+        `hang_seconds`: how long the GPU may work on one piece before it counts as hung.
+        `check` is called now and then and may raise to give the call up; the runner is told to drop it.
+        Raises DeviceLost when the device goes away and does not come back, DeviceError with what it reported.
+        """
+        message = {"method": method, "hang_seconds": hang_seconds, "params": params}
+        with self._one_call:
+            call = PendingCall(message, on_progress, download_bytes)
+            with self._lock:
+                if not self._reachable():
+                    raise lost(self.name, self._gone or "it is not connected any more")
+                self._call = call
+                if self._connection is not None:
+                    self._send("call", call.message)
+            try:
+                self._wait(call, check, max(_SILENCE_SECONDS, 2 * hang_seconds))
+                return call.result(self.name)
+            except DeviceLost as error:
+                if error.lost_reason == "hung":
+                    self.on_hung()
+                raise
+            finally:
+                with self._lock:
+                    self._call = None
+
+    def _wait(self, call: PendingCall, check: Callable[[], None], silence: float) -> None:
+        # Short waits: on some platforms an endless one cannot be interrupted by Ctrl-C.
+        while not call.done.wait(0.1):
+            try:
+                check()
+            except BaseException:
+                self._cancel(call)
+                raise
+            with self._lock:
+                reachable = self._reachable()
+                away = self._connection is None
+            if not reachable:
+                call.fail(lost(self.name, self._gone or f"its connection broke {self.grace_seconds:.0f} s ago"))
+            elif away:
+                call.last_sign = time.monotonic()
+            elif time.monotonic() - call.last_sign > silence:
+                self._cancel(call)
+                what = f"it gave no sign for {silence:.0f} s while running {call.message['method']}"
+                call.fail(lost(self.name, what, reason="hung"))
+
+    def _cancel(self, call: PendingCall) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._send("cancel", {"call": call.id})
+
+    # ------------------------------------------------ what the runner sends
+
+    def progress(self, message: Any) -> None:
+        if call := self._running(message):
+            call.progress(message)
+
+    def reply(self, message: Any) -> None:
+        if call := self._running(message):
+            call.reply(message)
+
+    def running_call(self, call_id: str) -> PendingCall | None:
+        """The call of that id while it runs."""
+        with self._lock:
+            return self._call if self._call is not None and self._call.id == call_id else None
+
+    def _running(self, message: Any) -> PendingCall | None:
+        return self.running_call(str(message.get("call"))) if isinstance(message, Mapping) else None
+
+    # ------------------------------------------------ connection
+
+    def proves(self, session: str) -> bool:
+        """Is this the secret the runner got when it joined?"""
+        return hmac.compare_digest(self._session.encode(), session.encode())
+
+    def attach(self, hello: Hello, send: Send, connection: str) -> Welcome:
+        """The runner is (still, or again) there: on a new connection, or with a new GPU device on the same."""
+        with self._lock:
+            known = hello.resume.calls if hello.resume else []
+            returned = self._connection != connection
+            self.hello, self._send, self._connection, self._gone = hello, send, connection, None
+            call = self._call
+            if call is not None and returned and call.id not in known:
+                # The message was lost with the connection, or it waited for one.
+                send("call", call.message)
+            return self.welcome()
+
+    def welcome(self) -> Welcome:
+        with self._lock:
+            calls = {self._call.id: self._call.received} if self._call else {}
+            return Welcome(device=self.id, session=self._session, calls=calls)
+
+    def rejoin(self, hello: Hello, send: Send, connection: str) -> Welcome:
+        """Another runner of the same name takes the place of one that is gone; nothing of that one is left."""
+        with self._lock:
+            self._session = secrets.token_urlsafe(24)
+            if self._call is not None:
+                self._call.fail(lost(self.name, "it was started again"))
+                self._call = None
+        return self.attach(hello, send, connection)
+
+    def detach(self, connection: str) -> bool:
+        """The connection ended; the runner may come back. False for a connection that was replaced."""
+        with self._lock:
+            if self._connection != connection:
+                return False
+            self._connection = None
+            self._away_since = time.monotonic()
+            return True
+
+    def leave(self, why: str) -> None:
+        """The runner is gone for good: its call fails at once."""
+        with self._lock:
+            self._connection, self._gone = None, why
+            if self._call is not None:
+                self._call.fail(lost(self.name, why))
+
+    def _reachable(self) -> bool:
+        if self._connection is not None:
+            return True
+        return self._gone is None and time.monotonic() - self._away_since < self.grace_seconds

@@ -1,0 +1,74 @@
+/**
+ * A device without a browser: this runner in node (WebGPU by Dawn) or Deno (WebGPU by wgpu). Started by
+ * `tapml device`, which says by environment where the server is; ends when its standard input does.
+ */
+import type { Platform } from "./platform";
+import { Session } from "./runner/session";
+import type { View } from "./view";
+
+interface DenoGlobal {
+  version: { deno: string };
+  env: { get(name: string): string | undefined };
+}
+interface Node {
+  env: Record<string, string | undefined>;
+  version: string;
+  stdin: { on(event: "end" | "close", then: () => void): void; resume(): void };
+  exit(code: number): never;
+  dlopen(module: object, file: string): void;
+}
+const deno = (globalThis as { Deno?: DenoGlobal }).Deno;
+
+function setting(name: string): string {
+  const value = deno ? deno.env.get(name) : node.env[name];
+  if (!value) throw new Error(`${name} is not set: start this with \`tapml device\``);
+  return value;
+}
+
+interface Dawn {
+  create(options: string[]): GPU;
+  globals: object;
+}
+
+/** npm's `webgpu`, or its dawn.node alone. Asks Dawn for what it holds back: timestamps, f16 on NVIDIA. */
+async function dawn(file: string): Promise<GPU> {
+  let module: Dawn;
+  if (file.endsWith(".node")) {
+    const loaded = { exports: {} as Dawn };
+    node.dlopen(loaded, file);
+    module = loaded.exports;
+  } else {
+    module = (await import(/* @vite-ignore */ file)) as Dawn;
+  }
+  Object.assign(globalThis, module.globals);
+  return module.create(["enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia"]);
+}
+
+async function platform(origin: string): Promise<Platform> {
+  const common = { origin, secure: true };
+  if (deno) {
+    const name = `Deno ${deno.version.deno}`;
+    return { ...common, runtime: "deno", name, userAgent: navigator.userAgent, gpu: navigator.gpu };
+  }
+  const gpu = await dawn(setting("TAPML_DAWN"));
+  const name = setting("TAPML_DEVICE_NAME");
+  return { ...common, runtime: "node", name, userAgent: `node ${node.version}`, gpu };
+}
+
+/** Standard error is for whoever started this. */
+const view: View = {
+  show: () => {},
+  joined: () => {},
+  log(level, text) {
+    console.error(`${level}: ${text}`);
+  },
+};
+
+const { default: node } = (await import(/* @vite-ignore */ `node:${"process"}`)) as { default: Node };
+const url = new URL(setting("TAPML_RUNNER_URL"));
+const start = { token: url.searchParams.get("token"), tag: url.searchParams.get("device") };
+// Whoever started this holds the other end: when it dies, however it dies, this ends.
+node.stdin.on("end", () => node.exit(0));
+node.stdin.on("close", () => node.exit(0));
+node.stdin.resume();
+await new Session(await platform(url.origin), start, view).begin();
