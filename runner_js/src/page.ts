@@ -11,6 +11,8 @@ const STATE_TEXT: Record<RunnerState, string> = {
 };
 
 const LOG_LINES = 200;
+const CHECK_MS = 5000;
+const SILENT_CHECKS = 4;
 
 declare global {
   interface Window {
@@ -108,10 +110,24 @@ const start: Start = { token: parameters.get("token"), tag: parameters.get("devi
 
 const worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module", name: "tapml device" });
 let joined: Joined | null = null;
+let silentChecks = 0;
+
+/**
+ * A worker can end without a word. It says something every two seconds; long work may delay that, and a machine that
+ * slept runs its timers first, which is why checks are counted and not time.
+ */
+setInterval(() => {
+  silentChecks++;
+  if (silentChecks <= SILENT_CHECKS) return;
+  takeLeave();
+  location.reload();
+}, CHECK_MS);
+
 worker.addEventListener("message", ({ data }: MessageEvent<WorkerMessage>) => {
+  silentChecks = 0;
   if (data.kind === "snapshot") show(data.snapshot);
   else if (data.kind === "joined") joined = data;
-  else log(data);
+  else if (data.kind === "log") log(data);
 });
 worker.addEventListener("error", (event) => {
   log({ level: "error", text: `the worker failed: ${event.message || "its script could not be loaded"}` });

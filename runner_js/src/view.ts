@@ -36,6 +36,7 @@ export type Joined = Pick<Welcome, "device" | "session">;
 export type WorkerMessage =
   | { kind: "snapshot"; snapshot: Snapshot }
   | ({ kind: "joined" } & Joined)
+  | { kind: "alive" }
   | ({ kind: "log" } & LogLine);
 
 export interface Start {

@@ -4,6 +4,7 @@ import { Session } from "./runner/session";
 import type { Snapshot, Start, View, WorkerMessage } from "./view";
 
 const SHOW_EVERY_MS = 100;
+const ALIVE_MS = 2000;
 
 let latest: Snapshot | null = null;
 let timer: ReturnType<typeof setTimeout> | null = null;
@@ -37,6 +38,8 @@ const view: View = {
     post({ kind: "log", level, text });
   },
 };
+
+setInterval(() => post({ kind: "alive" }), ALIVE_MS);
 
 self.addEventListener(
   "message",

@@ -140,6 +140,10 @@ def _validate(commands: _Commands) -> None:
     parser.add_argument(
         "--kernel", action="append", metavar="NAME", help="only this kernel's tests; repeat for several"
     )
+    parser.add_argument(
+        "--hang-seconds", type=float, default=30.0, metavar="S",
+        help="a kernel that does not end within S seconds is an error, and its device is made anew (default 30)",
+    )  # fmt: skip
     parser.set_defaults(run="validate")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from tapml.devices import Device
+from tapml.devices.device import HANG_SECONDS
 from tapml.errors import InputError
 from tapml.reports.progress import ProgressReport
 from tapml.server import Server
@@ -42,7 +43,10 @@ def run_validation(
         with _served(server, options, devices) as used:
             connected = _acquire(used, devices, report)
             blobs = used.state.blobs
-            return OperatorRun(suite, connected, blobs, kernels=kernels, emit=show, cancel=cancel, save=True).run()
+            hang = getattr(options, "hang_seconds", HANG_SECONDS)  # `tapml demo` has no such option
+            return OperatorRun(
+                suite, connected, blobs, kernels=kernels, emit=show, cancel=cancel, save=True, hang_seconds=hang
+            ).run()
 
 
 def run_offload(

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from tapml.devices import Blobs, Device
+from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, DeviceLost, InputError
 from tapml.suite import CarvedTest, Suite
@@ -36,8 +37,10 @@ class OperatorRun:
         emit: Emit = lambda event: None,
         cancel: Cancel | None = None,
         save: bool = False,
+        hang_seconds: float = HANG_SECONDS,
     ) -> None:
         """`save`: keep the results in the suite, whatever becomes of this process.
+        `hang_seconds`: a kernel that does not end within this time is an error, and its device is made anew.
 
         Raises InputError for an unknown kernel name, or a tensor that is missing or corrupted."""
         self.suite = suite
@@ -54,6 +57,7 @@ class OperatorRun:
         self._emit = emit
         self._cancel = cancel or Cancel()
         self._save = save
+        self._hang_seconds = hang_seconds
         self._lock = threading.Lock()
         self._results: dict[tuple[str, str], dict[str, Any]] = {}
         self._seconds: dict[str, dict[str, float]] = {}
@@ -146,7 +150,9 @@ class OperatorRun:
             "kernels": [messages.kernel(name) for name in names],
             "tests": [messages.test(test) for test in tests],
         }
-        result = device.call("validate", params, on_progress=on_progress, check=self._cancel.check).result
+        result = device.call(
+            "validate", params, on_progress=on_progress, check=self._cancel.check, hang_seconds=self._hang_seconds
+        ).result
         seconds = result.get("seconds")
         return {k: float(v) for k, v in seconds.items()} if isinstance(seconds, Mapping) else {}
 

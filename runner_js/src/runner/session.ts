@@ -83,6 +83,7 @@ export class Session {
     this.unavailable = null;
     this.capabilities = gpu.capabilities;
     this.engine = Engine.create(gpu, this.blobs);
+    (globalThis as { tapmlDevice?: GPUDevice }).tapmlDevice = gpu.device; // for tests and for the console
     gpu.whenLost.then(() => this.view.log("warning", gpu.lost ?? "device lost"));
     if (this.introduced) void this.introduce();
     return this.engine;

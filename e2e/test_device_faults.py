@@ -1,0 +1,258 @@
+"""What goes wrong at the device: each time no reported verdict is lost, none is made up, and the next run works."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+import simple_websocket
+from playwright.sync_api import Browser, Page, sync_playwright
+
+import tapml as tml
+from conftest import Edit, command, free_port, read_json, tapml
+from faults import Network, Run, until
+from tapml.browsers import launch
+from tapml.devices import Device
+from tapml.errors import DeviceError
+from tapml.server import Server
+from tapml.suite import Suite
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    arguments = ["--enable-unsafe-webgpu"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium: Browser, server: Server) -> Iterator[Page]:
+    page = chromium.new_page()
+    page.goto(server.state.runner_url)
+    yield page
+    page.close()
+
+
+def joined(server: Server) -> Device:
+    device = server.state.hub.wait_for(lambda found: True, 30)
+    assert device is not None
+    return device
+
+
+def works(server: Server, suite: Path, device: Device) -> None:
+    """The next run, after whatever happened."""
+    results = Run(server, suite, device, ["softmax"]).finish()
+    assert {test["verdict"] for test in results.values()} == {"pass"}
+
+
+def test_a_destroyed_gpu_device_is_replaced_and_the_run_goes_on(server: Server, page: Page, suite: Path) -> None:
+    device = joined(server)
+    run = Run(server, suite, device)
+    run.reported(8)
+    page.workers[0].evaluate("tapmlDevice.destroy()")
+    results = run.finish()
+    wrong = [test for test in results.values() if test["verdict"] != "pass"]
+    assert all(test["verdict"] == "error" and "device lost" in test["message"] for test in wrong)
+    assert len(wrong) < len(results) / 2
+    works(server, suite, device)
+
+
+def test_a_closed_tab_ends_its_run_at_once(server: Server, page: Page, chromium: Browser, suite: Path) -> None:
+    run = Run(server, suite, joined(server))
+    run.reported(4)
+    page.close()
+    results = run.finish(10)
+    lost = [test for test in results.values() if test["verdict"] != "pass"]
+    assert lost
+    assert all("its page was closed" in test["message"] for test in lost)
+    again = chromium.new_page()
+    again.goto(server.state.runner_url)
+    works(server, suite, joined(server))
+    again.close()
+
+
+def test_a_worker_that_ends_is_started_again(server: Server, page: Page, suite: Path) -> None:
+    run = Run(server, suite, joined(server))
+    run.reported(4)
+    page.workers[0].evaluate("self.close()")
+    results = run.finish()
+    assert any(test["verdict"] == "pass" for test in results.values())
+    assert all(test["verdict"] in ("pass", "error") for test in results.values())
+    until(lambda: any(d.connected for d in server.state.hub.connected()), "the page's new worker")
+    works(server, suite, joined(server))
+
+
+def test_ten_seconds_without_network_lose_nothing(server: Server, chromium: Browser, suite: Path) -> None:
+    network = Network(int(server.url.rsplit(":", 1)[1]))
+    page = chromium.new_page()
+    page.goto(f"http://127.0.0.1:{network.port}/runner")
+    device = joined(server)
+    run = Run(server, suite, device)
+    run.reported(6)
+    network.cut(10)
+    results = run.finish()
+    assert {test["verdict"] for test in results.values()} == {"pass"}
+    works(server, suite, device)
+    page.close()
+    network.close()
+
+
+def test_a_killed_server_loses_no_verdict_it_reported(suite: Path, tmp_path: Path) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    serve = [*command("serve", suite, "--port", str(port))]
+    first = subprocess.Popen(serve, stdout=subprocess.PIPE, text=True)
+    assert first.stdout is not None
+    first.stdout.readline()
+    with launch("chromium", f"{url}/runner"):
+        client = subprocess.Popen(command("validate", suite, "--device", url), stderr=subprocess.PIPE, text=True)
+        journal = suite / "results" / "running"
+        until(lambda: sum(len(p.read_text().splitlines()) for p in journal.glob("*.jsonl")) > 6, "verdicts", 90)
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        (left,) = journal.glob("*.jsonl")
+        reported = [json.loads(line) for line in left.read_text().splitlines()[1:]]
+        second = subprocess.Popen(serve, stdout=subprocess.PIPE, text=True)
+        try:
+            assert second.stdout is not None
+            second.stdout.readline()
+            _, said = client.communicate(timeout=90)
+            assert client.returncode == 1
+            assert "was stopped in the middle of this run" in said
+            (saved,) = Suite(suite).results("validation")
+            assert saved["interrupted"]
+            assert saved["tests"] == reported
+            out = tmp_path / "again.json"
+            again = tapml("validate", suite, "--device", url, "--json", out)
+            assert again.code == 0, again.err
+            assert {test["verdict"] for test in read_json(out)["tests"]} == {"pass"}
+        finally:
+            second.send_signal(signal.SIGINT)
+            second.wait(20)
+
+
+def endless(text: str) -> str:
+    """A loop that waits for a value nobody writes."""
+    start = text.index("{", text.index("fn softmax")) + 1
+    name = text.split("var<storage, read_write>")[1].split(":")[0].strip()
+    return text[:start] + f"\n  loop {{ if ({name}[0] == 12345.0) {{ break; }} }}\n" + text[start:]
+
+
+@pytest.mark.parametrize("name", ["chromium", "node-dawn"])
+def test_an_endless_kernel_is_named_and_the_others_go_on(
+    name: str, server: Server, suite: Path, edit: Callable[[str, Edit], None]
+) -> None:
+    edit("softmax", endless)
+    device = server.state.device(name)
+    results = Run(server, suite, device, hang_seconds=4).finish()
+    hung = [test for test in results.values() if test["kernel"] == "softmax"]
+    assert {test["verdict"] for test in hung} == {"error"}
+    assert "kernel softmax did not end within 4 s" in hung[0]["message"]
+    assert {test["verdict"] for test in results.values() if test["kernel"] != "softmax"} == {"pass"}
+    edit("softmax", lambda text: text.replace("loop { if", "if (false) { if", 1))
+    works(server, suite, device)
+    server.stop()
+    assert not [child for child in psutil.Process().children(recursive=True) if child.status() == psutil.STATUS_ZOMBIE]
+
+
+def test_a_device_process_that_is_killed_is_started_again(server: Server, suite: Path) -> None:
+    device = server.state.device("node-dawn")
+    run = Run(server, suite, device)
+    run.reported(4)
+    for child in psutil.Process().children():
+        if "node" in child.name():
+            child.kill()
+    results = run.finish(20)
+    lost = [test for test in results.values() if test["verdict"] != "pass"]
+    assert lost
+    assert all("ended unexpectedly" in test["message"] for test in lost)
+    works(server, suite, server.state.device("node-dawn"))
+
+
+class Rogue:
+    """A runner that speaks as it likes, by Socket.IO's wire format."""
+
+    def __init__(self, server: Server) -> None:
+        address = server.url.replace("http", "ws") + "/socket.io/?EIO=4&transport=websocket"
+        self._socket = simple_websocket.Client.connect(address)
+        self.receive()
+        self._socket.send("40/device,")
+        assert self.receive().startswith("40/device,")
+
+    def receive(self) -> str:
+        while (text := self._socket.receive(10)) == "2":
+            self._socket.send("3")
+        assert isinstance(text, str)
+        return text
+
+    def receive_until_closed(self) -> None:
+        while True:
+            self.receive()
+
+    def emit(self, event: str, message: Any) -> None:
+        self._socket.send("42/device," + json.dumps([event, message]))
+
+    def ask(self, event: str, message: Any) -> Any:
+        self._socket.send("42/device,7" + json.dumps([event, message]))
+        return json.loads(self.receive().removeprefix("43/device,7"))[0]
+
+
+HELLO = {
+    "protocol": 2, "runtime": "rogue", "resume": None, "tag": None, "name": "Rogue 1", "user_agent": "rogue",
+    "adapter": {"vendor": "", "architecture": "", "device": "", "description": ""},
+    "features": [], "limits": {}, "unavailable": None,
+}  # fmt: skip
+
+
+def test_malformed_messages_harm_nobody_else(server: Server, page: Page, suite: Path) -> None:
+    device = joined(server)
+    rogue = Rogue(server)
+    assert "error" in rogue.ask("hello", {"protocol": "two"})
+    assert "malformed" in rogue.ask("hello", {**HELLO, "limits": {"x": "big"}})["error"]
+    stolen = {"device": device.id, "session": "guessed", "calls": []}
+    assert rogue.ask("hello", {**HELLO, "resume": stolen})["device"] == "rogue-1"
+    run = Run(server, suite, device)
+    run.reported(2)
+    running = device._call
+    assert running is not None
+    for message in (None, 7, {}, {"call": running.id, "number": 0, "ok": True, "result": {}}, {"call": [], "ok": 1}):
+        rogue.emit("reply", message)
+        rogue.emit("progress", message)
+    assert {test["verdict"] for test in run.finish().values()} == {"pass"}
+
+
+def test_an_oversized_message_ends_its_own_connection_only(server: Server, page: Page, suite: Path) -> None:
+    device = joined(server)
+    rogue = Rogue(server)
+    assert rogue.ask("hello", HELLO)["device"] == "rogue-1"
+    rogue.emit("progress", {"call": "x" * 17_000_000})
+    with pytest.raises(simple_websocket.ConnectionClosed):
+        rogue.receive_until_closed()
+    works(server, suite, device)
+
+
+def test_an_upload_that_is_too_large_says_so_and_the_device_goes_on(tmp_path: Path) -> None:
+    device = tml.webgpu("node-dawn")
+    limit = int(device.info.limits["maxBufferSize"])
+    large = np.memmap(tmp_path / "large", np.uint8, "w+", shape=(limit + 4,))  # a file with a hole: no bytes on disk
+    with pytest.raises(DeviceError, match="maxBufferSize") as caught:
+        tml.tensor(large, device)
+    assert caught.value.kind == "out-of-memory"
+    small = np.arange(5, dtype=np.int32)
+    np.testing.assert_array_equal(tml.tensor(small, device).numpy(), small)
