@@ -47,6 +47,8 @@ def result_without_run(test: CarvedTest, device: str, verdict: str, message: str
         "worst": None,
         "seconds": {},
         "message": message,
+        "variant": None,
+        "error": None,
         "diagnostics": [],
     }
 
@@ -81,8 +83,15 @@ def reported_result(test: CarvedTest, device: str, reported: Mapping[str, Any], 
         "worst": _element(outputs, "worst"),
         "seconds": _seconds(reported.get("seconds")),
         "message": message,
+        "variant": reported.get("variant"),
+        "error": _evidence(error) if isinstance(error, Mapping) else None,
         "diagnostics": _list(error.get("diagnostics"))[:100] if isinstance(error, Mapping) else [],
     }
+
+
+def _evidence(error: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known of an error's cause beside its message and its diagnostics."""
+    return {key: error.get(key) for key in ("kind", "gpu_message", "lost_reason", "arguments", "stack")}
 
 
 def _identity(test: CarvedTest, device: str, *, edited: bool) -> dict[str, Any]:
@@ -132,4 +141,7 @@ def _element(outputs: Sequence[Mapping[str, Any]], key: str) -> dict[str, Any] |
 def _seconds(value: Any) -> dict[str, float]:
     if not isinstance(value, Mapping):
         return {}
-    return {key: round(_finite(value.get(key)), 6) for key in ("fetch", "compile", "run", "compare")}
+    parts = {key: round(_finite(value.get(key)), 6) for key in ("fetch", "compile", "run", "compare")}
+    if value.get("gpu") is not None:
+        parts["gpu"] = round(_finite(value.get("gpu")), 9)
+    return parts

@@ -57,7 +57,19 @@ export interface TestResult {
   seconds: Record<string, number>;
   message: string;
   edited: boolean;
+  /** Results of earlier versions lack these two. */
+  variant?: string | null;
+  error?: Evidence | null;
   diagnostics: Diagnostic[];
+}
+
+/** What a device said of an error beside its message. */
+export interface Evidence {
+  kind: string;
+  gpu_message: string | null;
+  lost_reason: string | null;
+  arguments: { dtype: string; shape: number[] }[] | null;
+  stack: string | null;
 }
 
 export interface ValidationDocument {

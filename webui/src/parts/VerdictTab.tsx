@@ -1,4 +1,4 @@
-import type { DeviceFacts, Diagnostic, Element, TestResult, Tolerance } from "../api/documents";
+import type { DeviceFacts, Diagnostic, Element, Evidence, TestResult, Tolerance } from "../api/documents";
 import type { TestDetail, TestRef } from "../api/types";
 import { ulpBars } from "../model/charts";
 import { adapter, browser, error, exact, grouped, number, percent, seconds, short } from "../model/format";
@@ -96,13 +96,41 @@ function Evidence(props: { result: TestResult; showLine: ShowLine }) {
           {(result.first || result.worst) && <Elements first={result.first} worst={result.worst} />}
         </>
       )}
+      {result.error && <EvidenceOf error={result.error} />}
       <p class="muted times">
-        {["fetch", "compile", "run", "compare"]
+        {result.variant && <>variant {result.variant} · </>}
+        {["fetch", "compile", "run", "gpu", "compare"]
           .filter((part) => result.seconds[part] !== undefined)
           .map((part) => `${part} ${seconds(result.seconds[part] ?? 0)}`)
           .join(" · ")}
       </p>
     </>
+  );
+}
+
+function EvidenceOf({ error }: { error: Evidence }) {
+  const types = error.arguments?.map((type) => `${type.dtype}[${type.shape.join(", ")}]`).join(", ");
+  const lines = [
+    ["kind", error.kind],
+    ["GPU message", error.gpu_message],
+    ["device lost", error.lost_reason],
+    ["arguments", types],
+    ["stack", error.stack],
+  ].filter((line): line is [string, string] => Boolean(line[1]));
+  return (
+    <details>
+      <summary>What the device said</summary>
+      <dl class="evidence">
+        {lines.map(([name, text]) => (
+          <>
+            <dt>{name}</dt>
+            <dd>
+              <pre>{text}</pre>
+            </dd>
+          </>
+        ))}
+      </dl>
+    </details>
   );
 }
 
