@@ -10,14 +10,15 @@ from tapml.suite import CarvedTest, KernelFile, Suite
 
 
 def kernel_message(bundle: Mapping[str, Any], code: Sequence[str]) -> dict[str, Any]:
-    """Protocol type Kernel; `code` are the digests of its entry points' WGSL, in the bundle's order."""
+    """Protocol type Kernel; `code` are the digests of the WGSL of the bundle's last variant, in its order."""
+    base = bundle["variants"][-1]
     return {
         "kernel": bundle["kernel"],
         "entry_points": [
             {"name": e["name"], "file": e["file"], "code": digest, "info": e["info"]}
-            for e, digest in zip(bundle["entry_points"], code, strict=True)
+            for e, digest in zip(base["entry_points"], code, strict=True)
         ],
-        "requires": bundle["requires"],
+        "requires": base["requires"],
     }
 
 
@@ -31,7 +32,9 @@ class KernelMessages:
         self._blobs = blobs
         self._bundles = {name: suite.bundle(name) for name in (suite.kernels if kernels is None else kernels)}
         self._files: dict[str, list[KernelFile]] = {
-            name: suite.kernel_files(name) for name, bundle in self._bundles.items() if not bundle["unsupported"]
+            name: suite.kernel_files(name)[-len(bundle["variants"][-1]["entry_points"]) :]
+            for name, bundle in self._bundles.items()
+            if not bundle["unsupported"]
         }
         self._held = [blobs.hold(file.text.encode()) for files in self._files.values() for file in files]
 
@@ -63,13 +66,13 @@ class KernelMessages:
         return {
             entry_point["name"]: file.digest
             for name, files in self._files.items()
-            for entry_point, file in zip(self._bundles[name]["entry_points"], files, strict=True)
+            for entry_point, file in zip(self._bundles[name]["variants"][-1]["entry_points"], files, strict=True)
             if file.edited
         }
 
     def launches(self, name: str) -> dict[str, Any]:
         """`launches` and `temporaries` of a kernel's (only) shapes."""
-        dispatch = self._bundles[name]["dispatches"][0]
+        dispatch = self._bundles[name]["variants"][-1]
         return {"launches": dispatch["launches"], "temporaries": dispatch["temporaries"]}
 
     def test(self, test: CarvedTest) -> dict[str, Any]:
