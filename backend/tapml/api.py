@@ -335,7 +335,7 @@ class _DeviceFunction(Function):
                 if value not in outputs:
                     allocated = _typed(self.graph.values[value].type)
                     commands.append({"op": "allocate", "tensor": names[value], **allocated})
-            dispatch = self._kernels[node.kernel].document["dispatches"][0]
+            dispatch = self._kernels[node.kernel].document["variants"][-1]
             operands = [names[value] for value in (*node.inputs, *node.outputs)]
             launch = {"launches": dispatch["launches"], "temporaries": dispatch["temporaries"]}
             commands.append({"op": "call", "kernel": node.kernel, "arguments": operands, **launch})

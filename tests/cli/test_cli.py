@@ -44,6 +44,8 @@ def test_show_prints_provenance_and_kernels(capsys: pytest.CaptureFixture[str], 
         (["carve", "missing.onnx", "-o", "x.suite", "--random-inputs"], ["missing.onnx"]),
         (["carve", "minilm", "--input", "nonsense", "-o", "x.suite"], ["--input nonsense", "NAME=FILE.npy"]),
         (["carve", "minilm"], ["-o"]),
+        (["carve", "minilm", "-o", "x.suite", "--variants", "256,9999"], ["'9999'", "1024"]),
+        (["carve", "minilm", "-o", "x.suite", "--variants", "256+f16"], ["'256+f16'", "docs/suite-format.md"]),
         (["dance"], ["dance"]),
     ],
 )
@@ -92,6 +94,7 @@ def test_an_onnx_model_is_carved_from_real_inputs(capsys: pytest.CaptureFixture[
     assert suite.manifest["oracle"]["agrees"]
     assert not suite.synthetic
     assert {value.name for value in suite.graph.parameters} == {"w"}
+    assert "variants" not in out
 
     np.save(inputs, np.ones((3, 9), np.float32))
     code, _, err = run(capsys, "carve", model, "--input", f"x={inputs}", "-o", tmp_path / "bad.suite")
@@ -104,7 +107,9 @@ def test_an_onnx_model_is_carved_from_real_inputs(capsys: pytest.CaptureFixture[
     assert code == 2
     assert "--random-inputs" in err
 
-    code, out, _ = run(capsys, "carve", model, "--random-inputs", "-o", tmp_path / "made-up.suite")
+    made_up = tmp_path / "made-up.suite"
+    code, out, _ = run(capsys, "carve", model, "--random-inputs", "--variants", "256,256+subgroups", "-o", made_up)
     assert code == 0
+    assert "variants 256+subgroups, 256" in out
     assert "SYNTHETIC" in out
-    assert Suite(tmp_path / "made-up.suite").synthetic
+    assert Suite(made_up).synthetic

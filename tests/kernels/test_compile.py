@@ -56,15 +56,16 @@ def test_every_kernel_has_wgsl_and_a_dispatch(lowered: Lowered) -> None:
         document = kernel.document
         assert document["unsupported"] is None
         assert kernel.files[0].name == f"{name}.wgsl"
-        for entry_point, file in zip(document["entry_points"], kernel.files, strict=True):
+        (variant,) = document["variants"]
+        assert variant["name"] == "256"
+        for entry_point, file in zip(variant["entry_points"], kernel.files, strict=True):
             assert f"fn {entry_point['name']}(" in file.text
             assert sha256(file.text) == entry_point["generated_sha256"]
             storage = [b for b in entry_point["bindings"] if b["access"] != "uniform"]
             assert all("argument" in b or "temporary" in b for b in storage)
-        (dispatch,) = document["dispatches"]
-        for launch in dispatch["launches"]:
+        for launch in variant["launches"]:
             assert math.prod(launch["dispatch"]) >= 1
-            assert launch["workgroup_size"] == document["entry_points"][0]["workgroup_size"]
+            assert launch["workgroup_size"] == variant["entry_points"][0]["workgroup_size"]
         written = {b["argument"] for b in storage if b["access"] == "read_write"}
         roles = [argument["role"] for argument in document["arguments"]]
         assert {i for i, role in enumerate(roles) if role == "output"} <= written
@@ -77,8 +78,10 @@ def test_compilation_is_cached_by_content(lowered: Lowered, tmp_path: Path, monk
     def refuse(*_: object) -> None:
         raise AssertionError("compiled again")
 
-    monkeypatch.setattr(compiling, "compile_kernel", refuse)
+    monkeypatch.setattr(compiling, "compile_variant", refuse)
     assert compile_kernels(lowered, lowered.graph.kernels) == first
+    with pytest.raises(AssertionError, match="compiled again"):
+        compile_kernels(lowered, lowered.graph.kernels, ["1024", "256"])
 
 
 def test_a_damaged_cache_entry_is_made_again(lowered: Lowered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +94,7 @@ def test_a_damaged_cache_entry_is_made_again(lowered: Lowered, tmp_path: Path, m
 
 def test_progress_counts_to_the_end(lowered: Lowered) -> None:
     seen: list[tuple[int, int]] = []
-    compile_kernels(lowered, lowered.graph.kernels, lambda done, total: seen.append((done, total)))
+    compile_kernels(lowered, lowered.graph.kernels, progress=lambda done, total: seen.append((done, total)))
     total = len(lowered.graph.kernels)
     assert seen[-1] == (total, total)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)

@@ -39,6 +39,9 @@ def test_a_suite_is_listed_and_described(client: FlaskClient, suite: Suite) -> N
     detail = client.get("/api/suites/small").json
     assert [node["id"] for node in detail["graph"]["nodes"]] == [node.id for node in suite.graph.nodes]
     assert {kernel["kernel"] for kernel in detail["kernels"]} == set(suite.kernels)
+    for kernel in detail["kernels"]:
+        assert kernel["variants"] == ["256"]
+        assert kernel["files"] == [f"{kernel['kernel']}.wgsl"]
 
 
 def test_a_test_shows_its_tensors(client: FlaskClient, suite: Suite) -> None:

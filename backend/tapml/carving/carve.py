@@ -7,7 +7,7 @@ import datetime
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from tapml.importing import ImportedModel, Step
 from tapml.kernels.analysis import Numerics, numerics
 from tapml.kernels.compile import compile_kernels
 from tapml.kernels.lower import Lowered, lower
+from tapml.kernels.variants import BASE
 from tapml.suite import CarvedTest, Suite, SuiteWriter, TensorRef, Tolerance
 
 Progress = Callable[[str, int, int], None]
@@ -91,12 +92,15 @@ def carve(
     name: str,
     reference: str = "cpu",
     overwrite: bool = False,
+    variants: Sequence[str] = (BASE.name,),
     progress: Progress = lambda phase, done, total: None,
 ) -> Suite:
     """Run `model` on the reference platform with each of its steps' inputs and write the suite at `path`.
 
-    Raises InputError (graph that cannot be carved, path that is taken) and ToolchainError (no such platform);
-    nothing is left at `path` then.
+    `variants` are the specs of those to compile of each kernel (`compile_kernels`).
+
+    Raises InputError (graph that cannot be carved, path that is taken, unknown variant) and ToolchainError
+    (no such platform); nothing is left at `path` then.
     """
     timings = Timings()
     clock = _Clock()
@@ -105,7 +109,7 @@ def carve(
         lowered = _named(lower(model.module, len(model.input_names)), model)
         timings.lower = clock.lap()
         # Before any thread starts: compiling forks a helper where it can.
-        kernels = compile_kernels(lowered, lowered.graph.kernels, lambda d, t: progress("kernels", d, t))
+        kernels = compile_kernels(lowered, lowered.graph.kernels, variants, lambda d, t: progress("kernels", d, t))
         for kernel in kernels.values():
             writer.write_kernel(kernel.document, {file.name: file.text for file in kernel.files})
         timings.kernels = clock.lap()

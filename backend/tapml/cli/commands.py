@@ -8,7 +8,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from tapml.cli.runs import run_offload, run_validation
 from tapml.errors import InputError
 from tapml.files import write_json_output
 from tapml.importing import import_model
+from tapml.kernels.variants import BASE, parse_specs
 from tapml.kernels.wasm import runtime_wasm
 from tapml.reports.progress import ProgressReport
 from tapml.reports.terminal import oracle_text, show_offload, show_suite, show_validation, size
@@ -48,6 +49,7 @@ def carve(options: argparse.Namespace, console: Console, progress: Console) -> i
             random_inputs=options.random_inputs,
             seed=options.seed,
             reference=options.reference,
+            variants=options.variants.split(","),
             name=options.name,
             overwrite=options.force,
         )
@@ -68,10 +70,12 @@ def _carve(
     report: ProgressReport,
     *,
     reference: str = "cpu",
+    variants: Sequence[str] = (BASE.name,),
     name: str | None = None,
     overwrite: bool = False,
     **inputs: Any,
 ) -> Suite:
+    parse_specs(variants)  # a wrong one is an error before the model is loaded
     report.update("importing", 0, 1)
     imported = import_model(model, progress=report.line, **inputs)
     report.update("importing", 1, 1)
@@ -81,6 +85,7 @@ def _carve(
         name=name or output.name.removesuffix(".suite"),
         reference=reference,
         overwrite=overwrite,
+        variants=variants,
         progress=lambda phase, done, total: report.update(phase, done, total),
     )
 

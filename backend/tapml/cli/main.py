@@ -106,6 +106,11 @@ def _carve(commands: _Commands) -> None:
     parser.add_argument("--random-inputs", action="store_true", help="make inputs up; the suite is marked as synthetic")
     parser.add_argument("--seed", type=int, default=0, help="seed of --random-inputs (default 0)")
     parser.add_argument("--reference", choices=("cpu", "cuda"), default="cpu", help="reference platform (default cpu)")
+    parser.add_argument(
+        "--variants", default="256", metavar="N,N+subgroups,...",
+        help="implementations of each kernel, by the most invocations of a workgroup (32 to 1024), +subgroups where a "
+        "device may need them; a device takes the most demanding that it can run (default 256, which all can)",
+    )  # fmt: skip
     parser.add_argument("--name", help="the suite's name (default: the output's)")
     parser.add_argument("--force", action="store_true", help="replace a suite that exists")
     parser.set_defaults(run="carve")

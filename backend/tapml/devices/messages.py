@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tapml.devices.blobs import Blobs
@@ -40,7 +40,9 @@ class KernelMessages:
         self._blobs = blobs
         self._bundles = {name: suite.bundle(name) for name in (suite.kernels if kernels is None else kernels)}
         self._files: dict[str, list[KernelFile]] = {
-            name: suite.kernel_files(name) for name, bundle in self._bundles.items() if not bundle["unsupported"]
+            name: suite.kernel_files(name)[-len(bundle["variants"][-1]["entry_points"]) :]
+            for name, bundle in self._bundles.items()
+            if not bundle["unsupported"]
         }
         self._held = [blobs.hold(file.text.encode()) for files in self._files.values() for file in files]
 
@@ -72,7 +74,7 @@ class KernelMessages:
         return {
             entry_point["name"]: file.digest
             for name, files in self._files.items()
-            for entry_point, file in zip(_entry_points(self._bundles[name]), files, strict=True)
+            for entry_point, file in _of_base_variant(self._bundles[name], files)
             if file.edited
         }
 
@@ -87,6 +89,9 @@ class KernelMessages:
         }
 
 
-def _entry_points(bundle: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Those of all variants, in the order of their files."""
-    return [entry_point for variant in bundle["variants"] for entry_point in variant["entry_points"]]
+def _of_base_variant(
+    bundle: Mapping[str, Any], files: Sequence[KernelFile]
+) -> Iterator[tuple[dict[str, Any], KernelFile]]:
+    """Entry points and files of the last variant, which is the one that model libraries are linked from."""
+    base = bundle["variants"][-1]["entry_points"]
+    return zip(base, files[-len(base) :], strict=True)

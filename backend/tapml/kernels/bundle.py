@@ -1,6 +1,6 @@
 """A kernel compiled for WebGPU: WGSL text files and `NAME.json` with everything a dispatch needs.
 
-The JSON document (format tapml.kernel/1) is described in docs/suite-format.md.
+The JSON document (format tapml.kernel/2) is described in docs/suite-format.md.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ import math
 import re
 from dataclasses import dataclass
 from typing import Any
-
-FORMAT = "tapml.kernel/1"
 
 _BINDING = re.compile(
     r"@group\(0\)\s*@binding\((\d+)\)\s*var<(storage|uniform)\s*(?:,\s*(\w+))?\s*>\s*(\w+)\s*:\s*([^;]+);"
@@ -30,7 +28,7 @@ class WgslFile:
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """`document` is NAME.json; `files` are the WGSL texts, one for each entry point."""
+    """`document` is NAME.json; `files` are the WGSL texts of all variants' entry points, in its order."""
 
     document: dict[str, Any]
     files: list[WgslFile]

@@ -8,35 +8,38 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tvm
 from tvm.s_tir import dlight
 
-from tapml.cache import cache_dir
-from tapml.files import sha256, write_json
+from tapml.files import sha256
 from tapml.graph import TensorType
 from tapml.kernels.analysis import numerics
-from tapml.kernels.bundle import FORMAT, CompiledKernel, WgslFile, bindings, requirements, workgroup_size
+from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings, requirements, workgroup_size
 from tapml.kernels.launches import LaunchError, LaunchPlan, plan_launches
 from tapml.kernels.lower import Lowered
 from tapml.kernels.quiet import quiet_tvm
+from tapml.kernels.store import load, store
+from tapml.kernels.subgroups import SUBGROUP_SIZE, same_in_wgsl, uses_subgroups, without_idle_enable
+from tapml.kernels.variants import BASE, VariantSpec, combine, parse_specs
+from tapml.suite.kernel_document import FORMAT
 
 # Raised whenever this module would write something else for the same PrimFunc.
-_GENERATION = 1
+_GENERATION = 2
 
-WEBGPU = {"kind": "webgpu", "max_num_threads": 256}
 _WASM = {"kind": "llvm", "mtriple": "wasm32-unknown-unknown-wasm"}
 
 # Fewer than this are compiled faster than a second process starts (measured: 50 ms a kernel).
 _WORTH_A_PROCESS = 8
 
+_Job = tuple[str, VariantSpec]
 
-def webgpu_target() -> tvm.target.Target:
-    """256 invocations a workgroup: WebGPU's default limit, which every device has."""
-    return tvm.target.Target(WEBGPU, host=_WASM)
+
+def webgpu_target(spec: VariantSpec = BASE) -> tvm.target.Target:
+    """TVM's target of a variant, with a host that runs in wasm."""
+    return tvm.target.Target(spec.target, host=_WASM)
 
 
 def schedule(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
@@ -48,41 +51,54 @@ def schedule(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
 
 
 def compile_kernels(
-    lowered: Lowered, names: Sequence[str], progress: Callable[[int, int], None] = lambda done, total: None
+    lowered: Lowered,
+    names: Sequence[str],
+    variants: Sequence[str] = (BASE.name,),
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, CompiledKernel]:
     """Every named kernel of `lowered` as WGSL and metadata; `progress(done, total)` as they finish.
 
-    A kernel that TVM cannot generate has no files and says why in `document["unsupported"]`.
+    `variants` are specs: the most invocations of a workgroup ("256", "1024"), "+subgroups" behind it where TVM may
+    count on subgroups of 32. Raises InputError for another spec. A kernel has those variants that differ in what
+    they require, most demanding first. One that TVM cannot generate at all has no files and says why in
+    `document["unsupported"]`.
     """
-    keys = {name: _key(lowered, name) for name in names}
-    missing = [name for name in names if _load(keys[name]) is None]
+    specs = parse_specs(variants)
+    keys = _keys(lowered, names, specs)
+    missing = [job for job in keys if load(keys[job]) is None]
     helper = _start_helper(lowered, missing[1::2], keys) if len(missing) >= _WORTH_A_PROCESS else None
-    done = len(names) - len(missing)
+    done = len(keys) - len(missing)
     started = time.monotonic()
-    progress(done, len(names))
-    for name in missing[0::2] if helper else missing:
-        _store(keys[name], compile_kernel(lowered, name))
+    progress(done, len(keys))
+    for job in missing[0::2] if helper else missing:
+        store(keys[job], compile_variant(lowered, *job))
         done += 1
-        progress(done, len(names))
+        progress(done, len(keys))
     if helper:
         # It has as much to do as this process had; one that hangs is not waited for.
         helper.join(5 + 3 * (time.monotonic() - started))
         helper.kill()
-    result = {}
-    for name in names:
+
+    def stored(job: _Job) -> CompiledKernel:
         # Also what the helper left behind, should it have died.
-        kernel = _load(keys[name]) or _store(keys[name], compile_kernel(lowered, name))
-        result[name] = kernel
-    progress(len(names), len(names))
+        return load(keys[job]) or store(keys[job], compile_variant(lowered, *job))
+
+    result = {name: combine([(spec, stored((name, spec))) for spec in specs]) for name in names}
+    progress(len(keys), len(keys))
     return result
 
 
-def compile_kernel(lowered: Lowered, name: str) -> CompiledKernel:
-    """One kernel, not from the cache."""
+def compile_kernel(lowered: Lowered, name: str, variants: Sequence[str] = (BASE.name,)) -> CompiledKernel:
+    """One kernel as `compile_kernels` gives it, not from the cache."""
+    return combine([(spec, compile_variant(lowered, name, spec)) for spec in parse_specs(variants)])
+
+
+def compile_variant(lowered: Lowered, name: str, spec: VariantSpec) -> CompiledKernel:
+    """One variant as a kernel of its own: a document whose `variants` hold it, or that says what is unsupported."""
     prim_func = lowered.kernel(name)
     document = _describe(lowered, name, prim_func)
     try:
-        info, texts, plan = _generate(name, prim_func)
+        info, texts, plan = _generate(name, prim_func, spec)
     except LaunchError as error:
         return CompiledKernel({**document, "unsupported": str(error)}, [])
     except Exception as error:  # TVM raises its own types, without a common base
@@ -90,23 +106,23 @@ def compile_kernel(lowered: Lowered, name: str) -> CompiledKernel:
         return CompiledKernel(
             {**document, "unsupported": f"TVM's WebGPU code generator cannot compile it: {reason}"}, []
         )
-    files, entry_points = [], []
     arguments = document["arguments"]
-    for number, (entry_point, text) in enumerate(texts.items()):
-        file = WgslFile(f"{name}.wgsl" if number == 0 else f"{name}.{number + 1}.wgsl", text)
-        files.append(file)
-        entry_points.append(_entry_point(entry_point, file, info[entry_point], plan, arguments))
-    document["entry_points"] = entry_points
-    document["dispatches"] = [
-        {
-            "shapes": [argument["shape"] for argument in arguments],
-            "launches": plan.launches,
-            "temporaries": plan.temporaries,
-        }
-    ]
+    files = [WgslFile(f"{number}.wgsl", text) for number, text in enumerate(texts.values(), 1)]
     largest = max([TensorType(tuple(a["shape"]), a["dtype"]).nbytes for a in arguments] + plan.temporaries)
-    document["requires"] = requirements([f.text for f in files], largest)
-    return CompiledKernel(document, files)
+    requires = requirements([file.text for file in files], largest)
+    if any(uses_subgroups(file.text) for file in files):
+        requires["limits"]["subgroupMinSize"] = SUBGROUP_SIZE
+    variant = {
+        "name": spec.name,
+        "requires": requires,
+        "entry_points": [
+            _entry_point(entry_point, file, info[entry_point], plan, arguments)
+            for entry_point, file in zip(texts, files, strict=True)
+        ],
+        "launches": plan.launches,
+        "temporaries": plan.temporaries,
+    }
+    return CompiledKernel({**document, "variants": [variant]}, files)
 
 
 def _describe(lowered: Lowered, name: str, prim_func: Any) -> dict[str, Any]:
@@ -120,7 +136,7 @@ def _describe(lowered: Lowered, name: str, prim_func: Any) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "kernel": name,
-        "generator": {"name": "tvm", "version": tvm.__version__, "target": WEBGPU},
+        "generator": {"name": "tvm", "version": tvm.__version__},
         "source_sha256": sha256(prim_func.script(show_meta=True)),
         "arguments": arguments,
         "numerics": {
@@ -128,15 +144,13 @@ def _describe(lowered: Lowered, name: str, prim_func: Any) -> dict[str, Any]:
             "builtins": list(found.builtins),
             "operations": found.operations,
         },
-        "entry_points": [],
-        "dispatches": [],
-        "requires": {"features": [], "limits": {}},
+        "variants": [],
         "unsupported": None,
     }
 
 
-def _generate(name: str, prim_func: Any) -> tuple[dict[str, Any], dict[str, str], LaunchPlan]:
-    target = webgpu_target()
+def _generate(name: str, prim_func: Any, spec: VariantSpec) -> tuple[dict[str, Any], dict[str, str], LaunchPlan]:
+    target = webgpu_target(spec)
     capture = _CaptureSplit()
     with quiet_tvm():
         scheduled = schedule(tvm.IRModule({name: prim_func}), target)[name].with_attr("global_symbol", name)
@@ -147,7 +161,10 @@ def _generate(name: str, prim_func: Any) -> tuple[dict[str, Any], dict[str, str]
     hosts = [f for f in capture.module.functions.values() if not f.attrs.get("tirx.is_global_func")]
     if len(hosts) != 1:
         raise LaunchError(f"{name} has {len(hosts)} host functions instead of one")
-    return info, _split(webgpu.inspect_source()), plan_launches(hosts[0], info)
+    texts = {entry: without_idle_enable(text) for entry, text in _split(webgpu.inspect_source()).items()}
+    if not all(map(same_in_wgsl, texts.values())):
+        raise LaunchError(f"TVM's subgroup operations in {name} mean something else in WGSL")
+    return info, texts, plan_launches(hosts[0], info)
 
 
 @tvm.ir.instrument.pass_instrument
@@ -204,36 +221,20 @@ def _last_line(error: Exception) -> str:
     return lines[-1][:300] if lines else type(error).__name__
 
 
-# ---------------------------------------------------------------- cache
-
-
-def _key(lowered: Lowered, name: str) -> str:
-    text = lowered.kernel(name).script(show_meta=True)
-    return sha256(json.dumps([_GENERATION, FORMAT, tvm.__version__, WEBGPU, name, text]))
-
-
-def _path(key: str) -> Path:
-    return cache_dir() / "kernels" / key[:2] / f"{key}.json"
-
-
-def _load(key: str) -> CompiledKernel | None:
-    try:
-        stored = json.loads(_path(key).read_text())
-        return CompiledKernel(stored["document"], [WgslFile(**file) for file in stored["files"]])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None  # a damaged entry is made again
-
-
-def _store(key: str, kernel: CompiledKernel) -> CompiledKernel:
-    files = [{"name": file.name, "text": file.text} for file in kernel.files]
-    write_json(_path(key), {"document": kernel.document, "files": files})
-    return kernel
+def _keys(lowered: Lowered, names: Sequence[str], specs: Sequence[VariantSpec]) -> dict[_Job, str]:
+    """Where the cache keeps each variant of each kernel."""
+    keys = {}
+    for name in names:
+        text = lowered.kernel(name).script(show_meta=True)
+        for spec in specs:
+            keys[name, spec] = sha256(json.dumps([_GENERATION, FORMAT, tvm.__version__, spec.target, name, text]))
+    return keys
 
 
 def _start_helper(
-    lowered: Lowered, names: Sequence[str], keys: dict[str, str]
+    lowered: Lowered, jobs: Sequence[_Job], keys: Mapping[_Job, str]
 ) -> multiprocessing.process.BaseProcess | None:
-    """Compile `names` into the cache in a second process, on the second core.
+    """Compile `jobs` into the cache in a second process, on the second core.
 
     Forked, since TVM objects cannot be sent to another process (and threads gain 10 %: scheduling is Python).
     Only where forking is safe: Linux, no other Python thread that might hold a lock, and no PyTorch, whose thread
@@ -244,8 +245,8 @@ def _start_helper(
         return None
 
     def work() -> None:
-        for name in names:
-            _store(keys[name], compile_kernel(lowered, name))
+        for job in jobs:
+            store(keys[job], compile_variant(lowered, *job))
 
     helper = multiprocessing.get_context("fork").Process(target=work, daemon=True)
     helper.start()

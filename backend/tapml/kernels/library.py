@@ -11,9 +11,10 @@ from tvm import relax
 
 from tapml.cache import cache_dir
 from tapml.files import sha256
-from tapml.kernels.compile import WEBGPU, schedule, webgpu_target
+from tapml.kernels.compile import schedule, webgpu_target
 from tapml.kernels.lower import Lowered
 from tapml.kernels.quiet import quiet_tvm
+from tapml.kernels.variants import BASE
 from tapml.kernels.wasm import link_model, runtime_wasm
 
 _GENERATION = 1
@@ -27,7 +28,7 @@ def model_library(lowered: Lowered, progress: Callable[[str], None] = lambda mes
     # The runtime's key changes with TVM, emscripten and its sources: all that the link puts in.
     runtime = runtime_wasm(cache_dir(), progress).parent.name
     text = lowered.module.script(show_meta=True)
-    key = sha256(json.dumps([_GENERATION, tvm.__version__, WEBGPU, runtime, text]))
+    key = sha256(json.dumps([_GENERATION, tvm.__version__, BASE.target, runtime, text]))
     path = cache_dir() / "libraries" / f"{key}.wasm"
     if not path.is_file():
         progress("linking the model library")

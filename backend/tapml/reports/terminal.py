@@ -162,14 +162,17 @@ def show_suite(console: Console, suite: Suite) -> None:
     for name in suite.kernels:
         bundle = suite.bundle(name)
         node = suite.graph.nodes_of(name)[0]
-        first = bundle["entry_points"][0] if bundle["entry_points"] else None
+        names = [variant["name"] for variant in bundle["variants"]]
+        base = bundle["variants"][-1]["entry_points"][0] if names else None
+        variants = f"variants {', '.join(names)}" if len(names) > 1 else ""
+        remarks = [bundle["unsupported"] or "", "edited" if name in edited else "", variants]
         kernels.add_row(
             name,
             str(len(suite.graph.nodes_of(name))),
             str(bundle["numerics"]["accumulation_length"]),
-            "x".join(map(str, first["workgroup_size"])) if first else "-",
+            "x".join(map(str, base["workgroup_size"])) if base else "-",
             Text(str(suite.graph.values[node.outputs[0]].type)),
-            Text(bundle["unsupported"] or ("edited" if name in edited else ""), style="yellow"),
+            Text("; ".join(filter(None, remarks)), style="yellow"),
         )
     console.print(kernels)
     console.print()

@@ -92,7 +92,8 @@ def detail(suite_id: str, suite: Suite) -> dict[str, Any]:
                 "nodes": len(suite.graph.nodes_of(name)),
                 "edited": name in edited,
                 "unsupported": bundle["unsupported"],
-                "files": [entry_point["file"] for entry_point in bundle["entry_points"]],
+                "variants": [variant["name"] for variant in bundle["variants"]],
+                "files": [entry["file"] for variant in bundle["variants"] for entry in variant["entry_points"]],
             }
         )
     return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import tempfile
@@ -16,16 +15,17 @@ from typing import Any
 from tapml.errors import InputError
 from tapml.files import sha256, write_json, write_text
 from tapml.graph import Graph
+from tapml.suite.formats import format_version, read_json
+from tapml.suite.kernel_document import kernel_document
 from tapml.suite.tensors import TensorRef, TensorStore
 from tapml.suite.tests import CarvedTest
 
 FORMAT = "tapml.suite/1"
-_FAMILY, _VERSION = FORMAT.split("/")
 
 
 @dataclass(frozen=True)
 class KernelFile:
-    """One WGSL file of a kernel as it is now. `edited`: it differs from what was generated."""
+    """One WGSL file of a kernel as it is now. `edited`: it differs from what was generated, or never was."""
 
     name: str
     text: str
@@ -45,14 +45,14 @@ class Suite:
         if not (path / "suite.json").is_file():
             what = "is not a suite (it has no suite.json)" if path.exists() else "does not exist"
             raise InputError(f"{path} {what}: make one with `tapml carve MODEL -o {path}`")
-        manifest = _read_json(path / "suite.json")
+        manifest = read_json(path / "suite.json")
         self.manifest: dict[str, Any] = manifest if isinstance(manifest, dict) else {}
-        _check_format(path, self.manifest.get("format"))
-        self.graph = Graph.from_json(_read_json(path / "graph.json"))
+        format_version(path / "suite.json", self.manifest.get("format"), FORMAT, "a suite")
+        self.graph = Graph.from_json(read_json(path / "graph.json"))
         self.tensors = TensorStore(path / "tensors")
         try:
             self.parameters = {k: TensorRef.from_json(v) for k, v in self.manifest["parameters"].items()}
-            self.tests = [CarvedTest.from_json(test) for test in _read_json(path / "tests.json")["tests"]]
+            self.tests = [CarvedTest.from_json(test) for test in read_json(path / "tests.json")["tests"]]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"{path} is not a readable suite: {error!r}; carve it again") from error
 
@@ -82,28 +82,33 @@ class Suite:
         raise InputError(f"{self.path} has no test {test_id!r}: `tapml show {self.path}` lists them")
 
     def bundle(self, kernel: str) -> dict[str, Any]:
-        """`kernels/NAME.json` (format tapml.kernel/1). Raises InputError for an unknown kernel."""
+        """`kernels/NAME.json` as tapml.kernel/2, whatever version lies there.
+
+        Raises InputError for an unknown kernel, and for a damaged file by its path and field.
+        """
         if kernel not in self.kernels:
             known = ", ".join(self.kernels[:8]) + (", ..." if len(self.kernels) > 8 else "")
             raise InputError(f"{self.path} has no kernel {kernel!r}; it has {known}")
-        document: dict[str, Any] = _read_json(self.path / "kernels" / f"{kernel}.json")
-        return document
+        path = self.path / "kernels" / f"{kernel}.json"
+        return kernel_document(path, read_json(path))
 
     def kernel_files(self, kernel: str) -> list[KernelFile]:
-        """The kernel's WGSL as it lies in the folder now, edits included."""
+        """The WGSL of all entry points of all variants, in the bundle's order, as it lies in the folder now."""
         files = []
-        for entry_point in self.bundle(kernel)["entry_points"]:
-            path = self.path / "kernels" / entry_point["file"]
-            try:
-                text = path.read_text()
-            except (OSError, UnicodeDecodeError) as error:
-                raise InputError(f"kernel {kernel} cannot be read from {path}: {error}") from error
-            files.append(KernelFile(path.name, text, sha256(text) != entry_point["generated_sha256"]))
+        for variant in self.bundle(kernel)["variants"]:
+            for entry_point in variant["entry_points"]:
+                path = self.path / "kernels" / entry_point["file"]
+                try:
+                    text = path.read_text()
+                except (OSError, UnicodeDecodeError) as error:
+                    where = f"kernel {kernel}, variant {variant['name']}"
+                    raise InputError(f"{where} cannot be read from {path}: {error}") from error
+                files.append(KernelFile(path.name, text, sha256(text) != entry_point["generated_sha256"]))
         return files
 
     @property
     def edited_kernels(self) -> list[str]:
-        """Kernels of which a WGSL file differs from what was generated."""
+        """Kernels of which a WGSL file differs from what was generated, or was written by hand."""
         return [kernel for kernel in self.kernels if any(file.edited for file in self.kernel_files(kernel))]
 
     @property
@@ -145,7 +150,7 @@ class Suite:
     def results(self, kind: str) -> list[dict[str, Any]]:
         """The latest results of `kind`, one for each device it ran on."""
         paths = sorted((self.path / "results").glob(f"{kind}.*.json"))
-        return [_read_json(path) for path in paths]
+        return [read_json(path) for path in paths]
 
 
 class SuiteWriter:
@@ -198,23 +203,3 @@ class SuiteWriter:
         else:
             self._folder.replace(self._path)
         return Suite(self._path)
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}; copy the suite again") from error
-    except ValueError as error:
-        raise InputError(f"{path} is not valid JSON: {error}; copy the suite again, or carve it again") from error
-
-
-def _check_format(path: Path, found: Any) -> None:
-    family, _, version = str(found).partition("/")
-    if family != _FAMILY or not version.isdigit():
-        raise InputError(f"{path / 'suite.json'} has the format {found!r}, not {FORMAT!r}: it is not a suite")
-    if int(version) > int(_VERSION):
-        raise InputError(
-            f"{path} was written by a newer tapml (format {found}; this one reads up to {FORMAT}): "
-            "update with `pip install --upgrade tapml`"
-        )

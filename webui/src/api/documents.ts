@@ -59,12 +59,12 @@ export interface TestResult {
   edited: boolean;
   /** Results of earlier versions lack these two. */
   variant?: string | null;
-  error?: Evidence | null;
+  error?: ErrorEvidence | null;
   diagnostics: Diagnostic[];
 }
 
 /** What a device said of an error beside its message. */
-export interface Evidence {
+export interface ErrorEvidence {
   kind: string;
   gpu_message: string | null;
   lost_reason: string | null;

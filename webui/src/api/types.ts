@@ -73,6 +73,8 @@ export interface KernelSummary {
   nodes: number;
   edited: boolean;
   unsupported: string | null;
+  /** In the order in which a device tries them. */
+  variants: string[];
   files: string[];
 }
 

@@ -1,45 +1,58 @@
 import { expect, it } from "vitest";
-import { launchFacts } from "./launch";
+import { launchFacts, variantOf } from "./launch";
 
-const dispatch = (rows: number) => ({
-  shapes: [[rows], [rows]],
-  launches: [{ entry_point: "k", arguments: [], dispatch: [rows, 1, 1], workgroup_size: [64, 1, 1] }],
-  temporaries: [],
-});
-const bundle = {
-  arguments: [{ role: "input" }, { role: "output" }],
+const variant = (name: string, invocations: number, file: string) => ({
+  name,
+  requires: {
+    features: invocations > 256 ? ["shader-f16"] : [],
+    limits: { maxComputeInvocationsPerWorkgroup: invocations, minStorageBufferOffsetAlignment: 64 },
+  },
   entry_points: [
     {
       name: "k",
-      file: "k.wgsl",
-      workgroup_size: [64, 1, 1],
+      file,
+      workgroup_size: [invocations, 1, 1],
       bindings: [
         { binding: 0, access: "read_write", name: "x_ptr", type: "array<f32>", argument: 1 },
         { binding: 1, access: "uniform", name: "podArgs", type: "PODArgs" },
       ],
     },
   ],
-  dispatches: [dispatch(15), dispatch(16)],
-  requires: { features: ["shader-f16"], limits: { maxBufferSize: 1024 } },
+  launches: [{ entry_point: "k", arguments: [], dispatch: [16, 1, 1], workgroup_size: [invocations, 1, 1] }],
+  temporaries: [1024],
+});
+const bundle = {
+  arguments: [{ role: "input" }, { role: "output" }],
+  variants: [variant("1024", 1024, "k@1024.wgsl"), variant("256", 256, "k.wgsl")],
 };
 
-it("reads bindings, workgroup size and requirements", () => {
-  const facts = launchFacts(bundle);
-  expect(facts.entryPoints[0]).toMatchObject({ name: "k", file: "k.wgsl", workgroupSize: "64 × 1 × 1" });
-  expect(facts.entryPoints[0]?.bindings.map(({ access, holds }) => [access, holds])).toEqual([
+it("reads every variant's bindings, launches and requirements", () => {
+  const [first, last] = launchFacts(bundle);
+  expect(first).toMatchObject({
+    variant: "1024",
+    entryPoints: [{ name: "k", file: "k@1024.wgsl", workgroupSize: "1024 × 1 × 1" }],
+    launches: [{ entryPoint: "k", workgroups: "16 × 1 × 1" }],
+    temporaries: 1,
+    features: ["shader-f16"],
+  });
+  expect(last).toMatchObject({ variant: "256", features: [] });
+  expect(first?.entryPoints[0]?.bindings.map(({ access, holds }) => [access, holds])).toEqual([
     ["read_write", "output 0"],
     ["uniform", ""],
   ]);
-  expect(facts.features).toEqual(["shader-f16"]);
-  expect(facts.limits).toEqual([{ name: "maxBufferSize", least: 1024 }]);
 });
 
-it("picks the launches of a node's shapes", () => {
-  expect(launchFacts(bundle, [[16], [16]])).toMatchObject({
-    ofShapes: true,
-    launches: [{ workgroups: "16 × 1 × 1" }],
-  });
-  expect(launchFacts(bundle, [[7], [7]]).launches).toHaveLength(2);
+it("says whether a limit is a least or a most", () => {
+  const [, last] = launchFacts(bundle);
+  expect(last?.limits.map(({ bound }) => bound)).toEqual(["≥ 256", "≤ 64"]);
+});
+
+it("finds the variant of a file, or the least demanding", () => {
+  const variants = launchFacts(bundle);
+  expect(variantOf(variants, "k@1024.wgsl")?.variant).toBe("1024");
+  expect(variantOf(variants, undefined)?.variant).toBe("256");
+  expect(variantOf(variants, "other.wgsl")?.variant).toBe("256");
+  expect(variantOf([], "k.wgsl").launches).toEqual([]);
 });
 
 it.each([
@@ -49,6 +62,6 @@ it.each([
   "text",
   [],
   {},
-  { entry_points: 3, requires: [] },
-  { entry_points: [null], dispatches: [1] },
-])("survives %j", (odd) => expect(() => launchFacts(odd)).not.toThrow());
+  { variants: 3, arguments: {} },
+  { variants: [null, { entry_points: [null], launches: [1], requires: [] }] },
+])("survives %j", (odd) => expect(() => variantOf(launchFacts(odd), "k.wgsl")).not.toThrow());

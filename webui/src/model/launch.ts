@@ -1,6 +1,8 @@
+import { grouped } from "./format";
+
 /**
- * A kernel's launch metadata (tapml.kernel/1, docs/suite-format.md) as rows to show. Read leniently: what is
- * not understood is left out here and still shown as JSON.
+ * A kernel's variants and how each is launched (tapml.kernel/2, docs/suite-format.md) as rows to show. Read leniently:
+ * what is not understood is left out here and still shown as JSON.
  */
 
 export interface BindingRow {
@@ -12,55 +14,69 @@ export interface BindingRow {
   holds: string;
 }
 
+/** One implementation of a kernel. */
 export interface LaunchFacts {
+  variant: string;
   entryPoints: { name: string; file: string; workgroupSize: string; bindings: BindingRow[] }[];
   launches: { entryPoint: string; workgroups: string; workgroupSize: string }[];
-  /** True when the launches are those of the shapes asked for, false when there are others too. */
-  ofShapes: boolean;
   temporaries: number;
   features: string[];
-  limits: { name: string; least: number | string }[];
+  /** "≥ 1,024"; a limit that begins with "min" is met by less. */
+  limits: { name: string; bound: string }[];
 }
 
 type Fields = Record<string, unknown>;
-type Shapes = readonly (readonly number[])[];
 
-/** `shapes`: of the operator's tensors at one node, inputs then outputs; its dispatches are picked if there are any. */
-export function launchFacts(bundle: unknown, shapes: Shapes = []): LaunchFacts {
+/** All variants, in the order in which a device tries them. */
+export function launchFacts(bundle: unknown): LaunchFacts[] {
   const root = fields(bundle);
-  const requires = fields(root.requires);
   const roles = list(root.arguments).map((argument) => text(fields(argument).role));
-  const all = list(root.dispatches).map(fields);
-  const own = all.filter((dispatch) => JSON.stringify(dispatch.shapes) === JSON.stringify(shapes));
-  const picked = own.length > 0 ? own : all;
-  return {
-    entryPoints: list(root.entry_points).map((value) => {
-      const entry = fields(value);
-      return {
-        name: text(entry.name),
-        file: text(entry.file),
-        workgroupSize: extents(entry.workgroup_size),
-        bindings: list(entry.bindings).map((binding, at) => bindingRow(fields(binding), at, roles)),
-      };
-    }),
-    launches: picked.flatMap((dispatch) =>
-      list(dispatch.launches).map((value) => {
-        const launch = fields(value);
+  return list(root.variants).map((value) => {
+    const variant = fields(value);
+    const requires = fields(variant.requires);
+    return {
+      variant: text(variant.name),
+      entryPoints: list(variant.entry_points).map((point) => {
+        const entry = fields(point);
+        return {
+          name: text(entry.name),
+          file: text(entry.file),
+          workgroupSize: extents(entry.workgroup_size),
+          bindings: list(entry.bindings).map((binding, at) => bindingRow(fields(binding), at, roles)),
+        };
+      }),
+      launches: list(variant.launches).map((one) => {
+        const launch = fields(one);
         return {
           entryPoint: text(launch.entry_point),
           workgroups: extents(launch.dispatch),
           workgroupSize: extents(launch.workgroup_size),
         };
       }),
-    ),
-    ofShapes: own.length > 0,
-    temporaries: picked.reduce((sum, dispatch) => sum + list(dispatch.temporaries).length, 0),
-    features: list(requires.features).map(text),
-    limits: Object.entries(fields(requires.limits)).map(([name, least]) => ({
-      name,
-      least: typeof least === "number" ? least : text(least),
-    })),
-  };
+      temporaries: list(variant.temporaries).length,
+      features: list(requires.features).map(text),
+      limits: Object.entries(fields(requires.limits)).map(([name, bound]) => ({
+        name,
+        bound:
+          typeof bound === "number" ? `${name.startsWith("min") ? "≤" : "≥"} ${grouped(bound)}` : text(bound),
+      })),
+    };
+  });
+}
+
+const NOTHING: LaunchFacts = {
+  variant: "",
+  entryPoints: [],
+  launches: [],
+  temporaries: 0,
+  features: [],
+  limits: [],
+};
+
+/** The variant that a file belongs to; without one, the last, which asks least of a device. */
+export function variantOf(variants: readonly LaunchFacts[], file: string | undefined): LaunchFacts {
+  const found = variants.find((facts) => facts.entryPoints.some((entry) => entry.file === file));
+  return found ?? variants.at(-1) ?? NOTHING;
 }
 
 function bindingRow(binding: Fields, at: number, roles: readonly string[]): BindingRow {

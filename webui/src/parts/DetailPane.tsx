@@ -129,13 +129,7 @@ export function DetailPane(props: DetailPaneProps) {
               ))}
             {tab === "kernel" &&
               (detail.data ? (
-                <KernelTab
-                  detail={detail.data}
-                  state={state}
-                  shapes={shapesOf(suite, node)}
-                  line={line}
-                  rerun={props.rerun}
-                />
+                <KernelTab detail={detail.data} state={state} line={line} rerun={props.rerun} />
               ) : detail.error ? (
                 <Problem title="The kernel could not be loaded." error={detail.error} retry={detail.reload} />
               ) : (
@@ -146,9 +140,4 @@ export function DetailPane(props: DetailPaneProps) {
       )}
     </aside>
   );
-}
-
-function shapesOf(suite: SuiteDetail, node: GraphNode): number[][] {
-  const shapes = new Map(suite.graph.values.map((value) => [value.id, value.shape]));
-  return [...node.inputs, ...node.outputs].map((id) => shapes.get(id) ?? []);
 }

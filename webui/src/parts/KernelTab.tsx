@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import type { Diagnostic } from "../api/documents";
 import type { KernelDetail } from "../api/types";
-import { launchFacts } from "../model/launch";
+import { launchFacts, variantOf } from "../model/launch";
 import type { ResultsState } from "../model/results";
 import { Badge } from "./Basics";
 import { LaunchSection } from "./LaunchSection";
@@ -10,15 +10,18 @@ import { WgslCode } from "./WgslCode";
 export function KernelTab(props: {
   detail: KernelDetail;
   state: ResultsState;
-  /** Of the node's tensors, inputs then outputs. */
-  shapes: number[][];
   line: { file: string; line: number } | null;
   rerun: { devices: string[]; possible: boolean; start: () => void };
 }) {
   const { detail, line, rerun } = props;
   const [picked, setPicked] = useState<string | null>(null);
   const name = picked ?? line?.file;
-  const file = detail.files.find((candidate) => candidate.name === name) ?? detail.files[0];
+  const variants = launchFacts(detail.bundle);
+  const facts = variantOf(variants, name);
+  const names = facts.entryPoints.map((entry) => entry.file);
+  const own = detail.files.filter((candidate) => names.includes(candidate.name));
+  const files = own.length > 0 ? own : detail.files;
+  const file = files.find((candidate) => candidate.name === name) ?? files[0];
   const diagnostics = diagnosticsOf(props.state, detail.kernel);
   return (
     <>
@@ -36,17 +39,22 @@ export function KernelTab(props: {
           with the file as it is on disk now
         </span>
       </div>
-      <LaunchSection facts={launchFacts(detail.bundle, props.shapes)} bundle={detail.bundle} />
+      <LaunchSection
+        facts={facts}
+        variants={variants}
+        pick={(variant) => setPicked(variant.entryPoints[0]?.file ?? null)}
+        bundle={detail.bundle}
+      />
       {file && (
         <section class="file">
           <h3>
-            {detail.files.length > 1 ? (
+            {files.length > 1 ? (
               <select
                 aria-label="File"
                 value={file.name}
                 onChange={(event) => setPicked(event.currentTarget.value)}
               >
-                {detail.files.map((candidate) => (
+                {files.map((candidate) => (
                   <option key={candidate.name} value={candidate.name}>
                     {candidate.name}
                     {candidate.edited ? " (edited)" : ""}

@@ -1,13 +1,39 @@
-import { count, grouped } from "../model/format";
+import { count } from "../model/format";
 import type { LaunchFacts } from "../model/launch";
 
-/** How the kernel is launched: one line, opened to bindings and limits. The WGSL below is what one comes for. */
-export function LaunchSection(props: { facts: LaunchFacts; bundle: unknown }) {
-  const { facts } = props;
+/** How a variant is launched: one line, opened to bindings and limits. The WGSL below is what one comes for. */
+export function LaunchSection(props: {
+  facts: LaunchFacts;
+  variants: readonly LaunchFacts[];
+  /** The reader wants another variant. */
+  pick: (variant: LaunchFacts) => void;
+  bundle: unknown;
+}) {
+  const { facts, variants } = props;
   const bindings = facts.entryPoints.reduce((sum, entry) => sum + entry.bindings.length, 0);
   const shown = facts.launches.slice(0, 6);
   return (
     <section class="launch" aria-label="Launch">
+      {variants.length > 1 && (
+        <label>
+          variant{" "}
+          <select
+            value={facts.variant}
+            onChange={(event) => {
+              const name = event.currentTarget.value;
+              const picked = variants.find((one) => one.variant === name);
+              if (picked) props.pick(picked);
+            }}
+          >
+            {variants.map((one) => (
+              <option key={one.variant} value={one.variant}>
+                {one.variant}
+              </option>
+            ))}
+          </select>{" "}
+          <span class="muted">a device runs the first of {variants.length} that it can</span>
+        </label>
+      )}
       <ul>
         {shown.map((launch, at) => (
           <li key={at}>
@@ -18,9 +44,6 @@ export function LaunchSection(props: { facts: LaunchFacts; bundle: unknown }) {
         ))}
         {facts.launches.length > shown.length && (
           <li class="muted">and {facts.launches.length - shown.length} more</li>
-        )}
-        {!facts.ofShapes && facts.launches.length > 0 && (
-          <li class="muted">for all carved shapes; none of them is this node's</li>
         )}
         {facts.features.length > 0 && <li>needs {facts.features.join(", ")}</li>}
       </ul>
@@ -65,7 +88,7 @@ export function LaunchSection(props: { facts: LaunchFacts; bundle: unknown }) {
               {facts.limits.map((limit) => (
                 <tr key={limit.name}>
                   <th scope="row">{limit.name}</th>
-                  <td>{typeof limit.least === "number" ? `≥ ${grouped(limit.least)}` : limit.least}</td>
+                  <td>{limit.bound}</td>
                 </tr>
               ))}
             </tbody>

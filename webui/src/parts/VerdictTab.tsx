@@ -1,4 +1,11 @@
-import type { DeviceFacts, Diagnostic, Element, Evidence, TestResult, Tolerance } from "../api/documents";
+import type {
+  DeviceFacts,
+  Diagnostic,
+  Element,
+  ErrorEvidence,
+  TestResult,
+  Tolerance,
+} from "../api/documents";
 import type { TestDetail, TestRef } from "../api/types";
 import { ulpBars } from "../model/charts";
 import { adapter, browser, error, exact, grouped, number, percent, seconds, short } from "../model/format";
@@ -96,7 +103,7 @@ function Evidence(props: { result: TestResult; showLine: ShowLine }) {
           {(result.first || result.worst) && <Elements first={result.first} worst={result.worst} />}
         </>
       )}
-      {result.error && <EvidenceOf error={result.error} />}
+      {result.error && <DeviceSaid error={result.error} />}
       <p class="muted times">
         {result.variant && <>variant {result.variant} · </>}
         {["fetch", "compile", "run", "gpu", "compare"]
@@ -108,7 +115,7 @@ function Evidence(props: { result: TestResult; showLine: ShowLine }) {
   );
 }
 
-function EvidenceOf({ error }: { error: Evidence }) {
+function DeviceSaid({ error }: { error: ErrorEvidence }) {
   const types = error.arguments?.map((type) => `${type.dtype}[${type.shape.join(", ")}]`).join(", ");
   const lines = [
     ["kind", error.kind],
