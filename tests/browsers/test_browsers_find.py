@@ -9,7 +9,7 @@ from pathlib import Path
 import playwright
 import pytest
 
-from tapml.browsers import find, options, startable
+from tapml.browsers import find, headless, options, startable
 from tapml.browsers.find import Startable
 from tapml.errors import ToolchainError
 
@@ -44,15 +44,15 @@ def answer(name: str) -> Startable:
     return next(entry for entry in startable() if entry.name == name)
 
 
-def test_this_machine_has_both() -> None:
-    for name in ("chromium", "firefox"):
+def test_this_machine_has_all() -> None:
+    for name, oldest in (("chromium", 113), ("firefox", 141), ("node-dawn", 0), ("deno", 2)):
         assert answer(name).available, answer(name).message
-        assert int(answer(name).version.split(".")[0]) > 100
+        assert int(answer(name).version.split(".")[0]) >= oldest
 
 
 @pytest.mark.usefixtures("bare")
 def test_what_to_install() -> None:
-    assert startable() == [
+    assert startable()[:3] == [
         Startable(
             "chromium",
             False,
@@ -69,6 +69,28 @@ def test_what_to_install() -> None:
         ),
         Startable("webkit", False, "", "WebKit has no WebGPU on Linux: open the device page in Safari on macOS or iOS"),
     ]
+
+
+@pytest.mark.usefixtures("bare")
+def test_what_to_install_for_devices_without_browser(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(headless, "_CHECKOUT_MODULES", tmp_path / "node_modules")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert "install Node.js 20 or later" in answer("node-dawn").message
+    assert "Deno was not found: npm install deno" in answer("deno").message
+    add_program(tmp_path / "bin" / "node", "18.1.0")
+    assert "Dawn for node was not found" in answer("node-dawn").message
+    package = tmp_path / "node_modules" / "webgpu"
+    package.mkdir(parents=True)
+    (package / "package.json").write_text('{"version": "0.6.2", "main": "index.js"}')
+    assert "is Node.js 18: install version 20" in answer("node-dawn").message
+    (tmp_path / "node").mkdir()
+    (tmp_path / "node" / "bin").mkdir()
+    add_program(tmp_path / "node" / "bin" / "node", "22.1.0")
+    assert answer("node-dawn") == Startable("node-dawn", True, "0.6.2", "")
+    add_program(tmp_path / "bin" / "deno", "2.9.6")
+    assert "mesa-vulkan-drivers" in answer("deno").message
+    add_driver(tmp_path, "lvp_icd.x86_64.json")
+    assert answer("deno") == Startable("deno", True, "2.9.6", "")
 
 
 def test_debians_browser_comes_before_others(bare: Path) -> None:

@@ -50,6 +50,7 @@ def _drop_mappings(value: Any) -> None:
     if isinstance(value, dict):
         if isinstance(value.get("discriminator"), dict):
             value["discriminator"].pop("mapping", None)
+            value["type"] = "object"  # validators look for the property without asking
         for inner in value.values():
             _drop_mappings(inner)
     elif isinstance(value, list):

@@ -1,26 +1,33 @@
 import { describe, expect, it } from "vitest";
-import { callId, checkCall, ProtocolError } from "./check";
+import { callId, checkCall, checkCancel, checkHelloAck, ProtocolError } from "./check";
 import type { Call } from "./messages";
 
 const DIGEST = "0123456789abcdef".repeat(4);
 const ref = { dtype: "float32", shape: [2, 3], digest: DIGEST };
-const kernel = {
-  kernel: "add",
-  entry_points: [
-    {
-      name: "add_kernel",
-      file: "add.wgsl",
-      code: DIGEST,
-      info: { name: "add_kernel", arg_types: ["handle"], launch_param_tags: ["blockIdx.x"] },
-    },
-  ],
-  requires: { features: ["shader-f16"], limits: { maxBufferSize: 1024 } },
-};
 const launch = {
   entry_point: "add_kernel",
   arguments: [{ argument: 0 }, { temporary: 0 }, { scalar: 2.5, dtype: "float32" }],
   dispatch: [1, 2, 3],
   workgroup_size: [64, 1, 1],
+};
+const kernel = {
+  kernel: "add",
+  variants: [
+    {
+      name: "256",
+      requires: { features: ["shader-f16"], limits: { maxBufferSize: 1024 } },
+      entry_points: [
+        {
+          name: "add_kernel",
+          file: "add.wgsl",
+          code: DIGEST,
+          info: { name: "add_kernel", arg_types: ["handle"], launch_param_tags: ["blockIdx.x"] },
+        },
+      ],
+      launches: [launch],
+      temporaries: [4096],
+    },
+  ],
 };
 const test = {
   id: "n1.s0",
@@ -28,22 +35,28 @@ const test = {
   inputs: [ref],
   outputs: [ref],
   tolerances: [{ absolute: 1e-5, relative: 0 }],
-  launches: [launch],
-  temporaries: [4096],
 };
-const validate = { call: "c1", method: "validate", params: { kernels: [kernel], tests: [test] } };
+const validate = {
+  call: "c1",
+  method: "validate",
+  hang_seconds: 30,
+  params: { kernels: [kernel], tests: [test] },
+};
 const execute = {
   call: "c2",
   method: "execute",
+  hang_seconds: 30,
   params: {
-    kernels: [kernel],
+    timing: false,
     commands: [
+      { op: "load", library: "l", kernels: [kernel] },
       { op: "upload", tensor: "a", ...ref },
       { op: "allocate", tensor: "b", dtype: "int8", shape: [] },
       { op: "view", tensor: "v", of: "a", shape: [6] },
-      { op: "call", kernel: "add", arguments: ["a", "b"], launches: [launch], temporaries: [] },
+      { op: "call", library: "l", kernel: "add", arguments: ["a", "b"] },
       { op: "download", tensor: "b" },
-      { op: "free", tensor: "b" },
+      { op: "free", tensors: ["b"] },
+      { op: "unload", library: "l" },
       { op: "free_prefix", prefix: "step1." },
     ],
   },
@@ -51,6 +64,7 @@ const execute = {
 const runModel = {
   call: "c3",
   method: "run_model",
+  hang_seconds: 30,
   params: {
     wasm: DIGEST,
     function: "main",
@@ -73,55 +87,65 @@ function withValue(message: object, path: string, value: unknown): unknown {
 }
 
 describe("checkCall", () => {
-  it.each([validate, execute, runModel, { call: "c4", method: "ping", params: {} }])(
+  it.each([validate, execute, runModel, { call: "c4", method: "ping", hang_seconds: 30, params: {} }])(
     "accepts $method",
     (message) => {
       expect(checkCall(message)).toEqual(message as unknown as Call);
     },
   );
 
-  it("drops what the protocol does not know", () => {
-    expect(checkCall(withValue(validate, "params.extra", 1))).toEqual(validate as unknown as Call);
-  });
-
   it.each<[object, string, unknown, string]>([
-    [validate, "method", "eval", "method is not one that this runner knows"],
-    [validate, "params", null, "params is not an object"],
-    [validate, "params.tests", "many", "params.tests is not a list"],
-    [validate, "params.tests.0.id", 7, "params.tests[0].id is not a string"],
+    [validate, "method", "eval", 'value of tag "method" must be in oneOf'],
+    [validate, "hang_seconds", 0, "hang_seconds must be > 0"],
+    [validate, "params", null, "params must be object"],
+    [validate, "params.extra", 1, "params must NOT have additional properties: extra"],
+    [validate, "params.tests", "many", "params.tests must be array"],
+    [validate, "params.tests.0.id", 7, "params.tests[0].id must be string"],
     [
       validate,
       "params.tests.0.inputs.0.digest",
       "../../etc/passwd",
-      "params.tests[0].inputs[0].digest is not a SHA-256",
+      "params.tests[0].inputs[0].digest must match",
     ],
-    [validate, "params.tests.0.inputs.0.digest", DIGEST.toUpperCase(), "is not a SHA-256 digest"],
-    [validate, "params.tests.0.inputs.0.digest", `${DIGEST}\n`, "is not a SHA-256 digest"],
-    [validate, "params.tests.0.inputs.0.dtype", "int64", "is not one of float32"],
-    [validate, "params.tests.0.inputs.0.shape", [-1], "shape[0] is not a whole number"],
-    [validate, "params.tests.0.inputs.0.shape", [1.5], "shape[0] is not a whole number"],
-    [validate, "params.tests.0.inputs.0.shape", [Number.NaN], "shape[0] is not a whole number"],
-    [validate, "params.tests.0.inputs.0.shape", ["2"], "shape[0] is not a whole number"],
+    [validate, "params.tests.0.inputs.0.digest", DIGEST.toUpperCase(), "digest must match pattern"],
+    [validate, "params.tests.0.inputs.0.digest", `${DIGEST}\n`, "digest must match pattern"],
+    [validate, "params.tests.0.inputs.0.dtype", "int64", "dtype must be equal to one of the allowed values"],
+    [validate, "params.tests.0.inputs.0.shape", [-1], "shape[0] must be >= 0"],
+    [validate, "params.tests.0.inputs.0.shape", [1.5], "shape[0] must be integer"],
+    [validate, "params.tests.0.inputs.0.shape", [Number.NaN], "shape[0] must be integer"],
+    [validate, "params.tests.0.inputs.0.shape", ["2"], "shape[0] must be integer"],
     [
       validate,
       "params.tests.0.inputs.0.shape",
       [2 ** 30, 2 ** 30],
-      "shape is not the shape of a tensor that fits",
+      "must be the shape of a tensor that fits",
     ],
-    [validate, "params.tests.0.inputs.0.shape", Array(33).fill(1), "at most 32 axes"],
-    [validate, "params.tests.0.tolerances.0.absolute", -1, "is not a tolerance of at least 0"],
-    [validate, "params.tests.0.tolerances.0.relative", "NaN", "relative is not a finite number"],
-    [validate, "params.tests.0.temporaries.0", 2 ** 50, "temporaries[0] is not a whole number"],
-    [validate, "params.tests.0.launches.0.dispatch", [1, 1], "dispatch is not three extents"],
-    [validate, "params.tests.0.launches.0.arguments.0", { argument: -1 }, "argument is not a whole number"],
-    [validate, "params.tests.0.launches.0.arguments.0", { scalar: null }, "scalar is not a finite number"],
-    [validate, "params.kernels.0.entry_points.0.code", "wgsl", "code is not a SHA-256 digest"],
-    [validate, "params.kernels.0.requires.limits.maxBufferSize", "1", "maxBufferSize is not a finite number"],
-    [execute, "params.commands.0.op", "import", "params.commands[0].op is not a command"],
-    [execute, "params.commands.4.tensor", {}, "params.commands[4].tensor is not a string"],
-    [runModel, "params.runs", 0, "params.runs is not at least 1"],
-    [runModel, "params.replace.add_kernel", "fn main() {}", "params.replace.add_kernel is not a SHA-256"],
-    [runModel, "call", "", "call is not an id"],
+    [validate, "params.tests.0.inputs.0.shape", Array(33).fill(1), "must NOT have more than 32 items"],
+    [validate, "params.tests.0.tolerances.0.absolute", -1, "absolute must be >= 0"],
+    [validate, "params.tests.0.tolerances.0.relative", "NaN", "relative must be number"],
+    [validate, "params.kernels.0.variants", [], "variants must NOT have fewer than 1 items"],
+    [validate, "params.kernels.0.variants.0.temporaries.0", 2 ** 50, "temporaries[0] must be <="],
+    [validate, "params.kernels.0.variants.0.launches.0.dispatch", [1, 1], "must NOT have fewer than 3 items"],
+    [
+      validate,
+      "params.kernels.0.variants.0.launches.0.arguments.0",
+      { argument: -1 },
+      "argument must be >= 0",
+    ],
+    [validate, "params.kernels.0.variants.0.launches.0.arguments.0", { scalar: null }, "must have required"],
+    [validate, "params.kernels.0.variants.0.entry_points.0.code", "wgsl", "code must match pattern"],
+    [
+      validate,
+      "params.kernels.0.variants.0.requires.limits.maxBufferSize",
+      "1",
+      "maxBufferSize must be number",
+    ],
+    [execute, "params.commands.0.op", "import", 'params.commands[0] value of tag "op" must be in oneOf'],
+    [execute, "params.commands.5.tensor", {}, "params.commands[5].tensor must be string"],
+    [execute, "params.commands.2.shape", [2 ** 30, 2 ** 30], "params.commands[2].shape must be the shape"],
+    [runModel, "params.runs", 0, "params.runs must be >= 1"],
+    [runModel, "params.replace.add_kernel", "fn main() {}", "params.replace.add_kernel must match pattern"],
+    [runModel, "call", "", "call must NOT have fewer than 1 characters"],
   ])("refuses %o with %s = %o", (message, path, value, expected) => {
     const refused = () => checkCall(withValue(message, path, value));
     expect(refused).toThrow(ProtocolError);
@@ -131,5 +155,26 @@ describe("checkCall", () => {
   it.each([null, 1, "call", [], {}])("refuses %o", (message) => {
     expect(() => checkCall(message)).toThrow(ProtocolError);
     expect(callId(message)).toBeNull();
+  });
+
+  it("takes a large call", () => {
+    const tests = Array.from({ length: 2000 }, (_, i) => ({ ...test, id: `n${i}` }));
+    expect(checkCall(withValue(validate, "params.tests", tests)).method).toBe("validate");
+  });
+});
+
+describe("checkHelloAck", () => {
+  it("takes a welcome and a refusal", () => {
+    const welcome = { device: "d", session: "s", calls: { c1: 3 } };
+    expect(checkHelloAck(welcome)).toEqual(welcome);
+    expect(checkHelloAck({ error: "reload the page" })).toEqual({ error: "reload the page" });
+    expect(() => checkHelloAck({ device: "d" })).toThrow(ProtocolError);
+  });
+});
+
+describe("checkCancel", () => {
+  it("wants a call", () => {
+    expect(checkCancel({ call: "c" })).toEqual({ call: "c" });
+    expect(() => checkCancel({})).toThrow("must have required property 'call'");
   });
 });

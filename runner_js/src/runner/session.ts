@@ -42,7 +42,10 @@ export class Session {
     private readonly start: Start,
     private readonly view: View,
   ) {
-    this.blobs = new Blobs(platform.origin, start.token === null ? {} : { Cookie: `tapml-token=${start.token}` });
+    this.blobs = new Blobs(
+      platform.origin,
+      start.token === null ? {} : { Cookie: `tapml-token=${start.token}` },
+    );
     this.socket = io(`${platform.origin}/device`, {
       auth: start.token === null ? {} : { token: start.token },
       transports: platform.runtime === "browser" ? ["websocket", "polling"] : ["websocket"],
@@ -104,7 +107,8 @@ export class Session {
         this.welcomed(ack);
       }
     } catch (cause) {
-      if (cause instanceof ProtocolError) this.view.log("error", `malformed acknowledgement: ${cause.message}`);
+      if (cause instanceof ProtocolError)
+        this.view.log("error", `malformed acknowledgement: ${cause.message}`);
       if (connection === this.socket.id) this.socket.disconnect().connect();
     }
     this.show();

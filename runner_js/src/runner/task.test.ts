@@ -4,13 +4,28 @@ import { TaskFollower } from "./task";
 
 function verdict(id: string, verdict: Verdict): TestVerdict {
   const seconds = { fetch: 0, compile: 0, run: 0, compare: 0 };
-  return { kind: "verdict", id, kernel: "softmax", verdict, outputs: [], message: "", error: null, seconds };
+  return {
+    kind: "verdict",
+    id,
+    kernel: "softmax",
+    variant: "256",
+    verdict,
+    outputs: [],
+    message: "",
+    error: null,
+    seconds,
+  };
 }
 
 describe("TaskFollower", () => {
   it("counts verdicts", () => {
     const tests = [{}, {}, {}] as Test[];
-    const follower = new TaskFollower({ call: "c", method: "validate", params: { kernels: [], tests } });
+    const follower = new TaskFollower({
+      call: "c",
+      method: "validate",
+      hang_seconds: 30,
+      params: { kernels: [], tests },
+    });
     follower.progress({ kind: "compile", kernel: "softmax", done: 1, total: 2, seconds: 0.1 });
     expect(follower.task).toMatchObject({ detail: "compiled softmax (1 of 2)", done: 0 });
     follower.progress(verdict("n1", "pass"));
@@ -28,9 +43,12 @@ describe("TaskFollower", () => {
     const execute = new TaskFollower({
       call: "c",
       method: "execute",
-      params: { kernels: [], commands: [{ op: "free", tensor: "a" }] },
+      hang_seconds: 30,
+      params: { timing: false, commands: [{ op: "free", tensors: ["a"] }] },
     });
     expect(execute.summary()).toBe("Moving tensors");
-    expect(new TaskFollower({ call: "c", method: "ping", params: {} }).task.title).toBe("Answering");
+    expect(new TaskFollower({ call: "c", method: "ping", hang_seconds: 30, params: {} }).task.title).toBe(
+      "Answering",
+    );
   });
 });
