@@ -1,4 +1,4 @@
-import type { AdapterInfo } from "../protocol/messages";
+import type { AdapterInfo, ErrorReport } from "../protocol/messages";
 import { DeviceFailure } from "./errors";
 import { withoutAdapter, withoutWebGpu } from "./unavailable";
 
@@ -20,43 +20,96 @@ const CORE_LIMITS = [
 /** Browsers whose GPU process is still starting, or starting again, give a null adapter for a while. */
 const ADAPTER_PATIENCE_MS = 5000;
 const ADAPTER_RETRY_MS = 250;
+/** A GPU process that hangs never answers; one that was killed for it is back within seconds. */
+const ANSWER_MS = 30_000;
+/** What WebGPU promises of an adapter that does not tell. */
+const LEAST_SUBGROUP = 4;
+const LARGEST_SUBGROUP = 128;
 
 export interface Capabilities {
   adapter: AdapterInfo;
   features: string[];
+  /** GPUSupportedLimits, and GPUAdapterInfo's subgroupMinSize and subgroupMaxSize. */
   limits: Record<string, number>;
+}
+
+/** Where a GPU is asked for, for what to say where there is none. */
+export interface Whereabouts {
+  userAgent: string;
+  secure: boolean;
+  origin: string;
+}
+
+/** How long to wait for the GPU, and whom to blame when it takes longer. */
+export interface Patience {
+  seconds: number;
+  /** What runs now: kernel, test. */
+  culprit: () => Partial<ErrorReport>;
+  /** Milliseconds (performance.now()) of the last sign that work goes on. */
+  lastSign?: () => number;
 }
 
 /** A GPU device while it lives. */
 export class Gpu {
   /** "device lost: ..." from the moment that it is. */
   lost: string | null = null;
+  private lostReason: string | null = null;
+  private culprit: Partial<ErrorReport> = {};
+  /** What runs on it now; to blame when the device is lost by itself. */
+  running: () => Partial<ErrorReport> = () => ({});
   private readonly loss: Promise<never>;
+  private lose: (cause: DeviceFailure) => void = () => {};
 
   constructor(
     readonly device: GPUDevice,
     readonly capabilities: Capabilities,
   ) {
-    this.loss = device.lost.then((info) => {
-      this.lost = `device lost: ${info.message || "the browser gave no reason"} (${info.reason})`;
-      throw this.lossFailure();
+    this.loss = new Promise<never>((_, reject) => {
+      this.lose = reject;
     });
     // Nobody may be waiting when it happens.
     this.loss.catch(() => {});
+    void device.lost.then((info) => {
+      const culprit = info.reason === "destroyed" ? {} : this.running();
+      this.markLost(info.reason || "unknown", info.message || "the implementation gave no reason", culprit);
+    });
   }
 
-  /** The same promise, rejected as soon as the device is lost or nobody waits any more: a hung GPU never ends. */
-  async guard<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  get timestamps(): boolean {
+    return this.capabilities.features.includes("timestamp-query");
+  }
+
+  /** Settles when the device is lost. */
+  get whenLost(): Promise<void> {
+    return this.loss.catch(() => {});
+  }
+
+  /** The device is of no use any more. A hung one is not destroyed: that would block the thread in node. */
+  markLost(reason: string, why: string, culprit: Partial<ErrorReport>): void {
+    if (this.lost) return;
+    this.lost = reason === "hung" ? why : `device lost: ${why} (${reason})`;
+    this.lostReason = reason;
+    this.culprit = culprit;
+    this.lose(this.lossFailure());
+  }
+
+  /**
+   * The same promise, rejected as soon as the device is lost, nobody waits any more, or patience ends: then the
+   * device counts as hung.
+   */
+  async guard<T>(promise: Promise<T>, signal: AbortSignal, patience?: Patience): Promise<T> {
     signal.throwIfAborted();
     let stop = () => {};
     const aborted = new Promise<never>((_, reject) => {
       stop = () => reject(signal.reason);
       signal.addEventListener("abort", stop);
     });
+    const watch = patience && this.watch(patience);
     try {
       return await Promise.race([promise, this.loss, aborted]);
     } finally {
       signal.removeEventListener("abort", stop);
+      if (watch !== undefined) clearInterval(watch);
     }
   }
 
@@ -64,39 +117,75 @@ export class Gpu {
     if (this.lost) throw this.lossFailure();
   }
 
+  private watch({ seconds, culprit, lastSign }: Patience): ReturnType<typeof setInterval> {
+    const start = performance.now();
+    return setInterval(
+      () => {
+        const since = Math.max(start, lastSign?.() ?? 0);
+        if (performance.now() - since < 1000 * seconds) return;
+        const found = culprit();
+        const who = found.kernel ? `kernel ${found.kernel}` : "the GPU's work";
+        const where = found.test ? ` in test ${found.test}` : "";
+        this.markLost("hung", `${who} did not end within ${seconds} s${where}: the GPU device is lost`, found);
+      },
+      Math.min(500, 250 * seconds),
+    );
+  }
+
   private lossFailure(): DeviceFailure {
-    return new DeviceFailure({ kind: "device-lost", message: this.lost ?? "device lost" });
+    const message = this.lost ?? "device lost";
+    return new DeviceFailure({ kind: "device-lost", message, lost_reason: this.lostReason, ...this.culprit });
   }
 }
 
 /** A device with all that the adapter offers, or the sentence that says why there is none. */
-export async function acquireGpu(): Promise<Gpu | { unavailable: string }> {
-  const gpu = (navigator as Partial<NavigatorGPU>).gpu;
-  if (!gpu) return { unavailable: withoutWebGpu(navigator.userAgent, isSecureContext, location.origin) };
+export async function acquireGpu(
+  gpu: GPU | undefined,
+  about: Whereabouts,
+): Promise<Gpu | { unavailable: string }> {
+  if (!gpu) return { unavailable: withoutWebGpu(about.userAgent, about.secure, about.origin) };
   try {
     const adapter = await patientAdapter(gpu);
-    if (!adapter) return { unavailable: withoutAdapter(navigator.userAgent) };
+    if (!adapter) return { unavailable: withoutAdapter(about.userAgent) };
     const features = WANTED_FEATURES.filter((feature) => adapter.features.has(feature));
     const { device, from } = await requestDevice(gpu, adapter, features);
     return new Gpu(device, {
       adapter: adapterInfo(from),
       features: [...device.features].sort(),
-      limits: limitsOf(device.limits),
+      limits: { ...limitsOf(device.limits), ...subgroupSizes(from) },
     });
   } catch (cause) {
-    return {
-      unavailable: `The browser refused a WebGPU device: ${cause instanceof Error ? cause.message : cause}`,
-    };
+    return { unavailable: `No WebGPU device was given: ${cause instanceof Error ? cause.message : cause}` };
   }
 }
 
 async function patientAdapter(gpu: GPU): Promise<GPUAdapter | null> {
   const deadline = performance.now() + ADAPTER_PATIENCE_MS;
   for (;;) {
-    const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
+    const adapter = await answered(gpu.requestAdapter({ powerPreference: "high-performance" }));
     if (adapter || performance.now() > deadline) return adapter;
     await new Promise((resolve) => setTimeout(resolve, ADAPTER_RETRY_MS));
   }
+}
+
+async function answered<T>(question: Promise<T>): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const silence = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error("the GPU process does not answer")), ANSWER_MS);
+  });
+  try {
+    return await Promise.race([question, silence]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function subgroupSizes(adapter: GPUAdapter): Record<string, number> {
+  const { subgroupMinSize = 0, subgroupMaxSize = 0 } = adapter.info ?? {};
+  return {
+    subgroupMinSize: subgroupMinSize || LEAST_SUBGROUP,
+    subgroupMaxSize: subgroupMaxSize || LARGEST_SUBGROUP,
+  };
 }
 
 async function requestDevice(
@@ -106,14 +195,15 @@ async function requestDevice(
 ): Promise<{ device: GPUDevice; from: GPUAdapter }> {
   const requiredLimits = limitsOf(adapter.limits);
   try {
-    return { device: await adapter.requestDevice({ requiredFeatures, requiredLimits }), from: adapter };
+    const device = await answered(adapter.requestDevice({ requiredFeatures, requiredLimits }));
+    return { device, from: adapter };
   } catch {
     // Some browsers list limits that they do not take as requirements. An adapter serves one request.
     const fresh = (await patientAdapter(gpu)) ?? adapter;
     const core = Object.fromEntries(
       Object.entries(requiredLimits).filter(([name]) => CORE_LIMITS.includes(name)),
     );
-    const device = await fresh.requestDevice({ requiredFeatures, requiredLimits: core });
+    const device = await answered(fresh.requestDevice({ requiredFeatures, requiredLimits: core }));
     return { device, from: fresh };
   }
 }

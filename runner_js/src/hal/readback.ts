@@ -1,16 +1,43 @@
-import { paddedBytes } from "./sizes";
+import type { Buffer } from "./buffers";
+import type { Commands } from "./commands";
+import { paddedBytes, sizeClass } from "./sizes";
+
+const IDLE = 4;
+
+/** Buffers to map, used again: making one costs more than mapping it. */
+export class Stagings {
+  private readonly idle: GPUBuffer[] = [];
+
+  constructor(readonly device: GPUDevice) {}
+
+  take(bytes: number): GPUBuffer {
+    const size = sizeClass(bytes, this.device.limits.maxBufferSize);
+    const known = this.idle.findIndex((buffer) => buffer.size === size);
+    if (known >= 0) return this.idle.splice(known, 1)[0] as GPUBuffer;
+    return this.device.createBuffer({ size, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
+  }
+
+  give(buffer: GPUBuffer): void {
+    buffer.unmap();
+    this.idle.push(buffer);
+    if (this.idle.length > IDLE) this.idle.shift()?.destroy();
+  }
+}
 
 /**
  * Brings the contents of several buffers back by one map: Firefox takes 80 ms for each that is awaited.
- * Sizes are known from the start, so that copies can be encoded wherever the contents are right.
+ * Sizes are known from the start, so that copies can be recorded wherever the contents are right.
  */
 export class Readback {
-  private readonly stagings: GPUBuffer[] = [];
+  private readonly buffers: GPUBuffer[] = [];
   private readonly places: { staging: number; offset: number; bytes: number }[] = [];
   private mapped: ArrayBuffer[] = [];
 
-  constructor(device: GPUDevice, sizes: readonly number[]) {
-    const limit = device.limits.maxBufferSize;
+  constructor(
+    private readonly stagings: Stagings,
+    sizes: readonly number[],
+  ) {
+    const limit = stagings.device.limits.maxBufferSize;
     const stagingBytes: number[] = [];
     for (const bytes of sizes) {
       const room = paddedBytes(bytes);
@@ -20,33 +47,28 @@ export class Readback {
       this.places.push({ staging, offset, bytes });
       stagingBytes[staging] = offset + room;
     }
-    for (const size of stagingBytes) {
-      this.stagings.push(
-        device.createBuffer({ size, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST }),
-      );
-    }
+    for (const size of stagingBytes) this.buffers.push(stagings.take(size));
   }
 
   /** Copies what `source` holds at this point of the queue to place `index`. */
-  encodeCopy(encoder: GPUCommandEncoder, index: number, source: GPUBuffer): void {
+  record(commands: Commands, index: number, source: Buffer): void {
     const place = this.place(index);
-    const staging = this.stagings[place.staging] as GPUBuffer;
-    encoder.copyBufferToBuffer(source, 0, staging, place.offset, paddedBytes(place.bytes));
+    commands.copyTo(source, this.buffers[place.staging] as GPUBuffer, place.offset);
   }
 
   async map(): Promise<void> {
-    await Promise.all(this.stagings.map((staging) => staging.mapAsync(GPUMapMode.READ)));
-    this.mapped = this.stagings.map((staging) => staging.getMappedRange());
+    await Promise.all(this.buffers.map((buffer) => buffer.mapAsync(GPUMapMode.READ)));
+    this.mapped = this.buffers.map((buffer) => buffer.getMappedRange());
   }
 
-  /** The bytes of place `index`, valid until `destroy`. */
+  /** The bytes of place `index` where the GPU left them, not copied; valid until `release`. */
   bytes(index: number): Uint8Array<ArrayBuffer> {
     const place = this.place(index);
     return new Uint8Array(this.mapped[place.staging] as ArrayBuffer, place.offset, place.bytes);
   }
 
-  destroy(): void {
-    for (const staging of this.stagings) staging.destroy();
+  release(): void {
+    for (const buffer of this.buffers.splice(0)) this.stagings.give(buffer);
   }
 
   private place(index: number) {

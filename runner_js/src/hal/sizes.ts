@@ -13,3 +13,12 @@ export function describeBytes(bytes: number): string {
   const [unit, name] = units.find(([size]) => bytes >= size) ?? [1, "bytes"];
   return `${Math.round((bytes / unit) * 10) / 10} ${name}`;
 }
+
+const SMALLEST_CLASS = 256;
+
+/** The size a pooled buffer is made with: eight classes to each doubling, so that at most an eighth is wasted. */
+export function sizeClass(bytes: number, most: number): number {
+  if (bytes <= SMALLEST_CLASS) return Math.min(SMALLEST_CLASS, most);
+  const step = 2 ** (Math.floor(Math.log2(bytes - 1)) - 3);
+  return Math.min(Math.ceil(bytes / step) * step, most);
+}

@@ -2,13 +2,14 @@ import { describe, expect, it } from "vitest";
 import type { Test } from "../protocol/messages";
 import { BatchPlanner } from "./batches";
 
-function job(id: string, input: string, floats: number, temporaries: number[] = []): { test: Test } {
+function job(id: string, input: string, floats: number, temporaries: number[] = []) {
   const type = { dtype: "float32" as const, shape: [floats] };
   const ref = { ...type, digest: input };
   const output = { ...type, digest: "o" };
   const tolerances = [{ absolute: 0, relative: 0 }];
   return {
-    test: { id, kernel: "k", inputs: [ref], outputs: [output], tolerances, launches: [], temporaries },
+    test: { id, kernel: "k", inputs: [ref], outputs: [output], tolerances } satisfies Test,
+    kernel: { variant: { temporaries } },
   };
 }
 

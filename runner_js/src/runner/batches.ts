@@ -16,8 +16,13 @@ const QUICK_SECONDS = 0.25;
 /** Slower than this, verdicts come in bursts, and a cancelled call keeps the GPU busy for long. */
 const SLOW_SECONDS = 1;
 
+interface Item {
+  test: Test;
+  kernel: { variant: { temporaries: number[] } };
+}
+
 /** Splits tests, in order, into batches that share one wait; their number follows how long the last ones took. */
-export class BatchPlanner<T extends { test: Test }> {
+export class BatchPlanner<T extends Item> {
   private from = 0;
   private tests: number;
   /** Inputs stay on the device; each is new once. */
@@ -35,8 +40,9 @@ export class BatchPlanner<T extends { test: Test }> {
     const start = this.from;
     let bytes = 0;
     for (; this.from < this.items.length && this.from - start < this.tests; this.from++) {
-      const { test } = this.items[this.from] as T;
-      bytes += this.newBytes(test);
+      const item = this.items[this.from] as T;
+      const { test } = item;
+      bytes += this.newBytes(item);
       if (bytes > this.limits.bytes && this.from > start) break;
       for (const input of test.inputs) this.uploaded.add(input.digest);
     }
@@ -49,11 +55,10 @@ export class BatchPlanner<T extends { test: Test }> {
     else if (seconds > SLOW_SECONDS) this.tests = Math.max(1, Math.floor(tests / seconds));
   }
 
-  private newBytes(test: Test): number {
-    let bytes = 0;
+  private newBytes({ test, kernel }: T): number {
+    let bytes = kernel.variant.temporaries.reduce((sum, temporary) => sum + temporary, 0);
     for (const input of test.inputs) if (!this.uploaded.has(input.digest)) bytes += bytesOf(input);
     for (const output of test.outputs) bytes += bytesOf(output);
-    for (const temporary of test.temporaries) bytes += temporary;
     return bytes;
   }
 }

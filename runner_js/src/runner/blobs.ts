@@ -11,6 +11,9 @@ const SMALL_BYTES = 64 << 10;
 const UNCACHED_BYTES = 32 << 20;
 /** The server's limit. */
 const GROUP = 64;
+const NETWORK_PATIENCE_MS = 30_000;
+const RETRY_MS = 500;
+const MOST_TRIES = 3;
 
 interface Group {
   signal: AbortSignal;
@@ -24,6 +27,60 @@ export class Blobs {
   private readonly waiting: (() => void)[] = [];
   private running = 0;
   private group: Group | null = null;
+
+  /** `origin`: the server's; `headers` go with every request, where cookies do not by themselves. */
+  constructor(
+    private readonly origin: string,
+    private readonly headers: Record<string, string> = {},
+  ) {}
+
+  /** A request that outlives a broken network: tried again for half a minute. Other errors are thrown as they are. */
+  async request(path: string, init: RequestInit & { signal: AbortSignal }): Promise<Response> {
+    const headers = { ...this.headers, ...(init.headers as Record<string, string> | undefined) };
+    const deadline = performance.now() + NETWORK_PATIENCE_MS;
+    for (;;) {
+      try {
+        return await fetch(this.origin + path, { ...init, headers });
+      } catch (cause) {
+        // A TypeError is all that fetch gives for a network that fails.
+        if (!(cause instanceof TypeError) || init.signal.aborted || performance.now() > deadline) throw cause;
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      }
+    }
+  }
+
+  /** The bytes in pieces as they arrive, whole words each but for the last; none is held here. */
+  async *stream(
+    digest: Digest,
+    bytes: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+    const response = await this.request(`/blobs/${digest}`, { cache: "no-store", signal });
+    if (!response.ok || !response.body) {
+      throw failure(digest, `could not be fetched: HTTP ${response.status}, ${await errorText(response)}`);
+    }
+    const reader = (response.body as ReadableStream<Uint8Array<ArrayBuffer>>).getReader();
+    let rest = new Uint8Array(0);
+    let total = 0;
+    try {
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) break;
+        total += value.byteLength;
+        if (total > bytes) break;
+        const piece = rest.byteLength ? joined(rest, value) : value;
+        const whole = piece.byteLength & ~3;
+        rest = piece.slice(whole);
+        if (whole) yield piece.subarray(0, whole);
+      }
+    } catch (cause) {
+      throw failure(digest, `could not be fetched: ${cause instanceof Error ? cause.message : cause}`);
+    } finally {
+      void reader.cancel().catch(() => {});
+    }
+    if (total !== bytes) throw failure(digest, `has ${total} bytes where its shape and dtype make ${bytes}`);
+    if (rest.byteLength) yield rest;
+  }
 
   async text(digest: Digest, signal: AbortSignal): Promise<string> {
     return new TextDecoder().decode(await this.load(digest, null, signal));
@@ -45,7 +102,7 @@ export class Blobs {
     const small = bytes !== null && bytes <= SMALL_BYTES;
     // Firefox spends half a second on trying to cache 47 MB, and keeps nothing over 50.
     const cache: RequestCache = bytes !== null && bytes > UNCACHED_BYTES ? "no-store" : "default";
-    const alone = () => this.inTurn(() => fetchBlob(digest, cache, signal));
+    const alone = () => this.inTurn(() => this.fetchBlob(digest, cache, signal));
     const loading = (small ? this.inGroup(digest, bytes, signal).then((data) => data ?? alone()) : alone())
       .then((data) => {
         if (data.byteLength <= KEEP_BYTES / 2 && !this.recent.has(digest)) {
@@ -71,7 +128,7 @@ export class Blobs {
         // All loads of a batch are asked for in the same turn of the event loop.
         setTimeout(() => {
           if (this.group === sent) this.group = null;
-          void this.inTurn(() => fetchGroup(sent)).catch(() => {
+          void this.inTurn(() => this.fetchGroup(sent)).catch(() => {
             for (const member of sent.members) member.resolve(null);
           });
         });
@@ -90,29 +147,42 @@ export class Blobs {
       this.waiting.shift()?.();
     }
   }
-}
 
-async function fetchGroup({ members, signal }: Group): Promise<void> {
-  const response = await fetch(`/blobs/${members.map((member) => member.digest).join("+")}`, { signal });
-  const data = await response.arrayBuffer();
-  const total = members.reduce((sum, member) => sum + member.bytes, 0);
-  const whole = response.ok && data.byteLength === total;
-  let start = 0;
-  for (const { bytes, resolve } of members) {
-    resolve(whole ? data.slice(start, start + bytes) : null);
-    start += bytes;
+  private async fetchGroup({ members, signal }: Group): Promise<void> {
+    const digests = members.map((member) => member.digest).join("+");
+    const response = await this.request(`/blobs/${digests}`, { signal });
+    const data = await response.arrayBuffer();
+    const total = members.reduce((sum, member) => sum + member.bytes, 0);
+    const whole = response.ok && data.byteLength === total;
+    let start = 0;
+    for (const { bytes, resolve } of members) {
+      resolve(whole ? data.slice(start, start + bytes) : null);
+      start += bytes;
+    }
+  }
+
+  private async fetchBlob(digest: Digest, cache: RequestCache, signal: AbortSignal): Promise<ArrayBuffer> {
+    let response: Response;
+    for (let tries = 1; ; tries++) {
+      try {
+        response = await this.request(`/blobs/${digest}`, { cache, signal });
+        if (response.ok) return await response.arrayBuffer();
+        break;
+      } catch (cause) {
+        // The network may break in the middle of a body too.
+        if (tries < MOST_TRIES && cause instanceof TypeError && !signal.aborted) continue;
+        throw failure(digest, `could not be fetched: ${cause instanceof Error ? cause.message : cause}`);
+      }
+    }
+    throw failure(digest, `could not be fetched: HTTP ${response.status}, ${await errorText(response)}`);
   }
 }
 
-async function fetchBlob(digest: Digest, cache: RequestCache, signal: AbortSignal): Promise<ArrayBuffer> {
-  let response: Response;
-  try {
-    response = await fetch(`/blobs/${digest}`, { cache, signal });
-    if (response.ok) return await response.arrayBuffer();
-  } catch (cause) {
-    throw failure(digest, `could not be fetched: ${cause instanceof Error ? cause.message : cause}`);
-  }
-  throw failure(digest, `could not be fetched: HTTP ${response.status}, ${await errorText(response)}`);
+function joined(first: Uint8Array, second: Uint8Array): Uint8Array<ArrayBuffer> {
+  const both = new Uint8Array(first.byteLength + second.byteLength);
+  both.set(first);
+  both.set(second, first.byteLength);
+  return both;
 }
 
 /** The sentence of an HTTP API error, {"error": sentence}. */
@@ -132,16 +202,20 @@ function failure(digest: Digest, what: string): DeviceFailure {
 }
 
 /** Sends a call's downloads, one after the other in one body. */
-export async function postDownloads(call: string, body: Blob, signal: AbortSignal): Promise<void> {
+export async function postDownloads(
+  blobs: Blobs,
+  call: string,
+  downloads: readonly Uint8Array<ArrayBuffer>[],
+  signal: AbortSignal,
+): Promise<void> {
+  const [first, ...others] = downloads;
+  // One goes as it is; several are one body only as a copy.
+  const body = first && !others.length ? first : new Blob([...downloads]);
   const headers = { "Content-Type": "application/octet-stream", "X-Tapml": "1" };
   let response: Response;
   try {
-    response = await fetch(`/api/calls/${encodeURIComponent(call)}/downloads`, {
-      method: "POST",
-      headers,
-      body,
-      signal,
-    });
+    const path = `/api/calls/${encodeURIComponent(call)}/downloads`;
+    response = await blobs.request(path, { method: "POST", headers, body, signal });
   } catch (cause) {
     const message = `the downloads could not be sent: ${cause instanceof Error ? cause.message : cause}`;
     throw new DeviceFailure({ kind: "fetch", message });

@@ -5,20 +5,41 @@ import { execute } from "./execute";
 import { runModel } from "./run_model";
 import { validate } from "./validate";
 
-/** Runs one call to its result. */
-export function perform(
+const ALIVE_MS = 2000;
+
+/** Runs one call to its result; says every two seconds that it is still at it. */
+export async function perform(
   engine: Engine,
   call: Call,
   progress: (progress: Progress["progress"]) => void,
   signal: AbortSignal,
 ): Promise<unknown> {
+  const alive = setInterval(() => {
+    const { kernel = "", test = "" } = engine.fence.culprit;
+    const doing = [call.method, kernel, test].filter(Boolean).join(" ");
+    progress({ kind: "alive", doing: doing.slice(0, 500) });
+  }, ALIVE_MS);
+  try {
+    return await result(engine, call, progress, signal);
+  } finally {
+    clearInterval(alive);
+  }
+}
+
+function result(
+  engine: Engine,
+  call: Call,
+  progress: (progress: Progress["progress"]) => void,
+  signal: AbortSignal,
+): Promise<unknown> {
+  const { hang_seconds } = call;
   switch (call.method) {
     case "validate":
-      return validate(engine, call.params, progress, signal);
+      return validate(engine, call.params, hang_seconds, progress, signal);
     case "execute":
-      return execute(engine, call.call, call.params, progress, signal);
+      return execute(engine, call.call, call.params, hang_seconds, progress, signal);
     case "run_model":
-      return runModel(engine, call.call, call.params, progress, signal);
+      return runModel(engine, call.call, call.params, hang_seconds, progress, signal);
     case "ping":
       return Promise.resolve({});
   }

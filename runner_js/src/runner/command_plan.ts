@@ -6,25 +6,37 @@ import { bytesOf } from "./dtypes";
  * Follows the names through a list of commands without running it: gives the bytes of each download, in order.
  * Throws where a command names a tensor that will not be there, before anything was changed.
  */
-export function planDownloads(commands: readonly Command[], types: Map<string, TensorType>): number[] {
-  const known = new Map(types);
+export function planDownloads(
+  commands: readonly Command[],
+  present: (name: string) => TensorType | undefined,
+): number[] {
+  const changed = new Map<string, TensorType | null>();
+  const freed: string[] = [];
   const sizes: number[] = [];
+  const find = (name: string): TensorType | undefined => {
+    const known = changed.get(name);
+    if (known !== undefined) return known ?? undefined;
+    return freed.some((prefix) => name.startsWith(prefix)) ? undefined : present(name);
+  };
   const need = (name: string, command: number): TensorType => {
-    const type = known.get(name);
+    const type = find(name);
     if (!type) {
-      const message = `command ${command} (${commands[command]?.op}): there is no tensor ${name} on this device`;
-      throw new DeviceFailure({ kind: "protocol", message });
+      const message = `there is no tensor ${name} on this device (command ${command}, ${commands[command]?.op})`;
+      throw new DeviceFailure({ kind: "protocol", message, command });
     }
     return type;
   };
   commands.forEach((command, i) => {
     switch (command.op) {
+      case "load":
+      case "unload":
+        break;
       case "upload":
       case "allocate":
-        known.set(command.tensor, { dtype: command.dtype, shape: command.shape });
+        changed.set(command.tensor, { dtype: command.dtype, shape: command.shape });
         break;
       case "view":
-        known.set(command.tensor, { dtype: need(command.of, i).dtype, shape: command.shape });
+        changed.set(command.tensor, { dtype: need(command.of, i).dtype, shape: command.shape });
         break;
       case "call":
         for (const name of command.arguments) need(name, i);
@@ -33,11 +45,11 @@ export function planDownloads(commands: readonly Command[], types: Map<string, T
         sizes.push(bytesOf(need(command.tensor, i)));
         break;
       case "free":
-        need(command.tensor, i);
-        known.delete(command.tensor);
+        for (const name of command.tensors) changed.set(name, null);
         break;
       case "free_prefix":
-        for (const name of [...known.keys()]) if (name.startsWith(command.prefix)) known.delete(name);
+        freed.push(command.prefix);
+        for (const name of [...changed.keys()]) if (name.startsWith(command.prefix)) changed.delete(name);
         break;
     }
   });

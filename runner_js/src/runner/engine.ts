@@ -1,35 +1,43 @@
+import { Buffers } from "../hal/buffers";
+import { Commands } from "../hal/commands";
+import { Executables } from "../hal/executable";
+import { Fence } from "../hal/fence";
 import type { Gpu } from "../hal/gpu";
-import { Buffers } from "../tvm/buffers";
-import { Kernels } from "../tvm/kernels";
-import { type Context, instantiate } from "../tvm/tvmjs";
+import { Stagings } from "../hal/readback";
 import type { Blobs } from "./blobs";
+import { Kernels, type LoadedKernel } from "./kernels";
 import { PristineBuffers } from "./pristine";
 import { Tensors } from "./tensors";
 
-const RUNTIME_WASM = "/static/runtime.wasm";
-
-/** All that lives as long as one GPU device: tvmjs' context, pipelines, buffers, tensors. */
+/** All that lives as long as one GPU device: pipelines, buffers, tensors, libraries. */
 export class Engine {
   readonly buffers: Buffers;
-  readonly pristine: PristineBuffers;
+  readonly commands: Commands;
+  readonly fence: Fence;
+  readonly stagings: Stagings;
   readonly kernels: Kernels;
+  readonly pristine: PristineBuffers;
   readonly tensors: Tensors;
+  /** Kernels by name, by the name of their library. */
+  readonly libraries = new Map<string, Map<string, LoadedKernel>>();
 
-  private constructor(
+  constructor(
     readonly gpu: Gpu,
-    readonly context: Context,
     readonly blobs: Blobs,
   ) {
-    this.buffers = new Buffers(context);
-    this.pristine = new PristineBuffers(this.buffers);
-    this.kernels = new Kernels(context, (digest, signal) => blobs.text(digest, signal));
+    const { device } = gpu;
+    this.buffers = new Buffers(device);
+    this.commands = new Commands(device);
+    this.fence = new Fence(gpu);
+    this.stagings = new Stagings(device);
+    this.kernels = new Kernels(gpu, new Executables(device, (digest, signal) => blobs.text(digest, signal)));
+    this.pristine = new PristineBuffers(this.buffers, this.commands);
     this.tensors = new Tensors(this.buffers, this.pristine);
   }
 
-  static async create(gpu: Gpu, blobs: Blobs): Promise<Engine> {
-    const response = await fetch(RUNTIME_WASM);
-    if (!response.ok) throw new Error(`${RUNTIME_WASM} could not be fetched: HTTP ${response.status}`);
-    const { context } = await instantiate(await response.arrayBuffer(), gpu.device);
-    return new Engine(gpu, context, blobs);
+  /** Of a server that knows nothing of them. */
+  freeAll(): void {
+    this.tensors.freePrefix("");
+    this.libraries.clear();
   }
 }

@@ -1,118 +1,139 @@
-import { DeviceFailure } from "../hal/errors";
+import { DeviceFailure, toErrorReport } from "../hal/errors";
 import { Readback } from "../hal/readback";
 import { captureErrors } from "../hal/scopes";
 import type {
   Command,
   CompileProgress,
-  DeviceError,
+  ErrorReport,
   ExecuteParams,
   ExecuteResult,
 } from "../protocol/messages";
-import { encodeLaunches, type KernelState } from "../tvm/kernels";
-import { checkLaunches, writtenArguments } from "../tvm/launch";
-import { type BufferPointer, dropPending } from "../tvm/tvmjs";
 import { loadAhead } from "./ahead";
 import { postDownloads } from "./blobs";
+import { Chunk } from "./chunk";
 import { planDownloads } from "./command_plan";
 import { bytesOf } from "./dtypes";
 import type { Engine } from "./engine";
-import { unsupportedKernels } from "./prepare";
+import type { LoadedKernel } from "./kernels";
+import { CallTimer } from "./timer";
+import { streamUpload, type Uploaded, WORTH_STREAMING } from "./upload";
 
 type Upload = Extract<Command, { op: "upload" }>;
-type OperatorCall = Extract<Command, { op: "call" }>;
 
 /** Runs commands in order over the device's named tensors. What was done before an error stays done. */
 export async function execute(
   engine: Engine,
   call: string,
   params: ExecuteParams,
+  hangSeconds: number,
   progress: (progress: CompileProgress) => void,
   signal: AbortSignal,
 ): Promise<ExecuteResult> {
   const start = performance.now();
   const since = (from: number) => (performance.now() - from) / 1000;
-  const { gpu, tensors } = engine;
-  const states = await readyKernels(engine, params, progress, signal);
+  const { gpu, tensors, fence } = engine;
+  const { commands } = params;
+  const patience = fence.patience(hangSeconds);
+  const loaded = await loadLibraries(engine, commands, progress, signal);
   const compile = since(start);
-  const sizes = planDownloads(params.commands, tensors.types());
+  const sizes = planDownloads(commands, (name) => tensors.typeOf(name));
 
   const running = performance.now();
-  let fetch = 0;
-  const uploads = params.commands.filter((command) => command.op === "upload");
+  const seconds = { fetch: 0, compile, run: 0, total: 0 };
+  const variants: Record<string, string> = {};
+  const small = (upload: Upload) => bytesOf(upload) < WORTH_STREAMING;
+  const uploads = commands.filter((command) => command.op === "upload").filter(small);
   const pinned: string[] = [];
-  const loaded = loadAhead(uploads, (upload) => bytesFor(engine, upload, pinned, signal));
-  const errors: Promise<DeviceError | null>[] = [];
-  const temporaries: BufferPointer[] = [];
-  const stagingCaptured = captureErrors(gpu.device);
-  const readback = new Readback(gpu.device, sizes);
-  errors.push(stagingCaptured());
+  const bytes = loadAhead(uploads, (upload) => bytesFor(engine, upload, pinned, signal));
+  const captured = captureErrors(gpu.device);
+  const readback = new Readback(engine.stagings, sizes);
+  const errors: Promise<ErrorReport | null>[] = [captured()];
+  const timer = CallTimer.start(gpu, params);
+  const chunk = new Chunk(engine, readback, timer, patience, signal);
   try {
-    let downloads = 0;
-    for (const command of params.commands) {
-      let data: ArrayBuffer | null = null;
-      if (command.op === "upload") {
-        const waiting = performance.now();
-        data = await loaded();
-        fetch += since(waiting);
-        gpu.throwIfLost();
+    for (const [i, command] of commands.entries()) {
+      switch (command.op) {
+        case "load": {
+          await chunk.end();
+          const kernels = loaded.get(command) ?? new Map<string, LoadedKernel>();
+          engine.libraries.set(command.library, kernels);
+          for (const [name, { variant }] of kernels) variants[`${command.library}/${name}`] = variant.name;
+          break;
+        }
+        case "unload":
+          engine.libraries.delete(command.library);
+          break;
+        case "upload": {
+          await chunk.end();
+          const waiting = performance.now();
+          const { error } = small(command)
+            ? uploadSmall(engine, command, await bytes())
+            : await streamUpload(engine, command, signal, patience);
+          seconds.fetch += since(waiting);
+          errors.push(error.then((found) => found && { ...found, command: i }));
+          break;
+        }
+        default:
+          if (chunk.full) await chunk.end();
+          chunk.add(i, command);
       }
-      const captured = captureErrors(gpu.device);
-      let thrown: unknown = null;
-      try {
-        if (command.op === "download") copyOut(engine, readback, downloads++, command.tensor);
-        else if (command.op === "call") runOperator(engine, command, states, temporaries);
-        else if (command.op === "upload") tensors.upload(command.tensor, command, command.digest, data);
-        else if (command.op === "allocate") tensors.allocate(command.tensor, command);
-        else if (command.op === "view") tensors.view(command.tensor, command.of, command.shape);
-        else if (command.op === "free") tensors.free(command.tensor);
-        else tensors.freePrefix(command.prefix);
-      } catch (cause) {
-        thrown = cause;
-      }
-      errors.push(captured().then((error) => error && located(error, command)));
-      if (thrown) throw thrown;
+      gpu.throwIfLost();
     }
-    const finished = params.commands.some((command) => command.op === "call")
-      ? gpu.device.queue.onSubmittedWorkDone()
-      : Promise.resolve();
-    const mapped = readback.map().then(
-      () => null,
-      (cause: unknown) => cause,
-    );
-    const [found, unmapped] = await gpu.guard(Promise.all([Promise.all(errors), mapped, finished]), signal);
+    await chunk.end();
+    timer?.resolve(engine.commands);
+    engine.commands.submit();
+    const found = await gpu.guard(Promise.all(errors), signal, patience);
     const first = found.find((error) => error !== null);
     if (first) throw new DeviceFailure(first);
-    if (unmapped) throw unmapped;
-    const run = since(running) - fetch;
+    if (sizes.length) await gpu.guard(readback.map(), signal, patience);
+    const gpuSeconds = timer ? await gpu.guard(timer.seconds(), signal, patience) : null;
+    seconds.run = since(running) - seconds.fetch;
     if (sizes.length) {
-      // A copy: what is mapped cannot outlive the buffer, and bodies are read when the network likes.
-      const body = new Blob(sizes.map((_, i) => readback.bytes(i)));
-      await postDownloads(call, body, signal);
+      await postDownloads(
+        engine.blobs,
+        call,
+        sizes.map((_, i) => readback.bytes(i)),
+        signal,
+      );
     }
-    return { downloads: sizes, seconds: { fetch, compile, run, total: since(start) } };
+    seconds.total = since(start);
+    return { downloads: sizes, variants, gpu_seconds: gpuSeconds, seconds };
   } finally {
-    readback.destroy();
-    for (const pointer of temporaries) engine.buffers.free(pointer);
+    if (!gpu.lost) {
+      chunk.abandon();
+      // Nobody waits for what is still under way.
+      fence.watch(hangSeconds);
+      engine.buffers.trim();
+    }
+    readback.release();
+    timer?.destroy();
     for (const digest of pinned) engine.pristine.release(digest);
   }
 }
 
-/** All kernels compiled; throws for the first that cannot run here. */
-async function readyKernels(
+/** The kernels of every "load", compiled before anything runs; throws for the first that cannot run here. */
+async function loadLibraries(
   engine: Engine,
-  params: ExecuteParams,
+  commands: readonly Command[],
   progress: (progress: CompileProgress) => void,
   signal: AbortSignal,
-): Promise<Map<string, KernelState>> {
-  const [unsupported] = unsupportedKernels(engine, params.kernels).values();
-  if (unsupported)
-    throw new DeviceFailure({
-      ...unsupported,
-      message: `kernel ${unsupported.kernel} ${unsupported.message}`,
-    });
-  const states = await engine.gpu.guard(engine.kernels.compile(params.kernels, signal, progress), signal);
-  for (const state of states.values()) if (state.error) throw new DeviceFailure(state.error);
-  return states;
+): Promise<Map<Command, Map<string, LoadedKernel>>> {
+  const found = new Map<Command, Map<string, LoadedKernel>>();
+  for (const [i, command] of commands.entries()) {
+    if (command.op !== "load") continue;
+    const states = await engine.gpu.guard(engine.kernels.load(command.kernels, signal, progress), signal);
+    const kernels = new Map<string, LoadedKernel>();
+    for (const [name, state] of states) {
+      if ("error" in state) {
+        const { error } = state;
+        const message = error.kind === "unsupported" ? `kernel ${name} ${error.message}` : error.message;
+        throw new DeviceFailure({ ...error, message, command: i });
+      }
+      kernels.set(name, state);
+    }
+    found.set(command, kernels);
+  }
+  return found;
 }
 
 /** Null where the device holds these bytes already; they are pinned there until the call ends. */
@@ -129,44 +150,13 @@ async function bytesFor(
   return null;
 }
 
-function runOperator(
-  engine: Engine,
-  command: OperatorCall,
-  states: ReadonlyMap<string, KernelState>,
-  temporaries: BufferPointer[],
-): void {
-  const { context, tensors, buffers } = engine;
-  const state = states.get(command.kernel);
-  if (!state)
-    throw new DeviceFailure({ kind: "protocol", message: `the call brings no kernel ${command.kernel}` });
-  checkLaunches(state.kernel, command.launches, command.arguments.length, command.temporaries.length);
-  for (const index of writtenArguments(state.kernel, command.launches)) {
-    tensors.makeWritable(command.arguments[index] as string);
-  }
-  const operands = command.arguments.map((name) => tensors.buffer(name));
-  const scratch = command.temporaries.map((bytes) => buffers.allocate(bytes));
-  temporaries.push(...scratch);
+function uploadSmall(engine: Engine, upload: Upload, data: ArrayBuffer | null): Uploaded {
+  const captured = captureErrors(engine.gpu.device);
+  let thrown: ErrorReport | null = null;
   try {
-    encodeLaunches(state, command.launches, operands, scratch);
-    context.flushCommands();
+    engine.tensors.upload(upload.tensor, upload, upload.digest, data);
   } catch (cause) {
-    dropPending(context);
-    throw cause;
+    thrown = toErrorReport(cause);
   }
-}
-
-function copyOut(engine: Engine, readback: Readback, index: number, tensor: string): void {
-  const { device } = engine.gpu;
-  const encoder = device.createCommandEncoder();
-  readback.encodeCopy(encoder, index, engine.buffers.gpu(engine.tensors.buffer(tensor)));
-  device.queue.submit([encoder.finish()]);
-}
-
-/** A GPU error with the kernel or tensor it belongs to. */
-function located(error: DeviceError, command: Command): DeviceError {
-  if (command.op === "call") {
-    return { ...error, kernel: command.kernel, message: `kernel ${command.kernel}: ${error.message}` };
-  }
-  const what = command.op === "free_prefix" ? `${command.prefix}*` : command.tensor;
-  return { ...error, message: `${command.op} ${what}: ${error.message}` };
+  return { error: captured().then((error) => thrown ?? error) };
 }

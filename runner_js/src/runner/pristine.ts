@@ -1,5 +1,5 @@
-import type { Buffers } from "../tvm/buffers";
-import type { BufferPointer } from "../tvm/tvmjs";
+import type { Buffer, Buffers } from "../hal/buffers";
+import type { Commands } from "../hal/commands";
 import { Lru } from "./lru";
 
 /** Weights of a small model stay; those of a large one are uploaded again as they come up. */
@@ -10,13 +10,14 @@ const CAPACITY = 1 << 30;
  * `release`.
  */
 export class PristineBuffers {
-  private readonly lru: Lru<BufferPointer>;
+  private readonly lru: Lru<Buffer>;
 
   constructor(
     private readonly buffers: Buffers,
+    private readonly commands: Commands,
     capacity = CAPACITY,
   ) {
-    this.lru = new Lru(capacity, (pointer) => buffers.free(pointer));
+    this.lru = new Lru(capacity, (buffer) => buffers.free(buffer));
   }
 
   has(digest: string): boolean {
@@ -24,19 +25,25 @@ export class PristineBuffers {
   }
 
   /** The buffer of a digest if it is there. */
-  acquire(digest: string): BufferPointer | undefined {
-    const pointer = this.lru.get(digest);
-    if (pointer !== undefined) this.lru.pin(digest);
-    return pointer;
+  acquire(digest: string): Buffer | undefined {
+    const buffer = this.lru.get(digest);
+    if (buffer !== undefined) this.lru.pin(digest);
+    return buffer;
   }
 
-  acquireOrUpload(digest: string, data: ArrayBuffer): BufferPointer {
+  acquireOrUpload(digest: string, data: ArrayBuffer): Buffer {
     const known = this.acquire(digest);
     if (known !== undefined) return known;
-    const pointer = this.buffers.upload(data);
-    this.lru.set(digest, pointer, data.byteLength);
+    const buffer = this.buffers.allocate(data.byteLength);
+    this.commands.write(buffer, 0, new Uint8Array(data));
+    return this.adopt(digest, buffer);
+  }
+
+  /** Takes over a buffer whose bytes have been written, and pins it. */
+  adopt(digest: string, buffer: Buffer): Buffer {
+    this.lru.set(digest, buffer, buffer.bytes);
     this.lru.pin(digest);
-    return pointer;
+    return buffer;
   }
 
   release(digest: string): void {

@@ -8,15 +8,21 @@ import { postDownloads } from "./blobs";
 import { bytesOf, describeType } from "./dtypes";
 import type { Engine } from "./engine";
 
+const KERNELS_OF_A_MODEL = 10;
+
 /** Runs a whole model in a tvmjs Instance of its own, over the device that all calls share. */
 export async function runModel(
   engine: Engine,
   call: string,
   params: RunModelParams,
+  hangSeconds: number,
   progress: (progress: CompileProgress) => void,
   signal: AbortSignal,
 ): Promise<RunModelResult> {
   const { gpu, blobs } = engine;
+  // Nothing tells how far a whole model is: it has the time of many kernels.
+  const culprit = () => ({ kernel: params.function });
+  const patience = { seconds: KERNELS_OF_A_MODEL * hangSeconds, culprit };
   const seconds: RunModelResult["seconds"] = { fetch: 0, instantiate: 0, compile: 0, upload: 0, runs: [] };
   const timed = async <T>(
     part: "fetch" | "instantiate" | "compile" | "upload",
@@ -60,11 +66,11 @@ export async function runModel(
       // Dispatches are encoded and submitted before callFunction first waits.
       const calling = callFunction(instance, vm, params.function, args);
       const errors = captured();
-      const [outputs, error] = await gpu.guard(Promise.all([calling, errors]), signal);
+      const [outputs, error] = await gpu.guard(Promise.all([calling, errors]), signal, patience);
       seconds.runs.push((performance.now() - start) / 1000);
       if (error) throw new DeviceFailure(error);
       await throwBufferErrors(engine, runtime, signal);
-      if (run === 0) await sendOutputs(call, params, outputs, signal);
+      if (run === 0) await sendOutputs(engine, call, params, outputs, signal);
     }
     return { downloads: params.outputs.map(bytesOf), seconds };
   } finally {
@@ -91,6 +97,7 @@ async function throwBufferErrors(engine: Engine, runtime: TvmRuntime, signal: Ab
 }
 
 async function sendOutputs(
+  engine: Engine,
   call: string,
   params: RunModelParams,
   outputs: { bytes: Uint8Array[]; shapes: number[][] },
@@ -107,7 +114,12 @@ async function sendOutputs(
       throw new DeviceFailure({ kind: "protocol", message });
     }
   });
-  await postDownloads(call, new Blob(outputs.bytes.map((bytes) => new Uint8Array(bytes))), signal);
+  await postDownloads(
+    engine.blobs,
+    call,
+    outputs.bytes.map((bytes) => new Uint8Array(bytes)),
+    signal,
+  );
 }
 
 /** Frees the wasm side's tensors and buffers. Never throws: a trapped wasm may not even clean up. */

@@ -76,7 +76,6 @@ export class Session {
   /** An engine on a living device; a lost one is replaced, and the server is told what the new one can do. */
   private async readyEngine(): Promise<Engine> {
     if (this.engine && !this.engine.gpu.lost) return this.engine;
-    this.engine?.dispose();
     this.engine = null;
     const gpu = await acquireGpu(this.platform.gpu, this.platform);
     if ("unavailable" in gpu) {
@@ -85,9 +84,9 @@ export class Session {
     }
     this.unavailable = null;
     this.capabilities = gpu.capabilities;
-    this.engine = Engine.create(gpu, this.blobs);
+    this.engine = new Engine(gpu, this.blobs);
     (globalThis as { tapmlDevice?: GPUDevice }).tapmlDevice = gpu.device; // for tests and for the console
-    gpu.whenLost.then(() => this.view.log("warning", gpu.lost ?? "device lost"));
+    void gpu.whenLost.then(() => this.view.log("warning", gpu.lost ?? "device lost"));
     if (this.introduced) void this.introduce();
     return this.engine;
   }
@@ -227,7 +226,7 @@ export class Session {
         },
         signal,
       );
-      outbox.reply({ ok: true, result });
+      outbox.reply({ ok: true, result: result as Record<string, unknown> });
       if (follower.worthLogging) this.view.log("info", follower.summary());
     } catch (cause) {
       const error = toErrorReport(signal.aborted ? signal.reason : cause);

@@ -1,13 +1,12 @@
+import type { Buffer, Buffers } from "../hal/buffers";
 import { DeviceFailure } from "../hal/errors";
 import type { Digest, TensorType } from "../protocol/messages";
-import type { Buffers } from "../tvm/buffers";
-import type { BufferPointer } from "../tvm/tvmjs";
 import { bytesOf, describeType } from "./dtypes";
 import type { PristineBuffers } from "./pristine";
 
 /** What one or more names (views) share: a buffer of their own, or a digest's pristine one until it is written. */
 interface Storage {
-  pointer: BufferPointer;
+  buffer: Buffer;
   pristine: Digest | null;
   bytes: number;
   names: number;
@@ -27,20 +26,18 @@ export class Tensors {
     private readonly pristine: PristineBuffers,
   ) {}
 
-  /** Types by name, as they are now. */
-  types(): Map<string, TensorType> {
-    return new Map(Array.from(this.byName, ([name, tensor]) => [name, tensor.type]));
-  }
-
   upload(name: string, type: TensorType, digest: Digest, data: ArrayBuffer | null): void {
-    const pointer = data ? this.pristine.acquireOrUpload(digest, data) : this.pristine.acquire(digest);
-    if (pointer === undefined) throw new Error(`the bytes of ${digest} are not at hand`);
-    this.put(name, type, { pointer, pristine: digest, bytes: bytesOf(type), names: 0 });
+    const buffer = data ? this.pristine.acquireOrUpload(digest, data) : this.pristine.acquire(digest);
+    if (buffer === undefined) throw new Error(`the bytes of ${digest} are not at hand`);
+    this.put(name, type, { buffer, pristine: digest, bytes: bytesOf(type), names: 0 });
   }
 
-  allocate(name: string, type: TensorType): void {
+  /** Its buffer is to be filled. */
+  allocate(name: string, type: TensorType): Buffer {
     const bytes = bytesOf(type);
-    this.put(name, type, { pointer: this.buffers.allocateFilled(bytes), pristine: null, bytes, names: 0 });
+    const buffer = this.buffers.allocate(bytes);
+    this.put(name, type, { buffer, pristine: null, bytes, names: 0 });
+    return buffer;
   }
 
   view(name: string, of: string, shape: number[]): void {
@@ -52,24 +49,31 @@ export class Tensors {
     this.put(name, viewed, storage);
   }
 
-  buffer(name: string): BufferPointer {
-    return this.get(name).storage.pointer;
+  buffer(name: string): Buffer {
+    return this.get(name).storage.buffer;
   }
 
-  /** Before a kernel writes: gives the tensor, its views included, bytes of its own. */
-  makeWritable(name: string): void {
+  typeOf(name: string): TensorType | undefined {
+    return this.byName.get(name)?.type;
+  }
+
+  /** Before a kernel writes: gives the tensor, its views included, a buffer of its own, to copy to. */
+  makeWritable(name: string): { source: Buffer; own: Buffer } | null {
     const { storage } = this.get(name);
-    if (!storage.pristine) return;
-    const own = this.buffers.copyOf(storage.pointer, storage.bytes);
+    if (!storage.pristine) return null;
+    const { buffer: source } = storage;
+    const own = this.buffers.allocate(storage.bytes);
     this.pristine.release(storage.pristine);
-    storage.pointer = own;
+    storage.buffer = own;
     storage.pristine = null;
+    return { source, own };
   }
 
+  /** A name that is not there is passed over. */
   free(name: string): void {
-    const { storage } = this.get(name);
+    const tensor = this.byName.get(name);
     this.byName.delete(name);
-    this.drop(storage);
+    if (tensor) this.drop(tensor.storage);
   }
 
   freePrefix(prefix: string): void {
@@ -87,7 +91,7 @@ export class Tensors {
     storage.names--;
     if (storage.names > 0) return;
     if (storage.pristine) this.pristine.release(storage.pristine);
-    else this.buffers.free(storage.pointer);
+    else this.buffers.free(storage.buffer);
   }
 
   private get(name: string): Tensor {

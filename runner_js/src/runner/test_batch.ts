@@ -1,21 +1,20 @@
-import { toDeviceError } from "../hal/errors";
+import type { Buffer } from "../hal/buffers";
+import { toErrorReport } from "../hal/errors";
+import { TimestampQueries } from "../hal/queries";
 import { Readback } from "../hal/readback";
 import { captureErrors } from "../hal/scopes";
-import type { Comparison, DeviceError, Test, TestVerdict } from "../protocol/messages";
-import { encodeLaunches, type KernelState } from "../tvm/kernels";
-import { type BufferPointer, dropPending } from "../tvm/tvmjs";
+import type { Comparison, ErrorReport, Test, TestVerdict } from "../protocol/messages";
 import { compare, describeComparison } from "./compare";
 import { bytesOf } from "./dtypes";
 import type { Engine } from "./engine";
+import type { LoadedKernel } from "./kernels";
 
 /** A test that can run. */
 export interface Job {
   test: Test;
-  state: KernelState;
+  kernel: LoadedKernel;
   /** Seconds of compilation that are booked on this test. */
   compile: number;
-  /** Arguments that the kernel may write. */
-  written: ReadonlySet<number>;
 }
 
 /** A job with its bytes. Inputs that the device holds already are pinned there and null here. */
@@ -24,7 +23,9 @@ export interface Fetched {
   inputs: (ArrayBuffer | null)[];
   expected: ArrayBuffer[];
   pinned: string[];
-  error: DeviceError | null;
+  /** Place of its time among the batch's timestamps. */
+  timed: number | null;
+  error: ErrorReport | null;
 }
 
 type Report = (test: Test, verdict: TestVerdict) => void;
@@ -43,13 +44,13 @@ export function fetchBatch(engine: Engine, jobs: readonly Job[], signal: AbortSi
         return null;
       });
       const outputs = test.outputs.map((ref) => engine.blobs.load(ref.digest, bytesOf(ref), signal));
-      const fetched: Fetched = { job, inputs: [], expected: [], pinned, error: null };
+      const fetched: Fetched = { job, inputs: [], expected: [], pinned, timed: null, error: null };
       const settled = await Promise.allSettled([Promise.all(inputs), Promise.all(outputs)]);
       const [gotInputs, gotOutputs] = settled;
       if (gotInputs.status === "fulfilled") fetched.inputs = gotInputs.value;
-      else fetched.error = toDeviceError(gotInputs.reason);
+      else fetched.error = toErrorReport(gotInputs.reason);
       if (gotOutputs.status === "fulfilled") fetched.expected = gotOutputs.value;
-      else fetched.error ??= toDeviceError(gotOutputs.reason);
+      else fetched.error ??= toErrorReport(gotOutputs.reason);
       return fetched;
     }),
   );
@@ -69,7 +70,7 @@ interface Running {
   fetched: Fetched;
   /** Place of the first output in the batch's readback. */
   place: number;
-  errors: Promise<DeviceError | null>;
+  errors: Promise<ErrorReport | null>;
 }
 
 /** Runs tests that were fetched, each on its own in the queue, and reads all outputs back at once. */
@@ -77,72 +78,85 @@ export async function runBatch(
   engine: Engine,
   batch: readonly Fetched[],
   fetchSeconds: number,
+  hangSeconds: number,
   report: Report,
   signal: AbortSignal,
 ): Promise<{ upload: number; run: number; compare: number }> {
-  const { gpu, buffers } = engine;
+  const { gpu, buffers, fence } = engine;
   const start = performance.now();
   const spent = { upload: 0, run: 0, compare: 0 };
-  const temporary: BufferPointer[] = [];
+  const temporary: Buffer[] = [];
   const running: Running[] = [];
   const ready = batch.filter((fetched) => !fetched.error);
   const captured = captureErrors(gpu.device);
   const readback = new Readback(
-    gpu.device,
+    engine.stagings,
     ready.flatMap((fetched) => fetched.job.test.outputs.map(bytesOf)),
   );
+  const timer = gpu.timestamps && ready.length ? new TimestampQueries(gpu.device, ready.length) : null;
   const stagingError = captured();
   try {
     let place = 0;
     for (const fetched of ready) {
-      const errors = encodeTest(engine, fetched, readback, place, temporary, spent);
+      const errors = submitTest(engine, fetched, readback, place, timer, temporary, spent);
+      const { kernel, test } = fetched.job;
+      void fence.submitted(() => ({ kernel: kernel.kernel, variant: kernel.variant.name, test: test.id }));
       running.push({ fetched, place, errors });
       place += fetched.job.test.outputs.length;
     }
+    if (timer) engine.commands.resolve(timer);
+    engine.commands.submit();
     const mapped = readback.map().then(
       () => null,
-      (cause: unknown) => toDeviceError(cause),
+      (cause: unknown) => toErrorReport(cause),
     );
+    const timed = timer ? timer.seconds().catch(() => []) : Promise.resolve([]);
     // All waits together: in Firefox each one that is awaited by itself costs 80 ms.
-    const waits = Promise.all([stagingError, mapped, ...running.map((test) => test.errors)]);
-    const [staging, unmapped, ...errors] = await gpu.guard(waits, signal);
+    const waits = Promise.all([stagingError, mapped, timed, ...running.map((test) => test.errors)]);
+    const [staging, unmapped, gpuSeconds, ...errors] = await gpu.guard(waits, signal, fence.patience(hangSeconds));
     spent.run = (performance.now() - start) / 1000 - spent.upload;
 
     const share = { fetch: fetchSeconds / batch.length, run: spent.run / Math.max(1, ready.length) };
     for (const fetched of batch)
-      if (fetched.error) report(fetched.job.test, verdictOf(fetched, [], share, 0));
+      if (fetched.error) report(fetched.job.test, verdictOf(fetched, [], { ...share, gpu: null }, 0));
     running.forEach(({ fetched, place }, i) => {
       fetched.error ??= errors[i] ?? staging ?? unmapped ?? null;
       const compared = performance.now();
       const outputs = fetched.error ? [] : compareOutputs(fetched, readback, place);
       const seconds = (performance.now() - compared) / 1000;
       spent.compare += seconds;
-      report(fetched.job.test, verdictOf(fetched, outputs, share, seconds));
+      const gpuTime = fetched.timed === null ? null : (gpuSeconds[fetched.timed] ?? null);
+      report(fetched.job.test, verdictOf(fetched, outputs, { ...share, gpu: gpuTime }, seconds));
     });
   } finally {
-    readback.destroy();
-    for (const pointer of temporary) buffers.free(pointer);
+    readback.release();
+    timer?.destroy();
+    for (const buffer of temporary) buffers.free(buffer);
+    if (!gpu.lost) buffers.trim();
   }
   return spent;
 }
 
-/** Encodes and submits one test inside error scopes of its own. */
-function encodeTest(
+/** Records and submits one test inside error scopes of its own. */
+function submitTest(
   engine: Engine,
   fetched: Fetched,
   readback: Readback,
   place: number,
-  temporary: BufferPointer[],
+  timer: TimestampQueries | null,
+  temporary: Buffer[],
   spent: { upload: number },
-): Promise<DeviceError | null> {
-  const { context, buffers, pristine } = engine;
-  const { test, state, written } = fetched.job;
-  const keep = (pointer: BufferPointer) => {
-    temporary.push(pointer);
-    return pointer;
+): Promise<ErrorReport | null> {
+  const { gpu, buffers, commands, pristine } = engine;
+  const { test, kernel } = fetched.job;
+  const make = (bytes: number) => {
+    const buffer = buffers.allocate(bytes);
+    temporary.push(buffer);
+    return buffer;
   };
-  const captured = captureErrors(context.device);
-  let thrown: DeviceError | null = null;
+  const captured = captureErrors(gpu.device);
+  const made: Buffer[] = [];
+  let thrown: ErrorReport | null = null;
   try {
     const uploading = performance.now();
     const inputs = test.inputs.map((ref, i) => {
@@ -150,26 +164,32 @@ function encodeTest(
       const shared = data ? pristine.acquireOrUpload(ref.digest, data) : pristine.acquire(ref.digest);
       if (shared === undefined) throw new Error(`input ${ref.digest} left the device`);
       fetched.pinned.push(ref.digest);
+      made.push(shared);
+      if (!kernel.written.has(i)) return shared;
       // Other tests read this buffer: a kernel that writes its input works on a copy.
-      return written.has(i) ? keep(buffers.copyOf(shared, bytesOf(ref))) : shared;
+      const own = make(bytesOf(ref));
+      commands.copy(shared, own);
+      return own;
     });
-    const outputs = test.outputs.map((ref) => keep(buffers.allocateFilled(bytesOf(ref))));
-    const temporaries = test.temporaries.map((bytes) => keep(buffers.allocate(bytes)));
+    const outputs = test.outputs.map((ref) => make(bytesOf(ref)));
+    for (const output of outputs) commands.fill(output);
+    const temporaries = kernel.variant.temporaries.map(make);
+    made.push(...outputs, ...temporaries);
     spent.upload += (performance.now() - uploading) / 1000;
-    encodeLaunches(state, test.launches, [...inputs, ...outputs], temporaries);
-    context.flushCommands();
-    const encoder = context.device.createCommandEncoder();
-    for (const [i, pointer] of outputs.entries()) {
-      readback.encodeCopy(encoder, place + i, buffers.gpu(pointer));
-    }
-    context.device.queue.submit([encoder.finish()]);
+    if (timer) fetched.timed = timer.count;
+    commands.call(kernel.dispatches, [...inputs, ...outputs], temporaries, timer);
+    for (const [i, output] of outputs.entries()) readback.record(commands, place + i, output);
+    commands.submit();
   } catch (cause) {
-    dropPending(context);
-    thrown = toDeviceError(cause);
+    commands.drop();
+    thrown = toErrorReport(cause);
   }
-  return captured().then((error) => {
-    const found = thrown ?? error;
-    return found && { ...found, kernel: test.kernel };
+  const errors = Promise.all([...made.map((buffer) => buffer.error), captured()]);
+  return errors.then((found) => {
+    const error = thrown ?? found.find((one) => one !== null) ?? null;
+    if (!error) return null;
+    const types = [...test.inputs, ...test.outputs].map(({ dtype, shape }) => ({ dtype, shape }));
+    return { ...error, kernel: test.kernel, variant: kernel.variant.name, test: test.id, arguments: types };
   });
 }
 
@@ -185,7 +205,7 @@ function compareOutputs(fetched: Fetched, readback: Readback, place: number): Co
 function verdictOf(
   fetched: Fetched,
   outputs: Comparison[],
-  share: { fetch: number; run: number },
+  share: { fetch: number; run: number; gpu: number | null },
   compareSeconds: number,
 ): TestVerdict {
   const { test, compile } = fetched.job;
@@ -196,10 +216,11 @@ function verdictOf(
     kind: "verdict",
     id: test.id,
     kernel: test.kernel,
+    variant: fetched.job.kernel.variant.name,
     verdict: fetched.error ? "error" : comparison ? "fail" : "pass",
     outputs,
     message: fetched.error?.message ?? (comparison ? which + describeComparison(comparison) : ""),
     error: fetched.error,
-    seconds: { fetch: share.fetch, compile, run: share.run, compare: compareSeconds },
+    seconds: { fetch: share.fetch, compile, run: share.run, compare: compareSeconds, gpu: share.gpu },
   };
 }

@@ -1,28 +1,28 @@
-import { toDeviceError } from "../hal/errors";
+import { toErrorReport } from "../hal/errors";
 import type {
   CompileProgress,
-  DeviceError,
+  ErrorReport,
   Test,
   TestVerdict,
   ValidateParams,
   ValidateResult,
 } from "../protocol/messages";
-import { writtenArguments } from "../tvm/launch";
 import { BATCH_LIMITS, BatchPlanner } from "./batches";
 import { bytesOf } from "./dtypes";
 import type { Engine } from "./engine";
-import { obstacle, unsupportedKernels } from "./prepare";
+import { obstacle } from "./prepare";
 import { fetchBatch, type Job, releaseBatch, runBatch } from "./test_batch";
 
 export type ValidateProgress = (progress: CompileProgress | TestVerdict) => void;
 
 /**
- * Runs carved tests. Every test gets exactly one verdict, unless the call is aborted; with a lost device the
- * verdicts come first and then the failure.
+ * Runs carved tests. Every test gets exactly one verdict, unless the call is aborted or the device is lost: then the
+ * test that was to blame has its verdict, if it is known, and the others are for another device.
  */
 export async function validate(
   engine: Engine,
   params: ValidateParams,
+  hangSeconds: number,
   progress: ValidateProgress,
   signal: AbortSignal,
 ): Promise<ValidateResult> {
@@ -33,26 +33,24 @@ export async function validate(
     if (waiting.delete(test)) progress(verdict);
   };
   try {
-    const unsupported = unsupportedKernels(engine, params.kernels);
-    const wanted = params.kernels.filter((kernel) => !unsupported.has(kernel.kernel));
     // The first bytes arrive while the kernels compile.
     loadEarly(engine, params.tests, signal);
-    const states = await engine.gpu.guard(engine.kernels.compile(wanted, signal, progress), signal);
+    const states = await engine.gpu.guard(engine.kernels.load(params.kernels, signal, progress), signal);
     seconds.compile = (performance.now() - start) / 1000;
 
     const jobs: Job[] = [];
     const counted = new Set<string>();
     for (const test of params.tests) {
       const state = states.get(test.kernel);
-      const error = unsupported.get(test.kernel) ?? obstacle(engine, test, state);
-      if (error || !state) {
+      const error = obstacle(engine, test, state);
+      if (error || !state || "error" in state) {
         report(test, withoutRun(test, error ?? { kind: "internal", message: "no kernel" }));
         continue;
       }
       // A kernel's compilation is booked on its first test.
       const compile = counted.has(test.kernel) ? 0 : state.seconds;
       counted.add(test.kernel);
-      jobs.push({ test, state, compile, written: writtenArguments(state.kernel, test.launches) });
+      jobs.push({ test, kernel: state, compile });
     }
 
     const planner = new BatchPlanner(jobs);
@@ -70,7 +68,7 @@ export async function validate(
       try {
         signal.throwIfAborted();
         engine.gpu.throwIfLost();
-        const spent = await runBatch(engine, batch, fetchSeconds, report, signal);
+        const spent = await runBatch(engine, batch, fetchSeconds, hangSeconds, report, signal);
         planner.took(spent.upload + spent.run, batch.length);
         seconds.fetch += fetchSeconds;
         seconds.upload += spent.upload;
@@ -86,8 +84,9 @@ export async function validate(
     }
   } catch (cause) {
     if (signal.aborted) throw cause;
-    const error = toDeviceError(cause);
-    for (const test of [...waiting]) report(test, withoutRun(test, error));
+    const error = toErrorReport(cause);
+    const guilty = error.kind === "device-lost" ? (test: Test) => test.id === error.test : () => true;
+    for (const test of [...waiting].filter(guilty)) report(test, withoutRun(test, error));
     throw cause;
   }
   seconds.total = (performance.now() - start) / 1000;
@@ -108,11 +107,12 @@ function loadEarly(engine: Engine, tests: readonly Test[], signal: AbortSignal):
 }
 
 /** The verdict of a test that did not run to its end. */
-export function withoutRun(test: Test, error: DeviceError): TestVerdict {
+export function withoutRun(test: Test, error: ErrorReport): TestVerdict {
   return {
     kind: "verdict",
     id: test.id,
     kernel: test.kernel,
+    variant: error.variant ?? null,
     verdict: error.kind === "unsupported" ? "unsupported" : "error",
     outputs: [],
     message: error.message,

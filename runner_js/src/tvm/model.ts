@@ -1,6 +1,7 @@
 import { DeviceFailure } from "../hal/errors";
 import { compilePipeline } from "./pipeline";
-import type { EntryPointInfo, Instance, Tensor, TvmRuntime, VirtualMachine } from "./tvmjs";
+import type { EntryPointInfo } from "../protocol/messages";
+import type { Instance, Tensor, TvmRuntime, VirtualMachine } from "./tvmjs";
 import { isArray, isTensor } from "./tvmjs";
 
 /** Compiles a model library's pipelines; `replace` gives other WGSL by entry point. Call within a scope. */

@@ -1,7 +1,8 @@
 import { DeviceFailure } from "../hal/errors";
 import { captureErrors } from "../hal/scopes";
-import { compileError, diagnose } from "./diagnostics";
-import type { Context, EntryPointInfo, Shader } from "./tvmjs";
+import { compileError, diagnose } from "../hal/diagnostics";
+import type { EntryPointInfo } from "../protocol/messages";
+import type { Context, Shader } from "./tvmjs";
 
 /** Compiles one entry point; throws a DeviceFailure of kind "compile" that points into the WGSL. */
 export async function compilePipeline(

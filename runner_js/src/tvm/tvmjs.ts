@@ -1,15 +1,10 @@
 /**
- * The one place that reaches into tvmjs. Its public API runs whole models; to run single kernels over our own
- * GPUDevice we need the WebGPUContext inside an Instance, whose members below are private in its types.
+ * The one place that reaches into tvmjs. To compile a model's pipelines with errors that point into the WGSL we need
+ * the WebGPUContext inside an Instance, whose members below are private in its types.
  */
 import * as tvmjs from "@mlc-ai/web-runtime";
 import { captureErrors } from "../hal/scopes";
-import type { DeviceError, EntryPoint } from "../protocol/messages";
-
-export type EntryPointInfo = EntryPoint["info"];
-
-/** Index into the context's table of buffers. */
-export type BufferPointer = number;
+import type { EntryPointInfo, ErrorReport } from "../protocol/messages";
 
 /** Encodes one dispatch: buffer pointers and scalars in the order of `arg_types`, then the launch extents. */
 export type Shader = (...args: number[]) => void;
@@ -17,14 +12,6 @@ export type Shader = (...args: number[]) => void;
 export interface Context {
   readonly device: GPUDevice;
   createShaderAsync(info: EntryPointInfo, code: string): Promise<Shader>;
-  /** Submits what shaders encoded since the last flush. */
-  flushCommands(): void;
-  attachToBufferTable(buffer: GPUBuffer): BufferPointer;
-  gpuBufferFromPtr(pointer: BufferPointer): GPUBuffer;
-  deviceFreeDataSpace(pointer: BufferPointer): void;
-  /** A shader that throws half-way leaves an open pass here. */
-  pendingEncoder: GPUCommandEncoder | null;
-  pendingDispatchCount: number;
 }
 
 export type Instance = tvmjs.Instance;
@@ -35,23 +22,17 @@ export interface TvmRuntime {
   instance: Instance;
   context: Context;
   /** GPU errors of buffers that tvmjs made for itself (the virtual machine's tensors). */
-  bufferErrors: Promise<DeviceError | null>[];
+  bufferErrors: Promise<ErrorReport | null>[];
 }
 
 /** `dispose` of the instance frees its buffers and leaves the device alive. */
 export async function instantiate(wasm: ArrayBuffer, device: GPUDevice): Promise<TvmRuntime> {
-  const bufferErrors: Promise<DeviceError | null>[] = [];
+  const bufferErrors: Promise<ErrorReport | null>[] = [];
   // tvmjs logs whatever the wasm prints; nothing there is for the reader of the page.
   const instance = await tvmjs.instantiate(wasm, tvmjs.createPolyfillWASI(), () => {});
   instance.initWebGPU(lend(device, bufferErrors));
   const { lib } = instance as unknown as { lib: { webGPUContext: Context } };
   return { instance, context: lib.webGPUContext, bufferErrors };
-}
-
-/** Throws away dispatches that were not flushed. */
-export function dropPending(context: Context): void {
-  context.pendingEncoder = null;
-  context.pendingDispatchCount = 0;
 }
 
 export function isTensor(value: unknown): value is Tensor {
@@ -67,7 +48,7 @@ export function isArray(value: unknown): value is tvmjs.TVMArray {
  * when it is disposed of, and also when a buffer cannot be made; and it holds on to `lost`, which would keep every
  * instance, wasm memory included, alive as long as the device.
  */
-function lend(device: GPUDevice, bufferErrors: Promise<DeviceError | null>[]): GPUDevice {
+function lend(device: GPUDevice, bufferErrors: Promise<ErrorReport | null>[]): GPUDevice {
   const replaced: Partial<Record<PropertyKey, unknown>> = {
     destroy: () => {},
     addEventListener: () => {},

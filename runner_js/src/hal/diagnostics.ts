@@ -1,5 +1,5 @@
-import { tidyGpuMessage } from "../hal/gpu_text";
-import type { DeviceError, Diagnostic } from "../protocol/messages";
+import type { Diagnostic, ErrorReport } from "../protocol/messages";
+import { tidyGpuMessage } from "./gpu_text";
 
 /** GPUCompilationInfo of WGSL that a pipeline was refused for. */
 export async function diagnose(device: GPUDevice, file: string, code: string): Promise<Diagnostic[]> {
@@ -36,9 +36,9 @@ export function compileError(
   file: string,
   diagnostics: Diagnostic[],
   reason: string,
-): DeviceError {
+): ErrorReport {
   const errors = diagnostics.filter((d) => d.severity === "error");
   // Without an error in the text it is the pipeline that does not fit: a binding, a workgroup size.
   const message = errors.length ? describeDiagnostics(errors) : `${file}: ${tidyGpuMessage(reason)}`;
-  return { kind: "compile", message, kernel, diagnostics };
+  return { kind: "compile", message, kernel, diagnostics, gpu_message: reason || null };
 }

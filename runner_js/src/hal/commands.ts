@@ -1,0 +1,130 @@
+import type { Buffer } from "./buffers";
+import type { Executable } from "./executable";
+import type { TimestampQueries } from "./queries";
+
+const FILL_BYTES = 1 << 20;
+/** Of one dispatch; the same buffers come again where a kernel is called in a loop. */
+const CACHED_BIND_GROUPS = 64;
+
+/** One dispatch of a kernel, ready but for its buffers. */
+export interface Dispatch {
+  readonly executable: Executable;
+  /** Of the buffers in binding order: position among the call's arguments; temporary t is -1 - t. */
+  readonly operands: readonly number[];
+  readonly uniform: GPUBuffer;
+  readonly workgroups: readonly [number, number, number];
+  readonly bindGroups: Map<string, GPUBindGroup>;
+}
+
+/** Records work, many dispatches to one pass, and submits it as one. */
+export class Commands {
+  private encoder: GPUCommandEncoder | null = null;
+  private pass: GPUComputePassEncoder | null = null;
+  private ones: GPUBuffer | null = null;
+
+  constructor(private readonly device: GPUDevice) {}
+
+  /** One call of a kernel: all its dispatches. `timer` gets the time from the first one's begin to the last's end. */
+  call(
+    dispatches: readonly Dispatch[],
+    args: readonly Buffer[],
+    temporaries: readonly Buffer[],
+    timer: TimestampQueries | null = null,
+  ): void {
+    if (timer) this.endPass();
+    this.pass ??= this.encoding().beginComputePass(timer ? { timestampWrites: timer.next() } : {});
+    for (const dispatch of dispatches) {
+      this.pass.setPipeline(dispatch.executable.pipeline);
+      this.pass.setBindGroup(0, this.bindGroup(dispatch, args, temporaries));
+      this.pass.dispatchWorkgroups(...dispatch.workgroups);
+    }
+    if (timer) this.endPass();
+  }
+
+  copy(source: Buffer, target: Buffer): void {
+    this.copyTo(source, target.gpu, 0);
+  }
+
+  copyTo(source: Buffer, target: GPUBuffer, offset: number): void {
+    this.endPass();
+    this.encoding().copyBufferToBuffer(source.gpu, 0, target, offset, source.bytes);
+  }
+
+  /** 0xFF bytes: NaN for floats, so that what a kernel leaves out is seen. */
+  fill(target: Buffer): void {
+    this.endPass();
+    const ones = this.filledSource();
+    for (let offset = 0; offset < target.bytes; offset += FILL_BYTES) {
+      const bytes = Math.min(FILL_BYTES, target.bytes - offset);
+      this.encoding().copyBufferToBuffer(ones, 0, target.gpu, offset, bytes);
+    }
+  }
+
+  resolve(timer: TimestampQueries): void {
+    this.endPass();
+    timer.resolve(this.encoding());
+  }
+
+  /** Submits what was recorded, if anything was. */
+  submit(): void {
+    this.endPass();
+    const { encoder } = this;
+    this.encoder = null;
+    if (encoder) this.device.queue.submit([encoder.finish()]);
+  }
+
+  /** Throws away what was recorded. */
+  drop(): void {
+    this.pass = null;
+    this.encoder = null;
+  }
+
+  /** Writes data at once, after all that was recorded so far. */
+  write(target: Buffer, offset: number, data: Uint8Array<ArrayBuffer>): void {
+    this.submit();
+    const { queue } = this.device;
+    const whole = data.byteLength & ~3;
+    if (whole) queue.writeBuffer(target.gpu, offset, data, 0, whole);
+    if (whole < data.byteLength) {
+      const tail = new Uint8Array(4);
+      tail.set(data.subarray(whole));
+      queue.writeBuffer(target.gpu, offset + whole, tail);
+    }
+  }
+
+  private bindGroup(dispatch: Dispatch, args: readonly Buffer[], temporaries: readonly Buffer[]): GPUBindGroup {
+    const { bindGroups, operands, executable, uniform } = dispatch;
+    const buffers = operands.map((operand) => (operand < 0 ? temporaries[-1 - operand] : args[operand]) as Buffer);
+    let key = "";
+    for (const { id } of buffers) key += `${id},`;
+    const known = bindGroups.get(key);
+    if (known) return known;
+    const entries: GPUBindGroupEntry[] = buffers.map((buffer, binding) => {
+      return { binding, resource: { buffer: buffer.gpu, size: buffer.bytes } };
+    });
+    entries.push({ binding: operands.length, resource: { buffer: uniform } });
+    const made = this.device.createBindGroup({ layout: executable.layout, entries });
+    if (bindGroups.size >= CACHED_BIND_GROUPS) bindGroups.clear();
+    bindGroups.set(key, made);
+    return made;
+  }
+
+  private encoding(): GPUCommandEncoder {
+    this.encoder ??= this.device.createCommandEncoder();
+    return this.encoder;
+  }
+
+  private endPass(): void {
+    this.pass?.end();
+    this.pass = null;
+  }
+
+  private filledSource(): GPUBuffer {
+    if (!this.ones) {
+      const usage = GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
+      this.ones = this.device.createBuffer({ size: FILL_BYTES, usage });
+      this.device.queue.writeBuffer(this.ones, 0, new Uint8Array(FILL_BYTES).fill(0xff));
+    }
+    return this.ones;
+  }
+}

@@ -1,0 +1,189 @@
+import type { Buffer } from "../hal/buffers";
+import { DeviceFailure, toErrorReport } from "../hal/errors";
+import type { Patience } from "../hal/gpu";
+import type { Readback } from "../hal/readback";
+import { captureErrors } from "../hal/scopes";
+import type { Command, ErrorReport } from "../protocol/messages";
+import type { Engine } from "./engine";
+import type { CallTimer } from "./timer";
+
+type Recorded = Exclude<Command, { op: "load" | "unload" | "upload" }>;
+type OperatorCall = Extract<Command, { op: "call" }>;
+
+/** Commands in one submission: each set of error scopes costs as much as a few dispatches. */
+const FULL = 512;
+/** Submissions that nobody has waited for. */
+const MOST_UNDER_WAY = 16;
+
+/** One piece of recorded work, to be recorded again when the chunk fails. */
+interface Work {
+  command: number;
+  record: () => void;
+  about: () => Partial<ErrorReport>;
+}
+
+/**
+ * Many commands under one set of error scopes and in one submission. When the scopes find an error nothing of the
+ * submission ran; the work is then recorded again one by one, so that the error is told of the right command and what
+ * came before it is done.
+ */
+export class Chunk {
+  private works: Work[] = [];
+  private made: { command: number; buffer: Buffer }[] = [];
+  private captured: (() => Promise<ErrorReport | null>) | null = null;
+  private commands = 0;
+  private downloads = 0;
+  private underWay: Promise<void>[] = [];
+
+  constructor(
+    private readonly engine: Engine,
+    private readonly readback: Readback,
+    private readonly timer: CallTimer | null,
+    private readonly patience: Patience,
+    private readonly signal: AbortSignal,
+  ) {}
+
+  get full(): boolean {
+    return this.commands >= FULL;
+  }
+
+  /** Throws what is wrong with the command itself, after all before it was submitted by `abandon`. */
+  add(number: number, command: Recorded): void {
+    this.captured ??= captureErrors(this.engine.gpu.device);
+    this.commands++;
+    const { tensors } = this.engine;
+    try {
+      switch (command.op) {
+        case "allocate": {
+          const buffer = tensors.allocate(command.tensor, command);
+          this.note(number, buffer);
+          this.put({ command: number, record: () => this.engine.commands.fill(buffer), about: () => ({}) });
+          break;
+        }
+        case "view":
+          tensors.view(command.tensor, command.of, command.shape);
+          break;
+        case "call":
+          this.call(number, command);
+          break;
+        case "download":
+          this.download(number, command.tensor);
+          break;
+        case "free":
+          for (const name of command.tensors) tensors.free(name);
+          break;
+        case "free_prefix":
+          tensors.freePrefix(command.prefix);
+          break;
+      }
+    } catch (cause) {
+      throw new DeviceFailure({ ...toErrorReport(cause), command: number });
+    }
+  }
+
+  /** Submits what was recorded and waits until it is known to be sound. Throws the error of the first unsound one. */
+  async end(): Promise<void> {
+    const { gpu, commands, fence } = this.engine;
+    if (!this.captured) return;
+    commands.submit();
+    const captured = this.captured();
+    const { works, made } = this;
+    this.captured = null;
+    this.works = [];
+    this.made = [];
+    this.commands = 0;
+    if (works.length) this.underWay.push(fence.submitted(() => culpritOf(works)));
+    const error = await gpu.guard(captured, this.signal, this.patience);
+    for (const { command, buffer } of made) {
+      const unmade = buffer.error && (await gpu.guard(buffer.error, this.signal));
+      if (!unmade) continue;
+      await this.again(works.filter((work) => work.command < command));
+      throw new DeviceFailure({ ...unmade, command });
+    }
+    // Other errors than of validation may come after the work was done: it must not be done twice.
+    if (error && (error.kind !== "validation" || this.timer)) {
+      throw new DeviceFailure({ ...error, ...culpritOf(works) });
+    }
+    if (error) await this.again(works);
+    if (this.underWay.length > MOST_UNDER_WAY) {
+      const oldest = this.underWay.shift() as Promise<void>;
+      await gpu.guard(oldest, this.signal, this.patience);
+    }
+  }
+
+  /** After an error: what was recorded before it is done nevertheless. */
+  abandon(): void {
+    if (!this.captured) return;
+    this.engine.commands.submit();
+    void this.captured();
+    this.captured = null;
+  }
+
+  private note(command: number, buffer: Buffer): void {
+    if (buffer.error) this.made.push({ command, buffer });
+  }
+
+  private call(number: number, command: OperatorCall): void {
+    const { tensors, buffers, libraries, commands } = this.engine;
+    const kernel = libraries.get(command.library)?.get(command.kernel);
+    if (!kernel) {
+      const message = `there is no kernel ${command.kernel} in a library ${command.library} on this device`;
+      throw new DeviceFailure({ kind: "protocol", message, kernel: command.kernel });
+    }
+    if (command.arguments.length < kernel.argumentCount) {
+      const message = `kernel ${kernel.kernel} takes ${kernel.argumentCount} arguments, the call gives ${command.arguments.length}`;
+      throw new DeviceFailure({ kind: "protocol", message, kernel: kernel.kernel });
+    }
+    for (const index of kernel.written) {
+      const copied = tensors.makeWritable(command.arguments[index] as string);
+      if (!copied) continue;
+      this.note(number, copied.own);
+      this.put({ command: number, record: () => commands.copy(copied.source, copied.own), about: () => ({}) });
+    }
+    const args = command.arguments.map((name) => tensors.buffer(name));
+    const temporaries = kernel.variant.temporaries.map((bytes) => buffers.allocate(bytes));
+    const types = command.arguments.map((name) => tensors.typeOf(name));
+    this.put({
+      command: number,
+      record: () => commands.call(kernel.dispatches, args, temporaries, this.timer?.next() ?? null),
+      about: () => ({
+        kernel: kernel.kernel,
+        variant: kernel.variant.name,
+        arguments: types.flatMap((type) => type ?? []),
+      }),
+    });
+    // The queue keeps the order: whoever gets this memory next comes later.
+    for (const temporary of temporaries) buffers.free(temporary);
+  }
+
+  private download(number: number, name: string): void {
+    const source = this.engine.tensors.buffer(name);
+    const place = this.downloads++;
+    const record = () => this.readback.record(this.engine.commands, place, source);
+    this.put({ command: number, record, about: () => ({}) });
+  }
+
+  private put(work: Work): void {
+    work.record();
+    this.works.push(work);
+  }
+
+  /** Records work once more, each in its own scopes; throws the error of the first that has one. */
+  private async again(works: readonly Work[]): Promise<void> {
+    const { gpu, commands } = this.engine;
+    for (const work of works) {
+      const captured = captureErrors(gpu.device);
+      work.record();
+      commands.submit();
+      const error = await gpu.guard(captured(), this.signal, this.patience);
+      if (error) throw new DeviceFailure({ ...error, command: work.command, ...work.about() });
+    }
+  }
+}
+
+function culpritOf(works: readonly Work[]): Partial<ErrorReport> {
+  const abouts = works.map((work) => work.about()).filter((about) => about.kernel);
+  const names = [...new Set(abouts.map((about) => about.kernel))];
+  if (names.length === 1) return abouts[0] ?? {};
+  return names.length ? { kernel: `one of ${names.join(", ")}`.slice(0, 500) } : {};
+}

@@ -1,0 +1,54 @@
+import { captureErrors } from "../hal/scopes";
+import type { Patience } from "../hal/gpu";
+import type { Command, ErrorReport } from "../protocol/messages";
+import { bytesOf } from "./dtypes";
+import type { Engine } from "./engine";
+
+/** From here on bytes go to the GPU as they arrive, and are never held as a whole. */
+export const WORTH_STREAMING = 8 << 20;
+/** What may be on its way to the GPU at a time. */
+const IN_FLIGHT = 64 << 20;
+
+/** What is on its way to the GPU; `error` is the GPU's, known later. */
+export interface Uploaded {
+  error: Promise<ErrorReport | null>;
+}
+
+/** A large tensor, from the network into its buffer. Throws what is wrong with the transfer. */
+export async function streamUpload(
+  engine: Engine,
+  upload: Extract<Command, { op: "upload" }>,
+  signal: AbortSignal,
+  patience: Patience,
+): Promise<Uploaded> {
+  const { gpu, buffers, commands, pristine, tensors, blobs } = engine;
+  const { digest } = upload;
+  if (pristine.has(digest)) {
+    tensors.upload(upload.tensor, upload, digest, null);
+    return { error: Promise.resolve(null) };
+  }
+  const buffer = buffers.allocate(bytesOf(upload));
+  const errors = [buffer.error];
+  let offset = 0;
+  let sent = 0;
+  try {
+    for await (const piece of blobs.stream(digest, bytesOf(upload), signal)) {
+      const captured = captureErrors(gpu.device);
+      commands.write(buffer, offset, piece);
+      errors.push(captured());
+      offset += piece.byteLength;
+      sent += piece.byteLength;
+      if (sent >= IN_FLIGHT) {
+        await gpu.guard(gpu.device.queue.onSubmittedWorkDone(), signal, patience);
+        sent = 0;
+      }
+    }
+  } catch (cause) {
+    buffers.free(buffer);
+    throw cause;
+  }
+  pristine.adopt(digest, buffer);
+  tensors.upload(upload.tensor, upload, digest, null);
+  pristine.release(digest);
+  return { error: Promise.all(errors).then((found) => found.find((error) => error !== null) ?? null) };
+}
