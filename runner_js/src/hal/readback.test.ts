@@ -1,5 +1,7 @@
 import { beforeAll, describe, expect, it, vi } from "vitest";
-import { Readback } from "./readback";
+import type { Buffer } from "./buffers";
+import type { Commands } from "./commands";
+import { Readback, Stagings } from "./readback";
 
 beforeAll(() => {
   vi.stubGlobal("GPUBufferUsage", { MAP_READ: 1, COPY_DST: 8 });
@@ -8,15 +10,24 @@ beforeAll(() => {
 
 class FakeBuffer {
   readonly memory: ArrayBuffer;
-  constructor(size: number) {
+  mapped = false;
+  destroyed = false;
+  constructor(readonly size: number) {
     this.memory = new ArrayBuffer(size);
   }
-  mapAsync = () => Promise.resolve();
+  async mapAsync() {
+    this.mapped = true;
+  }
   getMappedRange = () => this.memory;
-  destroy = () => {};
+  unmap() {
+    this.mapped = false;
+  }
+  destroy() {
+    this.destroyed = true;
+  }
 }
 
-function fakeDevice(maxBufferSize: number) {
+function fakeStagings(maxBufferSize: number) {
   const made: FakeBuffer[] = [];
   const device = {
     limits: { maxBufferSize },
@@ -26,24 +37,27 @@ function fakeDevice(maxBufferSize: number) {
       return buffer;
     },
   };
-  return { device: device as unknown as GPUDevice, made };
+  return { stagings: new Stagings(device as unknown as GPUDevice), made };
 }
 
+const source = (value: number, bytes: number) => ({ value, bytes }) as unknown as Buffer;
+
 /** Copies 1, 2, 3... instead of what a GPU would have. */
-const encoder = {
-  copyBufferToBuffer(source: { value: number }, _: number, to: FakeBuffer, offset: number, bytes: number) {
-    new Uint8Array(to.memory, offset, bytes).fill(source.value);
+const commands = {
+  copyTo({ value, bytes }: { value: number; bytes: number }, to: FakeBuffer, offset: number) {
+    new Uint8Array(to.memory, offset, bytes).fill(value);
   },
-} as unknown as GPUCommandEncoder;
+} as unknown as Commands;
 
 describe("Readback", () => {
   it("puts everything into one buffer, aligned to words", async () => {
-    const { device, made } = fakeDevice(1 << 20);
+    const { stagings, made } = fakeStagings(1 << 20);
     const sizes = [3, 8, 0, 5];
-    const readback = new Readback(device, sizes);
-    expect(made.map((buffer) => buffer.memory.byteLength)).toEqual([4 + 8 + 4 + 8]);
+    const readback = new Readback(stagings, sizes);
+    expect(made).toHaveLength(1);
+    const padded = [4, 8, 4, 8];
     sizes.forEach((_, i) => {
-      readback.encodeCopy(encoder, i, { value: i + 1 } as unknown as GPUBuffer);
+      readback.record(commands, i, source(i + 1, padded[i] as number));
     });
     await readback.map();
     expect(sizes.map((_, i) => [...readback.bytes(i)])).toEqual([
@@ -52,17 +66,49 @@ describe("Readback", () => {
       [],
       Array(5).fill(4),
     ]);
+    expect(() => readback.bytes(4)).toThrow("no place 4 to read back to");
   });
 
   it("splits where a buffer would grow too large", () => {
-    const { device, made } = fakeDevice(16);
-    new Readback(device, [8, 8, 4, 16]);
-    expect(made.map((buffer) => buffer.memory.byteLength)).toEqual([16, 4, 16]);
+    const { stagings, made } = fakeStagings(16);
+    new Readback(stagings, [8, 8, 4, 16]);
+    expect(made).toHaveLength(3);
+    expect(made.every((buffer) => buffer.size <= 16)).toBe(true);
   });
 
   it("makes no buffer for nothing", async () => {
-    const { device, made } = fakeDevice(16);
-    await new Readback(device, []).map();
+    const { stagings, made } = fakeStagings(16);
+    await new Readback(stagings, []).map();
     expect(made).toEqual([]);
+  });
+
+  it("gives its buffers back unmapped, once", async () => {
+    const { stagings, made } = fakeStagings(1 << 20);
+    const readback = new Readback(stagings, [1000]);
+    await readback.map();
+    expect(made[0]?.mapped).toBe(true);
+    readback.release();
+    readback.release();
+    expect(made[0]?.mapped).toBe(false);
+    const buffers = [stagings.take(1000), stagings.take(1000)];
+    expect(buffers[0]).toBe(made[0]);
+    expect(buffers[1]).not.toBe(made[0]);
+  });
+});
+
+describe("Stagings", () => {
+  it("use a buffer of the same size class again", () => {
+    const { stagings, made } = fakeStagings(1 << 20);
+    const first = stagings.take(1000);
+    stagings.give(first);
+    expect(stagings.take(1020)).toBe(first);
+    expect(stagings.take(5000)).not.toBe(first);
+    expect(made).toHaveLength(2);
+  });
+
+  it("keep the four youngest", () => {
+    const { stagings, made } = fakeStagings(1 << 20);
+    for (const buffer of [1, 2, 3, 4, 5, 6].map(() => stagings.take(100))) stagings.give(buffer);
+    expect(made.map((buffer) => buffer.destroyed)).toEqual([true, true, false, false, false, false]);
   });
 });

@@ -13,7 +13,7 @@ function job(id: string, input: string, floats: number, temporaries: number[] = 
   };
 }
 
-function sizes(planner: BatchPlanner<{ test: Test }>): string[] {
+function sizes(planner: BatchPlanner<ReturnType<typeof job>>): string[] {
   const found: string[] = [];
   for (let batch = planner.next(); batch; batch = planner.next())
     found.push(batch.map((j) => j.test.id).join(""));

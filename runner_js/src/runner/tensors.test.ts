@@ -1,22 +1,24 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Buffers } from "../tvm/buffers";
+import type { Buffer, Buffers } from "../hal/buffers";
+import type { Commands } from "../hal/commands";
 import { PristineBuffers } from "./pristine";
 import { Tensors } from "./tensors";
 
 /** Counts buffers instead of making them; a buffer's content is named. */
 class FakeBuffers {
   private last = 0;
-  readonly alive = new Map<number, string>();
+  readonly alive = new Map<Buffer, string>();
 
-  private make(content: string): number {
-    this.alive.set(++this.last, content);
-    return this.last;
-  }
-  upload = (data: ArrayBuffer) => this.make(`bytes ${new Uint8Array(data).join(" ")}`);
-  allocateFilled = () => this.make("ff");
-  copyOf = (source: number) => this.make(`copy of ${this.alive.get(source)}`);
-  free = (pointer: number) => {
-    if (!this.alive.delete(pointer)) throw new Error(`freed ${pointer} twice`);
+  allocate = (bytes: number): Buffer => {
+    const buffer = { id: ++this.last, bytes } as Buffer;
+    this.alive.set(buffer, "");
+    return buffer;
+  };
+  free = (buffer: Buffer) => {
+    if (!this.alive.delete(buffer)) throw new Error(`freed ${buffer.id} twice`);
+  };
+  write = (buffer: Buffer, _offset: number, data: Uint8Array) => {
+    this.alive.set(buffer, `bytes ${data.join(" ")}`);
   };
 }
 
@@ -25,18 +27,20 @@ const DATA = Uint8Array.of(1, 2, 3, 4).buffer;
 
 let buffers: FakeBuffers;
 let tensors: Tensors;
+let pristine: PristineBuffers;
 
 beforeEach(() => {
   buffers = new FakeBuffers();
   const asBuffers = buffers as unknown as Buffers;
   // No room: what is not pinned goes at once.
-  tensors = new Tensors(asBuffers, new PristineBuffers(asBuffers, 0));
+  pristine = new PristineBuffers(asBuffers, buffers as unknown as Commands, 0);
+  tensors = new Tensors(asBuffers, pristine);
 });
 
 const content = (name: string) => buffers.alive.get(tensors.buffer(name));
 
 describe("Tensors", () => {
-  it("shares the buffer of a digest between names", () => {
+  it("share the buffer of a digest between names", () => {
     tensors.upload("a", TYPE, "d", DATA);
     tensors.upload("b", TYPE, "d", null);
     expect(tensors.buffer("a")).toBe(tensors.buffer("b"));
@@ -46,48 +50,78 @@ describe("Tensors", () => {
     expect(buffers.alive.size).toBe(0);
   });
 
-  it("copies before a write, for the tensor and its views only", () => {
+  it("want a buffer of their own before a write, for the tensor and its views only", () => {
     tensors.upload("a", TYPE, "d", DATA);
     tensors.view("v", "a", [2, 2]);
     tensors.upload("other", TYPE, "d", null);
-    tensors.makeWritable("v");
-    expect(content("a")).toBe("copy of bytes 1 2 3 4");
+    const copied = tensors.makeWritable("v");
+    expect(copied?.source).toBe(tensors.buffer("other"));
+    expect(copied?.own).toBe(tensors.buffer("a"));
     expect(tensors.buffer("v")).toBe(tensors.buffer("a"));
     expect(content("other")).toBe("bytes 1 2 3 4");
     const own = tensors.buffer("a");
-    tensors.makeWritable("a");
+    expect(tensors.makeWritable("a")).toBeNull();
     expect(tensors.buffer("a")).toBe(own);
     tensors.freePrefix("");
     expect(buffers.alive.size).toBe(0);
   });
 
-  it("keeps the buffer while a view has it", () => {
+  it("are written where they are when they were allocated", () => {
     tensors.allocate("a", TYPE);
+    expect(tensors.makeWritable("a")).toBeNull();
+  });
+
+  it("keep the buffer while a view has it", () => {
+    const buffer = tensors.allocate("a", TYPE);
     tensors.view("v", "a", [4]);
     tensors.free("a");
-    expect(content("v")).toBe("ff");
+    expect(tensors.buffer("v")).toBe(buffer);
+    expect(buffers.alive.size).toBe(1);
     tensors.free("v");
     expect(buffers.alive.size).toBe(0);
   });
 
-  it("replaces a name, also by a view of itself", () => {
+  it("replace a name, also by a view of itself", () => {
     tensors.allocate("a", TYPE);
     tensors.view("a", "a", [2, 2]);
-    expect(tensors.types().get("a")).toEqual({ dtype: "uint8", shape: [2, 2] });
+    expect(tensors.typeOf("a")).toEqual({ dtype: "uint8", shape: [2, 2] });
     tensors.upload("a", TYPE, "d", DATA);
     expect(content("a")).toBe("bytes 1 2 3 4");
     expect(buffers.alive.size).toBe(1);
   });
 
-  it("frees by prefix", () => {
+  it("are freed by prefix, and twice without harm", () => {
     for (const name of ["step1.x", "step1.y", "step2.x"]) tensors.allocate(name, TYPE);
     tensors.freePrefix("step1.");
-    expect([...tensors.types().keys()]).toEqual(["step2.x"]);
+    tensors.free("step1.x");
+    const types = ["step1.x", "step1.y", "step2.x"].map((name) => tensors.typeOf(name));
+    expect(types).toEqual([undefined, undefined, TYPE]);
+    expect(buffers.alive.size).toBe(1);
   });
 
-  it("says which tensor is missing or too small", () => {
+  it("say which one is missing or too small", () => {
     tensors.allocate("a", TYPE);
     expect(() => tensors.buffer("x")).toThrow("there is no tensor x on this device");
     expect(() => tensors.view("v", "a", [5])).toThrow("tensor v: uint8[5] does not fit into a, uint8[4]");
+  });
+});
+
+describe("PristineBuffers", () => {
+  it("adopt what was written elsewhere, pinned until it is released", () => {
+    const buffer = buffers.allocate(4);
+    pristine.adopt("d", buffer);
+    expect(pristine.has("d")).toBe(true);
+    expect(pristine.acquire("d")).toBe(buffer);
+    pristine.release("d");
+    expect(pristine.has("d")).toBe(true);
+    pristine.release("d");
+    expect(pristine.has("d")).toBe(false);
+    expect(buffers.alive.size).toBe(0);
+  });
+
+  it("do not discard what somebody holds", () => {
+    pristine.acquireOrUpload("d", DATA);
+    pristine.discard("d");
+    expect(pristine.has("d")).toBe(true);
   });
 });
