@@ -19,10 +19,13 @@ function flush(): void {
   if (latest) post({ kind: "snapshot", snapshot: latest });
 }
 
-/** Verdicts come by the hundred a second; the page needs ten. A change of state is shown at once. */
+/**
+ * Verdicts and small calls come by the hundred a second; the page needs ten. Other changes of state are shown at once.
+ */
 const view: View = {
   show(snapshot) {
-    const changed = snapshot.state !== latest?.state;
+    const states = [snapshot.state, latest?.state];
+    const changed = states[0] !== states[1] && !states.includes("busy");
     latest = snapshot;
     if (changed) {
       if (timer !== null) clearTimeout(timer);

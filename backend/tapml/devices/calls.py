@@ -103,10 +103,7 @@ class PendingCall:
 
 def lost(device: str, why: str, *, reason: str = "gone") -> DeviceLost:
     """The error for a device that went away, with its name."""
-    error = DeviceLost(f"device lost: {device}: {why}")
-    error.device = device
-    error.lost_reason = reason
-    return error
+    return DeviceLost(f"device lost: {device}: {why}", device=device, reason=reason)
 
 
 def first_error(error: ValidationError) -> str:

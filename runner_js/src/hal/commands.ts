@@ -92,9 +92,15 @@ export class Commands {
     }
   }
 
-  private bindGroup(dispatch: Dispatch, args: readonly Buffer[], temporaries: readonly Buffer[]): GPUBindGroup {
+  private bindGroup(
+    dispatch: Dispatch,
+    args: readonly Buffer[],
+    temporaries: readonly Buffer[],
+  ): GPUBindGroup {
     const { bindGroups, operands, executable, uniform } = dispatch;
-    const buffers = operands.map((operand) => (operand < 0 ? temporaries[-1 - operand] : args[operand]) as Buffer);
+    const buffers = operands.map(
+      (operand) => (operand < 0 ? temporaries[-1 - operand] : args[operand]) as Buffer,
+    );
     let key = "";
     for (const { id } of buffers) key += `${id},`;
     const known = bindGroups.get(key);

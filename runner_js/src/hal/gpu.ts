@@ -126,7 +126,11 @@ export class Gpu {
         const found = culprit();
         const who = found.kernel ? `kernel ${found.kernel}` : "the GPU's work";
         const where = found.test ? ` in test ${found.test}` : "";
-        this.markLost("hung", `${who} did not end within ${seconds} s${where}: the GPU device is lost`, found);
+        this.markLost(
+          "hung",
+          `${who} did not end within ${seconds} s${where}: the GPU device is lost`,
+          found,
+        );
       },
       Math.min(500, 250 * seconds),
     );

@@ -14,7 +14,10 @@ export class TimestampQueries {
     const count = 2 * Math.min(calls, TimestampQueries.most);
     const size = 8 * count;
     this.set = device.createQuerySet({ type: "timestamp", count });
-    this.resolved = device.createBuffer({ size, usage: GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC });
+    this.resolved = device.createBuffer({
+      size,
+      usage: GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC,
+    });
     this.staging = device.createBuffer({ size, usage: GPUBufferUsage.COPY_DST | GPUBufferUsage.MAP_READ });
   }
 

@@ -50,11 +50,7 @@ export class Blobs {
   }
 
   /** The bytes in pieces as they arrive, whole words each but for the last; none is held here. */
-  async *stream(
-    digest: Digest,
-    bytes: number,
-    signal: AbortSignal,
-  ): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  async *stream(digest: Digest, bytes: number, signal: AbortSignal): AsyncGenerator<Uint8Array<ArrayBuffer>> {
     const response = await this.request(`/blobs/${digest}`, { cache: "no-store", signal });
     if (!response.ok || !response.body) {
       throw failure(digest, `could not be fetched: HTTP ${response.status}, ${await errorText(response)}`);
@@ -208,9 +204,8 @@ export async function postDownloads(
   downloads: readonly Uint8Array<ArrayBuffer>[],
   signal: AbortSignal,
 ): Promise<void> {
-  const [first, ...others] = downloads;
-  // One goes as it is; several are one body only as a copy.
-  const body = first && !others.length ? first : new Blob([...downloads]);
+  // A copy, and yet far faster: Chromium sends 16 MB/s of a mapped buffer as it is, 250 of a Blob.
+  const body = new Blob([...downloads]);
   const headers = { "Content-Type": "application/octet-stream", "X-Tapml": "1" };
   let response: Response;
   try {

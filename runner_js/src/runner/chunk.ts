@@ -12,6 +12,8 @@ type OperatorCall = Extract<Command, { op: "call" }>;
 
 /** Commands in one submission: each set of error scopes costs as much as a few dispatches. */
 const FULL = 512;
+/** Others only change what names mean. */
+const TOUCHES_GPU: ReadonlySet<string> = new Set(["allocate", "call", "download"]);
 /** Submissions that nobody has waited for. */
 const MOST_UNDER_WAY = 16;
 
@@ -49,7 +51,7 @@ export class Chunk {
 
   /** Throws what is wrong with the command itself, after all before it was submitted by `abandon`. */
   add(number: number, command: Recorded): void {
-    this.captured ??= captureErrors(this.engine.gpu.device);
+    if (TOUCHES_GPU.has(command.op)) this.captured ??= captureErrors(this.engine.gpu.device);
     this.commands++;
     const { tensors } = this.engine;
     try {
@@ -138,7 +140,11 @@ export class Chunk {
       const copied = tensors.makeWritable(command.arguments[index] as string);
       if (!copied) continue;
       this.note(number, copied.own);
-      this.put({ command: number, record: () => commands.copy(copied.source, copied.own), about: () => ({}) });
+      this.put({
+        command: number,
+        record: () => commands.copy(copied.source, copied.own),
+        about: () => ({}),
+      });
     }
     const args = command.arguments.map((name) => tensors.buffer(name));
     const temporaries = kernel.variant.temporaries.map((bytes) => buffers.allocate(bytes));

@@ -45,9 +45,11 @@ export async function execute(
   const uploads = commands.filter((command) => command.op === "upload").filter(small);
   const pinned: string[] = [];
   const bytes = loadAhead(uploads, (upload) => bytesFor(engine, upload, pinned, signal));
-  const captured = captureErrors(gpu.device);
+  const errors: Promise<ErrorReport | null>[] = [];
+  // An error scope is a round trip to the GPU process.
+  const captured = sizes.length ? captureErrors(gpu.device) : null;
   const readback = new Readback(engine.stagings, sizes);
-  const errors: Promise<ErrorReport | null>[] = [captured()];
+  if (captured) errors.push(captured());
   const timer = CallTimer.start(gpu, params);
   const chunk = new Chunk(engine, readback, timer, patience, signal);
   try {
@@ -82,9 +84,11 @@ export async function execute(
     await chunk.end();
     timer?.resolve(engine.commands);
     engine.commands.submit();
-    const found = await gpu.guard(Promise.all(errors), signal, patience);
-    const first = found.find((error) => error !== null);
-    if (first) throw new DeviceFailure(first);
+    if (errors.length) {
+      const found = await gpu.guard(Promise.all(errors), signal, patience);
+      const first = found.find((error) => error !== null);
+      if (first) throw new DeviceFailure(first);
+    }
     if (sizes.length) await gpu.guard(readback.map(), signal, patience);
     const gpuSeconds = timer ? await gpu.guard(timer.seconds(), signal, patience) : null;
     seconds.run = since(running) - seconds.fetch;

@@ -1,5 +1,5 @@
-import { DeviceFailure, toErrorReport } from "../hal/errors";
 import type { Dispatch } from "../hal/commands";
+import { DeviceFailure, toErrorReport } from "../hal/errors";
 import { type Executable, type Executables, foldDispatch, uniformOf, writeAccess } from "../hal/executable";
 import type { Gpu } from "../hal/gpu";
 import { unmetRequirement } from "../hal/requirements";
@@ -68,7 +68,9 @@ export class Kernels {
     try {
       variant = chooseVariant(kernel, this.gpu);
       checkLaunches(kernel.kernel, variant);
-      const compiling = variant.entry_points.map((entry) => this.executables.get(kernel.kernel, entry, signal));
+      const compiling = variant.entry_points.map((entry) =>
+        this.executables.get(kernel.kernel, entry, signal),
+      );
       const settled = await Promise.allSettled(compiling);
       const failed = settled.find((result) => result.status === "rejected");
       if (failed) throw failed.reason;

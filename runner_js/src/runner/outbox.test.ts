@@ -26,7 +26,10 @@ describe("Outbox", () => {
 
   it("replaces a reply that no message can carry", () => {
     const sent: (Progress | Reply)[] = [];
-    new Outbox("c", (_, message) => sent.push(message)).reply({ ok: true, result: { text: "x".repeat(13_000_000) } });
+    new Outbox("c", (_, message) => sent.push(message)).reply({
+      ok: true,
+      result: { text: "x".repeat(13_000_000) },
+    });
     expect(sent).toEqual([
       {
         call: "c",

@@ -12,7 +12,9 @@ export function obstacle(engine: Engine, test: Test, state: KernelState | undefi
   if ("error" in state) return state.error;
   const given = test.inputs.length + test.outputs.length;
   if (given < state.argumentCount) {
-    return wrong(`kernel ${kernel} is launched with ${state.argumentCount} arguments, test ${test.id} has ${given}`);
+    return wrong(
+      `kernel ${kernel} is launched with ${state.argumentCount} arguments, test ${test.id} has ${given}`,
+    );
   }
   if (test.tolerances.length !== test.outputs.length) {
     return wrong(

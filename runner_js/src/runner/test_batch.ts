@@ -113,7 +113,11 @@ export async function runBatch(
     const timed = timer ? timer.seconds().catch(() => []) : Promise.resolve([]);
     // All waits together: in Firefox each one that is awaited by itself costs 80 ms.
     const waits = Promise.all([stagingError, mapped, timed, ...running.map((test) => test.errors)]);
-    const [staging, unmapped, gpuSeconds, ...errors] = await gpu.guard(waits, signal, fence.patience(hangSeconds));
+    const [staging, unmapped, gpuSeconds, ...errors] = await gpu.guard(
+      waits,
+      signal,
+      fence.patience(hangSeconds),
+    );
     spent.run = (performance.now() - start) / 1000 - spent.upload;
 
     const share = { fetch: fetchSeconds / batch.length, run: spent.run / Math.max(1, ready.length) };

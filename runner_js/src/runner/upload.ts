@@ -1,5 +1,5 @@
-import { captureErrors } from "../hal/scopes";
 import type { Patience } from "../hal/gpu";
+import { captureErrors } from "../hal/scopes";
 import type { Command, ErrorReport } from "../protocol/messages";
 import { bytesOf } from "./dtypes";
 import type { Engine } from "./engine";

@@ -1,6 +1,6 @@
 import { DeviceFailure } from "../hal/errors";
-import { compilePipeline } from "./pipeline";
 import type { EntryPointInfo } from "../protocol/messages";
+import { compilePipeline } from "./pipeline";
 import type { Instance, Tensor, TvmRuntime, VirtualMachine } from "./tvmjs";
 import { isArray, isTensor } from "./tvmjs";
 

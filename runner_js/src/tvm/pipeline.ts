@@ -1,6 +1,6 @@
+import { compileError, diagnose } from "../hal/diagnostics";
 import { DeviceFailure } from "../hal/errors";
 import { captureErrors } from "../hal/scopes";
-import { compileError, diagnose } from "../hal/diagnostics";
 import type { EntryPointInfo } from "../protocol/messages";
 import type { Context, Shader } from "./tvmjs";
 

@@ -1,0 +1,154 @@
+"""Devices: this machine's CPU and CUDA, and WebGPU wherever a runner lives."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import tvm
+
+from tapml.api.remote import RemoteSession
+from tapml.errors import InputError, ToolchainError
+from tapml.server import Server
+
+_lock = threading.Lock()
+_server: Server | None = None
+
+
+@dataclass(frozen=True)
+class Info:
+    """What a device says of itself. `limits` are GPUSupportedLimits, in bytes or counts."""
+
+    name: str
+    runtime: str
+    adapter: Mapping[str, str]
+    features: tuple[str, ...]
+    limits: Mapping[str, float]
+
+
+class Device:
+    """Where tensors live and functions run: `cpu()`, `cuda()` or `webgpu(...)`. A context manager: see `close`."""
+
+    kind: str
+    """What a library is compiled for: "cpu", "cuda" or "webgpu"."""
+
+    @property
+    def info(self) -> Info:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Free what this program holds there. The device itself stays: asking for it again is quick."""
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class LocalDevice(Device):
+    """A platform of TVM's on this machine."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.tvm = tvm.cuda() if kind == "cuda" else tvm.cpu()
+
+    @property
+    def info(self) -> Info:
+        found = str(self.tvm.device_name) if self.kind == "cuda" else "LLVM"
+        adapter = {"vendor": "", "architecture": "", "device": found, "description": f"TVM {tvm.__version__}"}
+        return Info(self.kind, "tvm", adapter, (), {})
+
+    def __repr__(self) -> str:
+        return f"tapml.{self.kind}()"
+
+
+class WebGpuDevice(Device):
+    """A runner's WebGPU device."""
+
+    kind = "webgpu"
+
+    def __init__(self, name: str, session: RemoteSession) -> None:
+        self.name = name
+        self.session = session
+
+    @property
+    def info(self) -> Info:
+        hello = self.session.device.hello
+        return Info(hello.name, hello.runtime, hello.adapter.model_dump(), tuple(hello.features), dict(hello.limits))
+
+    def close(self) -> None:
+        self.session.close()
+        with _lock:
+            if _webgpu.get(self.name) is self:
+                del _webgpu[self.name]
+
+    def __repr__(self) -> str:
+        return f"tapml.webgpu({self.name!r})"
+
+
+_cpu = LocalDevice("cpu")
+_webgpu: dict[str, WebGpuDevice] = {}
+
+
+def cpu() -> Device:
+    """This machine's CPU, through TVM's LLVM code generator."""
+    return _cpu
+
+
+def cuda() -> Device:
+    """This machine's CUDA device, through TVM's code generator. Raises ToolchainError where there is none."""
+    if not tvm.cuda().exist:
+        raise ToolchainError("there is no CUDA device on this machine: use tml.cpu()")
+    return LocalDevice("cuda")
+
+
+def webgpu(name: str = "chromium") -> Device:
+    """WebGPU by the name of what runs it, started headless on first use: "chromium", "firefox", "node-dawn", "deno";
+    or the id of a connected device; "open" waits for someone to open the printed address in any browser.
+
+    Raises ToolchainError where it cannot be started, InputError for an unknown name or a browser without WebGPU.
+    """
+    with _lock:
+        known = _webgpu.get(name)
+        if known is not None and known.session.alive:
+            return known
+        state = _running_server().state
+        if name == "open":
+            device = state.wait_for_device(waiting=lambda: print(f"open {state.runner_url} in a browser", flush=True))
+        else:
+            device = state.device(name)
+        if device.hello.unavailable:
+            raise InputError(f"{device.name} cannot run kernels: {device.hello.unavailable}")
+        _webgpu[name] = WebGpuDevice(name, RemoteSession(device, state.blobs))
+        return _webgpu[name]
+
+
+def _running_server() -> Server:
+    global _server
+    if _server is None:
+        _server = Server()
+        atexit.register(_stop)
+    return _server
+
+
+def _stop() -> None:
+    for device in list(_webgpu.values()):
+        device.session.abandon()
+    if _server is not None:
+        _server.stop()
+
+
+def find(kind: Any) -> Device:
+    """The device an argument means: a Device, or None for the CPU."""
+    if kind is None:
+        return _cpu
+    if isinstance(kind, Device):
+        return kind
+    raise InputError(f"{kind!r} is no device: give tml.cpu(), tml.cuda() or tml.webgpu(...)")

@@ -1,0 +1,248 @@
+"""Compiled modules and their functions, on every device."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from tapml.api.devices import Device, LocalDevice, WebGpuDevice
+from tapml.api.modules import Module
+from tapml.api.remote import RemoteSession, new_name
+from tapml.api.tensors import Tensor, tensor, typed
+from tapml.carving.reference import Reference
+from tapml.devices.messages import kernel_message
+from tapml.errors import InputError
+from tapml.files import sha256
+from tapml.graph import Graph, NodeKind, TensorType
+from tapml.kernels.bundle import CompiledKernel
+from tapml.kernels.compile import compile_kernels
+from tapml.kernels.lower import Lowered, lower
+
+_KINDS = ("cpu", "cuda", "webgpu")
+
+
+class Library:
+    """A compiled module: named functions for one kind of device. `upload` puts it on a device."""
+
+    def __init__(self, kind: str, functions: dict[str, Lowered], variants: Sequence[str]) -> None:
+        self.kind = kind
+        self.functions = functions
+        self.kernels: dict[str, dict[str, CompiledKernel]] = {}
+        self.references: dict[str, Reference] = {}
+        for name, lowered in functions.items():
+            if kind == "webgpu":
+                compiled = compile_kernels(lowered, lowered.graph.kernels, variants=tuple(variants))
+                self.kernels[name] = _supported(compiled)
+            else:
+                self.references[name] = Reference(lowered, kind)
+
+    def __repr__(self) -> str:
+        return f"<tapml.Library for {self.kind}: {', '.join(self.functions)}>"
+
+
+def compile(  # the paper's name
+    module: Module | tvm.IRModule, target: Device | str | None = None, *, variants: Sequence[str] = ("256",)
+) -> Library:
+    """Compile every function of `module` for a device (or "cpu", "cuda", "webgpu"; default: the CPU).
+
+    `variants`: of each WebGPU kernel, as in `tapml carve --variants`; a device takes the best it can run.
+    Functions take tensors of static shape and of dtypes that WebGPU has. Raises InputError for what cannot be lowered
+    to kernels, or has no WGSL; ToolchainError for "cuda" where there is none.
+    """
+    kind = target.kind if isinstance(target, Device) else (target or "cpu")
+    if kind not in _KINDS:
+        raise InputError(f"unknown target {kind!r}: choose {', '.join(_KINDS)}")
+    whole = module if isinstance(module, Module) else Module(module)
+    return Library(kind, {name: _lower_function(whole.ir_module, name) for name in whole.functions}, variants)
+
+
+def _lower_function(module: tvm.IRModule, name: str) -> Lowered:
+    function = module[name].with_attr("global_symbol", "main")
+    others = {gv: f for gv, f in module.functions.items() if not isinstance(f, relax.Function)}
+    single = tvm.IRModule({**others, tvm.ir.GlobalVar("main"): function})
+    return lower(single, len(function.params))
+
+
+def _supported(kernels: dict[str, CompiledKernel]) -> dict[str, CompiledKernel]:
+    for name, kernel in kernels.items():
+        if kernel.document["unsupported"]:
+            raise InputError(f"kernel {name} has no WGSL: {kernel.document['unsupported']}")
+    return kernels
+
+
+def upload(library: Library, device: Device) -> LoadedLibrary:
+    """Make a library's functions callable on a device.
+
+    Raises InputError where it was compiled for another kind, DeviceError for a kernel that the device refuses.
+    """
+    if library.kind != device.kind:
+        raise InputError(f"this library was compiled for {library.kind}, not {device.kind}: compile it for {device!r}")
+    if isinstance(device, WebGpuDevice):
+        return _RemoteLibrary(library, device)
+    return LoadedLibrary(library, device)
+
+
+class LoadedLibrary:
+    """A library on a device. Freed there when Python drops it, or at the end of a `with` block."""
+
+    def __init__(self, library: Library, device: Device) -> None:
+        self.library = library
+        self.device = device
+        self._functions: dict[str, Function] = {}
+
+    def get_function(self, name: str) -> Function:
+        """Raises InputError for a name the module does not have."""
+        if name not in self.library.functions:
+            raise InputError(f"the module has no function {name!r}; it has {', '.join(self.library.functions)}")
+        if name not in self._functions:
+            self._functions[name] = self._function(name)
+        return self._functions[name]
+
+    __getitem__ = get_function
+
+    def _function(self, name: str) -> Function:
+        assert isinstance(self.device, LocalDevice)
+        return _LocalFunction(name, self.library.functions[name], self.library.references[name], self.device)
+
+    def free(self) -> None:
+        """Free it now. May be called twice."""
+        self._functions.clear()
+
+    def __enter__(self) -> LoadedLibrary:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.free()
+
+    def __repr__(self) -> str:
+        return f"<tapml library on {self.device!r}: {', '.join(self.library.functions)}>"
+
+
+class _RemoteLibrary(LoadedLibrary):
+    """Its kernels are compiled on the device when it is made."""
+
+    def __init__(self, library: Library, device: WebGpuDevice) -> None:
+        super().__init__(library, device)
+        self._session = device.session
+        names = {function: new_name("l") for function in library.functions}
+        self._names = names
+        commands = []
+        for function, kernels in library.kernels.items():
+            messages = []
+            for kernel in kernels.values():
+                for file in kernel.files:
+                    device.session.hold(file.text.encode())
+                messages.append(kernel_message(kernel.document, [sha256(file.text) for file in kernel.files]))
+            commands.append({"op": "load", "library": names[function], "kernels": messages})
+        device.session.do(commands)
+        self._finalizer = weakref.finalize(self, _unload, device.session, list(names.values()))
+        self._finalizer.atexit = False
+
+    def _function(self, name: str) -> Function:
+        assert isinstance(self.device, WebGpuDevice)
+        # The function keeps its library: what is called is not unloaded.
+        return _RemoteFunction(name, self.library.functions[name], self._names[name], self.device, self)
+
+    def free(self) -> None:
+        super().free()
+        self._finalizer()
+
+
+def _unload(session: RemoteSession, names: Sequence[str]) -> None:
+    for name in names:
+        session.drop({"op": "unload", "library": name})
+
+
+class Function:
+    """A function on a device: call it with its inputs, then the tensors its outputs go to."""
+
+    def __init__(self, name: str, graph: Graph, device: Device) -> None:
+        self.name = name
+        self.device = device
+        self.graph = graph
+        self.inputs = [graph.values[value].type for value in graph.inputs]
+        self.outputs: list[TensorType] = [graph.values[value].type for value in graph.outputs]
+        self._expected = [*self.inputs, *self.outputs]
+
+    def __call__(self, *arguments: Tensor) -> None:
+        """Raises InputError for arguments of the wrong number, type or device, DeviceError for what the device says."""
+        if len(arguments) != len(self._expected):
+            count = f"{len(self.inputs)} inputs and {len(self.outputs)} outputs"
+            raise InputError(f"{self.name} takes {count}, {len(arguments)} arguments were given")
+        for number, (given, wanted) in enumerate(zip(arguments, self._expected, strict=True)):
+            if given.type is not wanted and given.type != wanted:
+                raise InputError(f"argument {number} of {self.name} is {given.type}, not {wanted}")
+            if given.device is not self.device:
+                raise InputError(f"argument {number} of {self.name} is on {given.device!r}, not on {self.device!r}")
+        self._run([argument.handle for argument in arguments])
+
+    def _run(self, handles: Sequence[Any]) -> None:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(map(str, types)) for types in (self.inputs, self.outputs))
+        return f"<tapml function {self.name}({inputs}) -> {outputs} on {self.device!r}>"
+
+
+class _LocalFunction(Function):
+    def __init__(self, name: str, lowered: Lowered, reference: Reference, device: LocalDevice) -> None:
+        super().__init__(name, lowered.graph, device)
+        self._reference = reference
+        self._constants = reference.values(lowered.constants)
+
+    def _run(self, handles: Sequence[Any]) -> None:
+        count = len(self.graph.inputs)
+        inputs = dict(zip(self.graph.inputs, handles[:count], strict=True))
+        values = self._reference.run({**self._constants, **inputs})
+        for value, target in zip(self.graph.outputs, handles[count:], strict=True):
+            target.copyfrom(values[value])
+
+
+class _RemoteFunction(Function):
+    """Its nodes as commands, made once; a call fills in the names of its tensors."""
+
+    def __init__(self, name: str, lowered: Lowered, library: str, device: WebGpuDevice, owner: _RemoteLibrary) -> None:
+        super().__init__(name, lowered.graph, device)
+        self._owner = owner
+        self._session = device.session
+        self._library = library
+        # One upload a device and library, whatever the number of calls.
+        self._constants = {value: tensor(array, device) for value, array in lowered.constants.items()}
+        self._arguments = [*self.graph.inputs, *self.graph.outputs]
+        given = {*self._arguments, *self._constants}
+        self._made = [value for node in self.graph.nodes for value in node.outputs if value not in given]
+
+    def _run(self, handles: Sequence[Any]) -> None:
+        names: dict[str, str] = dict(zip(self._arguments, handles, strict=True))
+        for value, constant in self._constants.items():
+            names[value] = constant.handle
+        prefix = ""
+        if self._made:
+            prefix = new_name("f") + "/"
+            for value in self._made:
+                names[value] = prefix + value
+        commands: list[dict[str, Any]] = []
+        for node in self.graph.nodes:
+            if node.kind is NodeKind.VIEW:
+                commands += self._view(node.inputs[0], node.outputs[0], names)
+                continue
+            for value in node.outputs:
+                if prefix and names[value].startswith(prefix):
+                    allocated = typed(self.graph.values[value].type)
+                    commands.append({"op": "allocate", "tensor": names[value], **allocated})
+            operands = [names[value] for value in (*node.inputs, *node.outputs)]
+            commands.append({"op": "call", "library": self._library, "kernel": node.kernel, "arguments": operands})
+        if prefix:
+            commands.append({"op": "free_prefix", "prefix": prefix})
+        self._session.do(commands)
+
+    def _view(self, source: str, value: str, names: dict[str, str]) -> list[dict[str, Any]]:
+        shape = list(self.graph.values[value].type.shape)
+        return [{"op": "view", "tensor": names[value], "of": names[source], "shape": shape}]

@@ -1,0 +1,101 @@
+"""A model to compile: TVM Relax functions and, from the importers, their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from tapml.errors import InputError
+from tapml.graph import TensorType
+from tapml.importing import import_model
+
+
+class Module:
+    """Functions over tensors of static shape.
+
+    `Module(ir_module)` takes a TVM Relax IRModule with one or several named functions; `tml.load` gives one from a
+    model file.
+    """
+
+    def __init__(
+        self,
+        ir_module: tvm.IRModule,
+        parameters: Mapping[str, np.ndarray] | None = None,
+        input_count: int | None = None,
+    ) -> None:
+        """`parameters`: weights by name, which are main's arguments after the first `input_count`.
+
+        Raises InputError where there is no Relax function.
+        """
+        self.ir_module = ir_module
+        self.parameters: dict[str, np.ndarray] = dict(parameters or {})
+        self._input_count = input_count
+        self.functions: list[str] = [
+            gv.name_hint for gv, f in ir_module.functions.items() if isinstance(f, relax.Function)
+        ]
+        if not self.functions:
+            raise InputError("the module has no Relax function to compile")
+
+    @property
+    def main(self) -> str:
+        """The function that `input` and `output` are of: "main", or the only one.
+
+        Raises InputError where there are several and none is "main".
+        """
+        if "main" in self.functions:
+            return "main"
+        if len(self.functions) > 1:
+            raise InputError(f"the module has several functions and none is main: {', '.join(self.functions)}")
+        return self.functions[0]
+
+    @cached_property
+    def input(self) -> list[TensorType]:
+        """Types of main's inputs, without the parameters: each has `shape` and `dtype`."""
+        function = self.ir_module[self.main]
+        count = len(function.params) if self._input_count is None else self._input_count
+        return [_type(param.ty, f"input {param.name}") for param in function.params[:count]]
+
+    @cached_property
+    def output(self) -> list[TensorType]:
+        """Types of main's outputs: each has `shape` and `dtype`, to allocate them by."""
+        found = self.ir_module[self.main].ret_ty
+        fields = found.fields if isinstance(found, relax.TupleType) else [found]
+        return [_type(field, f"output {number}") for number, field in enumerate(fields)]
+
+    def __repr__(self) -> str:
+        return f"<tapml.Module {', '.join(self.functions)}>"
+
+
+def _type(found: Any, what: str) -> TensorType:
+    try:
+        return TensorType(tuple(int(extent) for extent in found.shape.values), str(found.dtype))
+    except (AttributeError, TypeError, ValueError):
+        raise InputError(f"{what} is {found}: functions take and give tensors of static shape") from None
+
+
+def load(
+    source: str | Path,
+    *,
+    texts: Sequence[str] = (),
+    input_arrays: Mapping[str, Path] | None = None,
+    input_files: Sequence[Path] = (),
+    random_inputs: bool = False,
+) -> Module:
+    """A model as a Module: "minilm", a .onnx file or a .pt2 file; the inputs fix its shapes, as in `tapml carve`.
+
+    Raises InputError for what cannot be imported.
+    """
+    imported = import_model(
+        str(source),
+        texts=list(texts),
+        input_arrays=dict(input_arrays or {}),
+        input_files=list(input_files),
+        random_inputs=random_inputs,
+    )
+    return Module(imported.module, dict(imported.parameters), len(imported.input_names))

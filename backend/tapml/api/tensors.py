@@ -1,0 +1,116 @@
+"""Tensors on any device."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tapml.api.devices import Device, LocalDevice, WebGpuDevice, find
+from tapml.api.remote import RemoteSession, new_name
+from tapml.carving.reference import to_numpy
+from tapml.errors import DeviceError, InputError
+from tapml.graph import TensorType
+from tapml.graph.model import numpy_dtype
+
+
+class Tensor:
+    """A tensor on a device. Freed there when Python drops it, or at the end of a `with` block, or by `free`."""
+
+    def __init__(self, device: Device, tensor_type: TensorType, handle: Any) -> None:
+        self.device = device
+        self.type = tensor_type
+        self._handle = handle
+        self._finalizer = (
+            weakref.finalize(self, _free, device.session, handle) if isinstance(device, WebGpuDevice) else None
+        )
+        if self._finalizer:
+            self._finalizer.atexit = False  # the device ends with the program
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> str:
+        return self.type.dtype
+
+    @property
+    def handle(self) -> Any:
+        """What functions take: a name on the device, or TVM's tensor. Raises InputError after `free`."""
+        if self._handle is None:
+            raise InputError(f"{self!r} was freed: make it again")
+        return self._handle
+
+    def numpy(self) -> np.ndarray:
+        """The elements, copied from the device. Raises DeviceError where it is gone, InputError after `free`."""
+        if not isinstance(self.device, WebGpuDevice):
+            return to_numpy(self.handle, self.dtype).copy()
+        command = {"op": "download", "tensor": self.handle}
+        data = self.device.session.run([command], download=self.type.nbytes).downloads
+        if len(data) != self.type.nbytes:
+            raise DeviceError(f"the device sent {len(data)} bytes of {self.type.nbytes}", "protocol")
+        return np.frombuffer(data, numpy_dtype(self.dtype)).reshape(self.shape)
+
+    def free(self) -> None:
+        """Free it now. May be called twice."""
+        self._handle = None
+        if self._finalizer:
+            self._finalizer()
+
+    def __enter__(self) -> Tensor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.free()
+
+    def __repr__(self) -> str:
+        freed = ", freed" if self._handle is None else ""
+        return f"<tapml.Tensor {self.type} on {self.device!r}{freed}>"
+
+
+def _free(session: RemoteSession, name: str) -> None:
+    session.drop({"op": "free", "tensors": [name]})
+
+
+def tensor(data: Any, device: Device | None = None) -> Tensor:
+    """A copy of `data` (anything numpy takes) on a device (default: the CPU).
+
+    A C-contiguous array, a memory-mapped file too, is not copied in Python: its bytes stream to the device.
+    Raises InputError for a dtype that no kernel takes (WebGPU has no float64 and no int64).
+    """
+    array = np.asarray(data, order="C")
+    if array.dtype.kind not in "fiu" or array.dtype.itemsize > 4:
+        raise InputError(f"a tensor of {array.dtype} cannot be on every device: convert it to float32 or int32 first")
+    tensor_type = TensorType(tuple(array.shape), str(array.dtype))
+    target = find(device)
+    if isinstance(target, WebGpuDevice):
+        name = new_name("t")
+        digest = target.session.hold(array.reshape(-1).view(np.uint8).data)
+        target.session.do([{"op": "upload", "tensor": name, "digest": digest, **typed(tensor_type)}])
+        return Tensor(target, tensor_type, name)
+    assert isinstance(target, LocalDevice)
+    return Tensor(target, tensor_type, tvm.runtime.tensor(array, device=target.tvm))
+
+
+def allocate(shape: Sequence[int], dtype: str, device: Device | None = None) -> Tensor:
+    """A tensor to write into; on WebGPU filled with 0xFF (NaN for floats), so that unwritten elements show."""
+    tensor_type = TensorType(tuple(int(d) for d in shape), str(dtype))
+    target = find(device)
+    if isinstance(target, WebGpuDevice):
+        name = new_name("t")
+        target.session.do([{"op": "allocate", "tensor": name, **typed(tensor_type)}])
+        return Tensor(target, tensor_type, name)
+    assert isinstance(target, LocalDevice)
+    return Tensor(target, tensor_type, tvm.runtime.empty(tensor_type.shape, tensor_type.dtype, target.tvm))
+
+
+def typed(tensor_type: TensorType) -> dict[str, Any]:
+    """Protocol fields of a tensor's type."""
+    return {"dtype": tensor_type.dtype, "shape": list(tensor_type.shape)}
