@@ -1,5 +1,17 @@
 import { defineConfig } from "vitest/config";
 
+const { existsSync } = (await import(`node:${"fs"}`)) as { existsSync(path: string): boolean };
+const { env } = (await import(`node:${"process"}`)) as { env: Record<string, string | undefined> };
+
+/** Chromium's software GPU for Dawn, where a machine has it and none of its own. */
+const SOFTWARE_GPU = "/usr/lib/chromium/vk_swiftshader_icd.json";
+
+function gpuEnvironment(): Record<string, string> {
+  const own = env.VK_ICD_FILENAMES || ["/dev/dri", "/dev/nvidiactl"].some(existsSync);
+  if (own || !existsSync(SOFTWARE_GPU)) return {};
+  return { VK_ICD_FILENAMES: SOFTWARE_GPU, XDG_RUNTIME_DIR: env.XDG_RUNTIME_DIR ?? "/tmp" };
+}
+
 export default defineConfig({
   // Flask serves index.html at /runner and the rest from here.
   base: "/static/runner/",
@@ -20,5 +32,11 @@ export default defineConfig({
       "/socket.io": { target: "http://127.0.0.1:8000", ws: true },
     },
   },
-  test: { include: ["src/**/*.test.ts"], environment: "node" },
+  test: {
+    include: ["src/**/*.test.ts"],
+    environment: "node",
+    // Dawn reads the environment of its process, which threads only copy.
+    pool: "forks",
+    env: gpuEnvironment(),
+  },
 });
