@@ -151,7 +151,7 @@ class FakeRunner:
 RESULTS: dict[str, dict[str, Any]] = {
     "validate": {"seconds": dict.fromkeys(("fetch", "compile", "upload", "run", "compare", "total"), 0.0)},
     "execute": {
-        "downloads": [], "variants": {}, "gpu_seconds": None,
+        "downloads": [], "variants": {}, "gpu_seconds": None, "memory": {"buffers": 0, "bytes": 0, "idle_bytes": 0},
         "seconds": dict.fromkeys(("fetch", "compile", "run", "total"), 0.0),
     },
     "run_model": {

@@ -40,6 +40,9 @@ class Device:
     def info(self) -> Info:
         raise NotImplementedError
 
+    def synchronize(self) -> None:
+        """Wait until all calls have been made and done. Raises the DeviceError of one that failed."""
+
     def close(self) -> None:
         """Free what this program holds there. The device itself stays: asking for it again is quick."""
 
@@ -58,6 +61,9 @@ class LocalDevice(Device):
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.tvm = tvm.cuda() if kind == "cuda" else tvm.cpu()
+
+    def synchronize(self) -> None:
+        self.tvm.sync()
 
     @property
     def info(self) -> Info:
@@ -82,6 +88,14 @@ class WebGpuDevice(Device):
     def info(self) -> Info:
         hello = self.session.device.hello
         return Info(hello.name, hello.runtime, hello.adapter.model_dump(), tuple(hello.features), dict(hello.limits))
+
+    def synchronize(self) -> None:
+        self.session.run([{"op": "sync"}])
+
+    @property
+    def memory(self) -> dict[str, int]:
+        """GPU buffers of the runner: how many are in use, their bytes, and the bytes of idle ones."""
+        return dict(self.session.run([]).result["memory"])
 
     def close(self) -> None:
         self.session.close()

@@ -134,14 +134,15 @@ class _RemoteLibrary(LoadedLibrary):
         names = {function: new_name("l") for function in library.functions}
         self._names = names
         commands = []
+        texts: list[bytes] = []
         for function, kernels in library.kernels.items():
             messages = []
             for kernel in kernels.values():
-                for file in kernel.files:
-                    device.session.hold(file.text.encode())
+                texts += [file.text.encode() for file in kernel.files]
                 messages.append(kernel_message(kernel.document, [sha256(file.text) for file in kernel.files]))
             commands.append({"op": "load", "library": names[function], "kernels": messages})
-        device.session.do(commands)
+        with device.session.blobs.holding(texts):
+            device.session.run(commands)
         self._finalizer = weakref.finalize(self, _unload, device.session, list(names.values()))
         self._finalizer.atexit = False
 
@@ -172,7 +173,11 @@ class Function:
         self._expected = [*self.inputs, *self.outputs]
 
     def __call__(self, *arguments: Tensor) -> None:
-        """Raises InputError for arguments of the wrong number, type or device, DeviceError for what the device says."""
+        """On WebGPU asynchronous: the call is made in the background, after those before it.
+
+        Raises InputError for arguments of the wrong number, type or device. What the device says is raised as
+        DeviceError by whatever touches the device next, with the place of the call; with TAPML_BLOCKING=1 here.
+        """
         if len(arguments) != len(self._expected):
             count = f"{len(self.inputs)} inputs and {len(self.outputs)} outputs"
             raise InputError(f"{self.name} takes {count}, {len(arguments)} arguments were given")

@@ -40,6 +40,11 @@ class Tensor:
         return self.type.dtype
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return self.type.nbytes
+
+    @property
     def handle(self) -> Any:
         """What functions take: a name on the device, or TVM's tensor. Raises InputError after `free`."""
         if self._handle is None:
@@ -92,15 +97,17 @@ def tensor(data: Any, device: Device | None = None) -> Tensor:
     target = find(device)
     if isinstance(target, WebGpuDevice):
         name = new_name("t")
-        digest = target.session.hold(array.reshape(-1).view(np.uint8).data)
-        target.session.do([{"op": "upload", "tensor": name, "digest": digest, **typed(tensor_type)}])
+        with target.session.blobs.holding([array.reshape(-1).view(np.uint8).data]) as (digest,):
+            target.session.run([{"op": "upload", "tensor": name, "digest": digest, **typed(tensor_type)}])
         return Tensor(target, tensor_type, name)
     assert isinstance(target, LocalDevice)
     return Tensor(target, tensor_type, tvm.runtime.tensor(array, device=target.tvm))
 
 
 def allocate(shape: Sequence[int], dtype: str, device: Device | None = None) -> Tensor:
-    """A tensor to write into; on WebGPU filled with 0xFF (NaN for floats), so that unwritten elements show."""
+    """A tensor to write into. On WebGPU asynchronous, as calls are, and filled with 0xFF (NaN for floats), so that
+    unwritten elements show.
+    """
     tensor_type = TensorType(tuple(int(d) for d in shape), str(dtype))
     target = find(device)
     if isinstance(target, WebGpuDevice):

@@ -48,6 +48,7 @@ class PendingCall:
         self.received = 0
         self.last_sign = time.monotonic()
         self.done = threading.Event()
+        self._taking = threading.Lock()
         self._on_progress = on_progress
         self._reply: Reply | None = None
         self._failure: DeviceError | None = None
@@ -87,6 +88,11 @@ class PendingCall:
 
     def _take(self, form: type[_Form], message: Any) -> _Form | None:
         """The checked message if it is the next one."""
+        # What the old connection brought may still be on its way here when the new one brings it again.
+        with self._taking:
+            return self._take_in_turn(form, message)
+
+    def _take_in_turn(self, form: type[_Form], message: Any) -> _Form | None:
         self.last_sign = time.monotonic()
         try:
             parsed = form.model_validate(message)

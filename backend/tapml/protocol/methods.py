@@ -197,6 +197,12 @@ class DownloadCommand(Message):
     tensor: Name
 
 
+class SyncCommand(Message):
+    """Wait until the GPU has done all that came before."""
+
+    op: Literal["sync"]
+
+
 class FreeCommand(Message):
     """Tensors that are not there are passed over."""
 
@@ -221,6 +227,7 @@ Command = TypeAliasType(
         | ViewCommand
         | CallCommand
         | DownloadCommand
+        | SyncCommand
         | FreeCommand
         | FreePrefixCommand,
         Field(discriminator="op"),
@@ -243,6 +250,17 @@ class ExecuteSeconds(Message):
     total: float
 
 
+class MemoryUse(Message):
+    """GPU buffers of this runner, without those of models."""
+
+    buffers: int
+    """In use."""
+    bytes: int
+    """Of those in use."""
+    idle_bytes: int
+    """Of those that wait to be used again."""
+
+
 class ExecuteResult(Message):
     downloads: list[Bytes]
     """Bytes of each download, in order."""
@@ -250,6 +268,8 @@ class ExecuteResult(Message):
     """"library/kernel" -> variant taken, for what was loaded by this call."""
     gpu_seconds: list[float] | None
     """GPU time of each call command, in order; null where it was not asked for or the device has no timestamps."""
+    memory: MemoryUse
+    """After the call."""
     seconds: ExecuteSeconds
 
 

@@ -20,6 +20,9 @@ export interface Dispatch {
 export class Commands {
   private encoder: GPUCommandEncoder | null = null;
   private pass: GPUComputePassEncoder | null = null;
+  /** Of the pass. */
+  private pipeline: GPUComputePipeline | null = null;
+  private bound: GPUBindGroup | null = null;
   private ones: GPUBuffer | null = null;
 
   constructor(private readonly device: GPUDevice) {}
@@ -33,10 +36,16 @@ export class Commands {
   ): void {
     if (timer) this.endPass();
     this.pass ??= this.encoding().beginComputePass(timer ? { timestampWrites: timer.next() } : {});
+    const { pass } = this;
     for (const dispatch of dispatches) {
-      this.pass.setPipeline(dispatch.executable.pipeline);
-      this.pass.setBindGroup(0, this.bindGroup(dispatch, args, temporaries));
-      this.pass.dispatchWorkgroups(...dispatch.workgroups);
+      const { pipeline } = dispatch.executable;
+      const bindGroup = this.bindGroup(dispatch, args, temporaries);
+      // Setting what is set already costs as much as a small dispatch.
+      if (pipeline !== this.pipeline) pass.setPipeline(pipeline);
+      if (bindGroup !== this.bound) pass.setBindGroup(0, bindGroup);
+      this.pipeline = pipeline;
+      this.bound = bindGroup;
+      pass.dispatchWorkgroups(...dispatch.workgroups);
     }
     if (timer) this.endPass();
   }
@@ -75,7 +84,7 @@ export class Commands {
 
   /** Throws away what was recorded. */
   drop(): void {
-    this.pass = null;
+    this.forgetPass();
     this.encoder = null;
   }
 
@@ -122,7 +131,13 @@ export class Commands {
 
   private endPass(): void {
     this.pass?.end();
+    this.forgetPass();
+  }
+
+  private forgetPass(): void {
     this.pass = null;
+    this.pipeline = null;
+    this.bound = null;
   }
 
   private filledSource(): GPUBuffer {

@@ -7,7 +7,7 @@ import type { Command, ErrorReport } from "../protocol/messages";
 import type { Engine } from "./engine";
 import type { CallTimer } from "./timer";
 
-type Recorded = Exclude<Command, { op: "load" | "unload" | "upload" }>;
+type Recorded = Exclude<Command, { op: "load" | "unload" | "upload" | "sync" }>;
 type OperatorCall = Extract<Command, { op: "call" }>;
 
 /** Commands in one submission: each set of error scopes costs as much as a few dispatches. */

@@ -30,6 +30,7 @@ export function planDownloads(
     switch (command.op) {
       case "load":
       case "unload":
+      case "sync":
         break;
       case "upload":
       case "allocate":

@@ -75,6 +75,10 @@ export async function execute(
           errors.push(error.then((found) => found && { ...found, command: i }));
           break;
         }
+        case "sync":
+          await chunk.end();
+          await gpu.guard(gpu.device.queue.onSubmittedWorkDone(), signal, patience);
+          break;
         default:
           if (chunk.full) await chunk.end();
           chunk.add(i, command);
@@ -101,7 +105,9 @@ export async function execute(
       );
     }
     seconds.total = since(start);
-    return { downloads: sizes, variants, gpu_seconds: gpuSeconds, seconds };
+    const { live, liveBytes, idleBytes } = engine.buffers.statistics;
+    const memory = { buffers: live, bytes: liveBytes, idle_bytes: idleBytes };
+    return { downloads: sizes, variants, gpu_seconds: gpuSeconds, memory, seconds };
   } finally {
     if (!gpu.lost) {
       chunk.abandon();

@@ -131,20 +131,21 @@ export class Session {
 
   private welcomed(welcome: Welcome): void {
     const again = this.welcome?.session === welcome.session;
+    const back = !this.introduced;
+    this.introduced = true;
     // Under another session the server knows nothing of what is still here.
     if (!again) this.engine?.freeAll();
     for (const [id, { controller, outbox }] of this.calls) {
       const received = welcome.calls[id];
       if (again && received !== undefined) {
-        if (!this.introduced) outbox.resend(received);
+        if (back) outbox.resend(received);
       } else {
         controller.abort(stopped("the server does not wait for this call any more"));
         if (outbox.ended) this.calls.delete(id);
       }
     }
-    if (!this.introduced) this.view.log("info", `connected as ${welcome.device}${again ? " again" : ""}`);
+    if (back) this.view.log("info", `connected as ${welcome.device}${again ? " again" : ""}`);
     this.welcome = welcome;
-    this.introduced = true;
     this.view.joined(welcome);
   }
 
