@@ -38,5 +38,7 @@ export default defineConfig({
     // Dawn reads the environment of its process, which threads only copy.
     pool: "forks",
     env: gpuEnvironment(),
+    // A software GPU shares the processor with all that runs beside it.
+    testTimeout: 30_000,
   },
 });

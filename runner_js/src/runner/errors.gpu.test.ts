@@ -78,6 +78,14 @@ describe.skipIf(!adapter)("errors of execute on Dawn", () => {
     expect(await device.read("counter")).toEqual([constant(16, 4)]);
   });
 
+  // Nothing is recorded again where calls are timed.
+  it.fails("tells which call was refused where calls are timed, too", async () => {
+    if (!device.engine.gpu.timestamps) throw new Error("this device cannot time calls");
+    const report = await reportOf(device.execute([...steps(3), bad], { timing: true }));
+    expect(report).toMatchObject({ kind: "validation", command: 3, kernel: "add" });
+    expect(await device.read("counter")).toEqual([constant(16, 3)]);
+  });
+
   it("names an unknown kernel, and does what was before", async () => {
     expect(await failing(...steps(3), call("nope", "a"), ...steps(1))).toEqual({
       kind: "protocol",
