@@ -73,7 +73,6 @@ describe("Buffers", () => {
     const second = buffers.allocate(1020);
     expect(second.gpu).toBe(first.gpu);
     expect(second.bytes).toBe(1020);
-    expect(second.id).not.toBe(first.id);
     expect(buffers.allocate(1020).gpu).not.toBe(first.gpu);
     expect(made).toHaveLength(2);
   });

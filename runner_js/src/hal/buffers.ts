@@ -6,13 +6,23 @@ import { describeBytes, paddedBytes, sizeClass } from "./sizes";
 /** Bytes of buffers that wait to be used again. */
 const IDLE_BYTES = 256 << 20;
 
-/** A piece of GPU memory for one purpose at a time; `id` is never used twice, so that caches cannot mistake it. */
-export interface Buffer {
+/** GPU memory of one size class; `id` is never used twice, so that caches cannot mistake it. */
+interface Slot {
   readonly id: number;
+  readonly gpu: GPUBuffer;
+  /** Of making it, until the answer is there. */
+  error: Promise<ErrorReport | null> | null;
+  /** It could not be made. */
+  bad: boolean;
+}
+
+/** A piece of GPU memory for one purpose at a time. */
+export interface Buffer {
+  readonly slot: Slot;
   readonly gpu: GPUBuffer;
   /** What is bound and copied: whole words, not the size class that may lie behind. */
   readonly bytes: number;
-  /** Of making it, where it was made for this. */
+  /** Of making it, where that is not known to have gone well. */
   readonly error: Promise<ErrorReport | null> | null;
 }
 
@@ -29,7 +39,7 @@ export interface BufferStatistics {
  * (`writeBuffer`) must come after all that was recorded has been submitted (`Commands.submit`).
  */
 export class Buffers {
-  private readonly idle = new Map<number, GPUBuffer[]>();
+  private readonly idle = new Map<number, Slot[]>();
   private idleBytes = 0;
   private live = 0;
   private liveBytes = 0;
@@ -41,60 +51,76 @@ export class Buffers {
   allocate(bytes: number): Buffer {
     const size = paddedBytes(bytes);
     const most = this.device.limits.maxBufferSize;
-    if (size > most) {
-      const message = `needs a buffer of ${describeBytes(size)}, this device allows maxBufferSize ${describeBytes(most)}`;
-      throw new DeviceFailure({ kind: "out-of-memory", message });
-    }
+    if (size > most) throw new DeviceFailure({ kind: "out-of-memory", message: tooLarge(size, most) });
     const room = sizeClass(size, most);
     const known = this.idle.get(room)?.pop();
-    let error: Promise<ErrorReport | null> | null = null;
-    let gpu = known;
-    if (gpu) {
-      this.idleBytes -= room;
-    } else {
-      const captured = captureErrors(this.device);
-      const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
-      gpu = this.device.createBuffer({ size: room, usage });
-      error = captured();
-    }
+    if (known) this.idleBytes -= room;
+    const slot = known ?? this.make(room);
     this.live++;
     this.liveBytes += room;
-    return { id: this.next++, gpu, bytes: size, error };
+    return { slot, gpu: slot.gpu, bytes: size, error: slot.error };
   }
 
-  free(buffer: Buffer): void {
-    const room = buffer.gpu.size;
+  free({ slot }: Buffer): void {
+    const room = slot.gpu.size;
     this.live--;
     this.liveBytes -= room;
-    if (buffer.error) {
-      // One that could not be made is no good to anybody.
-      void buffer.error.then((error) => (error ? buffer.gpu.destroy() : this.keep(buffer.gpu, room)));
-    } else {
-      this.keep(buffer.gpu, room);
+    if (slot.bad) {
+      slot.gpu.destroy();
+      return;
     }
+    const slots = this.idle.get(room);
+    if (slots) slots.push(slot);
+    else this.idle.set(room, [slot]);
+    this.idleBytes += room;
   }
 
   /** Gives back memory beyond what is worth keeping. Call when nothing recorded waits to be submitted. */
   trim(most = IDLE_BYTES): void {
-    for (const [room, buffers] of [...this.idle].sort(([a], [b]) => b - a)) {
+    if (this.idleBytes <= most) return;
+    for (const [room, slots] of [...this.idle].sort(([a], [b]) => b - a)) {
       while (this.idleBytes > most) {
-        const buffer = buffers.pop();
-        if (!buffer) break;
-        buffer.destroy();
+        const slot = slots.pop();
+        if (!slot) break;
+        slot.gpu.destroy();
         this.idleBytes -= room;
       }
     }
   }
 
   get statistics(): BufferStatistics {
-    const idle = [...this.idle.values()].reduce((sum, buffers) => sum + buffers.length, 0);
+    const idle = [...this.idle.values()].reduce((sum, slots) => sum + slots.length, 0);
     return { live: this.live, liveBytes: this.liveBytes, idle, idleBytes: this.idleBytes };
   }
 
-  private keep(buffer: GPUBuffer, room: number): void {
-    const buffers = this.idle.get(room);
-    if (buffers) buffers.push(buffer);
-    else this.idle.set(room, [buffer]);
-    this.idleBytes += room;
+  private make(room: number): Slot {
+    const captured = captureErrors(this.device);
+    const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
+    const gpu = this.device.createBuffer({ size: room, usage });
+    const error = captured();
+    const slot: Slot = { id: this.next++, gpu, error, bad: false };
+    void error.then((found) => {
+      slot.error = null;
+      if (found) this.condemn(slot, room);
+    });
+    return slot;
   }
+
+  /** One that could not be made is no good to anybody. */
+  private condemn(slot: Slot, room: number): void {
+    slot.bad = true;
+    const slots = this.idle.get(room) ?? [];
+    const place = slots.indexOf(slot);
+    if (place < 0) return;
+    slots.splice(place, 1);
+    this.idleBytes -= room;
+    slot.gpu.destroy();
+  }
+}
+
+/** One sentence's end; exact where rounded numbers would look the same. */
+export function tooLarge(bytes: number, most: number): string {
+  const [wanted, allowed] = [describeBytes(bytes), describeBytes(most)];
+  const same = wanted === allowed;
+  return `needs a buffer of ${same ? `${bytes} bytes` : wanted}, this device allows maxBufferSize ${same ? most : allowed}`;
 }

@@ -111,7 +111,7 @@ export class Commands {
       (operand) => (operand < 0 ? temporaries[-1 - operand] : args[operand]) as Buffer,
     );
     let key = "";
-    for (const { id } of buffers) key += `${id},`;
+    for (const { slot, bytes } of buffers) key += `${slot.id}:${bytes},`;
     const known = bindGroups.get(key);
     if (known) return known;
     const entries: GPUBindGroupEntry[] = buffers.map((buffer, binding) => {

@@ -19,6 +19,9 @@ class FakeBuffer {
     this.mapped = true;
   }
   getMappedRange = () => this.memory;
+  get mapState(): GPUBufferMapState {
+    return this.mapped ? "mapped" : "unmapped";
+  }
   unmap() {
     this.mapped = false;
   }
@@ -97,18 +100,33 @@ describe("Readback", () => {
 });
 
 describe("Stagings", () => {
-  it("use a buffer of the same size class again", () => {
+  const used = async (stagings: Stagings, bytes: number) => {
+    const buffer = stagings.take(bytes);
+    await buffer.mapAsync(GPUMapMode.READ);
+    return buffer;
+  };
+
+  it("use a buffer of the same size class again", async () => {
     const { stagings, made } = fakeStagings(1 << 20);
-    const first = stagings.take(1000);
+    const first = await used(stagings, 1000);
     stagings.give(first);
     expect(stagings.take(1020)).toBe(first);
     expect(stagings.take(5000)).not.toBe(first);
     expect(made).toHaveLength(2);
   });
 
-  it("keep the four youngest", () => {
+  it("destroy one that was never mapped: it may never have been made", () => {
     const { stagings, made } = fakeStagings(1 << 20);
-    for (const buffer of [1, 2, 3, 4, 5, 6].map(() => stagings.take(100))) stagings.give(buffer);
+    stagings.give(stagings.take(1000));
+    expect(made[0]?.destroyed).toBe(true);
+    expect(stagings.take(1000)).not.toBe(made[0]);
+  });
+
+  it("keep the four youngest", async () => {
+    const { stagings, made } = fakeStagings(1 << 20);
+    for (const buffer of await Promise.all(Array.from({ length: 6 }, () => used(stagings, 100)))) {
+      stagings.give(buffer);
+    }
     expect(made.map((buffer) => buffer.destroyed)).toEqual([true, true, false, false, false, false]);
   });
 });

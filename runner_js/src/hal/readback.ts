@@ -18,6 +18,11 @@ export class Stagings {
   }
 
   give(buffer: GPUBuffer): void {
+    // What was never mapped may never have been made.
+    if (buffer.mapState !== "mapped") {
+      buffer.destroy();
+      return;
+    }
     buffer.unmap();
     this.idle.push(buffer);
     if (this.idle.length > IDLE) this.idle.shift()?.destroy();

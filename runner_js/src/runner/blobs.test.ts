@@ -212,16 +212,29 @@ describe("Blobs.stream", () => {
     expect((await errorOf(read(8))).message).toBe("blob d1 could not be fetched: HTTP 404, no blob d1");
   });
 
-  it("says that the network broke in the middle", async () => {
-    const pieces = [Uint8Array.of(1, 2, 3, 4)];
-    const breaking = new ReadableStream({
+  /** A body that breaks after its first `whole` bytes. */
+  const breaking = (whole: number) => {
+    const pieces = [Uint8Array.from({ length: whole }, (_, i) => i + 1)];
+    return new ReadableStream({
       pull(controller) {
         const piece = pieces.pop();
         if (piece) controller.enqueue(piece);
         else controller.error(new TypeError("terminated"));
       },
     });
-    serve(() => new Response(breaking));
+  };
+
+  it("goes on where the network broke in the middle", async () => {
+    const bodies = [breaking(5), breaking(3)];
+    serve(() => {
+      const broken = bodies.shift();
+      return broken ? new Response(broken) : body([1, 2, 3, 4, 5, 6, 7, 8]);
+    });
+    expect((await read(8)).flatMap((piece) => [...piece])).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+  });
+
+  it("gives up a network that breaks again and again", async () => {
+    serve(() => new Response(breaking(4)));
     expect(await errorOf(read(8))).toEqual({
       kind: "fetch",
       message: "blob d1 could not be fetched: terminated",

@@ -13,7 +13,7 @@ const UNCACHED_BYTES = 32 << 20;
 const GROUP = 64;
 const NETWORK_PATIENCE_MS = 30_000;
 const RETRY_MS = 500;
-const MOST_TRIES = 3;
+const MOST_BREAKS = 3;
 
 interface Group {
   signal: AbortSignal;
@@ -51,31 +51,48 @@ export class Blobs {
 
   /** The bytes in pieces as they arrive, whole words each but for the last; none is held here. */
   async *stream(digest: Digest, bytes: number, signal: AbortSignal): AsyncGenerator<Uint8Array<ArrayBuffer>> {
-    const response = await this.request(`/blobs/${digest}`, { cache: "no-store", signal });
-    if (!response.ok || !response.body) {
-      throw failure(digest, `could not be fetched: HTTP ${response.status}, ${await errorText(response)}`);
-    }
-    const reader = (response.body as ReadableStream<Uint8Array<ArrayBuffer>>).getReader();
     let rest = new Uint8Array(0);
     let total = 0;
-    try {
-      for (;;) {
-        const { done, value } = await reader.read();
-        if (done) break;
-        total += value.byteLength;
-        if (total > bytes) break;
-        const piece = rest.byteLength ? joined(rest, value) : value;
-        const whole = piece.byteLength & ~3;
-        rest = piece.slice(whole);
-        if (whole) yield piece.subarray(0, whole);
-      }
-    } catch (cause) {
-      throw failure(digest, `could not be fetched: ${cause instanceof Error ? cause.message : cause}`);
-    } finally {
-      void reader.cancel().catch(() => {});
+    for await (const value of this.received(digest, signal)) {
+      total += value.byteLength;
+      if (total > bytes) break;
+      const piece = rest.byteLength ? joined(rest, value) : value;
+      const whole = piece.byteLength & ~3;
+      rest = piece.slice(whole);
+      if (whole) yield piece.subarray(0, whole);
     }
     if (total !== bytes) throw failure(digest, `has ${total} bytes where its shape and dtype make ${bytes}`);
     if (rest.byteLength) yield rest;
+  }
+
+  /** A body as it arrives. Where the network breaks in the middle it is asked for again, from where it broke. */
+  private async *received(digest: Digest, signal: AbortSignal): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+    let given = 0;
+    for (let breaks = 0; ; breaks++) {
+      const response = await this.request(`/blobs/${digest}`, { cache: "no-store", signal });
+      if (!response.ok || !response.body) {
+        throw failure(digest, `could not be fetched: HTTP ${response.status}, ${await errorText(response)}`);
+      }
+      const reader = (response.body as ReadableStream<Uint8Array<ArrayBuffer>>).getReader();
+      let position = 0;
+      try {
+        for (;;) {
+          const { done, value } = await reader.read();
+          if (done) return;
+          const known = Math.min(value.byteLength, Math.max(0, given - position));
+          position += value.byteLength;
+          if (known === value.byteLength) continue;
+          given = position;
+          yield value.subarray(known);
+        }
+      } catch (cause) {
+        if (signal.aborted || breaks >= MOST_BREAKS) {
+          throw failure(digest, `could not be fetched: ${cause instanceof Error ? cause.message : cause}`);
+        }
+      } finally {
+        void reader.cancel().catch(() => {});
+      }
+    }
   }
 
   async text(digest: Digest, signal: AbortSignal): Promise<string> {
@@ -159,16 +176,16 @@ export class Blobs {
 
   private async fetchBlob(digest: Digest, cache: RequestCache, signal: AbortSignal): Promise<ArrayBuffer> {
     let response: Response;
-    for (let tries = 1; ; tries++) {
-      try {
-        response = await this.request(`/blobs/${digest}`, { cache, signal });
-        if (response.ok) return await response.arrayBuffer();
-        break;
-      } catch (cause) {
+    try {
+      response = await this.request(`/blobs/${digest}`, { cache, signal });
+      if (response.ok) {
         // The network may break in the middle of a body too.
-        if (tries < MOST_TRIES && cause instanceof TypeError && !signal.aborted) continue;
-        throw failure(digest, `could not be fetched: ${cause instanceof Error ? cause.message : cause}`);
+        return await response
+          .arrayBuffer()
+          .catch(async () => (await this.request(`/blobs/${digest}`, { cache, signal })).arrayBuffer());
       }
+    } catch (cause) {
+      throw failure(digest, `could not be fetched: ${cause instanceof Error ? cause.message : cause}`);
     }
     throw failure(digest, `could not be fetched: HTTP ${response.status}, ${await errorText(response)}`);
   }

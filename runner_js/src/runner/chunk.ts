@@ -5,6 +5,7 @@ import type { Readback } from "../hal/readback";
 import { captureErrors } from "../hal/scopes";
 import type { Command, ErrorReport } from "../protocol/messages";
 import type { Engine } from "./engine";
+import type { LoadedKernel } from "./kernels";
 import type { CallTimer } from "./timer";
 
 type Recorded = Exclude<Command, { op: "load" | "unload" | "upload" | "sync" }>;
@@ -20,8 +21,9 @@ const MOST_UNDER_WAY = 16;
 /** One piece of recorded work, to be recorded again when the chunk fails. */
 interface Work {
   command: number;
-  record: () => void;
-  about: () => Partial<ErrorReport>;
+  record: (timer: CallTimer | null) => void;
+  kernel: LoadedKernel | null;
+  arguments: readonly string[];
 }
 
 /**
@@ -31,6 +33,7 @@ interface Work {
  */
 export class Chunk {
   private works: Work[] = [];
+  private kernels = new Set<LoadedKernel>();
   private made: { command: number; buffer: Buffer }[] = [];
   private captured: (() => Promise<ErrorReport | null>) | null = null;
   private commands = 0;
@@ -59,7 +62,7 @@ export class Chunk {
         case "allocate": {
           const buffer = tensors.allocate(command.tensor, command);
           this.note(number, buffer);
-          this.put({ command: number, record: () => this.engine.commands.fill(buffer), about: () => ({}) });
+          this.put(number, () => this.engine.commands.fill(buffer));
           break;
         }
         case "view":
@@ -90,11 +93,13 @@ export class Chunk {
     commands.submit();
     const captured = this.captured();
     const { works, made } = this;
+    const culprit = culpritOf(this.kernels);
     this.captured = null;
     this.works = [];
+    this.kernels = new Set();
     this.made = [];
     this.commands = 0;
-    if (works.length) this.underWay.push(fence.submitted(() => culpritOf(works)));
+    if (works.length) this.underWay.push(fence.submitted(() => culprit));
     const error = await gpu.guard(captured, this.signal, this.patience);
     for (const { command, buffer } of made) {
       const unmade = buffer.error && (await gpu.guard(buffer.error, this.signal));
@@ -103,10 +108,10 @@ export class Chunk {
       throw new DeviceFailure({ ...unmade, command });
     }
     // Other errors than of validation may come after the work was done: it must not be done twice.
-    if (error && (error.kind !== "validation" || this.timer)) {
-      throw new DeviceFailure({ ...error, ...culpritOf(works) });
-    }
-    if (error) await this.again(works);
+    if (error?.kind === "validation") await this.again(works);
+    // What is found nowhere when it is looked for one by one is told of all.
+    if (error && (error.kind !== "validation" || this.timer))
+      throw new DeviceFailure({ ...error, ...culprit });
     if (this.underWay.length > MOST_UNDER_WAY) {
       const oldest = this.underWay.shift() as Promise<void>;
       await gpu.guard(oldest, this.signal, this.patience);
@@ -140,24 +145,14 @@ export class Chunk {
       const copied = tensors.makeWritable(command.arguments[index] as string);
       if (!copied) continue;
       this.note(number, copied.own);
-      this.put({
-        command: number,
-        record: () => commands.copy(copied.source, copied.own),
-        about: () => ({}),
-      });
+      this.put(number, () => commands.copy(copied.source, copied.own));
     }
     const args = command.arguments.map((name) => tensors.buffer(name));
     const temporaries = kernel.variant.temporaries.map((bytes) => buffers.allocate(bytes));
-    const types = command.arguments.map((name) => tensors.typeOf(name));
-    this.put({
-      command: number,
-      record: () => commands.call(kernel.dispatches, args, temporaries, this.timer?.next() ?? null),
-      about: () => ({
-        kernel: kernel.kernel,
-        variant: kernel.variant.name,
-        arguments: types.flatMap((type) => type ?? []),
-      }),
-    });
+    const record = (timer: CallTimer | null) =>
+      commands.call(kernel.dispatches, args, temporaries, timer?.next() ?? null);
+    this.put(number, record, kernel, command.arguments);
+    this.kernels.add(kernel);
     // The queue keeps the order: whoever gets this memory next comes later.
     for (const temporary of temporaries) buffers.free(temporary);
   }
@@ -165,31 +160,41 @@ export class Chunk {
   private download(number: number, name: string): void {
     const source = this.engine.tensors.buffer(name);
     const place = this.downloads++;
-    const record = () => this.readback.record(this.engine.commands, place, source);
-    this.put({ command: number, record, about: () => ({}) });
+    this.put(number, () => this.readback.record(this.engine.commands, place, source));
   }
 
-  private put(work: Work): void {
-    work.record();
-    this.works.push(work);
+  private put(
+    command: number,
+    record: Work["record"],
+    kernel: LoadedKernel | null = null,
+    args: readonly string[] = [],
+  ): void {
+    record(this.timer);
+    this.works.push({ command, record, kernel, arguments: args });
   }
 
-  /** Records work once more, each in its own scopes; throws the error of the first that has one. */
+  /** Records work once more, untimed, each in its own scopes; throws the error of the first that has one. */
   private async again(works: readonly Work[]): Promise<void> {
-    const { gpu, commands } = this.engine;
-    for (const work of works) {
+    const { gpu, commands, tensors } = this.engine;
+    for (const { command, record, kernel, arguments: names } of works) {
       const captured = captureErrors(gpu.device);
-      work.record();
+      record(null);
       commands.submit();
       const error = await gpu.guard(captured(), this.signal, this.patience);
-      if (error) throw new DeviceFailure({ ...error, command: work.command, ...work.about() });
+      if (!error) continue;
+      const about = kernel && {
+        kernel: kernel.kernel,
+        variant: kernel.variant.name,
+        arguments: names.flatMap((name) => tensors.typeOf(name) ?? []),
+      };
+      throw new DeviceFailure({ ...error, command, ...about });
     }
   }
 }
 
-function culpritOf(works: readonly Work[]): Partial<ErrorReport> {
-  const abouts = works.map((work) => work.about()).filter((about) => about.kernel);
-  const names = [...new Set(abouts.map((about) => about.kernel))];
-  if (names.length === 1) return abouts[0] ?? {};
-  return names.length ? { kernel: `one of ${names.join(", ")}`.slice(0, 500) } : {};
+function culpritOf(kernels: ReadonlySet<LoadedKernel>): Partial<ErrorReport> {
+  const [first, ...others] = kernels;
+  if (!first) return {};
+  if (!others.length) return { kernel: first.kernel, variant: first.variant.name };
+  return { kernel: `one of ${[...kernels].map(({ kernel }) => kernel).join(", ")}`.slice(0, 500) };
 }

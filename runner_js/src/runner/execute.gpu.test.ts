@@ -200,8 +200,7 @@ describe.skipIf(!adapter)("execute on Dawn", () => {
     expect(await device.read("x1500")).toEqual([constant(1024, 1501)]);
   });
 
-  // Buffers.free keeps a new buffer back until its error scope is answered, which is after the chunk.
-  it.fails("does not make new temporaries for each call of one execute", async () => {
+  it("does not make new temporaries for each call of one execute", async () => {
     const text = {
       name: "through",
       access: ["read", "write", "write"] as const,

@@ -16,7 +16,7 @@ import { bytesOf } from "./dtypes";
 import type { Engine } from "./engine";
 import type { LoadedKernel } from "./kernels";
 import { CallTimer } from "./timer";
-import { streamUpload, type Uploaded, WORTH_STREAMING } from "./upload";
+import { forget, streamUpload, type Uploaded, WORTH_STREAMING } from "./upload";
 
 type Upload = Extract<Command, { op: "upload" }>;
 
@@ -68,9 +68,14 @@ export async function execute(
         case "upload": {
           await chunk.end();
           const waiting = performance.now();
-          const { error } = small(command)
-            ? uploadSmall(engine, command, await bytes())
-            : await streamUpload(engine, command, signal, patience);
+          const uploading = small(command)
+            ? bytes().then((data) => uploadSmall(engine, command, data))
+            : streamUpload(engine, command, signal, patience);
+          const { error } = await uploading.catch((cause: unknown) => {
+            throw signal.aborted || gpu.lost
+              ? cause
+              : new DeviceFailure({ ...toErrorReport(cause), command: i });
+          });
           seconds.fetch += since(waiting);
           errors.push(error.then((found) => found && { ...found, command: i }));
           break;
@@ -108,6 +113,10 @@ export async function execute(
     const { live, liveBytes, idleBytes } = engine.buffers.statistics;
     const memory = { buffers: live, bytes: liveBytes, idle_bytes: idleBytes };
     return { downloads: sizes, variants, gpu_seconds: gpuSeconds, memory, seconds };
+  } catch (cause) {
+    // What was recorded before is done nevertheless; where it is to blame itself its error comes first.
+    if (!gpu.lost && !signal.aborted) await chunk.end();
+    throw cause;
   } finally {
     if (!gpu.lost) {
       chunk.abandon();
@@ -136,7 +145,7 @@ async function loadLibraries(
     for (const [name, state] of states) {
       if ("error" in state) {
         const { error } = state;
-        const message = error.kind === "unsupported" ? `kernel ${name} ${error.message}` : error.message;
+        const message = error.kind === "unsupported" ? `kernel ${name}: ${error.message}` : error.message;
         throw new DeviceFailure({ ...error, message, command: i });
       }
       kernels.set(name, state);
@@ -168,5 +177,10 @@ function uploadSmall(engine: Engine, upload: Upload, data: ArrayBuffer | null): 
   } catch (cause) {
     thrown = toErrorReport(cause);
   }
-  return { error: captured().then((error) => thrown ?? error) };
+  const error = captured().then((found) => {
+    const report = thrown ?? found;
+    if (report) forget(engine, upload);
+    return report;
+  });
+  return { error };
 }

@@ -51,7 +51,7 @@ describe("chooseVariant", () => {
     expect(refusal(kernel, device(["subgroups"], { maxComputeInvocationsPerWorkgroup: 128 }))).toEqual({
       kind: "unsupported",
       message:
-        "its least demanding variant, small, needs maxComputeInvocationsPerWorkgroup 256, this device allows 128",
+        "even its least demanding variant, small, needs maxComputeInvocationsPerWorkgroup 256, this device allows 128",
       kernel: "softmax",
     });
   });

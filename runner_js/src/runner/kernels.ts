@@ -30,7 +30,8 @@ export function chooseVariant(kernel: Kernel, gpu: Gpu): Variant {
     const unmet = unmetRequirement(variant.requires, features, limits);
     if (unmet === null) return variant;
     // The last one asks least.
-    least = kernel.variants.length > 1 ? `its least demanding variant, ${variant.name}, ${unmet}` : unmet;
+    least =
+      kernel.variants.length > 1 ? `even its least demanding variant, ${variant.name}, ${unmet}` : unmet;
   }
   throw new DeviceFailure({ kind: "unsupported", message: least, kernel: kernel.kernel });
 }

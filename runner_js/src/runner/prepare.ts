@@ -1,4 +1,4 @@
-import { describeBytes } from "../hal/sizes";
+import { tooLarge } from "../hal/buffers";
 import type { ErrorReport, Test } from "../protocol/messages";
 import { bytesOf } from "./dtypes";
 import type { Engine } from "./engine";
@@ -25,6 +25,5 @@ export function obstacle(engine: Engine, test: Test, state: KernelState | undefi
   const { temporaries, name: variant } = state.variant;
   const largest = Math.max(0, ...[...test.inputs, ...test.outputs].map(bytesOf), ...temporaries);
   if (largest <= allowed) return null;
-  const message = `needs a buffer of ${describeBytes(largest)}, this device allows maxBufferSize ${describeBytes(allowed)}`;
-  return { kind: "unsupported", message, kernel, variant, test: test.id };
+  return { kind: "unsupported", message: tooLarge(largest, allowed), kernel, variant, test: test.id };
 }

@@ -10,12 +10,12 @@ class FakeBuffers {
   readonly alive = new Map<Buffer, string>();
 
   allocate = (bytes: number): Buffer => {
-    const buffer = { id: ++this.last, bytes } as Buffer;
+    const buffer = { slot: { id: ++this.last }, bytes } as Buffer;
     this.alive.set(buffer, "");
     return buffer;
   };
   free = (buffer: Buffer) => {
-    if (!this.alive.delete(buffer)) throw new Error(`freed ${buffer.id} twice`);
+    if (!this.alive.delete(buffer)) throw new Error(`freed ${buffer.slot.id} twice`);
   };
   write = (buffer: Buffer, _offset: number, data: Uint8Array) => {
     this.alive.set(buffer, `bytes ${data.join(" ")}`);

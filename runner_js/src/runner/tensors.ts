@@ -83,7 +83,8 @@ export class Tensors {
   private put(name: string, type: TensorType, storage: Storage): void {
     storage.names++;
     const replaced = this.byName.get(name);
-    this.byName.set(name, { type, storage });
+    // Not the command that it came with.
+    this.byName.set(name, { type: { dtype: type.dtype, shape: type.shape }, storage });
     if (replaced) this.drop(replaced.storage);
   }
 

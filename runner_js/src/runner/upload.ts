@@ -9,6 +9,8 @@ export const WORTH_STREAMING = 8 << 20;
 /** What may be on its way to the GPU at a time. */
 const IN_FLIGHT = 64 << 20;
 
+type Upload = Extract<Command, { op: "upload" }>;
+
 /** What is on its way to the GPU; `error` is the GPU's, known later. */
 export interface Uploaded {
   error: Promise<ErrorReport | null>;
@@ -17,7 +19,7 @@ export interface Uploaded {
 /** A large tensor, from the network into its buffer. Throws what is wrong with the transfer. */
 export async function streamUpload(
   engine: Engine,
-  upload: Extract<Command, { op: "upload" }>,
+  upload: Upload,
   signal: AbortSignal,
   patience: Patience,
 ): Promise<Uploaded> {
@@ -50,5 +52,16 @@ export async function streamUpload(
   pristine.adopt(digest, buffer);
   tensors.upload(upload.tensor, upload, digest, null);
   pristine.release(digest);
-  return { error: Promise.all(errors).then((found) => found.find((error) => error !== null) ?? null) };
+  const error = Promise.all(errors).then((found) => {
+    const report = found.find((one) => one !== null) ?? null;
+    if (report) forget(engine, upload);
+    return report;
+  });
+  return { error };
+}
+
+/** What went wrong on its way must not be taken for the bytes of its digest. */
+export function forget({ tensors, pristine }: Engine, { tensor, digest }: Upload): void {
+  tensors.free(tensor);
+  pristine.discard(digest);
 }
