@@ -133,7 +133,7 @@ def webgpu(name: str = "chromium") -> Device:
         known = _webgpu.get(name)
         if known is not None and known.session.alive:
             return known
-        state = _running_server().state
+        state = running_server().state
         if name == "open":
             device = state.wait_for_device(waiting=lambda: print(f"open {state.runner_url} in a browser", flush=True))
         else:
@@ -144,7 +144,8 @@ def webgpu(name: str = "chromium") -> Device:
         return _webgpu[name]
 
 
-def _running_server() -> Server:
+def running_server() -> Server:
+    """The server in this process that devices join; started on first use, ended with the program."""
     global _server
     if _server is None:
         _server = Server()

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { DeviceFailure } from "../hal/errors";
 import type { Command, ErrorReport, Kernel } from "../protocol/messages";
-import { adapter, TestDevice } from "../testing/dawn";
+import { TestDevice } from "../testing/dawn";
 import * as kernels from "../testing/kernels";
 import { addText, allocate, call, download, floats, kernelOf, load } from "../testing/kernels";
 
@@ -36,7 +36,7 @@ const steps = (count: number) => Array.from({ length: count }, () => call("step"
 /** Bound for reading and for writing at a time, which WebGPU refuses. */
 const bad = call("add", "a", "c", "c");
 
-describe.skipIf(!adapter)("errors of execute on Dawn", () => {
+describe("errors of execute on Dawn", () => {
   beforeEach(async () => {
     device = await TestDevice.open();
     await prepare();
@@ -159,7 +159,7 @@ describe.skipIf(!adapter)("errors of execute on Dawn", () => {
   });
 });
 
-describe.skipIf(!adapter)("kernels on Dawn", () => {
+describe("kernels on Dawn", () => {
   afterEach(() => device.close());
 
   function invocations(variant: string, count: number) {

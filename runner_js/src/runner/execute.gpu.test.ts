@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { DeviceFailure } from "../hal/errors";
 import type { Command, ErrorReport } from "../protocol/messages";
-import { adapter, TestDevice } from "../testing/dawn";
+import { TestDevice } from "../testing/dawn";
 import * as kernels from "../testing/kernels";
 import { addText, allocate, call, download, floats, free, kernelOf, load, view } from "../testing/kernels";
 
@@ -31,7 +31,7 @@ afterEach(() => {
   device.close();
 });
 
-describe.skipIf(!adapter)("execute on Dawn", () => {
+describe("execute on Dawn", () => {
   it("loads, uploads, allocates, calls and downloads", async () => {
     const { result, floats } = await device.execute([
       load(kernelOf(addText(1000), put)),

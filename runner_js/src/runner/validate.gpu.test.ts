@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { DeviceFailure } from "../hal/errors";
 import type { CompileProgress, Kernel, Test, TestVerdict } from "../protocol/messages";
-import { adapter, TestDevice } from "../testing/dawn";
+import { TestDevice } from "../testing/dawn";
 import { addText, floats, kernelOf, variantOf } from "../testing/kernels";
 import { validate } from "./validate";
 
@@ -50,7 +50,7 @@ beforeEach(async () => {
 
 afterEach(() => device.close());
 
-describe.skipIf(!adapter)("validate on Dawn", () => {
+describe("validate on Dawn", () => {
   it("passes a right kernel", async () => {
     const { verdicts, compiled } = await run([kernelOf(addText(COUNT), put)], [addTest("t")]);
     expect(compiled).toMatchObject([{ kernel: "add", done: 1, total: 1 }]);

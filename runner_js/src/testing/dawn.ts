@@ -12,9 +12,6 @@ Object.assign(globalThis, globals);
 /** Devices live no longer than what made them. */
 const dawn = create(["enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia"]);
 
-/** The adapter that tests run on; null where there is none at all. */
-export const adapter = await dawn.requestAdapter({ powerPreference: "high-performance" });
-
 export interface Execution {
   result: ExecuteResult;
   /** Bytes of each download. */
