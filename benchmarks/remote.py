@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,13 +21,13 @@ from typing import Any
 
 import numpy as np
 import tvm
-from benchmarks.tvm_rpc import LENGTH, served
 from tvm import relax
 
 import tapml as tml
+from benchmarks.tvm_rpc import LENGTH, served
 from tapml.api import devices as api_devices
 from tapml.browsers.find import find
-from tapml.browsers.options import chromium_arguments
+from tapml.browsers.options import chromium_arguments, chromium_sandbox
 
 MB = 1e6
 BATCHED = 10_000
@@ -41,19 +42,30 @@ def report(name: str, value: float, unit: str, *, good: bool | None = None, **mo
 
 @contextmanager
 def chromium(*addresses: str) -> Iterator[None]:
-    """One Chromium with a tab for each address, without a debugger: one that listens slows sockets down."""
+    """One Chromium with a tab for each address. No debugger attaches: one that listens slows sockets down."""
     switches = [
         "--headless=new",
+        "--remote-debugging-port=0",
         "--disable-background-timer-throttling",
         "--disable-backgrounding-occluded-windows",
         "--disable-renderer-backgrounding",
         "--no-first-run",
-        "--no-sandbox",
+        *([] if chromium_sandbox() else ["--no-sandbox"]),
     ]
-    with tempfile.TemporaryDirectory() as profile:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         command = [str(find("chromium").program), *switches, *chromium_arguments(), f"--user-data-dir={profile}"]
-        browser = subprocess.Popen([*command, *addresses], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        browser = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
+            told = Path(profile) / "DevToolsActivePort"
+            deadline = time.monotonic() + 30
+            while not told.is_file() or not told.read_text():
+                if time.monotonic() > deadline:
+                    raise RuntimeError("Chromium did not start")
+                time.sleep(0.1)
+            port = told.read_text().splitlines()[0]
+            for address in addresses:
+                new_tab = f"http://127.0.0.1:{port}/json/new?{address}"
+                urllib.request.urlopen(urllib.request.Request(new_tab, method="PUT"), timeout=10).close()
             yield
         finally:
             browser.terminate()

@@ -25,6 +25,8 @@ Commands = Sequence[dict[str, Any]]
 
 # Frees that no message takes along travel by themselves after this time.
 _FREE_SECONDS = 0.1
+# A call is sent at the latest after this time.
+_LINGER_SECONDS = 0.0005
 # More commands than this wait for those before them.
 _MOST_QUEUED = 20_000
 
@@ -165,6 +167,10 @@ class RemoteSession:
                     self._changed.wait(1)
                 if self._closed:
                     return
+                # Whoever is about to wait for the call takes it along in one message.
+                self._changed.wait(_LINGER_SECONDS)
+                if not self._queued or self._sending or self._gathering:
+                    continue
                 sent, places = self._take()
                 self._sending = True
             try:
