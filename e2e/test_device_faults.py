@@ -69,8 +69,8 @@ def test_a_destroyed_gpu_device_is_replaced_and_the_run_goes_on(server: Server, 
     run.reported(8)
     page.workers[0].evaluate("tapmlDevice.destroy()")
     results = run.finish()
-    wrong = [test for test in results.values() if test["verdict"] != "pass"]
-    assert all(test["verdict"] == "error" and "device lost" in test["message"] for test in wrong)
+    wrong = [(test["verdict"], test["message"]) for test in results.values() if test["verdict"] != "pass"]
+    assert [each for each in wrong if each[0] != "error" or "device lost" not in each[1]] == []
     assert len(wrong) < len(results) / 2
     works(server, suite, device)
 

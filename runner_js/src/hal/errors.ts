@@ -53,3 +53,15 @@ export function gpuErrorKind(error: GPUError): "validation" | "out-of-memory" | 
   if (error instanceof GPUOutOfMemoryError) return "out-of-memory";
   return "internal";
 }
+
+const WORD_OF_LOSS_MS = 1000;
+
+/** Where a device goes, maps and error scopes fail at once, and word of the loss comes after them: wait for it. */
+export async function wordOfLoss(device: GPUDevice): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const noWord = new Promise((resolve) => {
+    timer = setTimeout(resolve, WORD_OF_LOSS_MS);
+  });
+  await Promise.race([device.lost, noWord]);
+  clearTimeout(timer);
+}

@@ -30,9 +30,10 @@ class FakeBuffer {
   }
 }
 
-function fakeStagings(maxBufferSize: number) {
+function fakeStagings(maxBufferSize: number, lost: Promise<unknown> = new Promise(() => {})) {
   const made: FakeBuffer[] = [];
   const device = {
+    lost,
     limits: { maxBufferSize },
     createBuffer: ({ size }: { size: number }) => {
       const buffer = new FakeBuffer(size);
@@ -83,6 +84,22 @@ describe("Readback", () => {
     const { stagings, made } = fakeStagings(16);
     await new Readback(stagings, []).map();
     expect(made).toEqual([]);
+  });
+
+  it("tells of a failed map after word of the device's loss", async () => {
+    const told: string[] = [];
+    let lose = (_: unknown) => {};
+    const lost = new Promise((resolve) => {
+      lose = resolve;
+    });
+    const { stagings, made } = fakeStagings(1 << 20, lost);
+    void lost.then(() => told.push("lost"));
+    const readback = new Readback(stagings, [8]);
+    vi.spyOn(made[0] as FakeBuffer, "mapAsync").mockRejectedValue(new Error("Buffer was unmapped"));
+    const failed = readback.map().catch(() => told.push("map failed"));
+    setTimeout(() => lose({ reason: "destroyed" }), 20);
+    await failed;
+    expect(told).toEqual(["lost", "map failed"]);
   });
 
   it("gives its buffers back unmapped, once", async () => {

@@ -1,5 +1,6 @@
 import type { Buffer } from "./buffers";
 import type { Commands } from "./commands";
+import { wordOfLoss } from "./errors";
 import { paddedBytes, sizeClass } from "./sizes";
 
 const IDLE = 4;
@@ -61,8 +62,14 @@ export class Readback {
     commands.copyTo(source, this.buffers[place.staging] as GPUBuffer, place.offset);
   }
 
+  /** Rejects after word of the device's loss, where that is why: the cause, and not its consequence, is told first. */
   async map(): Promise<void> {
-    await Promise.all(this.buffers.map((buffer) => buffer.mapAsync(GPUMapMode.READ)));
+    try {
+      await Promise.all(this.buffers.map((buffer) => buffer.mapAsync(GPUMapMode.READ)));
+    } catch (cause) {
+      await wordOfLoss(this.stagings.device);
+      throw cause;
+    }
     this.mapped = this.buffers.map((buffer) => buffer.getMappedRange());
   }
 

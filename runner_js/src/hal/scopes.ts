@@ -1,5 +1,5 @@
 import type { ErrorReport } from "../protocol/messages";
-import { gpuErrorKind } from "./errors";
+import { gpuErrorKind, wordOfLoss } from "./errors";
 import { tidyGpuMessage } from "./gpu_text";
 
 const FILTERS = ["validation", "out-of-memory", "internal"] as const;
@@ -20,6 +20,9 @@ export function captureErrors(device: GPUDevice): () => Promise<ErrorReport | nu
         return { kind, message, gpu_message: error.message };
       },
       // Only a lost device rejects; whoever waits for results learns of that by itself (Gpu.guard).
-      (cause: unknown) => ({ kind: "device-lost" as const, message: String(cause) }),
+      async (cause: unknown) => {
+        await wordOfLoss(device);
+        return { kind: "device-lost" as const, message: String(cause) };
+      },
     );
 }
