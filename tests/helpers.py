@@ -93,6 +93,7 @@ class FakeRunner:
         self._answer = answer
         self._hub = hub
         self._connections = 0
+        self._generation = 1
         self._numbers: dict[str, int] = {}
         self.name = name
         self.welcome = self.connect(**changes)
@@ -112,6 +113,13 @@ class FakeRunner:
         """Reconnect; `calls` are those it still has messages of."""
         resume = {"device": self.welcome.device, "session": self.welcome.session, "calls": list(calls)}
         return self.connect(resume=resume)
+
+    def new_gpu(self) -> None:
+        """The GPU device is lost and replaced: the runner says hello again on the same connection."""
+        self._generation += 1
+        resume = {"device": self.welcome.device, "session": self.welcome.session, "calls": []}
+        again = hello(self.name, resume=resume, generation=self._generation)
+        assert isinstance(self._hub.hello(again, self._receive, self.connection), Welcome)
 
     def _receive(self, event: str, message: dict[str, Any]) -> None:
         if event == "cancel":
@@ -178,7 +186,8 @@ def verdict(test: dict[str, Any]) -> dict[str, Any]:
 
 def hello(name: str = "Fake 1", **changes: Any) -> dict[str, Any]:
     return {
-        "protocol": 2, "runtime": "tests", "resume": None, "tag": None, "name": name, "user_agent": "tests",
+        "protocol": 2, "runtime": "tests", "resume": None, "generation": 1, "tag": None, "name": name,
+        "user_agent": "tests",
         "adapter": {"vendor": "none", "architecture": "", "device": "", "description": "fake"},
         "features": [], "limits": {"maxBufferSize": 1024}, "unavailable": None, **changes,
     }  # fmt: skip

@@ -12,7 +12,7 @@ from tvm import relax
 
 from tapml.api.devices import Device, LocalDevice, WebGpuDevice
 from tapml.api.modules import Module
-from tapml.api.remote import RemoteSession, new_name
+from tapml.api.remote import RemoteSession
 from tapml.api.tensors import Tensor, tensor, typed
 from tapml.carving.reference import Reference
 from tapml.devices.messages import kernel_message
@@ -125,14 +125,13 @@ class LoadedLibrary:
         return f"<tapml library on {self.device!r}: {', '.join(self.library.functions)}>"
 
 
-class _RemoteLibrary(LoadedLibrary):
-    """Its kernels are compiled on the device when it is made."""
+class _Kernels:
+    """A library's kernels on a device, compiled there when it is made; unloaded when no library and no function of it
+    is left."""
 
-    def __init__(self, library: Library, device: WebGpuDevice) -> None:
-        super().__init__(library, device)
-        self._session = device.session
-        names = {function: new_name("l") for function in library.functions}
-        self._names = names
+    def __init__(self, library: Library, session: RemoteSession) -> None:
+        self.session = session
+        self._names = {function: session.new_name("l") for function in library.functions}
         commands = []
         texts: list[bytes] = []
         for function, kernels in library.kernels.items():
@@ -140,20 +139,41 @@ class _RemoteLibrary(LoadedLibrary):
             for kernel in kernels.values():
                 texts += [file.text.encode() for file in kernel.files]
                 messages.append(kernel_message(kernel.document, [sha256(file.text) for file in kernel.files]))
-            commands.append({"op": "load", "library": names[function], "kernels": messages})
-        with device.session.blobs.holding(texts):
-            device.session.run(commands)
-        self._finalizer = weakref.finalize(self, _unload, device.session, list(names.values()))
-        self._finalizer.atexit = False
+            commands.append({"op": "load", "library": self._names[function], "kernels": messages})
+        with session.blobs.holding(texts):
+            session.load(commands)
+        self._finalizer = weakref.finalize(self, _unload, session, list(self._names.values()))
+        self._finalizer.atexit = False  # the device ends with the program
+
+    def name(self, function: str) -> str:
+        """The function's library on the device. Raises InputError after `free`."""
+        if not self._finalizer.alive:
+            raise InputError(f"the library of {function} was freed: upload it again")
+        return self._names[function]
+
+    def free(self) -> None:
+        self._finalizer()
+
+
+class _RemoteLibrary(LoadedLibrary):
+    def __init__(self, library: Library, device: WebGpuDevice) -> None:
+        super().__init__(library, device)
+        self._kernels = _Kernels(library, device.session)
+
+    def get_function(self, name: str) -> Function:
+        found = super().get_function(name)
+        self._kernels.name(name)
+        return found
+
+    __getitem__ = get_function
 
     def _function(self, name: str) -> Function:
         assert isinstance(self.device, WebGpuDevice)
-        # The function keeps its library: what is called is not unloaded.
-        return _RemoteFunction(name, self.library.functions[name], self._names[name], self.device, self)
+        return _RemoteFunction(name, self.library.functions[name], self._kernels, self.device)
 
     def free(self) -> None:
         super().free()
-        self._finalizer()
+        self._kernels.free()
 
 
 def _unload(session: RemoteSession, names: Sequence[str]) -> None:
@@ -211,43 +231,63 @@ class _LocalFunction(Function):
 
 
 class _RemoteFunction(Function):
-    """Its nodes as commands, made once; a call fills in the names of its tensors."""
+    """Its nodes as commands; a call fills in the names of its tensors."""
 
-    def __init__(self, name: str, lowered: Lowered, library: str, device: WebGpuDevice, owner: _RemoteLibrary) -> None:
+    def __init__(self, name: str, lowered: Lowered, kernels: _Kernels, device: WebGpuDevice) -> None:
         super().__init__(name, lowered.graph, device)
-        self._owner = owner
+        self._kernels = kernels
         self._session = device.session
-        self._library = library
         # One upload a device and library, whatever the number of calls.
         self._constants = {value: tensor(array, device) for value, array in lowered.constants.items()}
-        self._arguments = [*self.graph.inputs, *self.graph.outputs]
-        given = {*self._arguments, *self._constants}
-        self._made = [value for node in self.graph.nodes for value in node.outputs if value not in given]
+        self._computed = self._computed_outputs()
 
-    def _run(self, handles: Sequence[Any]) -> None:
-        names: dict[str, str] = dict(zip(self._arguments, handles, strict=True))
-        for value, constant in self._constants.items():
-            names[value] = constant.handle
-        prefix = ""
-        if self._made:
-            prefix = new_name("f") + "/"
-            for value in self._made:
-                names[value] = prefix + value
-        commands: list[dict[str, Any]] = []
+    def _computed_outputs(self) -> dict[str, int]:
+        """Outputs that a kernel may write where the caller wants them -> their place. Others are an input, a constant
+        or a second output under another name, and are copied."""
+        root: dict[str, str] = {}
         for node in self.graph.nodes:
             if node.kind is NodeKind.VIEW:
-                commands += self._view(node.inputs[0], node.outputs[0], names)
+                root[node.outputs[0]] = root.get(node.inputs[0], node.inputs[0])
+        taken = {*self.graph.inputs, *self._constants}
+        computed: dict[str, int] = {}
+        for place, value in enumerate(self.graph.outputs):
+            source = root.get(value, value)
+            if source not in taken:
+                computed[value] = place
+                taken.add(source)
+        return computed
+
+    def _run(self, handles: Sequence[Any]) -> None:
+        graph = self.graph
+        library = self._kernels.name(self.name)
+        inputs, outputs = handles[: len(graph.inputs)], handles[len(graph.inputs) :]
+        names: dict[str, str] = dict(zip(graph.inputs, inputs, strict=True))
+        names |= {value: constant.handle for value, constant in self._constants.items()}
+        # What is read, or written twice, must not be written before the end.
+        direct = {
+            value: outputs[place]
+            for value, place in self._computed.items()
+            if outputs[place] not in inputs and outputs.count(outputs[place]) == 1
+        }
+        prefix = self._session.new_name("f") + "/"
+        commands: list[dict[str, Any]] = []
+        for node in graph.nodes:
+            for value in node.outputs:
+                names[value] = direct.get(value, prefix + value)
+            if node.kind is NodeKind.VIEW:
+                (source,), (value,) = node.inputs, node.outputs
+                shape = list(graph.values[value].type.shape)
+                commands.append({"op": "view", "tensor": names[value], "of": names[source], "shape": shape})
                 continue
             for value in node.outputs:
-                if prefix and names[value].startswith(prefix):
-                    allocated = typed(self.graph.values[value].type)
+                if value not in direct:
+                    allocated = typed(graph.values[value].type)
                     commands.append({"op": "allocate", "tensor": names[value], **allocated})
             operands = [names[value] for value in (*node.inputs, *node.outputs)]
-            commands.append({"op": "call", "library": self._library, "kernel": node.kernel, "arguments": operands})
-        if prefix:
+            commands.append({"op": "call", "library": library, "kernel": node.kernel, "arguments": operands})
+        for value, target in zip(graph.outputs, outputs, strict=True):
+            if names[value] != target:
+                commands.append({"op": "copy", "tensor": target, "of": names[value]})
+        if len(direct) < sum(len(node.outputs) for node in graph.nodes):
             commands.append({"op": "free_prefix", "prefix": prefix})
         self._session.do(commands)
-
-    def _view(self, source: str, value: str, names: dict[str, str]) -> list[dict[str, Any]]:
-        shape = list(self.graph.values[value].type.shape)
-        return [{"op": "view", "tensor": names[value], "of": names[source], "shape": shape}]

@@ -5,23 +5,21 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import queue
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tapml.api.commands import Commands, Dropped, messages, still_due
 from tapml.devices import Blobs, CallResult
 from tapml.devices import Device as RemoteDevice
-from tapml.errors import DeviceError, DeviceLost
+from tapml.errors import DeviceError, DeviceLost, InputError
 
 if TYPE_CHECKING:
     from tapml.api.devices import Device
-
-Commands = Sequence[dict[str, Any]]
 
 # Frees that no message takes along travel by themselves after this time.
 _FREE_SECONDS = 0.1
@@ -30,13 +28,9 @@ _LINGER_SECONDS = 0.0005
 # More commands than this wait for those before them.
 _MOST_QUEUED = 20_000
 
+_ANEW = "get the device anew with tml.webgpu(...) and upload again"
 _HERE = str(Path(__file__).parent)
-_names = itertools.count()
-
-
-def new_name(prefix: str) -> str:
-    """A name that this process has not given to anything else."""
-    return f"{prefix}{next(_names)}"
+_sessions = itertools.count(1)
 
 
 def blocking() -> bool:
@@ -48,17 +42,20 @@ class RemoteSession:
     """Commands to one device, in order.
 
     `do` is asynchronous: what it is given goes out in the background, together with all else that gathered while the
-    message before was under way. `run` waits. After an error what was still queued is not run; the error is raised by
-    the next `do` or `run`.
+    message before was under way. `run` waits. After an error the calls that were still queued are not run; the error
+    is raised by the next `do` or `run`.
 
-    What Python drops is put on a queue (in whatever thread the garbage collector runs, perhaps inside another call)
-    and travels with the next message, or shortly after by itself.
+    What Python drops travels with the next message, or shortly after by itself.
     """
 
     def __init__(self, device: RemoteDevice, blobs: Blobs) -> None:
         self.device = device
         self.blobs = blobs
         self.lost: DeviceLost | None = None
+        self._generation = device.generation
+        self._prefix = f"p{os.getpid()}.{next(_sessions)}/"
+        self._numbers = itertools.count()
+        self._libraries: set[str] = set()
         self._changed = threading.Condition(threading.RLock())
         self._queued: list[dict[str, Any]] = []
         self._places: list[str] = []
@@ -66,17 +63,26 @@ class RemoteSession:
         self._gathering = 0
         self._closed = False
         self._error: DeviceError | None = None
-        self._dropped: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._dropped = Dropped()
         for work in (self._send_queued, self._sweep):
             threading.Thread(target=work, name=f"{work.__name__} {device.id}", daemon=True).start()
 
     @property
     def alive(self) -> bool:
         """Can it be used? After a loss a new session is wanted."""
-        return self.lost is None and self.device.connected
+        return (
+            self.lost is None
+            and not self._closed
+            and self.device.connected
+            and self.device.generation == self._generation
+        )
+
+    def new_name(self, kind: str) -> str:
+        """A name on the device that nothing else has: of a "t"ensor, a "l"ibrary, a call of a "f"unction."""
+        return f"{self._prefix}{kind}{next(self._numbers)}"
 
     def do(self, commands: Commands) -> None:
-        """Queue commands. Raises the DeviceError of an earlier one, if there was one."""
+        """Queue commands. Raises the DeviceError of an earlier one, if there was one; InputError after `close`."""
         if blocking() and not self._gathering:
             self.run(commands)
             return
@@ -93,7 +99,8 @@ class RemoteSession:
     def run(self, commands: Commands, *, download: int = 0, timing: bool = False) -> CallResult:
         """Send what is queued and these commands, and wait for their end.
 
-        Raises DeviceError with what the device reported. After DeviceLost nothing of this session is left there.
+        Raises DeviceError with what the device reported, InputError after `close`. After DeviceLost nothing of this
+        session is left there.
         """
         with self._changed:
             while self._sending:
@@ -108,13 +115,18 @@ class RemoteSession:
                 self._sending = False
                 self._changed.notify_all()
 
+    def load(self, commands: Commands) -> None:
+        """Run "load" commands; what they load goes with the session."""
+        self.run(commands)
+        self._libraries |= {command["library"] for command in commands}
+
     def drop(self, command: dict[str, Any]) -> None:
         """Send a "free" or "unload" some time soon. Never waits and takes no lock: finalizers call it."""
         self._dropped.put(command)
 
     @contextmanager
     def gather(self) -> Iterator[None]:
-        """Send nothing until the end of the block, then all in one message, and wait for its end."""
+        """Send nothing until the end of the block, then all together, and wait for its end."""
         with self._changed:
             self._gathering += 1
         try:
@@ -127,10 +139,15 @@ class RemoteSession:
             self.run([])
 
     def close(self) -> None:
-        """Send what is queued, free what Python dropped, and end the threads."""
+        """Send what is queued, free all that this session has on the device, and end the threads."""
         if self.alive:
-            with contextlib.suppress(DeviceError):
-                self.run([])
+            everything = [{"op": "free_prefix", "prefix": self._prefix}]
+            everything += [{"op": "unload", "library": library} for library in sorted(self._libraries)]
+            # An error of an earlier call has nobody left to be told, and must not keep the frees from their way.
+            for _ in range(3):
+                with contextlib.suppress(DeviceError):
+                    self.run(everything)
+                    break
         self.abandon()
 
     def abandon(self) -> None:
@@ -138,27 +155,62 @@ class RemoteSession:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        self._dropped.put(None)
+        self._dropped.end()
 
     # ------------------------------------------------ sending
 
-    def _call(self, commands: list[dict[str, Any]], places: list[str], download: int, timing: bool) -> CallResult:
-        params = {"commands": commands, "timing": timing}
+    def _call(self, commands: Commands, places: list[str], download: int, timing: bool) -> CallResult:
+        """All of `commands`, in as many messages as they need; downloads are of the last."""
+        done = 0
+        parts = list(messages(commands))
         try:
-            return self.device.call("execute", params, download_bytes=download)
-        except DeviceError as error:
-            if isinstance(error, DeviceLost):
-                self.lost = error
-            command = error.report.command if error.report else None
-            if command is not None and command < len(places):
-                error.add_note(f"the call was made at {places[command]}")
+            for part in parts:
+                params = {"commands": part, "timing": timing}
+                wanted = download if part is parts[-1] else 0
+                result = self.device.call("execute", params, download_bytes=wanted, generation=self._generation)
+                done += len(part)
+            return result
+        except DeviceLost as error:
+            self.lost = error
+            self._note_place(error, places, done)
+            if error.report is None:
+                raise DeviceLost(f"{error.summary}; {_ANEW}", device=error.device, reason=error.lost_reason) from error
             raise
+        except DeviceError as error:
+            self._note_place(error, places, done)
+            self._leave_due(commands[done:], error)
+            raise
+        except BaseException as error:  # Ctrl-C too
+            self._leave_due(commands[done:], None)
+            if isinstance(error, Exception):
+                raise DeviceError(f"a call could not be sent: {error}") from error
+            raise
+
+    def _leave_due(self, commands: Commands, error: DeviceError | None) -> None:
+        """Some of these commands were not done. What must be is sent again, ahead of what waits."""
+        report = error.report if error else None
+        known = report.done if report else None
+        if known is None:
+            # Freeing twice does no harm. Making twice may fail for ever, and what was made may have been written to.
+            due = [command for command in still_due(commands) if command["op"] != "allocate"]
+        else:
+            failed = report.command if report else None
+            due = still_due([command for place, command in enumerate(commands) if place >= known and place != failed])
+        with self._changed:
+            self._queued[:0] = due
+            self._places[:0] = [""] * len(due)
+
+    @staticmethod
+    def _note_place(error: DeviceError, places: list[str], done: int) -> None:
+        command = error.report.command if error.report else None
+        if command is not None and done + command < len(places) and places[done + command]:
+            error.add_note(f"the call was made at {places[done + command]}")
 
     def _take(self) -> tuple[list[dict[str, Any]], list[str]]:
         """What is queued, and what was dropped after it."""
         sent, places = self._queued, self._places
         self._queued, self._places = [], []
-        return sent + self._freed(), places
+        return sent + self._dropped.take(), places
 
     def _send_queued(self) -> None:
         while True:
@@ -178,7 +230,9 @@ class RemoteSession:
             except DeviceError as error:
                 with self._changed:
                     self._error = error
-                    self._queued, self._places = [], []
+                    # What waited for the failed call does not run.
+                    self._queued = still_due(self._queued)
+                    self._places = [""] * len(self._queued)
             finally:
                 with self._changed:
                     self._sending = False
@@ -188,39 +242,21 @@ class RemoteSession:
         error, self._error = self._error, None
         if error is not None:
             raise error
+        if self._closed:
+            raise InputError(f"{self.device.name} was closed: {_ANEW}")
         if self.lost is not None:
             raise DeviceLost(
-                f"{self.device.name} was lost, and all tensors and libraries on it ({self.lost.summary}): get the "
-                "device anew with tml.webgpu(...) and upload again"
+                f"{self.device.name} was lost, and all tensors and libraries on it ({self.lost.summary}): {_ANEW}"
             )
 
-    # ------------------------------------------------ freeing
-
-    def _freed(self) -> list[dict[str, Any]]:
-        """What was dropped since; a command may free many."""
-        tensors: list[str] = []
-        others = []
-        with contextlib.suppress(queue.Empty):
-            while True:
-                command = self._dropped.get_nowait()
-                if command is None:
-                    self._dropped.put(None)  # for the sweeper
-                    break
-                if command["op"] == "free":
-                    tensors += command["tensors"]
-                else:
-                    others.append(command)
-        return [*([{"op": "free", "tensors": tensors}] if tensors else []), *others]
-
     def _sweep(self) -> None:
-        while (command := self._dropped.get()) is not None:
-            self._dropped.put(command)
+        while self._dropped.wait():
             time.sleep(_FREE_SECONDS)
             if not self.alive:
                 return
             with self._changed:
                 # Behind the calls that use it; nobody waits.
-                freed = self._freed()
+                freed = self._dropped.take()
                 self._queued += freed
                 self._places += [""] * len(freed)
                 if not self._sending and not self._gathering:
@@ -237,7 +273,7 @@ def _caller() -> str:
 
 @contextmanager
 def batch(device: Device) -> Iterator[None]:
-    """Calls and allocations on `device` inside the `with` block travel in one message, and its end waits for them.
+    """Calls and allocations on `device` inside the `with` block travel together, and its end waits for them.
 
     On cpu() and cuda() calls are made at once.
     """

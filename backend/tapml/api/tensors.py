@@ -11,7 +11,7 @@ import numpy as np
 import tvm
 
 from tapml.api.devices import Device, LocalDevice, WebGpuDevice, find
-from tapml.api.remote import RemoteSession, new_name
+from tapml.api.remote import RemoteSession
 from tapml.carving.reference import to_numpy
 from tapml.errors import DeviceError, InputError
 from tapml.graph import TensorType
@@ -96,7 +96,7 @@ def tensor(data: Any, device: Device | None = None) -> Tensor:
     tensor_type = TensorType(tuple(array.shape), str(array.dtype))
     target = find(device)
     if isinstance(target, WebGpuDevice):
-        name = new_name("t")
+        name = target.session.new_name("t")
         with target.session.blobs.holding([array.reshape(-1).view(np.uint8).data]) as (digest,):
             target.session.run([{"op": "upload", "tensor": name, "digest": digest, **typed(tensor_type)}])
         return Tensor(target, tensor_type, name)
@@ -111,7 +111,7 @@ def allocate(shape: Sequence[int], dtype: str, device: Device | None = None) -> 
     tensor_type = TensorType(tuple(int(d) for d in shape), str(dtype))
     target = find(device)
     if isinstance(target, WebGpuDevice):
-        name = new_name("t")
+        name = target.session.new_name("t")
         target.session.do([{"op": "allocate", "tensor": name, **typed(tensor_type)}])
         return Tensor(target, tensor_type, name)
     assert isinstance(target, LocalDevice)

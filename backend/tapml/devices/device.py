@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tapml.devices.calls import CallResult, PendingCall, lost
-from tapml.errors import DeviceLost
+from tapml.errors import DeviceError, DeviceLost
 from tapml.protocol import Hello, Welcome
 
 Send = Callable[[str, dict[str, Any]], None]
@@ -45,6 +45,7 @@ class Device:
         self._gone: str | None = None
         self._lock = threading.Condition()
         self._one_call = threading.Lock()
+        self._generation = 1
         self._call: PendingCall | None = None
 
     @property
@@ -61,6 +62,12 @@ class Device:
     @property
     def busy(self) -> bool:
         return self._one_call.locked()
+
+    @property
+    def generation(self) -> int:
+        """Rises when the GPU device, or the whole runner, is replaced by another: what was on it is gone then."""
+        with self._lock:
+            return self._generation
 
     def describe(self) -> dict[str, Any]:
         """The `devices` entry of the result documents."""
@@ -84,13 +91,16 @@ class Device:
         download_bytes: int = 0,
         hang_seconds: float = HANG_SECONDS,
         check: Callable[[], None] = lambda: None,
+        generation: int | None = None,
     ) -> CallResult:
         """Run one call to its end. Another thread's call waits for it.
 
         `download_bytes` is how many bytes the call will send back; more are refused.
         `hang_seconds`: how long the GPU may work on one piece before it counts as hung.
         `check` is called now and then and may raise to give the call up; the runner is told to drop it.
-        Raises DeviceLost when the device goes away and does not come back, DeviceError with what it reported.
+        `generation`: the only one the call makes sense on, because it uses what was left there.
+        Raises DeviceLost when the device goes away and does not come back or is of another generation, DeviceError
+        with what it reported.
         """
         message = {"method": method, "hang_seconds": hang_seconds, "params": params}
         with self._one_call:
@@ -98,12 +108,13 @@ class Device:
             with self._lock:
                 if not self._reachable():
                     raise lost(self.name, self._gone or "it is not connected any more")
+                self._check_generation(generation)
                 self._call = call
                 if self._connection is not None:
                     self._send("call", call.message)
             try:
                 self._wait(call, check, max(_SILENCE_SECONDS, 2 * hang_seconds))
-                return call.result(self.name)
+                return self._result(call, generation)
             except DeviceLost as error:
                 if error.lost_reason == "hung":
                     self.on_hung()
@@ -114,12 +125,7 @@ class Device:
 
     def _wait(self, call: PendingCall, check: Callable[[], None], silence: float) -> None:
         # Short waits: on some platforms an endless one cannot be interrupted by Ctrl-C.
-        while not call.done.wait(0.1):
-            try:
-                check()
-            except BaseException:
-                self._cancel(call)
-                raise
+        while not self._done(call, check):
             with self._lock:
                 reachable = self._reachable()
                 away = self._connection is None
@@ -131,6 +137,32 @@ class Device:
                 self._cancel(call)
                 what = f"it gave no sign for {silence:.0f} s while running {call.message['method']}"
                 call.fail(lost(self.name, what, reason="hung"))
+
+    def _done(self, call: PendingCall, check: Callable[[], None]) -> bool:
+        try:
+            if call.done.wait(0.1):
+                return True
+            check()
+        except BaseException:  # Ctrl-C too
+            self._cancel(call)
+            raise
+        return False
+
+    def _result(self, call: PendingCall, generation: int | None) -> CallResult:
+        # A runner that finds its GPU device lost says hello with a new one before it runs the call.
+        try:
+            result = call.result(self.name)
+        except DeviceLost:
+            raise
+        except DeviceError:
+            self._check_generation(generation)
+            raise
+        self._check_generation(generation)
+        return result
+
+    def _check_generation(self, wanted: int | None) -> None:
+        if wanted is not None and wanted != self._generation:
+            raise lost(self.name, "its GPU device was lost and replaced; what was on it is gone", reason="replaced")
 
     def _cancel(self, call: PendingCall) -> None:
         with self._lock:
@@ -166,6 +198,8 @@ class Device:
         with self._lock:
             known = hello.resume.calls if hello.resume else []
             returned = self._connection != connection
+            if hello.generation != self.hello.generation:
+                self._generation += 1
             self.hello, self._send, self._connection, self._gone = hello, send, connection, None
             call = self._call
             if call is not None and returned and call.id not in known:
@@ -182,6 +216,7 @@ class Device:
         """Another runner of the same name takes the place of one that is gone; nothing of that one is left."""
         with self._lock:
             self._session = secrets.token_urlsafe(24)
+            self._generation += 1
             if self._call is not None:
                 self._call.fail(lost(self.name, "it was started again"))
                 self._call = None

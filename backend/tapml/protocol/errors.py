@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
 from typing_extensions import TypeAliasType
 
 from tapml.protocol.base import LongText, Message, Name, TensorType, Text
@@ -50,6 +51,8 @@ class ErrorReport(Message):
     test: Name | None = None
     command: int | None = None
     """Position of the command that failed in its "execute"."""
+    done: Annotated[int, Field(ge=0)] | None = None
+    """So many of the commands of its "execute" were done, and none after them; null where that is not known."""
     arguments: list[TensorType] | None = None
     """Types of the kernel's arguments: inputs, then outputs."""
     diagnostics: list[Diagnostic] | None = None

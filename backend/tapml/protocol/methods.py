@@ -181,6 +181,14 @@ class ViewCommand(Message):
     shape: Shape
 
 
+class CopyCommand(Message):
+    """The elements of `of` into `tensor`, which is there and has as many bytes."""
+
+    op: Literal["copy"]
+    tensor: Name
+    of: Name
+
+
 class CallCommand(Message):
     """One call of a kernel: its inputs, then its outputs."""
 
@@ -225,6 +233,7 @@ Command = TypeAliasType(
         | UploadCommand
         | AllocateCommand
         | ViewCommand
+        | CopyCommand
         | CallCommand
         | DownloadCommand
         | SyncCommand

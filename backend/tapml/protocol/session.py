@@ -47,6 +47,8 @@ class Hello(Message):
     runtime: Text
     """What the runner runs in: "browser", "node", "deno"; a runner of your own says its own."""
     resume: Resume | None
+    generation: Annotated[int, Field(ge=0)]
+    """Counts the GPU devices that this runner has had: tensors and libraries are gone with the one before."""
     tag: Text | None
     """Taken from the runner's address or command line, so that a server knows whom it started."""
     name: Name

@@ -50,13 +50,14 @@ export class Commands {
     if (timer) this.endPass();
   }
 
-  copy(source: Buffer, target: Buffer): void {
-    this.copyTo(source, target.gpu, 0);
+  /** `bytes`: a whole number of words. */
+  copy(source: Buffer, target: Buffer, bytes = source.bytes): void {
+    this.copyTo(source, target.gpu, 0, bytes);
   }
 
-  copyTo(source: Buffer, target: GPUBuffer, offset: number): void {
+  copyTo(source: Buffer, target: GPUBuffer, offset: number, bytes = source.bytes): void {
     this.endPass();
-    this.encoding().copyBufferToBuffer(source.gpu, 0, target, offset, source.bytes);
+    this.encoding().copyBufferToBuffer(source.gpu, 0, target, offset, bytes);
   }
 
   /** 0xFF bytes: NaN for floats, so that what a kernel leaves out is seen. */

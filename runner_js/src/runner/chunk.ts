@@ -3,7 +3,9 @@ import { DeviceFailure, toErrorReport } from "../hal/errors";
 import type { Patience } from "../hal/gpu";
 import type { Readback } from "../hal/readback";
 import { captureErrors } from "../hal/scopes";
+import { paddedBytes } from "../hal/sizes";
 import type { Command, ErrorReport } from "../protocol/messages";
+import { bytesOf, describeType } from "./dtypes";
 import type { Engine } from "./engine";
 import type { LoadedKernel } from "./kernels";
 import type { CallTimer } from "./timer";
@@ -14,7 +16,7 @@ type OperatorCall = Extract<Command, { op: "call" }>;
 /** Commands in one submission: each set of error scopes costs as much as a few dispatches. */
 const FULL = 512;
 /** Others only change what names mean. */
-const TOUCHES_GPU: ReadonlySet<string> = new Set(["allocate", "call", "download"]);
+const TOUCHES_GPU: ReadonlySet<string> = new Set(["allocate", "copy", "call", "download"]);
 /** Submissions that nobody has waited for. */
 const MOST_UNDER_WAY = 16;
 
@@ -68,6 +70,9 @@ export class Chunk {
         case "view":
           tensors.view(command.tensor, command.of, command.shape);
           break;
+        case "copy":
+          this.copy(number, command.of, command.tensor);
+          break;
         case "call":
           this.call(number, command);
           break;
@@ -82,7 +87,7 @@ export class Chunk {
           break;
       }
     } catch (cause) {
-      throw new DeviceFailure({ ...toErrorReport(cause), command: number });
+      throw new DeviceFailure({ ...toErrorReport(cause), command: number, done: number });
     }
   }
 
@@ -105,7 +110,7 @@ export class Chunk {
       const unmade = buffer.error && (await gpu.guard(buffer.error, this.signal));
       if (!unmade) continue;
       await this.again(works.filter((work) => work.command < command));
-      throw new DeviceFailure({ ...unmade, command });
+      throw new DeviceFailure({ ...unmade, command, done: command });
     }
     // Other errors than of validation may come after the work was done: it must not be done twice.
     if (error?.kind === "validation") await this.again(works);
@@ -130,6 +135,29 @@ export class Chunk {
     if (buffer.error) this.made.push({ command, buffer });
   }
 
+  private copy(number: number, of: string, name: string): void {
+    const { tensors, commands } = this.engine;
+    const [from, to] = [tensors.typeOf(of), tensors.typeOf(name)];
+    if (from && to && bytesOf(from) !== bytesOf(to)) {
+      const message = `tensor ${of}, ${describeType(from)}, cannot be copied to ${name}, ${describeType(to)}`;
+      throw new DeviceFailure({ kind: "protocol", message });
+    }
+    this.makeWritable(number, name);
+    const [source, target] = [tensors.buffer(of), tensors.buffer(name)];
+    // Views of one tensor are equal.
+    if (source === target) return;
+    const bytes = paddedBytes(from ? bytesOf(from) : source.bytes);
+    this.put(number, () => commands.copy(source, target, bytes));
+  }
+
+  /** Before something writes to a tensor that shares bytes with others of the same digest. */
+  private makeWritable(number: number, name: string): void {
+    const copied = this.engine.tensors.makeWritable(name);
+    if (!copied) return;
+    this.note(number, copied.own);
+    this.put(number, () => this.engine.commands.copy(copied.source, copied.own));
+  }
+
   private call(number: number, command: OperatorCall): void {
     const { tensors, buffers, libraries, commands } = this.engine;
     const kernel = libraries.get(command.library)?.get(command.kernel);
@@ -141,12 +169,7 @@ export class Chunk {
       const message = `kernel ${kernel.kernel} takes ${kernel.argumentCount} arguments, the call gives ${command.arguments.length}`;
       throw new DeviceFailure({ kind: "protocol", message, kernel: kernel.kernel });
     }
-    for (const index of kernel.written) {
-      const copied = tensors.makeWritable(command.arguments[index] as string);
-      if (!copied) continue;
-      this.note(number, copied.own);
-      this.put(number, () => commands.copy(copied.source, copied.own));
-    }
+    for (const index of kernel.written) this.makeWritable(number, command.arguments[index] as string);
     const args = command.arguments.map((name) => tensors.buffer(name));
     const temporaries = kernel.variant.temporaries.map((bytes) => buffers.allocate(bytes));
     const record = (timer: CallTimer | null) =>
@@ -187,7 +210,7 @@ export class Chunk {
         variant: kernel.variant.name,
         arguments: names.flatMap((name) => tensors.typeOf(name) ?? []),
       };
-      throw new DeviceFailure({ ...error, command, ...about });
+      throw new DeviceFailure({ ...error, command, done: command, ...about });
     }
   }
 }

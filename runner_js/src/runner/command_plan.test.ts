@@ -61,6 +61,7 @@ describe("planDownloads", () => {
     ["download", [allocate("x", 1), free("x"), download("x")]],
     ["download", [allocate("x", 1), { op: "free_prefix", prefix: "" }, download("x")]],
     ["view", [{ op: "view", tensor: "y", of: "x", shape: [1] }]],
+    ["copy", [allocate("b", 1), { op: "copy", tensor: "x", of: "b" }]],
     ["call", [allocate("b", 1), { op: "call", library: "l", kernel: "k", arguments: ["b", "x"] }]],
   ])("refuses to %s a tensor that is not there", (op, commands) => {
     let cause: unknown;

@@ -39,6 +39,10 @@ export function planDownloads(
       case "view":
         changed.set(command.tensor, { dtype: need(command.of, i).dtype, shape: command.shape });
         break;
+      case "copy":
+        need(command.of, i);
+        need(command.tensor, i);
+        break;
       case "call":
         for (const name of command.arguments) need(name, i);
         break;

@@ -67,7 +67,7 @@ describe("errors of execute on Dawn", () => {
 
   it("tells the first of two errors, where the second is found without the GPU", async () => {
     const report = await failing(...steps(4), bad, call("nope", "a"));
-    expect(report).toMatchObject({ kind: "validation", command: 4, kernel: "add" });
+    expect(report).toMatchObject({ kind: "validation", command: 4, done: 4, kernel: "add" });
     expect(await device.read("counter")).toEqual([constant(16, 4)]);
   });
 
@@ -84,6 +84,7 @@ describe("errors of execute on Dawn", () => {
       message: "there is no kernel nope in a library l on this device",
       kernel: "nope",
       command: 3,
+      done: 3,
     });
     expect(await device.read("counter")).toEqual([constant(16, 3)]);
   });
@@ -99,6 +100,7 @@ describe("errors of execute on Dawn", () => {
       kind: "protocol",
       message: "there is no tensor nope on this device (command 3, call)",
       command: 3,
+      done: 0,
     });
     expect(await device.read("counter")).toEqual([constant(16, 0)]);
   });

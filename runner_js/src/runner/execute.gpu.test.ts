@@ -135,6 +135,25 @@ describe("execute on Dawn", () => {
     expect((await reportOf(device.read("c"))).message).toContain("there is no tensor c on this device");
   });
 
+  it("copies, leaving alone what shares bytes or lies behind", async () => {
+    const copy = (of: string, tensor: string): Command => ({ op: "copy", tensor, of });
+    const same: Command = { ...(upload("a", range(6)) as object), tensor: "same" } as Command;
+    await device.execute([
+      upload("a", range(6)),
+      same,
+      upload("b", constant(6, 7)),
+      allocate("c", 8),
+      view("start", "c", 2, 3),
+      copy("b", "a"),
+      copy("same", "start"),
+      copy("c", "c"),
+    ]);
+    expect(await device.read("a", "same", "c")).toEqual([constant(6, 7), range(6), [...range(6), NaN, NaN]]);
+    const wrong = await reportOf(device.execute([copy("a", "c")]));
+    expect(wrong.message).toBe("tensor a, float32[6], cannot be copied to c, float32[8]");
+    expect((await reportOf(device.execute([copy("a", "none")]))).message).toContain("no tensor none");
+  });
+
   it("runs several dispatches of one call with temporaries between them", async () => {
     const double = { name: "double", access: ["read", "write"] as const, elements: 300, temporaries: [1200] };
     const first = kernels.variantOf({ ...double, name: "first", body: "p1[i] = 2.0 * p0[i];" }, put);

@@ -31,12 +31,11 @@ export async function execute(
 ): Promise<ExecuteResult> {
   const start = performance.now();
   const since = (from: number) => (performance.now() - from) / 1000;
-  const { gpu, tensors, fence } = engine;
+  const { gpu, fence } = engine;
   const { commands } = params;
   const patience = fence.patience(hangSeconds);
-  const loaded = await loadLibraries(engine, commands, progress, signal);
+  const { loaded, sizes } = await prepare(engine, commands, progress, signal);
   const compile = since(start);
-  const sizes = planDownloads(commands, (name) => tensors.typeOf(name));
 
   const running = performance.now();
   const seconds = { fetch: 0, compile, run: 0, total: 0 };
@@ -74,7 +73,7 @@ export async function execute(
           const { error } = await uploading.catch((cause: unknown) => {
             throw signal.aborted || gpu.lost
               ? cause
-              : new DeviceFailure({ ...toErrorReport(cause), command: i });
+              : new DeviceFailure({ ...toErrorReport(cause), command: i, done: i });
           });
           seconds.fetch += since(waiting);
           errors.push(error.then((found) => found && { ...found, command: i }));
@@ -96,7 +95,7 @@ export async function execute(
     if (errors.length) {
       const found = await gpu.guard(Promise.all(errors), signal, patience);
       const first = found.find((error) => error !== null);
-      if (first) throw new DeviceFailure(first);
+      if (first) throw new DeviceFailure({ ...first, done: commands.length });
     }
     if (sizes.length) await gpu.guard(readback.map(), signal, patience);
     const gpuSeconds = timer ? await gpu.guard(timer.seconds(), signal, patience) : null;
@@ -127,6 +126,22 @@ export async function execute(
     readback.release();
     timer?.destroy();
     for (const digest of pinned) engine.pristine.release(digest);
+  }
+}
+
+/** What can be found to be wrong before anything is changed. */
+async function prepare(
+  engine: Engine,
+  commands: readonly Command[],
+  progress: (progress: CompileProgress) => void,
+  signal: AbortSignal,
+): Promise<{ loaded: Map<Command, Map<string, LoadedKernel>>; sizes: number[] }> {
+  try {
+    const loaded = await loadLibraries(engine, commands, progress, signal);
+    return { loaded, sizes: planDownloads(commands, (name) => engine.tensors.typeOf(name)) };
+  } catch (cause) {
+    if (signal.aborted) throw cause;
+    throw new DeviceFailure({ ...toErrorReport(cause), done: 0 });
   }
 }
 

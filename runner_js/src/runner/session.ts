@@ -28,6 +28,8 @@ export class Session {
   private capabilities: Capabilities | null = null;
   private unavailable: string | null = null;
   private engine: Engine | null = null;
+  /** Counts the engines. */
+  private generation = 0;
   private welcome: Welcome | null = null;
   private introduced = false;
   private wasConnected = false;
@@ -85,6 +87,7 @@ export class Session {
     this.unavailable = null;
     this.capabilities = gpu.capabilities;
     this.engine = new Engine(gpu, this.blobs);
+    this.generation++;
     (globalThis as { tapmlDevice?: GPUDevice }).tapmlDevice = gpu.device; // for tests and for the console
     void gpu.whenLost.then(() => this.view.log("warning", gpu.lost ?? "device lost"));
     if (this.introduced) void this.introduce();
@@ -119,6 +122,7 @@ export class Session {
       protocol: PROTOCOL_VERSION,
       runtime: platform.runtime,
       resume: welcome && { device: welcome.device, session: welcome.session, calls: [...this.calls.keys()] },
+      generation: this.generation,
       tag: this.start.tag,
       name: platform.name,
       user_agent: platform.userAgent,
