@@ -24,6 +24,7 @@ from tapml.kernels.compile import compile_kernels
 from tapml.kernels.lower import Lowered, lower
 
 _KINDS = ("cpu", "cuda", "webgpu")
+_KNOWN_CALLS = 64
 
 
 class Library:
@@ -240,6 +241,7 @@ class _RemoteFunction(Function):
         # One upload a device and library, whatever the number of calls.
         self._constants = {value: tensor(array, device) for value, array in lowered.constants.items()}
         self._computed = self._computed_outputs()
+        self._known: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
 
     def _computed_outputs(self) -> dict[str, int]:
         """Outputs that a kernel may write where the caller wants them -> their place. Others are an input, a constant
@@ -258,8 +260,21 @@ class _RemoteFunction(Function):
         return computed
 
     def _run(self, handles: Sequence[Any]) -> None:
-        graph = self.graph
         library = self._kernels.name(self.name)
+        key = tuple(handles)
+        commands = self._known.get(key)
+        if commands is None:
+            commands, again = self._commands(library, handles)
+            if again:
+                # The same tensors come again where a function is called in a loop.
+                if len(self._known) >= _KNOWN_CALLS:
+                    self._known.clear()
+                self._known[key] = commands
+        self._session.do(commands)
+
+    def _commands(self, library: str, handles: Sequence[Any]) -> tuple[list[dict[str, Any]], bool]:
+        """What a call is made of; and whether another call with the same tensors is made of the same."""
+        graph = self.graph
         inputs, outputs = handles[: len(graph.inputs)], handles[len(graph.inputs) :]
         names: dict[str, str] = dict(zip(graph.inputs, inputs, strict=True))
         names |= {value: constant.handle for value, constant in self._constants.items()}
@@ -288,6 +303,7 @@ class _RemoteFunction(Function):
         for value, target in zip(graph.outputs, outputs, strict=True):
             if names[value] != target:
                 commands.append({"op": "copy", "tensor": target, "of": names[value]})
-        if len(direct) < sum(len(node.outputs) for node in graph.nodes):
+        within = len(direct) < sum(len(node.outputs) for node in graph.nodes)
+        if within:
             commands.append({"op": "free_prefix", "prefix": prefix})
-        self._session.do(commands)
+        return commands, not within

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _FREE_SECONDS = 0.1
 # A call is sent at the latest after this time.
 _LINGER_SECONDS = 0.0005
+# So many commands of a batch are worth a message: the device works while Python prepares the next ones.
+_MUCH = 2_000
 # More commands than this wait for those before them.
 _MOST_QUEUED = 20_000
 
@@ -53,7 +55,7 @@ class RemoteSession:
         self.blobs = blobs
         self.lost: DeviceLost | None = None
         self._generation = device.generation
-        self._prefix = f"p{os.getpid()}.{next(_sessions)}/"
+        self._prefix = f"s{next(_sessions)}/"
         self._numbers = itertools.count()
         self._libraries: set[str] = set()
         self._changed = threading.Condition(threading.RLock())
@@ -89,11 +91,11 @@ class RemoteSession:
         place = _caller()
         with self._changed:
             self._raise_earlier()
-            while len(self._queued) > _MOST_QUEUED and not self._gathering and self._error is None:
+            while len(self._queued) > _MOST_QUEUED and self._error is None:
                 self._changed.wait(0.1)
             self._queued += commands
             self._places += [place] * len(commands)
-            if not self._sending and not self._gathering:
+            if self._due():
                 self._changed.notify_all()
 
     def run(self, commands: Commands, *, download: int = 0, timing: bool = False) -> CallResult:
@@ -126,7 +128,7 @@ class RemoteSession:
 
     @contextmanager
     def gather(self) -> Iterator[None]:
-        """Send nothing until the end of the block, then all together, and wait for its end."""
+        """Send nothing until there is much to send, or the block ends; then wait for all of it."""
         with self._changed:
             self._gathering += 1
         try:
@@ -206,6 +208,10 @@ class RemoteSession:
         if command is not None and done + command < len(places) and places[done + command]:
             error.add_note(f"the call was made at {places[done + command]}")
 
+    def _due(self) -> bool:
+        """Is there something for the background to send now?"""
+        return not self._sending and len(self._queued) >= (_MUCH if self._gathering else 1)
+
     def _take(self) -> tuple[list[dict[str, Any]], list[str]]:
         """What is queued, and what was dropped after it."""
         sent, places = self._queued, self._places
@@ -215,13 +221,13 @@ class RemoteSession:
     def _send_queued(self) -> None:
         while True:
             with self._changed:
-                while (not self._queued or self._sending or self._gathering) and not self._closed:
+                while not self._due() and not self._closed:
                     self._changed.wait(1)
                 if self._closed:
                     return
                 # Whoever is about to wait for the call takes it along in one message.
                 self._changed.wait(_LINGER_SECONDS)
-                if not self._queued or self._sending or self._gathering:
+                if not self._due():
                     continue
                 sent, places = self._take()
                 self._sending = True
@@ -259,7 +265,7 @@ class RemoteSession:
                 freed = self._dropped.take()
                 self._queued += freed
                 self._places += [""] * len(freed)
-                if not self._sending and not self._gathering:
+                if self._due():
                     self._changed.notify_all()
 
 
@@ -273,7 +279,8 @@ def _caller() -> str:
 
 @contextmanager
 def batch(device: Device) -> Iterator[None]:
-    """Calls and allocations on `device` inside the `with` block travel together, and its end waits for them.
+    """Calls and allocations on `device` inside the `with` block travel together (2,000 to a message), and its end
+    waits for them.
 
     On cpu() and cuda() calls are made at once.
     """
