@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system demo test check unit-test e2e protocol fmt bench clean distclean
+.PHONY: help setup setup-run setup-dev system demo test check unit-test e2e protocol fmt bench bench-remote clean distclean
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -32,6 +32,7 @@ help:
 	@echo 'make fmt        format Python and TypeScript'
 	@echo 'make protocol   write docs/protocol.schema.json from backend/tapml/protocol'
 	@echo 'make bench      measure the main job'
+	@echo 'make bench-remote  calls, uploads and downloads against TVM RPC (builds it once, a few minutes)'
 	@echo 'make clean      remove what was built; make distclean: also what was downloaded into the checkout'
 
 setup: setup-run $(STAMPS)/dev
@@ -117,6 +118,9 @@ fmt: setup-dev
 
 bench: setup
 	$(BIN)/python benchmarks/main_job.py
+
+bench-remote: setup
+	$(BIN)/python -m benchmarks.remote
 
 clean:
 	rm -rf build dist $(STATIC) .mypy_cache .ruff_cache .pytest_cache .hypothesis test-results

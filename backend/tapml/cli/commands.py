@@ -15,12 +15,10 @@ from typing import Any
 from rich.console import Console
 
 from tapml.cache import cache_dir
-from tapml.carving.carve import carve as carve_model
 from tapml.cli.devices import device, devices
 from tapml.cli.runs import run_offload, run_validation
 from tapml.errors import InputError
 from tapml.files import write_json_output
-from tapml.importing import import_model
 from tapml.kernels.variants import BASE, parse_specs
 from tapml.kernels.wasm import runtime_wasm
 from tapml.reports.progress import ProgressReport
@@ -28,8 +26,8 @@ from tapml.reports.terminal import oracle_text, show_offload, show_suite, show_v
 from tapml.server import Server
 from tapml.server.registry import detail
 from tapml.suite import Suite
-from tapml.validation.offload import succeeded
 from tapml.validation.operatorwise import passed
+from tapml.validation.results import succeeded
 
 __all__ = ["carve", "demo", "device", "devices", "offload", "serve", "setup", "show", "validate"]
 
@@ -75,6 +73,10 @@ def _carve(
     overwrite: bool = False,
     **inputs: Any,
 ) -> Suite:
+    # Late: TVM takes seconds to load, and most commands go without.
+    from tapml.carving.carve import carve as carve_model
+    from tapml.importing import import_model
+
     parse_specs(variants)  # a wrong one is an error before the model is loaded
     report.update("importing", 0, 1)
     imported = import_model(model, progress=report.line, **inputs)

@@ -18,8 +18,8 @@ from tapml.server import Server
 from tapml.server.client import RemoteServer
 from tapml.suite import Suite
 from tapml.validation.events import Cancel
-from tapml.validation.offload import Offload, save_offload
 from tapml.validation.operatorwise import OperatorRun, require_devices
+from tapml.validation.results import save_offload
 
 
 def run_validation(
@@ -53,6 +53,8 @@ def run_offload(
     suite: Suite, device: str, options: argparse.Namespace, console: Console, server: Server | None = None
 ) -> dict[str, Any]:
     """Offload to one device; Ctrl-C ends it early and keeps the trace. `server`: as in `run_validation`."""
+    from tapml.validation.offload import Offload  # late: TVM takes seconds to load, and a validation goes without
+
     with ProgressReport(console) as report, _interruptible() as cancel:
         show = _Events(report)
         if remote := _remote([device]):

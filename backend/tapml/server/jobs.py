@@ -12,8 +12,8 @@ from tapml.devices import Blobs, Device
 from tapml.errors import InputError, TapmlError
 from tapml.suite import Suite
 from tapml.validation.events import Cancel
-from tapml.validation.offload import Offload, save_offload
 from tapml.validation.operatorwise import OperatorRun, require_devices
+from tapml.validation.results import save_offload
 
 KINDS = ("validation", "offload")
 _KEPT_JOBS = 50
@@ -96,6 +96,8 @@ class Jobs:
                     suite, devices, self._blobs, kernels=kernels, emit=emit, cancel=job.cancel, save=True
                 ).run()
             else:
+                from tapml.validation.offload import Offload  # late: it loads TVM
+
                 job.document = Offload(suite, devices[0], self._blobs, emit=emit, cancel=job.cancel).run()
                 save_offload(suite, job.document)
             job.state = "cancelled" if job.document["interrupted"] else "done"

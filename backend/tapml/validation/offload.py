@@ -237,15 +237,6 @@ class Offload:
         self._emit({"type": "message", "level": level, "text": text})
 
 
-def succeeded(document: Mapping[str, Any]) -> bool:
-    """True where every kernel moved and the whole model passed on the device."""
-    return document["final"]["verdict"] == "pass" and not document["summary"]["kept_on_reference"]
-
-
-def save_offload(suite: Suite, document: Mapping[str, Any]) -> None:
-    suite.save_result("offload", document["devices"][0]["name"], document)
-
-
 def _kernel_verdicts(document: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """Kernel -> (its worst test's verdict, what that test said)."""
     order = ("error", "fail", "unsupported", "pass")

@@ -145,3 +145,12 @@ def _seconds(value: Any) -> dict[str, float]:
     if value.get("gpu") is not None:
         parts["gpu"] = round(_finite(value.get("gpu")), 9)
     return parts
+
+
+def succeeded(document: Mapping[str, Any]) -> bool:
+    """True where every kernel moved and the whole model passed on the device."""
+    return document["final"]["verdict"] == "pass" and not document["summary"]["kept_on_reference"]
+
+
+def save_offload(suite: Suite, document: Mapping[str, Any]) -> None:
+    suite.save_result("offload", document["devices"][0]["name"], document)
