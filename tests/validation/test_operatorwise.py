@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from helpers import RESULTS, FakeRunner
+from helpers import RESULTS, FakeRunner, small_model
+from tapml.carving.carve import carve
 from tapml.devices import Blobs, DeviceHub
+from tapml.devices.messages import KernelMessages
 from tapml.errors import InputError
 from tapml.suite import Suite
 from tapml.validation.events import Cancel
@@ -127,6 +130,34 @@ def test_edited_text_is_what_is_sent(suite: Suite) -> None:
     assert seen[name].endswith(b"// mine\n")
     assert document["edited_kernels"] == [name]
     assert {test["kernel"] for test in document["tests"] if test["edited"]} == {name}
+
+
+def test_each_variant_goes_out_with_its_own_text(tmp_path: Path) -> None:
+    fat = carve(small_model(), tmp_path / "fat.suite", name="fat", variants=("256", "32"))
+    blobs = Blobs()
+    texts: dict[tuple[str, str], bytes] = {}
+
+    def look(message: dict[str, Any], runner: FakeRunner) -> None:
+        for kernel in message["params"]["kernels"]:
+            for variant in kernel["variants"]:
+                for entry_point in variant["entry_points"]:
+                    texts[kernel["kernel"], entry_point["file"]] = bytes(blobs.find(entry_point["code"]) or b"")
+        all_pass(message, runner)
+
+    document = OperatorRun(fat, [FakeRunner(DeviceHub(), look).device], blobs).run()
+    assert document["summary"]["pass"] == len(fat.tests)
+    assert any("@256" in file for _, file in texts)
+    for (_, file), text in texts.items():
+        assert (fat.path / "kernels" / file).read_bytes() == text
+
+
+def test_a_defect_in_the_middle_of_a_run_is_raised(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(KernelMessages, "test", broken)
+    with pytest.raises(RuntimeError, match="a defect"):
+        OperatorRun(suite, [FakeRunner(DeviceHub(), all_pass).device], Blobs()).run()
 
 
 def test_a_device_without_webgpu_is_refused() -> None:

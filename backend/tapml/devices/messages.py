@@ -40,9 +40,7 @@ class KernelMessages:
         self._blobs = blobs
         self._bundles = {name: suite.bundle(name) for name in (suite.kernels if kernels is None else kernels)}
         self._files: dict[str, list[KernelFile]] = {
-            name: suite.kernel_files(name)[-len(bundle["variants"][-1]["entry_points"]) :]
-            for name, bundle in self._bundles.items()
-            if not bundle["unsupported"]
+            name: suite.kernel_files(name) for name, bundle in self._bundles.items() if not bundle["unsupported"]
         }
         self._held = [blobs.hold(file.text.encode()) for files in self._files.values() for file in files]
 

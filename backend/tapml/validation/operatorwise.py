@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from typing import Any
 
@@ -82,16 +83,13 @@ class OperatorRun:
             for device in self.devices:
                 begin = header(FORMAT, self.suite, [device], interrupted=True, edited=edited)
                 self._journals[device.id] = journals.enter_context(Journal(self.suite, device.name, begin))
-            threads = [
-                threading.Thread(target=self._run_device, args=(device, messages), name=f"validate {device.id}")
-                for device in self.devices
-            ]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
+            with ThreadPoolExecutor(max(1, len(self.devices)), "validate") as threads:
+                running = [threads.submit(self._run_device, device, messages) for device in self.devices]
                 # Ctrl-C may reach another thread of the process; this one runs the handler only when it wakes up.
-                while thread.is_alive():
-                    thread.join(0.1)
+                while wait(running, 0.1).not_done:
+                    pass
+            for ended in running:
+                ended.result()  # raises what is a defect of ours
             document = self.document(time.perf_counter() - started)
             if self._save:
                 save_validation(self.suite, document)

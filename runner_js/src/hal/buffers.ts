@@ -1,7 +1,7 @@
 import type { ErrorReport } from "../protocol/messages";
 import { DeviceFailure } from "./errors";
 import { captureErrors } from "./scopes";
-import { describeBytes, paddedBytes, sizeClass } from "./sizes";
+import { describePair, paddedBytes, sizeClass } from "./sizes";
 
 /** Bytes of buffers that wait to be used again. */
 const IDLE_BYTES = 256 << 20;
@@ -118,9 +118,8 @@ export class Buffers {
   }
 }
 
-/** One sentence's end; exact where rounded numbers would look the same. */
+/** One sentence's end. */
 export function tooLarge(bytes: number, most: number): string {
-  const [wanted, allowed] = [describeBytes(bytes), describeBytes(most)];
-  const same = wanted === allowed;
-  return `needs a buffer of ${same ? `${bytes} bytes` : wanted}, this device allows maxBufferSize ${same ? most : allowed}`;
+  const [wanted, allowed] = describePair(bytes, most);
+  return `needs a buffer of ${wanted}, this device allows maxBufferSize ${allowed}`;
 }

@@ -25,6 +25,17 @@ describe("unmetRequirement", () => {
     );
   });
 
+  it("tells bytes for people", () => {
+    const requires = (bytes: number) => ({ features: [], limits: { maxStorageBufferBindingSize: bytes } });
+    const limits = { maxStorageBufferBindingSize: 2 ** 27 };
+    expect(unmetRequirement(requires(160 * 2 ** 20), [], limits)).toBe(
+      "needs maxStorageBufferBindingSize 160 MiB, this device allows 128 MiB",
+    );
+    expect(unmetRequirement(requires(2 ** 27 + 4), [], limits)).toBe(
+      "needs maxStorageBufferBindingSize 134217732 bytes, this device allows 134217728 bytes",
+    );
+  });
+
   it("knows that an alignment is better smaller", () => {
     const limits = (least: number) => ({
       features: [],

@@ -14,6 +14,12 @@ export function describeBytes(bytes: number): string {
   return `${Math.round((bytes / unit) * 10) / 10} ${name}`;
 }
 
+/** Two sizes to compare; exact where rounded numbers would look the same. */
+export function describePair(one: number, other: number): [string, string] {
+  const [first, second] = [describeBytes(one), describeBytes(other)];
+  return first === second ? [`${one} bytes`, `${other} bytes`] : [first, second];
+}
+
 const SMALLEST_CLASS = 256;
 
 /** The size a pooled buffer is made with: eight classes to each doubling, so that at most an eighth is wasted. */
