@@ -133,7 +133,7 @@ def test_edited_text_is_what_is_sent(suite: Suite) -> None:
 
 
 def test_each_variant_goes_out_with_its_own_text(tmp_path: Path) -> None:
-    fat = carve(small_model(), tmp_path / "fat.suite", name="fat", variants=("256", "32"))
+    fat = carve(small_model(), tmp_path / "fat.suite", name="fat", variants=("256+subgroups", "256"))
     blobs = Blobs()
     texts: dict[tuple[str, str], bytes] = {}
 
@@ -146,7 +146,7 @@ def test_each_variant_goes_out_with_its_own_text(tmp_path: Path) -> None:
 
     document = OperatorRun(fat, [FakeRunner(DeviceHub(), look).device], blobs).run()
     assert document["summary"]["pass"] == len(fat.tests)
-    assert any("@256" in file for _, file in texts)
+    assert any("+subgroups" in file for _, file in texts)
     for (_, file), text in texts.items():
         assert (fat.path / "kernels" / file).read_bytes() == text
 
