@@ -20,6 +20,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 import tapml as tml
 from conftest import Edit, command, free_port, read_json, tapml
 from faults import Network, Run, until
+from tapml.api.devices import WebGpuDevice
+from tapml.api.remote import RemoteSession
 from tapml.browsers import launch
 from tapml.devices import Device
 from tapml.errors import DeviceError
@@ -73,6 +75,17 @@ def test_a_destroyed_gpu_device_is_replaced_and_the_run_goes_on(server: Server, 
     assert [each for each in wrong if each[0] != "error" or "device lost" not in each[1]] == []
     assert len(wrong) < len(results) / 2
     works(server, suite, device)
+
+
+def test_a_gpu_device_destroyed_between_calls_is_no_wrong_result(server: Server, page: Page) -> None:
+    device = WebGpuDevice("page", RemoteSession(joined(server), server.state.blobs))
+    x = tml.tensor(np.ones(4, np.float32), device)
+    page.workers[0].evaluate("tapmlDevice.destroy()")
+    for _ in range(2):
+        with pytest.raises(tml.DeviceLost, match=r"(?s)lost.*tml\.webgpu"):
+            x.numpy()
+    again = WebGpuDevice("page", RemoteSession(joined(server), server.state.blobs))
+    assert tml.tensor(np.ones(4, np.float32), again).numpy().sum() == 4
 
 
 def test_a_closed_tab_ends_its_run_at_once(server: Server, page: Page, chromium: Browser, suite: Path) -> None:
