@@ -107,7 +107,7 @@ class WebGpuDevice(Device):
         return f"tapml.webgpu({self.name!r})"
 
 
-_cpu = LocalDevice("cpu")
+_cpu, _cuda = LocalDevice("cpu"), LocalDevice("cuda")
 _webgpu: dict[str, WebGpuDevice] = {}
 
 
@@ -120,7 +120,7 @@ def cuda() -> Device:
     """This machine's CUDA device, through TVM's code generator. Raises ToolchainError where there is none."""
     if not tvm.cuda().exist:
         raise ToolchainError("there is no CUDA device on this machine: use tml.cpu()")
-    return LocalDevice("cuda")
+    return _cuda
 
 
 def webgpu(name: str = "chromium") -> Device:
