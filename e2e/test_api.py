@@ -255,7 +255,7 @@ def test_wrong_arguments_are_explained() -> None:
     library = tml.upload(tml.compile(transformer_block()), tml.cpu())
     function = library.get_function("transformer_block")
     inputs = [tml.tensor(array) for array in arrays()]
-    with pytest.raises(tml.InputError, match="takes 6 inputs and 1 outputs, 6 arguments"):
+    with pytest.raises(tml.InputError, match=r"takes 7 arguments \(inputs: 6, outputs: 1\), 6 were given"):
         function(*inputs)
     with pytest.raises(tml.InputError, match=r"argument 6 .* is float32\[3\], not float32\[16, 64\]"):
         function(*inputs, tml.allocate((3,), "float32"))

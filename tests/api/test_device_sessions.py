@@ -182,5 +182,27 @@ def test_what_breaks_while_sending_is_told_and_does_not_end_the_session(
     np.testing.assert_array_equal(x.numpy(), 2 * ones())
 
 
+def test_what_is_no_tensor_is_refused_before_it_harms_other_calls(runner: ExecutingRunner) -> None:
+    add = uploaded(runner)["add"]
+    x = tml.tensor(ones(), runner.device)
+    add(x, x, x)
+    for shape, dtype in (
+        ((-1,), "float32"),
+        ((2**40,), "float32"),
+        ((1.5,), "float32"),
+        ((4,), "float64"),
+        (4, "int32"),
+    ):
+        with pytest.raises(tml.InputError, match=r"cannot be on every device|is no shape"):
+            tml.allocate(shape, dtype, runner.device)  # type: ignore[arg-type]
+    with pytest.raises(tml.InputError, match=r"argument 1 of add is a numpy.ndarray: .*tml\.tensor"):
+        add(x, ones(), x)  # type: ignore[arg-type]
+    with pytest.raises(tml.InputError, match=r"takes 3 arguments \(inputs: 2, outputs: 1\), 1 were given"):
+        add(x)
+    with pytest.raises(tml.InputError, match=r"'model.onnx' is no TVM IRModule.*tml\.load"):
+        tml.compile("model.onnx")  # type: ignore[arg-type]
+    np.testing.assert_array_equal(x.numpy(), 2 * ones())
+
+
 def _kernels(module: Any) -> list[str]:
     return next(iter(tml.compile(module).references.values())).graph.kernels

@@ -200,9 +200,13 @@ class Function:
         DeviceError by whatever touches the device next, with the place of the call; with TAPML_BLOCKING=1 here.
         """
         if len(arguments) != len(self._expected):
-            count = f"{len(self.inputs)} inputs and {len(self.outputs)} outputs"
-            raise InputError(f"{self.name} takes {count}, {len(arguments)} arguments were given")
+            wants = f"{len(self._expected)} arguments (inputs: {len(self.inputs)}, outputs: {len(self.outputs)})"
+            raise InputError(f"{self.name} takes {wants}, {len(arguments)} were given")
+        given: Any
         for number, (given, wanted) in enumerate(zip(arguments, self._expected, strict=True)):
+            if not isinstance(given, Tensor):
+                found = f"a {type(given).__module__}.{type(given).__qualname__}"
+                raise InputError(f"argument {number} of {self.name} is {found}: make a tensor of it by tml.tensor(...)")
             if given.type is not wanted and given.type != wanted:
                 raise InputError(f"argument {number} of {self.name} is {given.type}, not {wanted}")
             if given.device is not self.device:

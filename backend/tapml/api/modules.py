@@ -33,6 +33,9 @@ class Module:
 
         Raises InputError where there is no Relax function.
         """
+        if not isinstance(ir_module, tvm.IRModule):
+            found = f"{ir_module!r:.100}"
+            raise InputError(f"{found} is no TVM IRModule; model files become modules by tml.load(...)")
         self.ir_module = ir_module
         self.parameters: dict[str, np.ndarray] = dict(parameters or {})
         self._input_count = input_count

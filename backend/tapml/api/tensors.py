@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Sequence
 from types import TracebackType
@@ -16,6 +17,7 @@ from tapml.carving.reference import to_numpy
 from tapml.errors import DeviceError, InputError
 from tapml.graph import TensorType
 from tapml.graph.model import numpy_dtype
+from tapml.protocol.base import DTYPES, MOST_ELEMENTS
 
 
 class Tensor:
@@ -91,9 +93,7 @@ def tensor(data: Any, device: Device | None = None) -> Tensor:
     Raises InputError for a dtype that no kernel takes (WebGPU has no float64 and no int64).
     """
     array = np.asarray(data, order="C")
-    if array.dtype.kind not in "fiu" or array.dtype.itemsize > 4:
-        raise InputError(f"a tensor of {array.dtype} cannot be on every device: convert it to float32 or int32 first")
-    tensor_type = TensorType(tuple(array.shape), str(array.dtype))
+    tensor_type = _checked(array.shape, str(array.dtype))
     target = find(device)
     if isinstance(target, WebGpuDevice):
         name = target.session.new_name("t")
@@ -107,8 +107,10 @@ def tensor(data: Any, device: Device | None = None) -> Tensor:
 def allocate(shape: Sequence[int], dtype: str, device: Device | None = None) -> Tensor:
     """A tensor to write into. On WebGPU asynchronous, as calls are, and filled with 0xFF (NaN for floats), so that
     unwritten elements show.
+
+    Raises InputError for a dtype that no kernel takes, or a shape that is none.
     """
-    tensor_type = TensorType(tuple(int(d) for d in shape), str(dtype))
+    tensor_type = _checked(shape, str(dtype))
     target = find(device)
     if isinstance(target, WebGpuDevice):
         name = target.session.new_name("t")
@@ -116,6 +118,19 @@ def allocate(shape: Sequence[int], dtype: str, device: Device | None = None) -> 
         return Tensor(target, tensor_type, name)
     assert isinstance(target, LocalDevice)
     return Tensor(target, tensor_type, tvm.runtime.empty(tensor_type.shape, tensor_type.dtype, target.tvm))
+
+
+def _checked(shape: Sequence[int], dtype: str) -> TensorType:
+    if dtype not in DTYPES:
+        names = ", ".join(DTYPES)
+        raise InputError(f"a tensor of {dtype} cannot be on every device: convert it first, to one of {names}")
+    try:
+        extents = tuple(operator.index(extent) for extent in shape)
+    except TypeError:
+        raise InputError(f"{shape!r} is no shape: give a tuple of integers") from None
+    if any(not 0 <= extent <= MOST_ELEMENTS for extent in extents):
+        raise InputError(f"{extents} is no shape of a tensor: extents are from 0 to {MOST_ELEMENTS}")
+    return TensorType(extents, dtype)
 
 
 def typed(tensor_type: TensorType) -> dict[str, Any]:

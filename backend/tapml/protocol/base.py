@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypeAliasType
@@ -31,6 +31,8 @@ Digest = TypeAliasType("Digest", Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")
 DType = TypeAliasType("DType", Literal["float32", "float16", "int32", "uint32", "int8", "uint8"])
 """Element types a device buffer may hold. WGSL has no i64, f64 or bool storage."""
 
+DTYPES: tuple[str, ...] = get_args(DType.__value__)
+
 JsonNumber = TypeAliasType("JsonNumber", float | Literal["NaN", "Infinity", "-Infinity"])
 """A number as JSON can carry it: non-finite values travel as strings."""
 
@@ -46,7 +48,10 @@ Name = Annotated[str, Field(min_length=1, max_length=500)]
 Bytes = Annotated[int, Field(ge=0, le=MAX_BYTES)]
 """A size in bytes."""
 
-Extent = Annotated[int, Field(ge=0, le=2**32)]
+MOST_ELEMENTS = 2**32
+"""Along one axis."""
+
+Extent = Annotated[int, Field(ge=0, le=MOST_ELEMENTS)]
 """Elements, workgroups or invocations along one axis."""
 
 Shape = Annotated[list[Extent], Field(max_length=32)]
