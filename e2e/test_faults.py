@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 
 from conftest import command, free_port, read_json, serving, tapml
 from tapml.browsers import launch
@@ -85,20 +87,26 @@ def test_a_closed_browser_loses_only_its_own_tests(suite: Path, tmp_path: Path) 
     assert not document["interrupted"]
 
 
-def test_ctrl_c_keeps_what_was_validated_and_leaves_no_browser(suite: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("device", ["chromium", "node-dawn"])
+def test_ctrl_c_keeps_what_was_validated_and_leaves_no_process(suite: Path, tmp_path: Path, device: str) -> None:
     out = tmp_path / "result.json"
     process = subprocess.Popen(
-        command("validate", suite, "--device", "chromium", "--json", out), stderr=subprocess.PIPE, text=True
+        command("validate", suite, "--device", device, "--json", out),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     assert process.stderr is not None
-    while "compiling" not in process.stderr.readline():
+    while "validating" not in process.stderr.readline():
         pass
     children = psutil.Process(process.pid).children(recursive=True)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes of the command
     process.communicate(timeout=120)
     assert process.returncode == 130
-    assert out.is_file()
-    assert json.loads(out.read_text())["interrupted"]
+    document = json.loads(out.read_text())
+    assert document["interrupted"]
+    assert {test["verdict"] for test in document["tests"]} == {"pass"}
+    assert len(document["tests"]) < 101
     _, alive = psutil.wait_procs(children, timeout=10)
     assert not alive
 

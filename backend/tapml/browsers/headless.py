@@ -105,6 +105,7 @@ class HeadlessProcess:
                 text=True,
                 errors="replace",
                 env=environment,
+                start_new_session=True,  # Ctrl-C in a terminal is for us, who end it in our own time
             )
         except OSError as error:
             raise ToolchainError(f"{kind.title} did not start: {error.strerror}") from error
