@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
 import tvm
@@ -13,7 +12,7 @@ from tvm import relax
 from tapml.api.devices import Device, LocalDevice, WebGpuDevice
 from tapml.api.modules import Module
 from tapml.api.remote import RemoteSession
-from tapml.api.tensors import Tensor, tensor, typed
+from tapml.api.tensors import Freeable, Tensor, tensor, typed
 from tapml.carving.reference import Reference
 from tapml.devices.messages import kernel_message
 from tapml.errors import InputError
@@ -88,7 +87,7 @@ def upload(library: Library, device: Device) -> LoadedLibrary:
     return LoadedLibrary(library, device)
 
 
-class LoadedLibrary:
+class LoadedLibrary(Freeable):
     """A library on a device. Freed there when Python drops it, or at the end of a `with` block."""
 
     def __init__(self, library: Library, device: Device) -> None:
@@ -111,16 +110,7 @@ class LoadedLibrary:
         return _LocalFunction(name, self.library.functions[name], self.library.references[name], self.device)
 
     def free(self) -> None:
-        """Free it now. May be called twice."""
         self._functions.clear()
-
-    def __enter__(self) -> LoadedLibrary:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.free()
 
     def __repr__(self) -> str:
         return f"<tapml library on {self.device!r}: {', '.join(self.library.functions)}>"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import tvm
@@ -20,7 +19,21 @@ from tapml.graph.model import numpy_dtype
 from tapml.protocol.base import DTYPES, MOST_ELEMENTS
 
 
-class Tensor:
+class Freeable:
+    """Holds something on a device; freed at the end of a `with` block."""
+
+    def free(self) -> None:
+        """Free it now. May be called twice."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.free()
+
+
+class Tensor(Freeable):
     """A tensor on a device. Freed there when Python drops it, or at the end of a `with` block, or by `free`."""
 
     def __init__(self, device: Device, tensor_type: TensorType, handle: Any) -> None:
@@ -64,18 +77,9 @@ class Tensor:
         return np.frombuffer(data, numpy_dtype(self.dtype)).reshape(self.shape)
 
     def free(self) -> None:
-        """Free it now. May be called twice."""
         self._handle = None
         if self._finalizer:
             self._finalizer()
-
-    def __enter__(self) -> Tensor:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.free()
 
     def __repr__(self) -> str:
         freed = ", freed" if self._handle is None else ""
