@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import time
 import urllib.error
@@ -123,7 +124,7 @@ class RemoteServer:
                 return json.load(response)
         except urllib.error.HTTPError as error:
             raise InputError(f"{self.base} refused: {_reason(error)}") from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:  # the last: cut in the middle of an answer
             reason = getattr(error, "reason", error)
             raise _Unreachable(
                 f"cannot reach a tapml server at {self.base} ({reason}): start one with `tapml serve SUITE`"
