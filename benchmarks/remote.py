@@ -160,7 +160,8 @@ def against_tvm() -> None:
     ratio("batched calls with one wait at the end against TVM's", "batched_calls_per_s_with_sync", "calls_per_s", 1)
     ratio("calls one by one", "calls_per_s", "calls_per_s", 1)
     found = theirs["call_and_sync_ms"] / ours["call_and_sync_ms"]
-    report("a call and the wait for it", found, "x", good=found >= 1, target=1)
+    # No target: TVM's is 0.9 or 3.2 ms from one start of Chromium to the next, as Chromium happens to poll its GPU.
+    report("a call and the wait for it", found, "x")
     ratio("upload of 64 MB", "upload_mb_per_s", "upload_mb_per_s", 1)
     ratio("download of 64 MB", "download_mb_per_s", "download_mb_per_s", 1)
     report("null call", ours["null_call_ms"], "ms", good=ours["null_call_ms"] <= 3, target=3)
@@ -175,18 +176,18 @@ def _joined(server: Any) -> str:
 
 def validating(suite: Path) -> None:
     """The whole command, start of the device included."""
-    seconds: dict[str, float] = {}
-    for name in ("chromium", "node-dawn", "deno", "firefox"):
-        spent = []
-        for _ in range(3):
+    spent: dict[str, list[float]] = {name: [] for name in ("chromium", "node-dawn", "deno", "firefox")}
+    for _ in range(5):
+        for name, times in spent.items():
             began = time.perf_counter()
             subprocess.run(
                 [sys.executable, "-m", "tapml", "validate", str(suite), "--device", name],
                 check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
-            spent.append(time.perf_counter() - began)
-        seconds[name] = statistics.median(spent)
-        report(f"tapml validate minilm on {name}", seconds[name], "s")
+            times.append(time.perf_counter() - began)
+    seconds = {name: statistics.median(times) for name, times in spent.items()}
+    for name, value in seconds.items():
+        report(f"tapml validate minilm on {name}", value, "s")
     found = seconds["node-dawn"] / seconds["chromium"]
     report("validate on node-dawn against Chromium", found, "x", good=found < 1, target=1)
     began = time.perf_counter()

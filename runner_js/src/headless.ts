@@ -2,6 +2,7 @@
  * A device without a browser: this runner in node (WebGPU by Dawn) or Deno (WebGPU by wgpu). Started by
  * `tapml device`, which says by environment where the server is; ends when its standard input does.
  */
+import { type Dawn, gpuOf } from "./dawn";
 import type { Platform } from "./platform";
 import { Session } from "./runner/session";
 import type { View } from "./view";
@@ -25,23 +26,12 @@ function setting(name: string): string {
   return value;
 }
 
-interface Dawn {
-  create(options: string[]): GPU;
-  globals: object;
-}
-
-/** npm's `webgpu`, or its dawn.node alone. Asks Dawn for what it holds back: timestamps, f16 on NVIDIA. */
+/** npm's `webgpu`, or its dawn.node alone. */
 async function dawn(file: string): Promise<GPU> {
-  let module: Dawn;
-  if (file.endsWith(".node")) {
-    const loaded = { exports: {} as Dawn };
-    node.dlopen(loaded, file);
-    module = loaded.exports;
-  } else {
-    module = (await import(/* @vite-ignore */ file)) as Dawn;
-  }
-  Object.assign(globalThis, module.globals);
-  return module.create(["enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia"]);
+  if (!file.endsWith(".node")) return gpuOf((await import(/* @vite-ignore */ file)) as Dawn);
+  const loaded = { exports: {} as Dawn };
+  node.dlopen(loaded, file);
+  return gpuOf(loaded.exports);
 }
 
 async function platform(origin: string): Promise<Platform> {

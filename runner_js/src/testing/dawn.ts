@@ -1,5 +1,6 @@
 /** Engines on a real GPU, or a software one, for tests in node: WebGPU by Dawn. */
 import { create, globals } from "webgpu";
+import { gpuOf } from "../dawn";
 import { acquireGpu } from "../hal/gpu";
 import type { Command, ExecuteParams, ExecuteResult } from "../protocol/messages";
 import { Blobs } from "../runner/blobs";
@@ -8,9 +9,8 @@ import { execute } from "../runner/execute";
 
 const ORIGIN = "http://tests";
 
-Object.assign(globalThis, globals);
 /** Devices live no longer than what made them. */
-const dawn = create(["enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia"]);
+const dawn = gpuOf({ create, globals });
 
 export interface Execution {
   result: ExecuteResult;
