@@ -57,7 +57,7 @@ export function MatrixPane(props: MatrixPaneProps) {
       )}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard */}
       <section class="scroll" tabIndex={0} aria-label="Operators by device">
-        <table class="matrix">
+        <table class="matrix" style={{ "--devices": devices.length }}>
           <thead>
             <tr>
               <th scope="col">Operator</th>
