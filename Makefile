@@ -57,7 +57,7 @@ $(STAMPS)/run: pyproject.toml | $(STAMPS)/venv
 	@touch $@
 
 $(STAMPS)/dev: pyproject.toml | $(STAMPS)/run
-	@$(STEP) python-dev-packages 'Python packages for development' scripts/python-packages onnx,tls,dev
+	@$(STEP) python-dev-packages 'Python packages for development' scripts/python-packages onnx,tls,postgres,webdriver,dev
 	@touch $@
 
 $(STAMPS)/torch: scripts/pytorch | $(STAMPS)/run
