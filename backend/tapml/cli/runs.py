@@ -36,8 +36,8 @@ def run_validation(
     """
     for name in kernels or []:
         suite.bundle(name)  # an unknown one is an error before any browser starts
-    with ProgressReport(console) as report, _interruptible() as cancel:
-        show = _Events(report)
+    with ProgressReport(console) as report, interruptible() as cancel:
+        show = JobEvents(report)
         if remote := _remote(devices):
             return remote.run("validation", suite, kernels, show, cancel)
         with _served(server, options, devices) as used:
@@ -55,8 +55,8 @@ def run_offload(
     """Offload to one device; Ctrl-C ends it early and keeps the trace. `server`: as in `run_validation`."""
     from tapml.validation.offload import Offload  # late: TVM takes seconds to load, and a validation goes without
 
-    with ProgressReport(console) as report, _interruptible() as cancel:
-        show = _Events(report)
+    with ProgressReport(console) as report, interruptible() as cancel:
+        show = JobEvents(report)
         if remote := _remote([device]):
             return remote.run("offload", suite, None, show, cancel)
         with _served(server, options, [device]) as used:
@@ -103,7 +103,7 @@ def _acquire(server: Server, names: Sequence[str], report: ProgressReport) -> li
 
 
 @contextmanager
-def _interruptible() -> Iterator[Cancel]:
+def interruptible() -> Iterator[Cancel]:
     """The first Ctrl-C asks the run to stop and keep its results; the second ends the program at once."""
     cancel = Cancel()
 
@@ -119,7 +119,7 @@ def _interruptible() -> Iterator[Cancel]:
         signal.signal(signal.SIGINT, before)
 
 
-class _Events:
+class JobEvents:
     """Job events as progress."""
 
     def __init__(self, report: ProgressReport) -> None:

@@ -35,15 +35,17 @@ class OperatorRun:
         blobs: Blobs,
         *,
         kernels: Sequence[str] | None = None,
+        tests: Sequence[str] | None = None,
         emit: Emit = lambda event: None,
         cancel: Cancel | None = None,
         save: bool = False,
         hang_seconds: float = HANG_SECONDS,
     ) -> None:
-        """`save`: keep the results in the suite, whatever becomes of this process.
+        """`kernels`: only these kernels' tests; `tests`: only those of these ids (and of those kernels).
+        `save`: keep the results in the suite, whatever becomes of this process.
         `hang_seconds`: a kernel that does not end within this time is an error, and its device is made anew.
 
-        Raises InputError for an unknown kernel name, or a tensor that is missing or corrupted."""
+        Raises InputError for an unknown kernel or test, or a tensor that is missing or corrupted."""
         self.suite = suite
         self.devices = list(devices)
         self.kernels = list(kernels) if kernels else suite.kernels
@@ -52,6 +54,11 @@ class OperatorRun:
                 suite.bundle(name)  # raises with the list of kernels
         chosen = set(self.kernels)
         self.tests = [test for test in suite.tests if test.kernel in chosen]
+        if tests is not None:
+            wanted = {suite.test(test).id for test in tests}  # an unknown one raises
+            self.tests = [test for test in self.tests if test.id in wanted]
+            used = {test.kernel for test in self.tests}
+            self.kernels = [name for name in self.kernels if name in used]
         suite.verify([ref.digest for test in self.tests for ref in (*test.inputs, *test.outputs)])
         blobs.add_store(suite.tensors)
         self._blobs = blobs
