@@ -1,0 +1,202 @@
+"""tapml.repro/1: one carved test with all that it takes to run it again (docs/repro-format.md).
+
+What is read here was written by strangers, so every field is checked before anything is made of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError, model_validator
+
+from tapml.errors import InputError
+from tapml.files import sha256
+from tapml.protocol.base import Digest, DType, Message, Name, Shape, Text, Tolerance
+from tapml.suite.formats import format_version
+from tapml.suite.kernel_document import kernel_document
+
+FORMAT = "tapml.repro/1"
+MOST_DOCUMENT_BYTES = 16_000_000
+"""Of the JSON, WGSL included; tensors are apart."""
+
+# Kernels and their files become files of a suite.
+_KernelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*$", max_length=200)]
+_WgslName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_@+.-]*\.wgsl$", max_length=255)]
+
+
+class SuiteFacts(Message):
+    """The suite it was carved in."""
+
+    id: Text
+    name: Text
+    synthetic: bool
+
+
+class ModelFacts(Message):
+    """The model that made the call."""
+
+    title: Text
+    source: Text
+    sha256: Text
+
+
+class ReferenceFacts(Message):
+    """What computed the expected outputs."""
+
+    platform: Text
+    device: Text
+
+
+class TestFacts(Message):
+    """Its names in that suite."""
+
+    id: Name
+    node: Name
+    kernel: _KernelName
+    step: Annotated[int, Field(ge=0)]
+
+
+class Input(Message):
+    """A tensor the call read; its bytes by digest, little-endian, dense, row-major."""
+
+    name: Text
+    digest: Digest
+    dtype: DType
+    shape: Shape
+
+
+class Bound(Tolerance):
+    """With the reasons, in words."""
+
+    reasons: list[Text]
+
+
+class Output(Input):
+    """A tensor the call wrote, as the reference computed it, and how far from it a device may be."""
+
+    tolerance: Bound
+
+
+class WgslFile(Message):
+    """The WGSL of one entry point. `text` is empty where the file that carries the document holds it elsewhere."""
+
+    name: _WgslName
+    sha256: Digest
+    edited: bool
+    text: Annotated[str, Field(max_length=4_000_000)]
+
+
+class Report(Message):
+    """What somebody got, and on which device: `device` and `result` as in result documents (docs/results-format.md)."""
+
+    created: Text
+    device: dict[str, Any]
+    result: dict[str, Any]
+
+
+class ReproDocument(Message):
+    """The document."""
+
+    format: Text
+    created: Text
+    tapml: Text
+    suite: SuiteFacts
+    model: ModelFacts
+    reference: ReferenceFacts
+    test: TestFacts
+    inputs: Annotated[list[Input], Field(max_length=1000)]
+    outputs: Annotated[list[Output], Field(min_length=1, max_length=1000)]
+    kernel: dict[str, Any]
+    """kernels/NAME.json, tapml.kernel/2 (docs/suite-format.md)."""
+    files: Annotated[list[WgslFile], Field(max_length=1000)]
+    report: Report | None
+
+    @model_validator(mode="after")
+    def _names_agree(self) -> ReproDocument:
+        if self.kernel.get("kernel") != self.test.kernel:
+            raise ValueError(f"kernel: describes {self.kernel.get('kernel')!r}, the test is of {self.test.kernel!r}")
+        return self
+
+    @property
+    def tensors(self) -> list[Input]:
+        """Inputs, then outputs."""
+        return [*self.inputs, *self.outputs]
+
+    @property
+    def wgsl_names(self) -> list[str]:
+        """Files of all entry points of all variants, in the bundle's order."""
+        return [str(entry["file"]) for variant in self.kernel["variants"] for entry in variant["entry_points"]]
+
+    def text(self, name: str) -> str:
+        """The WGSL of a file."""
+        return next(file.text for file in self.files if file.name == name)
+
+
+def checked(where: Path | str, found: Any) -> ReproDocument:
+    """`found` as a document whose parts fit together; `where` names its place in errors.
+
+    Raises InputError naming the first field that is wrong.
+    """
+    path = Path(where)
+    if not isinstance(found, dict):
+        raise InputError(f"{where} holds no JSON object: export the test again")
+    format_version(path, found.get("format"), FORMAT, "an exported test")
+    try:
+        document = ReproDocument.model_validate(found)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise InputError(f"{where}: {field}: {first['msg']}; export the test again") from error
+    kernel_document(path, document.kernel)
+    _check_kernel(where, document)
+    return document
+
+
+def _check_kernel(where: Path | str, document: ReproDocument) -> None:
+    described = [(argument["dtype"], argument["shape"]) for argument in document.kernel["arguments"]]
+    carried = [(tensor.dtype, list(tensor.shape)) for tensor in document.tensors]
+    if described != carried:
+        raise InputError(f"{where}: kernel.arguments: dtypes and shapes are not those of inputs and outputs")
+    names = [file.name for file in document.files]
+    if sorted(names) != sorted(set(document.wgsl_names)) or len(set(names)) != len(names):
+        raise InputError(f"{where}: files: they are not the files that the kernel's entry points name")
+
+
+def with_texts(where: Path | str, document: ReproDocument, texts: dict[str, str]) -> ReproDocument:
+    """The document with the WGSL that its carrier holds apart. A text that somebody changed counts as edited.
+
+    Raises InputError for a missing one.
+    """
+    files = []
+    for file in document.files:
+        if file.name not in texts:
+            raise InputError(f"{where} lacks the WGSL of {file.name}: export the test again")
+        text = texts[file.name]
+        digest = sha256(text)
+        edited = file.edited or digest != file.sha256
+        files.append(WgslFile(name=file.name, sha256=digest, edited=edited, text=text))
+    return document.model_copy(update={"files": files})
+
+
+def without_texts(document: ReproDocument) -> ReproDocument:
+    """For carriers that hold WGSL as text of its own."""
+    return document.model_copy(update={"files": [file.model_copy(update={"text": ""}) for file in document.files]})
+
+
+def parse(where: Path | str, text: str | bytes) -> ReproDocument:
+    """A document from JSON. Raises InputError."""
+    if len(text) > MOST_DOCUMENT_BYTES:
+        raise InputError(f"{where}: the description of the test is larger than {MOST_DOCUMENT_BYTES} bytes")
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{where} is damaged, its description is no JSON ({error}): export the test again") from error
+    return checked(where, found)
+
+
+def slug(name: str) -> str:
+    """A name made fit for a file."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:100] or "test"

@@ -1,0 +1,119 @@
+"""Exported tests on disk: every form written whole or not at all, and read again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from tapml.errors import InputError
+from tapml.files import write_bytes, write_text
+from tapml.sharing.document import slug
+from tapml.sharing.html_file import html_file, read_html
+from tapml.sharing.issue import issue_text
+from tapml.sharing.repro import Repro
+from tapml.sharing.script import script_text
+from tapml.sharing.tensor_file import read_safetensors, safetensors_file
+from tapml.sharing.wgsl_folder import DOCUMENT, read_folder, write_folder
+
+FORMS = {
+    "html": ".html",
+    "safetensors": ".safetensors",
+    "python": ".py",
+    "markdown": ".md",
+    "wgsl": "",
+}
+"""Form -> what its file's name ends with; "wgsl" is a folder."""
+
+
+def export(repro: Repro, form: str, path: Path, *, overwrite: bool = False) -> list[Path]:
+    """Write `repro` in one form of FORMS; gives what was written, the one to open first.
+
+    Raises InputError where `path` exists and `overwrite` is false, is a folder that holds something else, or cannot be
+    written.
+    """
+    if form == "python" and path.suffix != ".py":
+        raise InputError(f"{path}: a script's name ends with .py")
+    paths = [path, path.with_suffix(".safetensors")] if form == "python" else [path]
+    for taken in paths:
+        if taken.exists() and not overwrite:
+            raise InputError(f"{taken} exists: choose another name, or replace it with --force")
+    try:
+        return _export(repro, form, paths)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _export(repro: Repro, form: str, paths: list[Path]) -> list[Path]:
+    path = paths[0]
+    if form == "html":
+        write_bytes(path, html_file(repro))
+    elif form == "safetensors":
+        write_bytes(path, safetensors_file(repro))
+    elif form == "markdown":
+        write_text(path, issue_text(repro.document))
+    elif form == "python":
+        # The data first: a script without it is of no use.
+        write_bytes(paths[1], safetensors_file(repro))
+        write_text(path, script_text(repro.document, path.name, paths[1].name))
+    elif form == "wgsl":
+        _write_folder(repro, path)
+    else:
+        raise InputError(f"unknown form {form!r}: choose {', '.join(FORMS)}")
+    return paths
+
+
+def _write_folder(repro: Repro, path: Path) -> None:
+    if path.exists() and not (path / DOCUMENT).is_file():
+        raise InputError(f"{path} is no exported test and will not be replaced: choose another name")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    try:
+        folder.chmod(0o755)
+        write_folder(repro, folder)
+        if path.exists():
+            old = folder.with_name(folder.name + ".old")
+            path.rename(old)
+            folder.rename(path)
+            shutil.rmtree(old)
+        else:
+            folder.rename(path)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def file_name(repro: Repro, form: str) -> str:
+    """A name for it, such as "softmax-n012.s0.html"."""
+    test = repro.document.test
+    return slug(f"{test.kernel}-{test.id}") + FORMS[form]
+
+
+def load_repro(path: str | os.PathLike[str]) -> Repro:
+    """A test that `tapml export` wrote: .html, .safetensors, the folder of --wgsl, or the script of --python.
+
+    Raises InputError for anything else, and for a damaged one.
+    """
+    place = Path(path)
+    if place.is_dir():
+        return read_folder(place)
+    if place.suffix == ".py":
+        place = place.with_suffix(".safetensors")
+    try:
+        data = place.read_bytes()
+    except OSError as error:
+        raise InputError(f"{place} cannot be read: {error.strerror}") from error
+    return read(place, data)
+
+
+def read(where: Path | str, data: bytes) -> Repro:
+    """A test from a file's bytes, by what they begin with. Raises InputError."""
+    reader: Callable[[Path | str, bytes], Repro]
+    if data[:200].lstrip().lower().startswith((b"<!doctype html", b"<html")):
+        reader = read_html
+    elif data[8:9] == b"{":
+        reader = read_safetensors
+    else:
+        raise InputError(f"{where} is no exported test: give an .html or .safetensors file that `tapml export` wrote")
+    return reader(where, data)

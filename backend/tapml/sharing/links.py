@@ -1,0 +1,158 @@
+"""Shared links: snapshots of single tests in a suite's `shares/`, each found by a secret that only its link carries.
+
+`shares/<name>.json` says until when, `shares/<name>.safetensors` is the test; the name is the SHA-256 of the link's id,
+so that neither a listing nor a copy of the folder gives links away. Revoking removes both files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tapml.errors import InputError
+from tapml.files import sha256, write_bytes, write_json
+from tapml.sharing.repro import Repro
+from tapml.sharing.tensor_file import read_safetensors, safetensors_file
+from tapml.suite import Suite
+from tapml.suite.formats import read_json
+
+FORMAT = "tapml.share/1"
+DEFAULT_DAYS = 90.0
+_MOST_DAYS = 3650.0
+_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+_NAME = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Share:
+    """One link as its suite knows it; `name` revokes it. `expires` is None for never (ISO 8601, UTC)."""
+
+    name: str
+    test: str
+    kernel: str
+    device: str | None
+    verdict: str | None
+    created: str
+    expires: str | None
+
+    @property
+    def expired(self) -> bool:
+        return self.expires is not None and datetime.datetime.fromisoformat(self.expires) <= _now()
+
+
+def create(suite: Suite, repro: Repro, days: float | None = DEFAULT_DAYS) -> tuple[str, Share]:
+    """Keep a snapshot of `repro`; gives the link's id (128 random bits, kept nowhere) and the share.
+
+    `days`: how long it lives; None: until it is revoked. Raises InputError for a wrong number of days, or where the
+    suite cannot be written to.
+    """
+    if days is not None and not 0 < days <= _MOST_DAYS:
+        raise InputError(f"a link lives more than 0 and at most {_MOST_DAYS:.0f} days, not {days:g}")
+    share_id = secrets.token_urlsafe(16)
+    name = sha256(share_id)
+    document = repro.document
+    result = document.report.result if document.report else {}
+    created = _now()
+    share = Share(
+        name=name,
+        test=document.test.id,
+        kernel=document.test.kernel,
+        device=str(document.report.device.get("name")) if document.report else None,
+        verdict=str(result.get("verdict")) if result else None,
+        created=created.isoformat(timespec="seconds"),
+        # Fractions of a second count: a link may be made for a moment.
+        expires=None if days is None else (created + datetime.timedelta(days=days)).isoformat(),
+    )
+    try:
+        write_bytes(_data_path(suite, name), safetensors_file(repro))
+        write_json(_facts_path(suite, name), {"format": FORMAT, **_facts(share)})
+    except OSError as error:
+        _data_path(suite, name).unlink(missing_ok=True)
+        raise InputError(
+            f"cannot write to {_folder(suite)}: {error.strerror}; a link needs a suite to lie in"
+        ) from error
+    return share_id, share
+
+
+def shares(suite: Suite) -> list[Share]:
+    """Links that work, newest first. What has expired is removed."""
+    found = [_read(suite, path.stem) for path in _folder(suite).glob("*.json") if _NAME.fullmatch(path.stem)]
+    return sorted((share for share in found if share), key=lambda share: share.created, reverse=True)
+
+
+def revoke(suite: Suite, name: str) -> bool:
+    """Remove a link for good; False where there is none of that name."""
+    if not _NAME.fullmatch(name):
+        return False
+    there = _facts_path(suite, name).is_file()
+    # The facts first: without them the link is dead already.
+    with contextlib.suppress(OSError):
+        _facts_path(suite, name).unlink(missing_ok=True)
+        _data_path(suite, name).unlink(missing_ok=True)
+    if _facts_path(suite, name).exists():
+        raise InputError(f"cannot remove {_facts_path(suite, name)}: remove it by hand, and the link is dead")
+    return there
+
+
+def find(suites: Iterator[Suite], share_id: str) -> tuple[Share, Path] | None:
+    """The share of a link's id, and where its test lies; None for an unknown, revoked or expired one."""
+    if not _ID.fullmatch(share_id):
+        return None
+    name = sha256(share_id)
+    for suite in suites:
+        share = _read(suite, name)
+        if share is not None:
+            return share, _data_path(suite, name)
+    return None
+
+
+def open_share(path: Path) -> Repro:
+    """The test that `find` found. Raises InputError where the file is damaged."""
+    try:
+        return read_safetensors(path, path.read_bytes())
+    except OSError as error:
+        raise InputError(f"the shared test cannot be read: {error.strerror}") from error
+
+
+def _read(suite: Suite, name: str) -> Share | None:
+    path = _facts_path(suite, name)
+    if not path.is_file() or not _data_path(suite, name).is_file():
+        return None
+    try:
+        found = read_json(path)
+        share = Share(name=name, **{key: found[key] for key in _KEYS})
+        expired = share.expired
+    except (InputError, KeyError, TypeError, ValueError):
+        return None  # damaged: as good as revoked
+    if expired:
+        revoke(suite, name)
+        return None
+    return share
+
+
+_KEYS = ("test", "kernel", "device", "verdict", "created", "expires")
+
+
+def _facts(share: Share) -> dict[str, str | None]:
+    return {key: getattr(share, key) for key in _KEYS}
+
+
+def _folder(suite: Suite) -> Path:
+    return suite.path / "shares"
+
+
+def _facts_path(suite: Suite, name: str) -> Path:
+    return _folder(suite) / f"{name}.json"
+
+
+def _data_path(suite: Suite, name: str) -> Path:
+    return _folder(suite) / f"{name}.safetensors"
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)

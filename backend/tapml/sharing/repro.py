@@ -1,0 +1,138 @@
+"""An exported test in memory: its document, and its tensors by digest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tapml.errors import InputError
+from tapml.files import sha256
+from tapml.graph import TensorType
+from tapml.graph.model import numpy_dtype
+from tapml.sharing.document import FORMAT, Input, ReproDocument, checked
+from tapml.suite import CarvedTest, Suite
+from tapml.validation.events import now
+
+
+@dataclass(frozen=True)
+class Repro:
+    """One carved test by itself. `read` gives a tensor's bytes by digest, checked."""
+
+    document: ReproDocument
+    read: Callable[[str], bytes]
+
+    @cached_property
+    def inputs(self) -> list[np.ndarray]:
+        """Arrays as carved, in the order of the kernel's arguments."""
+        return [self._array(tensor) for tensor in self.document.inputs]
+
+    @cached_property
+    def expected(self) -> list[np.ndarray]:
+        """The reference's outputs."""
+        return [self._array(tensor) for tensor in self.document.outputs]
+
+    @property
+    def digests(self) -> list[str]:
+        """Of all tensors, each once."""
+        return list(dict.fromkeys(tensor.digest for tensor in self.document.tensors))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tensors, each once."""
+        sizes = {t.digest: TensorType(tuple(t.shape), t.dtype).nbytes for t in self.document.tensors}
+        return sum(sizes.values())
+
+    def _array(self, tensor: Input) -> np.ndarray:
+        return np.frombuffer(self.read(tensor.digest), numpy_dtype(tensor.dtype)).reshape(tensor.shape)
+
+
+def of_memory(where: Path | str, document: ReproDocument, tensors: Mapping[str, bytes]) -> Repro:
+    """With tensors that were read from a file.
+
+    Raises InputError for one that is missing, damaged or of another size.
+    """
+    for tensor in document.tensors:
+        data = tensors.get(tensor.digest)
+        if data is None:
+            raise InputError(f"{where} lacks the tensor {tensor.name} ({tensor.digest[:16]}...): export the test again")
+        if sha256(data) != tensor.digest:
+            raise InputError(f"{where}: the tensor {tensor.name} was damaged on its way: get the file again")
+        if len(data) != TensorType(tuple(tensor.shape), tensor.dtype).nbytes:
+            raise InputError(
+                f"{where}: the tensor {tensor.name} has {len(data)} bytes, which is not its dtype and shape"
+            )
+    return Repro(document, tensors.__getitem__)
+
+
+def of_suite(suite: Suite, test_id: str, device: str | None = None) -> Repro:
+    """A suite's test as it is now, WGSL edits included, with a device's latest result of it.
+
+    `device`: by name, or the beginning of it ("chromium"); default: the device with the worst verdict.
+    Raises InputError for an unknown test or device, and for a tensor that is missing, damaged or of a dtype WebGPU
+    lacks.
+    """
+    test = suite.test(test_id)
+    kernel = suite.bundle(test.kernel)
+    node = next(node for node in suite.graph.nodes if node.id == test.node)
+    names = [suite.graph.values[value].name for value in (*node.inputs, *node.outputs)]
+    refs = [{"name": n, **ref.to_json()} for n, ref in zip(names, (*test.inputs, *test.outputs), strict=True)]
+    for ref in (*test.inputs, *test.outputs):
+        suite.tensors.verify(ref.digest)
+    inputs, outputs = refs[: len(test.inputs)], refs[len(test.inputs) :]
+    texts = {} if kernel["unsupported"] else {file.name: file for file in suite.kernel_files(test.kernel)}
+    model = suite.manifest["model"]
+    found = {
+        "format": FORMAT,
+        "created": now(),
+        "tapml": version("tapml"),
+        "suite": {"id": suite.id, "name": suite.name, "synthetic": suite.synthetic},
+        "model": {
+            "title": str(model.get("title") or suite.name),
+            "source": str(model["source"]),
+            "sha256": str(model["sha256"]),
+        },
+        "reference": {key: str(suite.manifest["reference"][key]) for key in ("platform", "device")},
+        "test": {"id": test.id, "node": test.node, "kernel": test.kernel, "step": test.step},
+        "inputs": inputs,
+        "outputs": [
+            {**ref, "tolerance": tolerance.to_json()} for ref, tolerance in zip(outputs, test.tolerances, strict=True)
+        ],
+        "kernel": kernel,
+        "files": [
+            {"name": file.name, "sha256": file.digest, "edited": file.edited, "text": file.text}
+            for file in texts.values()
+        ],
+        "report": _report(suite, test, device),
+    }
+    document = checked(f"test {test.id} of {suite.path}", found)
+    return Repro(document, lambda digest: suite.tensors.path(digest).read_bytes())
+
+
+_ORDER = ("error", "fail", "unsupported", "pass")
+
+
+def _report(suite: Suite, test: CarvedTest, device: str | None) -> dict[str, Any] | None:
+    found = []
+    names = []
+    for document in suite.results("validation"):
+        (described,) = document["devices"]
+        names.append(described["name"])
+        if device is not None and not described["name"].lower().startswith(device.lower()):
+            continue
+        for result in document["tests"]:
+            if result["id"] == test.id and document["suite"] == suite.id:
+                # Ids of sessions mean nothing to strangers.
+                said = {key: value for key, value in described.items() if key != "id"}
+                found.append({"created": document["created"], "device": said, "result": {**result, "device": ""}})
+    if not found:
+        if device is not None:
+            have = f"there are results of {', '.join(names)}" if names else "there are none yet"
+            raise InputError(f"{suite.path} has no result of test {test.id} on {device}: {have}; run `tapml validate`")
+        return None
+    return min(found, key=lambda report: _ORDER.index(report["result"]["verdict"]))

@@ -1,0 +1,57 @@
+"""A test as a Python script against tapml's library, with its tensors and WGSL in a safetensors file beside it."""
+
+from __future__ import annotations
+
+import re
+
+from tapml.sharing.document import ReproDocument
+
+_SCRIPT = '''"""Run one carved test again: kernel {kernel}, test {test} of {suite}.
+
+    pip install tapml
+    python {name} [DEVICE]
+
+DEVICE: chromium (the default), firefox, node-dawn, deno, or "open" to wait for any browser.
+Tensors, WGSL and tolerances are in {data}.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import tapml as tml
+
+repro = tml.load_repro(Path(__file__).with_name("{data}"))
+device = tml.webgpu(sys.argv[1] if len(sys.argv) > 1 else "chromium")
+kernel = tml.upload(tml.compile(repro, target=device), device)["{kernel}"]
+
+inputs = [tml.tensor(array, device) for array in repro.inputs]
+# Filled with NaN: what the kernel does not write shows.
+outputs = [tml.allocate(array.shape, str(array.dtype), device) for array in repro.expected]
+kernel(*inputs, *outputs)
+
+wrong = 0
+for number, (output, expected) in enumerate(zip(outputs, repro.expected)):
+    got, wanted = output.numpy().astype(np.float64), expected.astype(np.float64)
+    tolerance = repro.document.outputs[number].tolerance
+    with np.errstate(invalid="ignore"):
+        inside = np.abs(got - wanted) <= tolerance.absolute + tolerance.relative * np.abs(wanted)
+    inside &= np.isfinite(got) & np.isfinite(wanted)
+    # Equal infinities, and NaN where NaN is expected, are right.
+    outside = np.argwhere(~(inside | (got == wanted) | (np.isnan(got) & np.isnan(wanted))))
+    wrong += len(outside)
+    print(f"output {{number}}: {{len(outside)}} of {{got.size}} elements outside the tolerance on {{device.info.name}}")
+    for index in outside[:8]:
+        print(f"  {{index.tolist()}}: {{got[tuple(index)]}}, expected {{wanted[tuple(index)]}}")
+device.close()
+sys.exit(1 if wrong else 0)
+'''
+
+
+def script_text(document: ReproDocument, name: str, data: str) -> str:
+    """The script; `name` is its own file's name, `data` the safetensors file's."""
+    facts = {"test": document.test.id, "suite": document.suite.name, "name": name, "data": data}
+    # These stand in a docstring, and `data` in a string: nothing that could end either.
+    safe = {key: re.sub(r"[^A-Za-z0-9 ._()-]", "_", value) for key, value in facts.items()}
+    return _SCRIPT.format(kernel=document.test.kernel, **safe)
