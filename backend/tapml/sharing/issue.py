@@ -7,10 +7,10 @@ Markdown and HTML mean nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
-from tapml.sharing.document import Input, ReproDocument
+from tapml.sharing.document import Input, ReportedResult, ReproDocument
 
 _SHOWN_LIMITS = (
     "maxComputeInvocationsPerWorkgroup",
@@ -41,7 +41,7 @@ def issue_text(document: ReproDocument) -> str:
         "2. It runs by itself and shows the verdict, the first wrong element and what was reported.",
         "",
     ]
-    if report is not None and report.result.get("edited"):
+    if report is not None and report.result.edited:
         lines += ["The WGSL was edited by hand; it is not what the code generator wrote.", ""]
     lines += ["## What it computes", ""]
     lines += _tensors(document)
@@ -59,61 +59,59 @@ def issue_text(document: ReproDocument) -> str:
 def _title(document: ReproDocument) -> str:
     if document.report is None:
         return "has not been run on a device yet"
-    verdict = str(document.report.result.get("verdict"))
-    return f"{_SYMPTOM.get(verdict, 'was run')} on {code(document.report.device.get('name'))}"
+    return f"{_SYMPTOM[document.report.result.verdict]} on {code(document.report.device.name)}"
 
 
 def _environment(document: ReproDocument) -> list[str]:
-    report = document.report
-    if report is None:
+    if document.report is None:
         return []
-    device = report.device
-    adapter = _mapping(device.get("adapter"))
-    limits = _mapping(device.get("limits"))
-    names = dict.fromkeys(str(adapter.get(key) or "") for key in ("vendor", "architecture", "device", "description"))
-    gpu = " ".join(filter(None, names)) or "not named by this browser"
+    device = document.report.device
+    names = dict.fromkeys(device.adapter.get(key, "") for key in ("vendor", "architecture", "device", "description"))
     rows = [
-        ("Browser", device.get("name")),
-        ("User agent", device.get("user_agent")),
-        ("GPU", gpu),
-        ("Features", ", ".join(map(str, device.get("features") or [])) or "none"),
-        *((name, limits[name]) for name in _SHOWN_LIMITS if name in limits),
-        ("Date", report.created),
+        ("Browser", device.name),
+        ("User agent", device.user_agent),
+        ("GPU", " ".join(filter(None, names)) or "not named by this browser"),
+        ("Features", ", ".join(device.features) or "none"),
+        *((name, f"{device.limits[name]:.0f}") for name in _SHOWN_LIMITS if name in device.limits),
+        ("Date", document.report.created),
     ]
-    return ["## Environment", "", "| | |", "| --- | --- |", *(f"| {n} | {cell(value)} |" for n, value in rows), ""]
+    return ["## Environment", "", *_table(rows)]
 
 
 def _symptom(document: ReproDocument) -> list[str]:
     if document.report is None:
         return []
     result = document.report.result
-    lines = ["## Symptom", "", f"Verdict: **{_word(result.get('verdict'))}**", ""]
-    if result.get("message"):
-        lines += [*fenced(result["message"]), ""]
-    diagnostics = result.get("diagnostics")
-    for found in diagnostics if isinstance(diagnostics, list) else []:
-        found = _mapping(found)
-        place = f"{found.get('file')}:{found.get('line')}:{found.get('column')}: {found.get('message')}"
-        lines += [*fenced(f"{place}\n{found.get('source') or ''}".rstrip()), ""]
-    evidence = _mapping(result.get("error"))
-    if evidence.get("gpu_message"):
-        lines += ["The GPU said:", "", *fenced(evidence["gpu_message"]), ""]
-    rows = [
-        ("Elements outside the tolerance", f"{result.get('mismatched')} of {result.get('total')}"),
-        ("Of them NaN, infinite", f"{result.get('nan')}, {result.get('inf')}"),
-        ("Largest absolute error", result.get("max_abs_error")),
-        ("Largest relative error", result.get("max_rel_error")),
-        ("Largest ULP distance", result.get("max_ulp")),
-    ]
-    for name in ("first", "worst"):
-        element = _mapping(result.get(name))
-        if element:
-            place = f"output {element.get('output')} {element.get('index')}"
-            text = f"{place}: {element.get('got')}, expected {element.get('expected')}"
-            rows.append((f"{name.title()} wrong element", text))
-    if result.get("total"):
-        lines += ["## Numbers", "", "| | |", "| --- | --- |", *(f"| {n} | {cell(v)} |" for n, v in rows), ""]
+    lines = ["## Symptom", "", f"Verdict: **{result.verdict}**", ""]
+    if result.message:
+        lines += [*fenced(result.message), ""]
+    for found in result.diagnostics:
+        place = f"{found.file}:{found.line}:{found.column}: {found.severity}: {found.message}"
+        lines += [*fenced(f"{place}\n{found.source}".rstrip()), ""]
+    if result.error is not None and result.error.gpu_message:
+        lines += ["The GPU said:", "", *fenced(result.error.gpu_message), ""]
+    if result.total:
+        lines += ["## Numbers", "", *_table(_numbers(result))]
     return lines
+
+
+def _numbers(result: ReportedResult) -> list[tuple[str, str]]:
+    rows = [
+        ("Elements outside the tolerance", f"{result.mismatched} of {result.total}"),
+        ("Of them NaN, infinite", f"{result.nan}, {result.inf}"),
+        ("Largest absolute error", str(result.max_abs_error)),
+        ("Largest relative error", str(result.max_rel_error)),
+        ("Largest ULP distance", str(result.max_ulp)),
+    ]
+    for name, element in (("First", result.first), ("Worst", result.worst)):
+        if element is not None:
+            text = f"output {element.output} {element.index}: {element.got}, expected {element.expected}"
+            rows.append((f"{name} element", text))
+    return rows
+
+
+def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
+    return ["| | |", "| --- | --- |", *(f"| {name} | {cell(value)} |" for name, value in rows), ""]
 
 
 def _tensors(document: ReproDocument) -> list[str]:
@@ -127,9 +125,9 @@ def _tensors(document: ReproDocument) -> list[str]:
 
 def _wgsl(document: ReproDocument) -> list[str]:
     lines: list[str] = []
-    result = document.report.result if document.report else {}
+    ran = document.report.result.variant if document.report else None
     for variant in document.kernel["variants"]:
-        if result.get("variant") not in (None, variant["name"]):
+        if ran not in (None, variant["name"]):
             continue
         for launch in variant["launches"]:
             shape = f"{launch['dispatch']} workgroups of {launch['workgroup_size']}"
@@ -143,14 +141,6 @@ def _wgsl(document: ReproDocument) -> list[str]:
 
 def _type(tensor: Input) -> str:
     return f"{tensor.dtype}[{', '.join(map(str, tensor.shape))}]"
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _word(value: Any) -> str:
-    return re.sub(r"[^a-z]", "", str(value))[:20]
 
 
 def code(value: Any) -> str:

@@ -56,14 +56,13 @@ def create(suite: Suite, repro: Repro, days: float | None = DEFAULT_DAYS) -> tup
     share_id = secrets.token_urlsafe(16)
     name = sha256(share_id)
     document = repro.document
-    result = document.report.result if document.report else {}
     created = _now()
     share = Share(
         name=name,
         test=document.test.id,
         kernel=document.test.kernel,
-        device=str(document.report.device.get("name")) if document.report else None,
-        verdict=str(result.get("verdict")) if result else None,
+        device=document.report.device.name if document.report else None,
+        verdict=document.report.result.verdict if document.report else None,
         created=created.isoformat(timespec="seconds"),
         # Fractions of a second count: a link may be made for a moment.
         expires=None if days is None else (created + datetime.timedelta(days=days)).isoformat(),

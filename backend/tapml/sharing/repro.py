@@ -127,9 +127,7 @@ def _report(suite: Suite, test: CarvedTest, device: str | None) -> dict[str, Any
             continue
         for result in document["tests"]:
             if result["id"] == test.id and document["suite"] == suite.id:
-                # Ids of sessions mean nothing to strangers.
-                said = {key: value for key, value in described.items() if key != "id"}
-                found.append({"created": document["created"], "device": said, "result": {**result, "device": ""}})
+                found.append({"created": document["created"], "device": described, "result": result})
     if not found:
         if device is not None:
             have = f"there are results of {', '.join(names)}" if names else "there are none yet"

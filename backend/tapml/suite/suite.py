@@ -16,11 +16,14 @@ from tapml.errors import InputError
 from tapml.files import sha256, write_json, write_text
 from tapml.graph import Graph
 from tapml.suite.formats import format_version, read_json
+from tapml.suite.imported import read_imported
 from tapml.suite.kernel_document import kernel_document
 from tapml.suite.tensors import TensorRef, TensorStore
 from tapml.suite.tests import CarvedTest
 
 FORMAT = "tapml.suite/1"
+IMPORTED = "imported"
+"""`model.kind` of a suite that was made of exported tests and has no model."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +51,14 @@ class Suite:
         manifest = read_json(path / "suite.json")
         self.manifest: dict[str, Any] = manifest if isinstance(manifest, dict) else {}
         format_version(path / "suite.json", self.manifest.get("format"), FORMAT, "a suite")
-        self.graph = Graph.from_json(read_json(path / "graph.json"))
+        self.model_graph = Graph.from_json(read_json(path / "graph.json"))
+        self.imported = read_imported(path)
+        self.graph = self.imported.joined(self.model_graph)
         self.tensors = TensorStore(path / "tensors")
         try:
             self.parameters = {k: TensorRef.from_json(v) for k, v in self.manifest["parameters"].items()}
             self.tests = [CarvedTest.from_json(test) for test in read_json(path / "tests.json")["tests"]]
+            self.tests += self.imported.tests
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"{path} is not a readable suite: {error!r}; carve it again") from error
 
@@ -113,7 +119,9 @@ class Suite:
 
     @property
     def module_text(self) -> str:
-        """The lowered model as TVMScript."""
+        """The lowered model as TVMScript. Raises InputError where there is none."""
+        if self.manifest["model"]["kind"] == IMPORTED:
+            raise InputError(f"{self.path} holds imported tests and no model: to offload, carve the model")
         path = self.path / "model" / "module.tvmscript"
         try:
             return path.read_text()
@@ -140,6 +148,10 @@ class Suite:
 
     # ------------------------------------------------------------ results
 
+    def write_kernel(self, document: Mapping[str, Any], files: Mapping[str, str]) -> None:
+        """A further kernel, for an imported test: its files lie there before anything names them."""
+        write_kernel(self.path, document, files)
+
     def save_result(self, kind: str, device_name: str, document: Mapping[str, Any]) -> Path:
         """Keep the latest result of `kind` ("validation", "offload") on a device: results/KIND.DEVICE.json."""
         slug = re.sub(r"[^A-Za-z0-9._-]+", "-", device_name).strip("-.") or "device"
@@ -151,6 +163,13 @@ class Suite:
         """The latest results of `kind`, one for each device it ran on."""
         paths = sorted((self.path / "results").glob(f"{kind}.*.json"))
         return [read_json(path) for path in paths]
+
+
+def write_kernel(folder: Path, document: Mapping[str, Any], files: Mapping[str, str]) -> None:
+    """WGSL files by name, then `kernels/NAME.json`, below a suite's folder."""
+    for name, text in files.items():
+        write_text(folder / "kernels" / name, text)
+    write_json(folder / "kernels" / f"{document['kernel']}.json", document)
 
 
 class SuiteWriter:
@@ -185,13 +204,14 @@ class SuiteWriter:
 
     def write_kernel(self, document: Mapping[str, Any], files: Mapping[str, str]) -> None:
         """`kernels/NAME.json` and its WGSL files by name."""
-        write_json(self._folder / "kernels" / f"{document['kernel']}.json", document)
-        for name, text in files.items():
-            write_text(self._folder / "kernels" / name, text)
+        write_kernel(self._folder, document, files)
 
-    def finish(self, manifest: Mapping[str, Any], graph: Graph, tests: Sequence[CarvedTest], module_text: str) -> Suite:
-        """Write the rest and move the folder to its place, in one rename."""
-        write_text(self._folder / "model" / "module.tvmscript", module_text)
+    def finish(
+        self, manifest: Mapping[str, Any], graph: Graph, tests: Sequence[CarvedTest], module_text: str | None
+    ) -> Suite:
+        """Write the rest and move the folder to its place, in one rename. `module_text`: None where no model is."""
+        if module_text is not None:
+            write_text(self._folder / "model" / "module.tvmscript", module_text)
         write_json(self._folder / "graph.json", graph.to_json())
         write_json(self._folder / "tests.json", {"tests": [test.to_json() for test in tests]})
         write_json(self._folder / "suite.json", {"format": FORMAT, **manifest})

@@ -52,26 +52,34 @@ class Offload:
         self._cancel = cancel or Cancel()
         self._steps: list[dict[str, Any]] = []
         self._offloaded: list[str] = []
+        self._kernels = suite.model_graph.kernels
         self._tolerance = suite.manifest["model_tolerance"]
         self._lowered = parse_script(
-            suite.module_text, len(suite.graph.inputs), str(suite.path / "model" / "module.tvmscript")
+            suite.module_text, len(suite.model_graph.inputs), str(suite.path / "model" / "module.tvmscript")
         )
 
     @property
     def total(self) -> int:
-        return len(self.suite.kernels)
+        return len(self._kernels)
 
     def run(self) -> dict[str, Any]:
         """Validate, offload and finally run the whole model; gives the document, also after a cancel."""
         started = time.perf_counter()
-        operators = OperatorRun(self.suite, [self.device], self._blobs, emit=self._operator_event, cancel=self._cancel)
-        self._emit({"type": "started", "kind": "offload", "total": self.total, "kernels": self.suite.kernels})
+        operators = OperatorRun(
+            self.suite,
+            [self.device],
+            self._blobs,
+            kernels=self._kernels,
+            emit=self._operator_event,
+            cancel=self._cancel,
+        )
+        self._emit({"type": "started", "kind": "offload", "total": self.total, "kernels": self._kernels})
         self._emit({"type": "device", "device": self.device.describe()})
         verdicts = _kernel_verdicts(operators.run())
         final = _not_run("the offload was interrupted before the whole model ran")
         interrupted = False
         with KernelMessages(self.suite, self._blobs) as kernels:
-            edited = [name for name in self.suite.kernels if kernels.edited(name)]
+            edited = [name for name in self._kernels if kernels.edited(name)]
             try:
                 self._cancel.check()
                 self._offload_all(verdicts, kernels)
@@ -89,7 +97,7 @@ class Offload:
                 "kernels": self.total,
                 "offloaded": sum(step["kept"] for step in self._steps),
                 "kept_on_reference": kept,
-                "nodes": len(self.suite.graph.kernel_nodes),
+                "nodes": len(self.suite.model_graph.kernel_nodes),
                 "offloaded_nodes": len(self._offloaded),
                 "seconds": round(time.perf_counter() - started, 3),
             },
@@ -105,10 +113,10 @@ class Offload:
         reference = Reference(self._lowered)
         weights = reference.values({v: self.suite.tensors.get(ref) for v, ref in self.suite.parameters.items()})
         runner = HybridRunner(
-            self.suite.graph, reference, self.device, kernels, self.suite.parameters, weights, self._blobs
+            self.suite.model_graph, reference, self.device, kernels, self.suite.parameters, weights, self._blobs
         )
         self._model_steps = [self._model_step(step, reference) for step in self.suite.manifest["steps"]]
-        for number, kernel in enumerate(self.suite.kernels):
+        for number, kernel in enumerate(self._kernels):
             self._cancel.check()
             step = self._step(kernel, *verdicts.get(kernel, ("error", "the operator was not validated")), runner)
             self._steps.append(step)
@@ -121,13 +129,13 @@ class Offload:
         refs = [TensorRef.from_json(ref) for ref in step["inputs"].values()]
         inputs = {
             value: (ref, reference.tensor(self.suite.tensors.get(ref)))
-            for value, ref in zip(self.suite.graph.inputs, refs, strict=True)
+            for value, ref in zip(self.suite.model_graph.inputs, refs, strict=True)
         }
         return inputs, [self.suite.tensors.get(TensorRef.from_json(ref)) for ref in step["outputs"]]
 
     def _step(self, kernel: str, verdict: str, message: str, runner: HybridRunner) -> dict[str, Any]:
         started = time.perf_counter()
-        nodes = [node.id for node in self.suite.graph.nodes_of(kernel)]
+        nodes = [node.id for node in self.suite.model_graph.nodes_of(kernel)]
         metric, kept, segments = None, False, 0
         if verdict == "pass":
             try:
@@ -211,7 +219,7 @@ class Offload:
     def _run_library(
         self, wasm: str, step: Mapping[str, Any], replace: Mapping[str, str]
     ) -> tuple[list[np.ndarray], dict[str, Any]]:
-        graph = self.suite.graph
+        graph = self.suite.model_graph
         refs = dict(zip(graph.inputs, step["inputs"].values(), strict=True))
         refs |= {value: ref.to_json() for value, ref in self.suite.parameters.items()}
         types = [graph.values[value].type for value in graph.outputs]

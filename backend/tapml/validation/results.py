@@ -33,7 +33,7 @@ def header(
 def result_without_run(test: CarvedTest, device: str, verdict: str, message: str) -> dict[str, Any]:
     """A test that was not run: nothing was compared."""
     return {
-        **_identity(test, device, edited=False),
+        **identity(test, device, edited=False),
         "verdict": verdict,
         "max_abs_error": None,
         "max_rel_error": None,
@@ -69,7 +69,7 @@ def reported_result(test: CarvedTest, device: str, reported: Mapping[str, Any], 
         message = f"the device says pass with {mismatched} mismatches and {total} of {elements} elements compared"
     compared = bool(outputs) and verdict in ("pass", "fail")
     return {
-        **_identity(test, device, edited=edited),
+        **identity(test, device, edited=edited),
         "verdict": verdict,
         "max_abs_error": _largest(outputs, "max_abs_error") if compared else None,
         "max_rel_error": _largest(outputs, "max_rel_error") if compared else None,
@@ -94,7 +94,8 @@ def _evidence(error: Mapping[str, Any]) -> dict[str, Any]:
     return {key: error.get(key) for key in ("kind", "gpu_message", "lost_reason", "arguments", "stack")}
 
 
-def _identity(test: CarvedTest, device: str, *, edited: bool) -> dict[str, Any]:
+def identity(test: CarvedTest, device: str, *, edited: bool) -> dict[str, Any]:
+    """What every result says of its test."""
     return {
         "id": test.id,
         "node": test.node,

@@ -1,0 +1,189 @@
+"""Exported tests back into suites: one of its own, or beside the tests of another."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tapml.errors import InputError
+from tapml.graph import Graph, Node, NodeKind, TensorType, Value, ValueKind
+from tapml.sharing.repro import Repro
+from tapml.suite import CarvedTest, Suite, SuiteWriter, TensorRef, Tolerance
+from tapml.suite.imported import add_imported
+from tapml.suite.suite import IMPORTED
+from tapml.validation.events import now
+from tapml.validation.operatorwise import FORMAT as VALIDATION
+from tapml.validation.operatorwise import counts
+from tapml.validation.results import identity
+
+_REPORTED = "reported"
+
+
+def new_suite(repro: Repro, path: Path, *, overwrite: bool = False) -> Suite:
+    """A suite that holds this one test, and what was reported of it as a result.
+
+    Raises InputError where `path` is taken or cannot be written.
+    """
+    document = repro.document
+    with SuiteWriter(path, overwrite=overwrite) as writer:
+        for array in (*repro.inputs, *repro.expected):
+            writer.tensors.put(array)
+        writer.write_kernel(document.kernel, {file.name: file.text for file in document.files})
+        graph, test = _node(repro, "n000", document.kernel["kernel"])
+        manifest = {
+            "name": path.name.removesuffix(".suite"),
+            "created": now(),
+            "model": {**document.model.model_dump(), "kind": IMPORTED, "notes": [_origin(repro)]},
+            "synthetic": document.suite.synthetic,
+            "reference": document.reference.model_dump(),
+            "generator": document.kernel["generator"],
+            "parameters": {},
+            "arguments": [],
+            "steps": [],
+            "oracle": None,
+            "oracle_missing": "an exported test comes without its model",
+            "model_tolerance": None,
+            "seconds": {},
+        }
+        suite = writer.finish(manifest, graph, [test], None)
+    _keep_report(suite, repro, test)
+    return suite
+
+
+def add_to_suite(repro: Repro, suite: Suite) -> str:
+    """Add the test beside those of `suite`; gives its id there, the same one when it is there already.
+
+    Its kernel keeps its name where none of that name is there, or the same one; else it gets a number. Raises
+    InputError where the suite cannot be written to.
+    """
+    kernel = _same_kernel(repro, suite)
+    if kernel is not None and (known := _same_test(repro, suite, kernel)):
+        return known
+    try:
+        for array in (*repro.inputs, *repro.expected):
+            suite.tensors.put(array)
+        if kernel is None:
+            kernel = _add_kernel(repro, suite)
+        node = f"i{len(suite.imported.tests):03d}"
+        graph, test = _node(repro, node, kernel)
+        source = {"test": test.id, "from": _origin(repro), "added": now()}
+        add_imported(suite.path, graph, test, source)
+    except OSError as error:
+        raise InputError(f"cannot write to {suite.path}: {error.strerror}") from error
+    _keep_report(Suite(suite.path), repro, test)
+    return test.id
+
+
+def _origin(repro: Repro) -> str:
+    document = repro.document
+    return f"imported: test {document.test.id} of {document.suite.name} ({document.model.title}), {document.created}"
+
+
+def _node(repro: Repro, node: str, kernel: str) -> tuple[Graph, CarvedTest]:
+    """The call as a graph of one node, and its test."""
+    document = repro.document
+    values = []
+    for role, tensors in (("in", document.inputs), ("out", document.outputs)):
+        for number, tensor in enumerate(tensors):
+            kind = ValueKind.INPUT if role == "in" else ValueKind.INTERMEDIATE
+            found = TensorType(tuple(tensor.shape), tensor.dtype)
+            values.append(Value(f"{node}.{role}{number}", tensor.name, found, kind))
+    names = [value.id for value in values]
+    count = len(document.inputs)
+    call = Node(node, NodeKind.KERNEL, kernel, tuple(names[:count]), tuple(names[count:]))
+    refs = [TensorRef(t.digest, t.dtype, tuple(t.shape)) for t in document.tensors]
+    bounds = [output.tolerance for output in document.outputs]
+    test = CarvedTest(
+        id=f"{node}.s0",
+        node=node,
+        kernel=kernel,
+        step=0,
+        inputs=tuple(refs[:count]),
+        outputs=tuple(refs[count:]),
+        tolerances=tuple(Tolerance(bound.absolute, bound.relative, tuple(bound.reasons)) for bound in bounds),
+    )
+    return Graph({value.id: value for value in values}, [call], (), ()), test
+
+
+def _same_kernel(repro: Repro, suite: Suite) -> str | None:
+    """The suite's kernel that is this one, WGSL and all."""
+    document = repro.document
+    texts = {file.name: file.text for file in document.files}
+    for name in suite.kernels:
+        if name != document.test.kernel and not name.startswith(f"{document.test.kernel}_"):
+            continue
+        bundle = suite.bundle(name)
+        wanted, wanted_texts = _renamed(document.kernel, texts, document.test.kernel, name)
+        there = {} if bundle["unsupported"] else {file.name: file.text for file in suite.kernel_files(name)}
+        if bundle == wanted and there == wanted_texts:
+            return name
+    return None
+
+
+def _same_test(repro: Repro, suite: Suite, kernel: str) -> str | None:
+    digests = [tensor.digest for tensor in repro.document.tensors]
+    for test in suite.tests:
+        if test.kernel == kernel and [ref.digest for ref in (*test.inputs, *test.outputs)] == digests:
+            return test.id
+    return None
+
+
+def _add_kernel(repro: Repro, suite: Suite) -> str:
+    """Write the kernel under a name that is free."""
+    old = repro.document.test.kernel
+    texts = {file.name: file.text for file in repro.document.files}
+    number, name = 1, old
+    while (suite.path / "kernels" / f"{name}.json").exists() or _taken(suite, texts, old, name):
+        number += 1
+        name = f"{old}_{number}"
+    bundle, files = _renamed(repro.document.kernel, texts, old, name)
+    suite.write_kernel(bundle, files)
+    return name
+
+
+def _taken(suite: Suite, texts: dict[str, str], old: str, name: str) -> bool:
+    return any((suite.path / "kernels" / _renamed_file(file, old, name)).exists() for file in texts)
+
+
+def _renamed(
+    bundle: dict[str, Any], texts: dict[str, str], old: str, name: str
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """A kernel under another name, its files too; entry points keep theirs, which stand in the WGSL."""
+    renamed = json.loads(json.dumps(bundle))
+    renamed["kernel"] = name
+    for variant in renamed["variants"]:
+        for entry in variant["entry_points"]:
+            entry["file"] = _renamed_file(entry["file"], old, name)
+    return renamed, {_renamed_file(file, old, name): text for file, text in texts.items()}
+
+
+def _renamed_file(file: str, old: str, name: str) -> str:
+    if old == name:
+        return file
+    return name + file.removeprefix(old) if file.startswith(old) else f"{name}.{file}"
+
+
+def _keep_report(suite: Suite, repro: Repro, test: CarvedTest) -> None:
+    """What was reported, as the latest result of a device of its own: told apart from what runs here."""
+    report = repro.document.report
+    if report is None:
+        return
+    device = {**report.device.model_dump(), "id": _REPORTED, "name": f"{report.device.name} ({_REPORTED})"}
+    result = {**identity(test, _REPORTED, edited=report.result.edited), **report.result.model_dump()}
+    name = device["name"]
+    earlier = [found for found in suite.results("validation") if found["devices"][0]["name"] == name]
+    tests = [*(t for found in earlier for t in found["tests"] if t["id"] != test.id), result]
+    document = {
+        "format": VALIDATION,
+        "suite": suite.id,
+        "suite_name": suite.name,
+        "synthetic": suite.synthetic,
+        "created": report.created,
+        "interrupted": False,
+        "edited_kernels": sorted({t["kernel"] for t in tests if t["edited"]}),
+        "devices": [device],
+        "tests": tests,
+        "summary": {**counts(tests), "seconds": 0.0, "devices": {}},
+    }
+    suite.save_result("validation", name, document)
