@@ -4,24 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tapml.browsers.drivers import WEBDRIVER_KINDS, webdriver_startable
 from tapml.browsers.find import KINDS, Startable
 from tapml.browsers.find import startable as _browsers
 from tapml.browsers.headless import HEADLESS_KINDS, HeadlessProcess, headless_startable, launch_headless
 from tapml.browsers.process import BrowserProcess, launch
+from tapml.browsers.running import DeviceProcess
+from tapml.browsers.webdriver import WebDriverProcess, launch_webdriver
 
-__all__ = ["STARTABLE_NAMES", "BrowserProcess", "HeadlessProcess", "Startable", "launch", "start", "startable"]
+__all__ = [
+    "STARTABLE_NAMES",
+    "BrowserProcess",
+    "DeviceProcess",
+    "HeadlessProcess",
+    "Startable",
+    "WebDriverProcess",
+    "launch",
+    "start",
+    "startable",
+]
 
-STARTABLE_NAMES = (*KINDS, *HEADLESS_KINDS)
-"""What `start` knows: browsers, then runtimes without one."""
+STARTABLE_NAMES = (*KINDS, *WEBDRIVER_KINDS, *HEADLESS_KINDS)
+"""What `start` knows: browsers by Playwright, by W3C WebDriver, then runtimes without one."""
 
 
-def start(name: str, url: str, *, on_exit: Callable[[str], None] | None = None) -> BrowserProcess | HeadlessProcess:
-    """Start a device of the server whose runner page is `url`. See `launch` and `launch_headless`."""
+def start(name: str, url: str, *, on_exit: Callable[[str], None] | None = None) -> DeviceProcess:
+    """Start a device of the server whose runner page is `url`. See `launch`, `launch_webdriver`, `launch_headless`."""
     if name in HEADLESS_KINDS:
         return launch_headless(name, url, on_exit=on_exit)
+    if name in WEBDRIVER_KINDS:
+        return launch_webdriver(name, url, on_exit=on_exit)
     return launch(name, url, on_exit=on_exit)
 
 
 def startable() -> list[Startable]:
     """Whether each can be started here, and what to do where not; starts none."""
-    return [*_browsers(), *headless_startable()]
+    return [*_browsers(), *webdriver_startable(), *headless_startable()]

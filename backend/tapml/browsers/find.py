@@ -111,7 +111,10 @@ def find(name: str) -> Found:
             if os.access(program, os.X_OK):
                 return Found(kind, Path(program))
     if sys.platform == "linux" and name == "webkit":
-        raise ToolchainError("WebKit has no WebGPU on Linux: open the device page in Safari on macOS or iOS")
+        raise ToolchainError(
+            "WebKit has no WebGPU on Linux: use --device webkit or --device safari on a Mac, or open the pairing link "
+            "of `tapml serve` in Safari on a Mac or iPhone"
+        )
     if _playwright_has(name):
         return Found(kind, None)
     alternative = f", or set {kind.variable} to its path" if kind.commands else ""

@@ -122,6 +122,9 @@ class HeadlessProcess:
         """The last lines it wrote."""
         return list(self._console)
 
+    def screenshot(self) -> None:
+        """None: there is no page."""
+
     def reset_gpu(self) -> bool:
         """End what hangs. False: its GPU lives in this very process, which is gone now and must be started again."""
         self.close()

@@ -13,7 +13,7 @@ import threading
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from types import TracebackType
 
 import psutil
@@ -36,6 +36,7 @@ _FIREFOX_CHANNEL = "moz-firefox"
 
 _LAUNCH_SECONDS = 60.0
 _CLOSE_SECONDS = 5.0
+_SCREENSHOT_SECONDS = 15.0
 _CONSOLE_LINES = 50
 _CONSOLE_WIDTH = 2000
 
@@ -87,6 +88,7 @@ class BrowserProcess:
         self._closing = False
         self._loop = asyncio.new_event_loop()
         self._task: asyncio.Task[None] | None = None
+        self._page: Page | None = None
         # A daemon, for Python joins the others before it runs what is registered with atexit.
         self._thread = threading.Thread(target=self._run, name=f"tapml-{self.name}", daemon=True)
         atexit.register(self.close)
@@ -105,6 +107,24 @@ class BrowserProcess:
     def console(self) -> list[str]:
         """The last lines that the page and its workers wrote to the console, and their uncaught errors."""
         return list(self._console)
+
+    def screenshot(self) -> bytes | None:
+        """The page as PNG; None where there is none any more. From any thread, but not from Playwright's own."""
+        page = self._page
+        if page is None or not self._alive:
+            return None
+        taking = page.screenshot(timeout=_SCREENSHOT_SECONDS * 1000)
+        try:
+            taken = asyncio.run_coroutine_threadsafe(taking, self._loop)
+        except RuntimeError:  # the loop has ended
+            taking.close()
+            return None
+        try:
+            # A loop that ends meanwhile answers nothing any more.
+            return taken.result(_SCREENSHOT_SECONDS + 1)
+        except (Error, CancelledError, TimeoutError):
+            taken.cancel()
+            return None
 
     def close(self) -> None:
         """End the browser and wait until its processes are gone. Does nothing when called again."""
@@ -203,6 +223,7 @@ class BrowserProcess:
             page.on("console", self._note_console)
             page.on("pageerror", lambda error: self._note(f"error: {error.message}"))
             await self._open(page)
+            self._page = page
             self._alive = True
             self._opened.set_result(None)
             watch = asyncio.ensure_future(_watch(page))

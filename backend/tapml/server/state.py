@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tapml.browsers import STARTABLE_NAMES, BrowserProcess, HeadlessProcess, start
+from tapml.browsers import STARTABLE_NAMES, DeviceProcess, start
 from tapml.devices import Blobs, Device, DeviceHub
 from tapml.errors import InputError, ToolchainError
 from tapml.server.jobs import Jobs
@@ -26,7 +26,7 @@ class State:
     url: str = ""
     hub: DeviceHub = field(default_factory=DeviceHub)
     blobs: Blobs = field(default_factory=Blobs)
-    processes: dict[str, BrowserProcess | HeadlessProcess] = field(default_factory=dict)
+    processes: dict[str, DeviceProcess] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.suites = SuiteRegistry(self.blobs)

@@ -15,6 +15,10 @@ describe("browserName", () => {
       "Mozilla/5.0 (iPhone; CPU iPhone OS 26_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.1 Mobile/15E148 Safari/604.1",
       "Safari 26.1 on iPhone",
     ],
+    [
+      "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/60.5 Safari/605.1.15",
+      "WebKitGTK",
+    ],
     ["something else", "a browser"],
   ])("%s", (userAgent, name) => {
     expect(browserName(userAgent)).toBe(name);

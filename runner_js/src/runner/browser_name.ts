@@ -1,3 +1,5 @@
+import { isWebKitGtk } from "../hal/unavailable";
+
 const BRANDS: [RegExp, string][] = [
   [/\bFirefox\/(\d+)/, "Firefox"],
   [/\bFxiOS\/(\d+)/, "Firefox"],
@@ -11,6 +13,7 @@ const BRANDS: [RegExp, string][] = [
 
 /** "Chromium 156", "Safari 26.1 on iPhone"; `brands` are those of navigator.userAgentData, where it exists. */
 export function browserName(userAgent: string, brands: readonly string[] = []): string {
+  if (isWebKitGtk(userAgent)) return "WebKitGTK";
   const host = /\b(Android|iPhone|iPad)\b/.exec(userAgent)?.[1];
   const where = host ? ` on ${host}` : "";
   for (const [pattern, name] of BRANDS) {

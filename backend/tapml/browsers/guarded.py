@@ -1,0 +1,104 @@
+"""A process that ends, with all that it started, when it is closed and when this Python ends, however it ends."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+from tapml.errors import ToolchainError
+
+_GUARD = Path(__file__).with_name("guard.py")
+_CLOSE_SECONDS = 10.0
+_LINES = 50
+_WIDTH = 2000
+
+
+class Guarded:
+    """Runs `command` under guard.py. `on_end` is called from a thread of its own when it ends, for whatever reason."""
+
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], on_end: Callable[[], None] = lambda: None
+    ) -> None:
+        self._lines: deque[str] = deque(maxlen=_LINES)
+        self._on_end = on_end
+        try:
+            self._process = subprocess.Popen(
+                # -P: the guard's neighbours are no modules for it to import.
+                [sys.executable, "-P", str(_GUARD), *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                env=dict(environment),
+                start_new_session=True,  # Ctrl-C in a terminal is for us, who end it in our own time
+            )
+        except OSError as error:
+            raise ToolchainError(f"{command[0]} did not start: {error.strerror}") from error
+        atexit.register(self.close)
+        self._reader = threading.Thread(target=self._read, name="tapml-guarded", daemon=True)
+        self._reader.start()
+
+    @property
+    def exit_code(self) -> int | None:
+        """The command's, or None while it runs; a signal counts 128 more than its number."""
+        return self._process.poll()
+
+    @property
+    def lines(self) -> list[str]:
+        """The last lines it wrote."""
+        return list(self._lines)
+
+    def wait_for_line(self, pattern: str, seconds: float) -> str | None:
+        """The first line that matches, or None where none comes in time or before the process ends."""
+        end = time.monotonic() + seconds
+        while True:
+            ended = not self._reader.is_alive()
+            for line in self.lines:
+                if re.fullmatch(pattern, line):
+                    return line
+            if ended or time.monotonic() > end:
+                return None
+            time.sleep(0.01)
+
+    def descendants(self) -> list[psutil.Process]:
+        """All processes that run below it, parents first."""
+        try:
+            found: list[psutil.Process] = psutil.Process(self._process.pid).children(recursive=True)
+        except psutil.Error:
+            return []
+        return found
+
+    def close(self) -> None:
+        """End it and wait until it is gone. Does nothing when called again."""
+        atexit.unregister(self.close)
+        with contextlib.suppress(OSError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+        try:
+            self._process.wait(_CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            for process in [*self.descendants(), self._process]:
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+            self._process.wait()
+        if threading.current_thread() is not self._reader:
+            self._reader.join(_CLOSE_SECONDS)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout:
+            for line in self._process.stdout:
+                self._lines.append(line.rstrip()[:_WIDTH])
+        self._process.wait()
+        self._on_end()

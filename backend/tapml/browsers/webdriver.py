@@ -1,0 +1,272 @@
+"""A browser that is driven through W3C WebDriver: Safari, above all, which nothing else drives."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import psutil
+
+from tapml.browsers import options
+from tapml.browsers.display import has_display, start_display
+from tapml.browsers.drivers import Driver, find_driver, session_options
+from tapml.browsers.guarded import Guarded
+from tapml.errors import ToolchainError
+
+if TYPE_CHECKING:
+    from selenium.webdriver.remote.webdriver import WebDriver
+
+_START_SECONDS = 30.0
+_LOAD_SECONDS = 60.0
+_COMMAND_SECONDS = 90.0  # longer than the driver's own limits, whose errors say more
+_QUIT_SECONDS = 3.0
+_WATCH_SECONDS = 1.0
+_DOUBT_SECONDS = 0.2
+_DOUBTS = 3
+_CONSOLE_LINES = 50
+_CONSOLE_WIDTH = 2000
+
+# WebDriver has no console, but the device page shows what there is to tell.
+_PAGE_LOG = "return Array.from(document.querySelectorAll('#log li'), line => line.textContent).slice(-50)"
+_WHERE = "return [location.origin, performance.getEntriesByType('navigation')[0]?.responseStatus ?? 0]"
+
+
+def launch_webdriver(name: str, url: str, *, on_exit: Callable[[str], None] | None = None) -> WebDriverProcess:
+    """Start "safari", "chromedriver" or "webkitgtk" and open `url`; returns once the page has loaded.
+
+    `on_exit` is called once, from a thread of its own, with the reason if the browser or its driver dies or the tab
+    crashes or is closed; not if `close` ends it. Whatever is still open when Python exits is closed then.
+
+    Raises ToolchainError if something is missing, does not start or cannot open the page.
+    """
+    process = WebDriverProcess(find_driver(name), url, on_exit)
+    try:
+        process._start()
+    except BaseException:
+        process.close()
+        raise
+    return process
+
+
+class WebDriverProcess:
+    """A browser that `launch_webdriver` started. A context manager: closed when the block is left."""
+
+    def __init__(self, driver: Driver, url: str, on_exit: Callable[[str], None] | None) -> None:
+        self.name = driver.kind.name
+        self.url = url
+        self._driver = driver
+        self._title = driver.kind.title
+        self._on_exit = on_exit
+        self._display: Guarded | None = None
+        self._guarded: Guarded | None = None
+        self._browser: WebDriver | None = None
+        self._address = ""
+        self._commands = threading.Lock()  # a session takes one at a time
+        self._log: list[str] = []
+        self._doubts = 0  # checks in a row that gave no clear answer
+        self._alive = False
+        self._closing = False
+        self._wake = threading.Event()
+        # A daemon, for Python joins the others before it runs what is registered with atexit.
+        self._watcher = threading.Thread(target=self._watch, name=f"tapml-{self.name}", daemon=True)
+        atexit.register(self.close)
+
+    @property
+    def alive(self) -> bool:
+        """Is the page open?"""
+        return self._alive
+
+    @property
+    def console(self) -> list[str]:
+        """The last lines of driver and browser, then those of the device page's log as last seen."""
+        printed = self._guarded.lines if self._guarded else []
+        return [*printed, *self._log][-_CONSOLE_LINES:]
+
+    def screenshot(self) -> bytes | None:
+        """The page as PNG; None where there is none any more."""
+        from selenium.common.exceptions import WebDriverException
+        from urllib3.exceptions import HTTPError
+
+        with contextlib.suppress(WebDriverException, HTTPError), self._commands:
+            if self._browser is not None and self._alive:
+                return self._browser.get_screenshot_as_png()
+        return None
+
+    def reset_gpu(self) -> bool:
+        """End a GPU process that hangs. True where the page lives on and gets a new GPU device; where not, the
+        browser is closed and must be started again.
+        """
+        for process in self._guarded.descendants() if self._guarded and self.name == "chromedriver" else []:
+            with contextlib.suppress(psutil.Error):
+                if "--type=gpu-process" in process.cmdline():
+                    process.kill()
+                    return True
+        self.close()
+        return False
+
+    def close(self) -> None:
+        """End browser and driver and wait until their processes are gone. Does nothing when called again."""
+        first, self._closing = not self._closing, True
+        if first:
+            atexit.unregister(self.close)
+            self._wake.set()
+            self._end()
+        if self._watcher.is_alive() and threading.current_thread() is not self._watcher:
+            self._watcher.join(_COMMAND_SECONDS)
+
+    def __enter__(self) -> WebDriverProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start(self) -> None:
+        environment = dict(os.environ)
+        if self.name == "webkitgtk" and not has_display():
+            self._display, leading = start_display()
+            environment.update(leading)
+        port = _free_port()
+        self._address = f"http://127.0.0.1:{port}"
+        self._guarded = Guarded(self._driver.command(port), environment, on_end=self._wake.set)
+        self._wait_for_driver(self._guarded)
+        self._browser = self._new_session()
+        self._open(self._browser)
+        self._alive = True
+        self._watcher.start()
+
+    def _wait_for_driver(self, guarded: Guarded) -> None:
+        end = time.monotonic() + _START_SECONDS
+        while time.monotonic() < end and guarded.exit_code is None:
+            with contextlib.suppress(OSError, ValueError, LookupError):
+                if self._ask("GET", "/status", 1.0)["value"]["ready"]:
+                    return
+            time.sleep(0.02)
+        said = " / ".join(guarded.lines[-5:]) or "it printed nothing"
+        raise ToolchainError(f"{self._driver.kind.driver} ({self._driver.program}) did not start: {said}")
+
+    def _new_session(self) -> WebDriver:
+        from selenium.common.exceptions import WebDriverException
+        from selenium.webdriver import Remote
+        from selenium.webdriver.common.proxy import Proxy, ProxyType
+        from selenium.webdriver.remote.client_config import ClientConfig
+        from urllib3.exceptions import HTTPError
+
+        # To a driver that runs already: selenium looks for none, and downloads none.
+        direct = Proxy(raw={"proxyType": ProxyType.DIRECT})
+        config = ClientConfig(self._address, proxy=direct, timeout=int(_COMMAND_SECONDS))
+        try:
+            browser = Remote(self._address, options=session_options(self._driver), client_config=config)
+            browser.set_page_load_timeout(_LOAD_SECONDS)
+        except (WebDriverException, HTTPError) as error:
+            raise self._session_error(_reason(error)) from error
+        return browser
+
+    def _session_error(self, reason: str) -> ToolchainError:
+        what = " ".join(filter(None, (self._title, self._driver.version)))
+        mend = ""
+        if self.name == "safari" and "paired" in reason:
+            mend = "; close the other window that a program controls: Safari has one at a time"
+        elif self.name == "safari":
+            mend = (
+                "; run `safaridriver --enable` once, and tick Allow remote automation in Safari's Settings, Developer"
+            )
+        elif self.name == "chromedriver" and options.chromium_sandbox():
+            mend = "; in a container without user namespaces, set TAPML_NO_SANDBOX=1"
+        return ToolchainError(f"{what} did not start under {self._driver.kind.driver}: {reason}{mend}")
+
+    def _open(self, browser: WebDriver) -> None:
+        from selenium.common.exceptions import WebDriverException
+        from urllib3.exceptions import HTTPError
+
+        try:
+            browser.get(self.url)
+            origin, status = browser.execute_script(_WHERE)
+        except (WebDriverException, HTTPError) as error:
+            raise ToolchainError(f"{self._title} could not open {self.url}: {_reason(error)}") from error
+        scheme, host = urlsplit(self.url)[:2]
+        if origin != f"{scheme}://{host}":  # drivers need not report it
+            raise ToolchainError(f"{self._title} could not open {self.url}: nobody answered there")
+        if status >= 400:
+            raise ToolchainError(f"{self._title} could not open {self.url}: the server answered {status}")
+
+    def _watch(self) -> None:
+        """The thread: it asks now and then, for a driver tells nothing by itself."""
+        reason = None
+        while reason is None and not self._closing:
+            self._wake.wait(_DOUBT_SECONDS if self._doubts else _WATCH_SECONDS)
+            reason = None if self._closing else self._check()
+        self._alive = False
+        if reason is None or self._closing:
+            return
+        self._end()
+        if self._on_exit is not None and not self._closing:
+            # In a thread of its own, for it may call close(), which waits for this one.
+            threading.Thread(target=self._on_exit, args=(reason,), name=f"tapml-{self.name}-exit").start()
+
+    def _check(self) -> str | None:
+        """Why the browser is no device any more, or None."""
+        from selenium.common import exceptions
+        from urllib3.exceptions import HTTPError, ReadTimeoutError
+
+        assert self._guarded is not None
+        assert self._browser is not None
+        if (code := self._guarded.exit_code) is not None:
+            return f"{self._driver.kind.driver}, which drives {self._title}, ended unexpectedly (exit code {code})"
+        try:
+            with self._commands:
+                lines = self._browser.execute_script(_PAGE_LOG)
+            self._log = [str(line)[:_CONSOLE_WIDTH] for line in lines]
+        except (exceptions.TimeoutException, exceptions.JavascriptException, ReadTimeoutError):
+            pass  # the page is busy, or just made anew
+        except exceptions.NoSuchWindowException:
+            return f"{self._title}'s tab was closed"
+        except exceptions.InvalidSessionIdException:
+            return f"{self._title} ended unexpectedly"
+        except (exceptions.WebDriverException, HTTPError) as error:
+            # WebKit's driver has nothing to say at first; another look tells more.
+            self._doubts += 1
+            if "tab crashed" in str(error):
+                return f"{self._title}'s tab crashed"
+            return f"{self._title} can no longer be reached ({_reason(error)})" if self._doubts > _DOUBTS else None
+        self._doubts = 0
+        return None
+
+    def _end(self) -> None:
+        """Ask the browser to close, then end what is left: any order, any number of times, from any thread."""
+        self._alive = False
+        if self._browser is not None and self._guarded is not None and self._guarded.exit_code is None:
+            with contextlib.suppress(OSError, ValueError):
+                self._ask("DELETE", f"/session/{self._browser.session_id}", _QUIT_SECONDS)
+        for process in (self._guarded, self._display):
+            if process is not None:
+                process.close()
+
+    def _ask(self, method: str, path: str, seconds: float) -> Any:
+        """A request to the driver that waits for no other and for no longer than it is told."""
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(urllib.request.Request(self._address + path, method=method), timeout=seconds) as answer:
+            return json.load(answer)
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what a driver says, without selenium's additions."""
+    said = str(getattr(error, "msg", None) or error).split("; For documentation on this error")[0].strip()
+    return said.splitlines()[0].removeprefix("Message: ") if said else type(error).__name__
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
