@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system demo test check unit-test e2e protocol fmt bench bench-remote clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test e2e protocol fmt bench bench-remote clean distclean
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -40,12 +40,15 @@ setup: setup-run $(STAMPS)/dev
 # All that `tapml` needs to run.
 setup-run: system $(STAMPS)/run $(STATIC)/runner/index.html $(STATIC)/webui/index.html $(WASM)
 
-# And what the tests need.
-setup-dev: setup $(STAMPS)/torch
+# And what the tests need; its Debian packages first, so that all are installed in one go.
+setup-dev: system-dev setup $(STAMPS)/torch
 
 # Each time, for it is quick to see that nothing is missing. All the rest comes after it.
 system:
 	@scripts/system-packages
+
+system-dev:
+	@scripts/system-packages dev
 
 $(STAMPS)/venv: | system
 	@$(STEP) venv 'Python environment' $(PYTHON) -c 'import sys, venv; \
