@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         webgpu,
     )
     from tapml.errors import DeviceError, DeviceLost, InputError, TapmlError, ToolchainError
+    from tapml.sharing import Repro, load_repro
     from tapml.suite import Suite
 
 _ERRORS = ("DeviceError", "DeviceLost", "InputError", "TapmlError", "ToolchainError")
@@ -36,6 +37,7 @@ __all__ = [
     "Library",
     "LoadedLibrary",
     "Module",
+    "Repro",
     "Suite",
     "TapmlError",
     "Tensor",
@@ -46,6 +48,7 @@ __all__ = [
     "cpu",
     "cuda",
     "load",
+    "load_repro",
     "tensor",
     "upload",
     "webgpu",

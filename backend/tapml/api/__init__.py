@@ -13,6 +13,7 @@ from tapml.api.library import Function, Library, LoadedLibrary, compile, upload
 from tapml.api.modules import Module, load
 from tapml.api.remote import batch
 from tapml.api.tensors import Tensor, allocate, tensor
+from tapml.sharing import Repro, load_repro
 
 __all__ = [
     "Device",
@@ -21,6 +22,7 @@ __all__ = [
     "Library",
     "LoadedLibrary",
     "Module",
+    "Repro",
     "Tensor",
     "allocate",
     "batch",
@@ -28,6 +30,7 @@ __all__ = [
     "cpu",
     "cuda",
     "load",
+    "load_repro",
     "tensor",
     "upload",
     "webgpu",

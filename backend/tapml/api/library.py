@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import relax
 
@@ -18,38 +20,44 @@ from tapml.devices.messages import kernel_message
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.graph import Graph, NodeKind, TensorType
-from tapml.kernels.bundle import CompiledKernel
+from tapml.kernels.bundle import CompiledKernel, WgslFile
 from tapml.kernels.compile import compile_kernels
 from tapml.kernels.lower import Lowered, lower
+from tapml.sharing import Repro
 
 _KINDS = ("cpu", "cuda", "webgpu")
 _KNOWN_CALLS = 64
 
 
+@dataclass(frozen=True)
+class Program:
+    """A function as operator calls, with the arrays that were written into it, by value id."""
+
+    graph: Graph
+    constants: dict[str, np.ndarray]
+
+
 class Library:
     """A compiled module: named functions for one kind of device. `upload` puts it on a device."""
 
-    def __init__(self, kind: str, functions: dict[str, Lowered], variants: Sequence[str]) -> None:
+    def __init__(self, kind: str, functions: dict[str, Program]) -> None:
         self.kind = kind
         self.functions = functions
         self.kernels: dict[str, dict[str, CompiledKernel]] = {}
+        """For "webgpu": the kernels of each function."""
         self.references: dict[str, Reference] = {}
-        for name, lowered in functions.items():
-            if kind == "webgpu":
-                compiled = compile_kernels(lowered, lowered.graph.kernels, variants=tuple(variants))
-                self.kernels[name] = _supported(compiled)
-            else:
-                self.references[name] = Reference(lowered, kind)
+        """For the others: what runs each function."""
 
     def __repr__(self) -> str:
         return f"<tapml.Library for {self.kind}: {', '.join(self.functions)}>"
 
 
 def compile(  # the paper's name
-    module: Module | tvm.IRModule, target: Device | str | None = None, *, variants: Sequence[str] = ("256",)
+    module: Module | tvm.IRModule | Repro, target: Device | str | None = None, *, variants: Sequence[str] = ("256",)
 ) -> Library:
     """Compile every function of `module` for a device (or "cpu", "cuda", "webgpu"; default: the CPU).
 
+    An exported test (`load_repro`) brings its WebGPU kernel along: the library's one function is that kernel.
     `variants`: of each WebGPU kernel, as in `tapml carve --variants`; a device takes the best it can run.
     Functions take tensors of static shape and of dtypes that WebGPU has. Raises InputError for what cannot be lowered
     to kernels, or has no WGSL; ToolchainError for "cuda" where there is none.
@@ -57,8 +65,28 @@ def compile(  # the paper's name
     kind = target.kind if isinstance(target, Device) else (target or "cpu")
     if kind not in _KINDS:
         raise InputError(f"unknown target {kind!r}: choose {', '.join(_KINDS)}")
+    if isinstance(module, Repro):
+        return _library_of_repro(module, kind)
     whole = module if isinstance(module, Module) else Module(module)
-    return Library(kind, {name: _lower_function(whole.ir_module, name) for name in whole.functions}, variants)
+    lowered = {name: _lower_function(whole.ir_module, name) for name in whole.functions}
+    library = Library(kind, {name: Program(found.graph, found.constants) for name, found in lowered.items()})
+    for name, found in lowered.items():
+        if kind == "webgpu":
+            library.kernels[name] = _supported(compile_kernels(found, found.graph.kernels, variants=tuple(variants)))
+        else:
+            library.references[name] = Reference(found, kind)
+    return library
+
+
+def _library_of_repro(repro: Repro, kind: str) -> Library:
+    if kind != "webgpu":
+        raise InputError(f"an exported test has WebGPU kernels only, none for {kind}: give tml.webgpu(...)")
+    document = repro.document
+    name = document.test.kernel
+    files = [WgslFile(file, document.text(file)) for file in document.wgsl_names]
+    library = Library(kind, {name: Program(repro.graph(), {})})
+    library.kernels[name] = _supported({name: CompiledKernel(document.kernel, files)})
+    return library
 
 
 def _lower_function(module: tvm.IRModule, name: str) -> Lowered:
@@ -212,10 +240,10 @@ class Function:
 
 
 class _LocalFunction(Function):
-    def __init__(self, name: str, lowered: Lowered, reference: Reference, device: LocalDevice) -> None:
-        super().__init__(name, lowered.graph, device)
+    def __init__(self, name: str, program: Program, reference: Reference, device: LocalDevice) -> None:
+        super().__init__(name, program.graph, device)
         self._reference = reference
-        self._constants = reference.values(lowered.constants)
+        self._constants = reference.values(program.constants)
 
     def _run(self, handles: Sequence[Any]) -> None:
         count = len(self.graph.inputs)
@@ -228,12 +256,12 @@ class _LocalFunction(Function):
 class _RemoteFunction(Function):
     """Its nodes as commands; a call fills in the names of its tensors."""
 
-    def __init__(self, name: str, lowered: Lowered, kernels: _Kernels, device: WebGpuDevice) -> None:
-        super().__init__(name, lowered.graph, device)
+    def __init__(self, name: str, program: Program, kernels: _Kernels, device: WebGpuDevice) -> None:
+        super().__init__(name, program.graph, device)
         self._kernels = kernels
         self._session = device.session
         # One upload a device and library, whatever the number of calls.
-        self._constants = {value: tensor(array, device) for value, array in lowered.constants.items()}
+        self._constants = {value: tensor(array, device) for value, array in program.constants.items()}
         self._computed = self._computed_outputs()
         self._known: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
 

@@ -17,6 +17,7 @@ from rich.console import Console
 from tapml.cache import cache_dir
 from tapml.cli.devices import device, devices
 from tapml.cli.runs import run_offload, run_validation
+from tapml.cli.sharing import export, import_, share
 from tapml.errors import InputError
 from tapml.files import write_json_output
 from tapml.kernels.variants import BASE, parse_specs
@@ -29,7 +30,20 @@ from tapml.suite import Suite
 from tapml.validation.operatorwise import passed
 from tapml.validation.results import succeeded
 
-__all__ = ["carve", "demo", "device", "devices", "offload", "serve", "setup", "show", "validate"]
+__all__ = [
+    "carve",
+    "demo",
+    "device",
+    "devices",
+    "export",
+    "import_",
+    "offload",
+    "serve",
+    "setup",
+    "share",
+    "show",
+    "validate",
+]
 
 _DEMO_TEXT = "A model is carved into tests, and each operator moves to the browser."
 

@@ -12,6 +12,7 @@ from typing import TextIO, TypeAlias
 from rich.console import Console
 
 from tapml.cli.device_options import add_parsers as add_device_parsers
+from tapml.cli.sharing_options import add_parsers as add_sharing_parsers
 from tapml.errors import TapmlError
 
 _DESCRIPTION = """\
@@ -75,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     _serve(commands)
     _show(commands)
     _demo(commands)
+    add_sharing_parsers(commands)
     add_device_parsers(commands)
     setup = commands.add_parser("setup", help="build TVM's wasm runtime (done by itself when first needed)")
     setup.set_defaults(run="setup")

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from flask import abort
+
 from tapml.devices import Blobs
+from tapml.history import Recorder
 from tapml.suite import Suite
 from tapml.validation.operatorwise import recover
+
+_LOG = logging.getLogger(__name__)
 
 
 class SuiteRegistry:
     """Suites by id: the folder's name made fit for an address, numbered where two are alike."""
 
-    def __init__(self, blobs: Blobs) -> None:
+    def __init__(self, blobs: Blobs, history: Recorder | None = None) -> None:
         self._blobs = blobs
+        self._history = history
         self._lock = threading.Lock()
         self._paths: dict[str, Path] = {}
 
     def add(self, path: Path) -> str:
         """Raises InputError where `path` is no suite."""
         suite = Suite(path)
-        recover(suite)
+        for problem in recover(suite, self._history):
+            _LOG.warning(problem)
         self._blobs.add_store(suite.tensors)
         resolved = path.resolve()
         slug = re.sub(r"[^A-Za-z0-9_-]+", "-", resolved.name.removesuffix(".suite")).strip("-").lower() or "suite"
@@ -45,6 +53,13 @@ class SuiteRegistry:
             path = self._paths.get(suite_id)
         return Suite(path) if path else None
 
+    def require(self, suite_id: str) -> Suite:
+        """As `open`; an unknown id is HTTP's 404."""
+        suite = self.open(suite_id)
+        if suite is None:
+            abort(404, f"this server shows no suite {suite_id!r}")
+        return suite
+
     def find(self, content_id: str) -> str | None:
         """The id of the suite whose content (`Suite.id`) is this."""
         for suite_id in self.ids():
@@ -52,6 +67,11 @@ class SuiteRegistry:
             if suite is not None and suite.id == content_id:
                 return suite_id
         return None
+
+    def paths(self) -> list[Path]:
+        """Folders of all suites."""
+        with self._lock:
+            return list(self._paths.values())
 
     def ids(self) -> list[str]:
         with self._lock:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 import secrets
 from urllib.parse import urlsplit
 
 from flask import Flask, Request, Response, abort, jsonify, request
 
 _COOKIE = "tapml-token"
+# What the holder of a shared link reaches without the token; the views behind it ask for the link's own secret.
+_SHARED = re.compile(r"/s/[A-Za-z0-9_-]{22}(/.*)?|/static/share/[A-Za-z0-9_./-]+")
 _LOCAL_NAMES = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -25,7 +28,8 @@ def is_loopback(host: str) -> bool:
 
 class Security:
     """On loopback: requests must name a loopback host, so that no foreign page reaches the server through a DNS
-    name of its own. Elsewhere: every request needs the token of the pairing link, kept as a cookie after the first.
+    name of its own. Elsewhere: every request needs the token of the pairing link, kept as a cookie after the first;
+    only shared links are for strangers.
     """
 
     def __init__(self, host: str) -> None:
@@ -38,6 +42,8 @@ class Security:
             return False
         if self.token is None:
             return (_hostname(incoming.host) or "") in _LOCAL_NAMES
+        if incoming.method in ("GET", "HEAD") and _SHARED.fullmatch(incoming.path):
+            return True
         given = token or incoming.args.get("token") or incoming.cookies.get(_COOKIE) or ""
         return hmac.compare_digest(given.encode(), self.token.encode())
 

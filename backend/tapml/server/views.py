@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from flask import Blueprint, Response, abort, jsonify, request, send_file, send_from_directory
@@ -11,20 +9,15 @@ from flask import Blueprint, Response, abort, jsonify, request, send_file, send_
 from tapml.browsers import startable
 from tapml.cache import cache_dir
 from tapml.devices import Device
-from tapml.devices.blobs import Buffer
 from tapml.errors import InputError
 from tapml.graph import Graph
 from tapml.kernels.wasm import runtime_wasm
+from tapml.server import share_views
+from tapml.server.pages import STATIC, blob_response, page_file
 from tapml.server.registry import detail, summary
 from tapml.server.state import State
 from tapml.server.statistics import statistics
 from tapml.suite import CarvedTest, Suite
-
-STATIC = Path(__file__).parent / "static"
-# 8 kB, as send_file takes, halve the speed of weights.
-_PIECE_BYTES = 1 << 20
-_MOST_BLOBS = 64
-_NOT_BUILT = "the web pages are not built: run `make setup` in the checkout"
 
 
 def blueprint(state: State) -> Blueprint:
@@ -34,6 +27,7 @@ def blueprint(state: State) -> Blueprint:
     _bulk(routes, state)
     _suites(routes, state)
     _jobs(routes, state)
+    share_views.add(routes, state)
     return routes
 
 
@@ -41,11 +35,11 @@ def _pages(routes: Blueprint) -> None:
     @routes.get("/")
     @routes.get("/suites/<path:_page>")
     def index(_page: str = "") -> Response:
-        return _page_file("webui")
+        return page_file("webui")
 
     @routes.get("/runner")
     def runner() -> Response:
-        return _page_file("runner")
+        return page_file("runner")
 
     @routes.get("/static/runtime.wasm")
     def runtime() -> Response:
@@ -58,32 +52,11 @@ def _pages(routes: Blueprint) -> None:
         return send_from_directory(STATIC, name)
 
 
-def _page_file(folder: str) -> Response:
-    path = STATIC / folder / "index.html"
-    if not path.is_file():
-        abort(404, _NOT_BUILT)
-    response = send_file(path)
-    response.headers["Cache-Control"] = "no-cache"
-    return response
-
-
 def _bulk(routes: Blueprint, state: State) -> None:
     @routes.get("/blobs/<digests>")
     def blob(digests: str) -> Response:
         """One blob, or several small ones joined by "+": a request costs a browser more than a small tensor."""
-        wanted = digests.split("+")
-        if len(wanted) > _MOST_BLOBS:
-            raise InputError(f"at most {_MOST_BLOBS} blobs in one request, not {len(wanted)}")
-        pieces = []
-        for digest in wanted:
-            found = state.blobs.find(digest)
-            if found is None:
-                abort(404, f"no blob {digest}")
-            pieces.append(found)
-        response = Response(mimetype="application/octet-stream")
-        response.response = _stream(pieces)
-        response.direct_passthrough = True
-        response.content_length = sum(p.stat().st_size if isinstance(p, Path) else len(p) for p in pieces)
+        response = blob_response(digests, state.blobs.find)
         response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
         return response
 
@@ -99,18 +72,6 @@ def _bulk(routes: Blueprint, state: State) -> None:
         return jsonify({})
 
 
-def _stream(pieces: list[Path | Buffer]) -> Iterator[bytes]:
-    for piece in pieces:
-        if isinstance(piece, Path):
-            with piece.open("rb") as file:
-                while part := file.read(_PIECE_BYTES):
-                    yield part
-        else:
-            view = memoryview(piece)
-            for start in range(0, len(view), _PIECE_BYTES):
-                yield bytes(view[start : start + _PIECE_BYTES])
-
-
 def _suites(routes: Blueprint, state: State) -> None:
     @routes.get("/api/suites")
     def suites() -> Response:
@@ -119,11 +80,11 @@ def _suites(routes: Blueprint, state: State) -> None:
 
     @routes.get("/api/suites/<suite_id>")
     def suite_detail(suite_id: str) -> Response:
-        return jsonify(detail(suite_id, _suite(state, suite_id)))
+        return jsonify(detail(suite_id, state.suites.require(suite_id)))
 
     @routes.get("/api/suites/<suite_id>/kernels/<kernel>")
     def kernel_detail(suite_id: str, kernel: str) -> Response:
-        suite = _suite(state, suite_id)
+        suite = state.suites.require(suite_id)
         bundle = suite.bundle(kernel)
         files = suite.kernel_files(kernel)
         return jsonify(
@@ -138,7 +99,7 @@ def _suites(routes: Blueprint, state: State) -> None:
 
     @routes.get("/api/suites/<suite_id>/tests/<test_id>")
     def test_detail(suite_id: str, test_id: str) -> Response:
-        suite = _suite(state, suite_id)
+        suite = state.suites.require(suite_id)
         test = suite.test(test_id)
         return jsonify(
             {
@@ -153,15 +114,8 @@ def _suites(routes: Blueprint, state: State) -> None:
 
     @routes.get("/api/suites/<suite_id>/results")
     def results(suite_id: str) -> Response:
-        suite = _suite(state, suite_id)
+        suite = state.suites.require(suite_id)
         return jsonify({"validations": suite.results("validation"), "offloads": suite.results("offload")})
-
-
-def _suite(state: State, suite_id: str) -> Suite:
-    suite = state.suites.open(suite_id)
-    if suite is None:
-        abort(404, f"this server shows no suite {suite_id!r}")
-    return suite
 
 
 def _tensors(suite: Suite, test: CarvedTest, graph: Graph) -> list[dict[str, Any]]:
@@ -204,7 +158,7 @@ def _jobs(routes: Blueprint, state: State) -> None:
             raise InputError("devices: give at least one device")
         if kernels is not None and not (isinstance(kernels, list) and all(isinstance(k, str) for k in kernels)):
             raise InputError("kernels: give a list of names, or null")
-        suite = _suite(state, str(suite_id))
+        suite = state.suites.require(str(suite_id))
         unique = list(dict.fromkeys(names))
         job = state.jobs.start(
             str(kind), str(suite_id), suite, lambda: [state.device(name) for name in unique], kernels

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from tapml.errors import InputError
-from tapml.graph import Graph, Node, NodeKind, TensorType, Value, ValueKind
 from tapml.sharing.repro import Repro
 from tapml.suite import CarvedTest, Suite, SuiteWriter, TensorRef, Tolerance
 from tapml.suite.imported import add_imported
@@ -30,7 +29,7 @@ def new_suite(repro: Repro, path: Path, *, overwrite: bool = False) -> Suite:
         for array in (*repro.inputs, *repro.expected):
             writer.tensors.put(array)
         writer.write_kernel(document.kernel, {file.name: file.text for file in document.files})
-        graph, test = _node(repro, "n000", document.kernel["kernel"])
+        test = _test(repro, "n000", document.test.kernel)
         manifest = {
             "name": path.name.removesuffix(".suite"),
             "created": now(),
@@ -46,7 +45,7 @@ def new_suite(repro: Repro, path: Path, *, overwrite: bool = False) -> Suite:
             "model_tolerance": None,
             "seconds": {},
         }
-        suite = writer.finish(manifest, graph, [test], None)
+        suite = writer.finish(manifest, repro.graph(test.node), [test], None)
     _keep_report(suite, repro, test)
     return suite
 
@@ -66,9 +65,9 @@ def add_to_suite(repro: Repro, suite: Suite) -> str:
         if kernel is None:
             kernel = _add_kernel(repro, suite)
         node = f"i{len(suite.imported.tests):03d}"
-        graph, test = _node(repro, node, kernel)
+        test = _test(repro, node, kernel)
         source = {"test": test.id, "from": _origin(repro), "added": now()}
-        add_imported(suite.path, graph, test, source)
+        add_imported(suite.path, repro.graph(node, kernel), test, source)
     except OSError as error:
         raise InputError(f"cannot write to {suite.path}: {error.strerror}") from error
     _keep_report(Suite(suite.path), repro, test)
@@ -80,21 +79,12 @@ def _origin(repro: Repro) -> str:
     return f"imported: test {document.test.id} of {document.suite.name} ({document.model.title}), {document.created}"
 
 
-def _node(repro: Repro, node: str, kernel: str) -> tuple[Graph, CarvedTest]:
-    """The call as a graph of one node, and its test."""
+def _test(repro: Repro, node: str, kernel: str) -> CarvedTest:
     document = repro.document
-    values = []
-    for role, tensors in (("in", document.inputs), ("out", document.outputs)):
-        for number, tensor in enumerate(tensors):
-            kind = ValueKind.INPUT if role == "in" else ValueKind.INTERMEDIATE
-            found = TensorType(tuple(tensor.shape), tensor.dtype)
-            values.append(Value(f"{node}.{role}{number}", tensor.name, found, kind))
-    names = [value.id for value in values]
-    count = len(document.inputs)
-    call = Node(node, NodeKind.KERNEL, kernel, tuple(names[:count]), tuple(names[count:]))
     refs = [TensorRef(t.digest, t.dtype, tuple(t.shape)) for t in document.tensors]
+    count = len(document.inputs)
     bounds = [output.tolerance for output in document.outputs]
-    test = CarvedTest(
+    return CarvedTest(
         id=f"{node}.s0",
         node=node,
         kernel=kernel,
@@ -103,7 +93,6 @@ def _node(repro: Repro, node: str, kernel: str) -> tuple[Graph, CarvedTest]:
         outputs=tuple(refs[count:]),
         tolerances=tuple(Tolerance(bound.absolute, bound.relative, tuple(bound.reasons)) for bound in bounds),
     )
-    return Graph({value.id: value for value in values}, [call], (), ()), test
 
 
 def _same_kernel(repro: Repro, suite: Suite) -> str | None:

@@ -1,7 +1,8 @@
 """Shared links: snapshots of single tests in a suite's `shares/`, each found by a secret that only its link carries.
 
 `shares/<name>.json` says until when, `shares/<name>.safetensors` is the test; the name is the SHA-256 of the link's id,
-so that neither a listing nor a copy of the folder gives links away. Revoking removes both files.
+so that neither a listing nor a copy of the folder gives links away. Revoking removes both files. Functions take the
+suite's folder: a visitor's request does not read the whole suite.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import contextlib
 import datetime
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from tapml.errors import InputError
 from tapml.files import sha256, write_bytes, write_json
 from tapml.sharing.repro import Repro
 from tapml.sharing.tensor_file import read_safetensors, safetensors_file
-from tapml.suite import Suite
 from tapml.suite.formats import read_json
 
 FORMAT = "tapml.share/1"
@@ -45,7 +45,7 @@ class Share:
         return self.expires is not None and datetime.datetime.fromisoformat(self.expires) <= _now()
 
 
-def create(suite: Suite, repro: Repro, days: float | None = DEFAULT_DAYS) -> tuple[str, Share]:
+def create(folder: Path, repro: Repro, days: float | None = DEFAULT_DAYS) -> tuple[str, Share]:
     """Keep a snapshot of `repro`; gives the link's id (128 random bits, kept nowhere) and the share.
 
     `days`: how long it lives; None: until it is revoked. Raises InputError for a wrong number of days, or where the
@@ -68,45 +68,45 @@ def create(suite: Suite, repro: Repro, days: float | None = DEFAULT_DAYS) -> tup
         expires=None if days is None else (created + datetime.timedelta(days=days)).isoformat(),
     )
     try:
-        write_bytes(_data_path(suite, name), safetensors_file(repro))
-        write_json(_facts_path(suite, name), {"format": FORMAT, **_facts(share)})
+        write_bytes(_data_path(folder, name), safetensors_file(repro))
+        write_json(_facts_path(folder, name), {"format": FORMAT, **_facts(share)})
     except OSError as error:
-        _data_path(suite, name).unlink(missing_ok=True)
+        _data_path(folder, name).unlink(missing_ok=True)
         raise InputError(
-            f"cannot write to {_folder(suite)}: {error.strerror}; a link needs a suite to lie in"
+            f"cannot write to {_folder(folder)}: {error.strerror}; a link needs a suite to lie in"
         ) from error
     return share_id, share
 
 
-def shares(suite: Suite) -> list[Share]:
+def shares(folder: Path) -> list[Share]:
     """Links that work, newest first. What has expired is removed."""
-    found = [_read(suite, path.stem) for path in _folder(suite).glob("*.json") if _NAME.fullmatch(path.stem)]
+    found = [_read(folder, path.stem) for path in _folder(folder).glob("*.json") if _NAME.fullmatch(path.stem)]
     return sorted((share for share in found if share), key=lambda share: share.created, reverse=True)
 
 
-def revoke(suite: Suite, name: str) -> bool:
+def revoke(folder: Path, name: str) -> bool:
     """Remove a link for good; False where there is none of that name."""
     if not _NAME.fullmatch(name):
         return False
-    there = _facts_path(suite, name).is_file()
+    there = _facts_path(folder, name).is_file()
     # The facts first: without them the link is dead already.
     with contextlib.suppress(OSError):
-        _facts_path(suite, name).unlink(missing_ok=True)
-        _data_path(suite, name).unlink(missing_ok=True)
-    if _facts_path(suite, name).exists():
-        raise InputError(f"cannot remove {_facts_path(suite, name)}: remove it by hand, and the link is dead")
+        _facts_path(folder, name).unlink(missing_ok=True)
+        _data_path(folder, name).unlink(missing_ok=True)
+    if _facts_path(folder, name).exists():
+        raise InputError(f"cannot remove {_facts_path(folder, name)}: remove it by hand, and the link is dead")
     return there
 
 
-def find(suites: Iterator[Suite], share_id: str) -> tuple[Share, Path] | None:
+def find(folders: Iterable[Path], share_id: str) -> tuple[Share, Path] | None:
     """The share of a link's id, and where its test lies; None for an unknown, revoked or expired one."""
     if not _ID.fullmatch(share_id):
         return None
     name = sha256(share_id)
-    for suite in suites:
-        share = _read(suite, name)
+    for folder in folders:
+        share = _read(folder, name)
         if share is not None:
-            return share, _data_path(suite, name)
+            return share, _data_path(folder, name)
     return None
 
 
@@ -118,9 +118,9 @@ def open_share(path: Path) -> Repro:
         raise InputError(f"the shared test cannot be read: {error.strerror}") from error
 
 
-def _read(suite: Suite, name: str) -> Share | None:
-    path = _facts_path(suite, name)
-    if not path.is_file() or not _data_path(suite, name).is_file():
+def _read(folder: Path, name: str) -> Share | None:
+    path = _facts_path(folder, name)
+    if not path.is_file() or not _data_path(folder, name).is_file():
         return None
     try:
         found = read_json(path)
@@ -129,7 +129,7 @@ def _read(suite: Suite, name: str) -> Share | None:
     except (InputError, KeyError, TypeError, ValueError):
         return None  # damaged: as good as revoked
     if expired:
-        revoke(suite, name)
+        revoke(folder, name)
         return None
     return share
 
@@ -141,16 +141,16 @@ def _facts(share: Share) -> dict[str, str | None]:
     return {key: getattr(share, key) for key in _KEYS}
 
 
-def _folder(suite: Suite) -> Path:
-    return suite.path / "shares"
+def _folder(folder: Path) -> Path:
+    return folder / "shares"
 
 
-def _facts_path(suite: Suite, name: str) -> Path:
-    return _folder(suite) / f"{name}.json"
+def _facts_path(folder: Path, name: str) -> Path:
+    return _folder(folder) / f"{name}.json"
 
 
-def _data_path(suite: Suite, name: str) -> Path:
-    return _folder(suite) / f"{name}.safetensors"
+def _data_path(folder: Path, name: str) -> Path:
+    return _folder(folder) / f"{name}.safetensors"
 
 
 def _now() -> datetime.datetime:

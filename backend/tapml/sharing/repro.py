@@ -13,7 +13,7 @@ import numpy as np
 
 from tapml.errors import InputError
 from tapml.files import sha256
-from tapml.graph import TensorType
+from tapml.graph import Graph, Node, NodeKind, TensorType, Value, ValueKind
 from tapml.graph.model import numpy_dtype
 from tapml.sharing.document import FORMAT, Input, ReproDocument, checked
 from tapml.suite import CarvedTest, Suite
@@ -47,6 +47,20 @@ class Repro:
         """Bytes of all tensors, each once."""
         sizes = {t.digest: TensorType(tuple(t.shape), t.dtype).nbytes for t in self.document.tensors}
         return sum(sizes.values())
+
+    def graph(self, node: str = "n000", kernel: str | None = None) -> Graph:
+        """The call as a graph of one node; `kernel`: under another name."""
+        document = self.document
+        values = []
+        for role, tensors in (("in", document.inputs), ("out", document.outputs)):
+            kind = ValueKind.INPUT if role == "in" else ValueKind.INTERMEDIATE
+            for number, tensor in enumerate(tensors):
+                found = TensorType(tuple(tensor.shape), tensor.dtype)
+                values.append(Value(f"{node}.{role}{number}", tensor.name, found, kind))
+        names = tuple(value.id for value in values)
+        count = len(document.inputs)
+        call = Node(node, NodeKind.KERNEL, kernel or document.test.kernel, names[:count], names[count:])
+        return Graph({value.id: value for value in values}, [call], names[:count], names[count:])
 
     def _array(self, tensor: Input) -> np.ndarray:
         return np.frombuffer(self.read(tensor.digest), numpy_dtype(tensor.dtype)).reshape(tensor.shape)

@@ -1,0 +1,57 @@
+"""Answers that several groups of routes give: built pages, and blobs in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from flask import Response, abort, send_file
+
+from tapml.devices.blobs import Buffer
+from tapml.errors import InputError
+
+STATIC = Path(__file__).parent / "static"
+# 8 kB, as send_file takes, halve the speed of weights.
+_PIECE_BYTES = 1 << 20
+_MOST_BLOBS = 64
+_NOT_BUILT = "the web pages are not built: run `make setup` in the checkout"
+
+
+def page_file(folder: str) -> Response:
+    """A page that npm built."""
+    path = STATIC / folder / "index.html"
+    if not path.is_file():
+        abort(404, _NOT_BUILT)
+    response = send_file(path)
+    response.headers["Cache-Control"] = "no-cache"
+    return response
+
+
+def blob_response(digests: str, find: Callable[[str], Path | Buffer | None]) -> Response:
+    """One blob, or several joined by "+", one after the other; 404 for one that `find` does not give."""
+    wanted = digests.split("+")
+    if len(wanted) > _MOST_BLOBS:
+        raise InputError(f"at most {_MOST_BLOBS} blobs in one request, not {len(wanted)}")
+    pieces = []
+    for digest in wanted:
+        found = find(digest)
+        if found is None:
+            abort(404, f"no blob {digest}")
+        pieces.append(found)
+    response = Response(mimetype="application/octet-stream")
+    response.response = _stream(pieces)
+    response.direct_passthrough = True
+    response.content_length = sum(p.stat().st_size if isinstance(p, Path) else len(p) for p in pieces)
+    return response
+
+
+def _stream(pieces: list[Path | Buffer]) -> Iterator[bytes]:
+    for piece in pieces:
+        if isinstance(piece, Path):
+            with piece.open("rb") as file:
+                while part := file.read(_PIECE_BYTES):
+                    yield part
+        else:
+            view = memoryview(piece)
+            for start in range(0, len(view), _PIECE_BYTES):
+                yield bytes(view[start : start + _PIECE_BYTES])

@@ -1,0 +1,192 @@
+"""HTTP of single tests: links for strangers, files to take along, and files from others (docs/http-api.md)."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import tempfile
+import threading
+import zipfile
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+from flask import Blueprint, Response, abort, jsonify, request
+
+from tapml.cache import data_dir
+from tapml.errors import InputError
+from tapml.server.pages import blob_response, page_file
+from tapml.server.state import State
+from tapml.sharing import FORMS, Repro, export, file_name, issue_text, links, of_suite, read
+from tapml.sharing.document import slug
+from tapml.sharing.imports import add_to_suite, new_suite
+
+_MOST_IMPORT_BYTES = 1 << 30
+_KEPT = 4
+_GONE = "this link is unknown, or it was revoked, or it has expired: ask whoever sent it for a new one"
+
+
+def add(routes: Blueprint, state: State) -> None:
+    """All routes of this module."""
+    _links(routes, state)
+    _visitors(routes, state)
+    _files(routes, state)
+
+
+class _OpenShares:
+    """The last few shared tests, so that a visitor's requests do not read one file again and again."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._lock = threading.Lock()
+        self._open: OrderedDict[str, Repro] = OrderedDict()
+
+    def get(self, share_id: str) -> tuple[links.Share, Repro]:
+        """Whether the link still holds is looked up each time. 404 where it does not."""
+        found = links.find(self._state.suites.paths(), share_id)
+        if found is None:
+            abort(404, _GONE)
+        share, path = found
+        with self._lock:
+            repro = self._open.get(share.name) or links.open_share(path)
+            self._open[share.name] = repro
+            self._open.move_to_end(share.name)
+            while len(self._open) > _KEPT:
+                self._open.popitem(last=False)
+        return share, repro
+
+
+def _visitors(routes: Blueprint, state: State) -> None:
+    opened = _OpenShares(state)
+
+    @routes.get("/s/<share_id>")
+    def share_page(share_id: str) -> Response:
+        response = page_file("share")
+        response.headers["X-Robots-Tag"] = "noindex"
+        return response
+
+    @routes.get("/s/<share_id>/test")
+    def shared_test(share_id: str) -> Response:
+        share, repro = opened.get(share_id)
+        response = jsonify({"repro": repro.document.model_dump(mode="json"), "expires": share.expires})
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    @routes.get("/s/<share_id>/blobs/<digests>")
+    def shared_blobs(share_id: str, digests: str) -> Response:
+        _, repro = opened.get(share_id)
+        texts = {file.sha256: file.text.encode() for file in repro.document.files}
+        tensors = set(repro.digests)
+
+        def find(digest: str) -> bytes | None:
+            return repro.read(digest) if digest in tensors else texts.get(digest)
+
+        response = blob_response(digests, find)
+        response.headers["Cache-Control"] = "private, max-age=86400, immutable"
+        return response
+
+    @routes.get("/s/<share_id>/repro.html")
+    def shared_file(share_id: str) -> Response:
+        return _download(opened.get(share_id)[1], "html")
+
+    @routes.get("/s/<share_id>/issue.md")
+    def shared_issue(share_id: str) -> Response:
+        return Response(issue_text(opened.get(share_id)[1].document), mimetype="text/plain")
+
+
+def _links(routes: Blueprint, state: State) -> None:
+    @routes.get("/api/suites/<suite_id>/shares")
+    def list_shares(suite_id: str) -> Response:
+        suite = state.suites.require(suite_id)
+        return jsonify({"shares": [dataclasses.asdict(share) for share in links.shares(suite.path)]})
+
+    @routes.post("/api/suites/<suite_id>/tests/<test_id>/shares")
+    def create_share(suite_id: str, test_id: str) -> Response:
+        suite = state.suites.require(suite_id)
+        body = _body()
+        device, days = body.get("device"), body.get("days")
+        if device is not None and not isinstance(device, str):
+            raise InputError("device: give a name, or null for the worst result")
+        if days is not None and (isinstance(days, bool) or not isinstance(days, int | float)):
+            raise InputError("days: give a number, or null for a link that lives until it is revoked")
+        share_id, share = links.create(suite.path, of_suite(suite, test_id, device), days)
+        return jsonify({"path": f"/s/{share_id}", "share": dataclasses.asdict(share)})
+
+    @routes.delete("/api/suites/<suite_id>/shares/<name>")
+    def revoke_share(suite_id: str, name: str) -> Response:
+        if not links.revoke(state.suites.require(suite_id).path, name):
+            abort(404, f"suite {suite_id!r} has no link {name[:12]!r}")
+        return jsonify({})
+
+
+def _files(routes: Blueprint, state: State) -> None:
+    @routes.get("/api/suites/<suite_id>/tests/<test_id>/export")
+    def export_test(suite_id: str, test_id: str) -> Response:
+        form = request.args.get("form", "html")
+        repro = of_suite(state.suites.require(suite_id), test_id, request.args.get("device"))
+        if form == "markdown":
+            return Response(issue_text(repro.document), mimetype="text/plain")
+        return _download(repro, form)
+
+    @routes.post("/api/imports")
+    def open_file() -> Response:
+        """An exported test as a suite of its own; the body is the file."""
+        length = request.content_length
+        if length is None or length > _MOST_IMPORT_BYTES:
+            abort(413, f"an exported test has at most {_MOST_IMPORT_BYTES >> 20} MiB")
+        name = Path(request.args.get("name", "")).name or "the file"
+        repro = read(name, request.get_data(cache=False))
+        suite = new_suite(repro, _free_place(repro))
+        return jsonify({"suite": state.suites.add(suite.path), "path": str(suite.path)})
+
+    @routes.post("/api/suites/<suite_id>/imports")
+    def add_test(suite_id: str) -> Response:
+        """A test of another suite, which the server shows, beside the tests of this one."""
+        target = state.suites.require(suite_id)
+        body = _body()
+        source = state.suites.require(str(body.get("suite")))
+        before = {test.id for test in target.tests}
+        test_id = add_to_suite(of_suite(source, str(body.get("test"))), target)
+        return jsonify({"test": test_id, "added": test_id not in before})
+
+
+def _body() -> dict[str, Any]:
+    body = request.get_json()
+    if not isinstance(body, dict):
+        raise InputError("the body is no JSON object")
+    return body
+
+
+def _free_place(repro: Repro) -> Path:
+    folder = data_dir() / "imports"
+    stem = slug(f"{repro.document.test.kernel}-{repro.document.test.id}")
+    number, path = 1, folder / f"{stem}.suite"
+    while path.exists():
+        number += 1
+        path = folder / f"{stem}-{number}.suite"
+    return path
+
+
+def _download(repro: Repro, form: str) -> Response:
+    if form not in FORMS:
+        raise InputError(f"unknown form {form!r}: choose {', '.join(FORMS)}")
+    name = file_name(repro, form)
+    with tempfile.TemporaryDirectory(prefix="tapml-export-") as folder:
+        written = export(repro, form, Path(folder) / name)
+        if written == [Path(folder) / name] and written[0].is_file():
+            data = written[0].read_bytes()
+        else:
+            data, name = _zipped(Path(folder)), f"{Path(name).stem if FORMS[form] else name}.zip"
+    response = Response(data, mimetype="application/octet-stream")
+    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def _zipped(folder: Path) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                archive.write(path, path.relative_to(folder))
+    return packed.getvalue()
