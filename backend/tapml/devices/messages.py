@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tapml.devices.blobs import Blobs
+from tapml.files import sha256
 from tapml.suite import CarvedTest, KernelFile, Suite
 
 
@@ -62,6 +64,10 @@ class KernelMessages:
 
     def edited(self, kernel: str) -> bool:
         return any(file.edited for file in self._files.get(kernel, []))
+
+    def digest(self, name: str) -> str:
+        """Of everything that devices are given of this kernel: another one means that another kernel runs."""
+        return "" if self.unsupported(name) else sha256(json.dumps(self.kernel(name), sort_keys=True))[:16]
 
     def kernel(self, name: str) -> dict[str, Any]:
         """Protocol type Kernel."""

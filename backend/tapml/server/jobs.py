@@ -10,6 +10,7 @@ from typing import Any
 
 from tapml.devices import Blobs, Device
 from tapml.errors import InputError, TapmlError
+from tapml.history import Recorder
 from tapml.suite import Suite
 from tapml.validation.events import Cancel
 from tapml.validation.operatorwise import OperatorRun, require_devices
@@ -39,8 +40,9 @@ class Job:
 class Jobs:
     """Starts jobs, one thread each, and keeps the last ones."""
 
-    def __init__(self, blobs: Blobs) -> None:
+    def __init__(self, blobs: Blobs, history: Recorder | None = None) -> None:
         self._blobs = blobs
+        self._history = history
         self._lock = threading.Lock()
         self._jobs: dict[str, Job] = {}
         self.listener: Listener = lambda job, number, event: None
@@ -93,7 +95,14 @@ class Jobs:
             require_devices(devices)
             if job.kind == "validation":
                 job.document = OperatorRun(
-                    suite, devices, self._blobs, kernels=kernels, emit=emit, cancel=job.cancel, save=True
+                    suite,
+                    devices,
+                    self._blobs,
+                    kernels=kernels,
+                    emit=emit,
+                    cancel=job.cancel,
+                    save=True,
+                    history=self._history,
                 ).run()
             else:
                 from tapml.validation.offload import Offload  # late: it loads TVM

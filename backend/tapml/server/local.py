@@ -14,6 +14,7 @@ from flask_socketio import SocketIO
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from tapml.errors import InputError
+from tapml.history import check_database
 from tapml.protocol import MAX_MESSAGE_BYTES
 from tapml.server import sockets, views
 from tapml.server.security import Security, json_errors
@@ -45,9 +46,15 @@ class Server:
         host: str = "127.0.0.1",
         port: int = 0,
         certificate: tuple[Path, Path] | None = None,
+        database_url: str | None = None,
     ) -> None:
-        """`certificate`: (certificate, key) files for https, which other machines' browsers need for WebGPU."""
-        self.state = State(Security(host))
+        """`certificate`: (certificate, key) files for https, which other machines' browsers need for WebGPU.
+        `database_url`: for the history of all suites; without it each suite keeps its own.
+
+        Raises InputError where the database cannot be used.
+        """
+        check_database(database_url)
+        self.state = State(Security(host), database_url=database_url)
         self.suite_ids = [self.state.suites.add(path) for path in suites]
         app = create_app(self.state)
         logging.getLogger("werkzeug").setLevel(logging.ERROR)

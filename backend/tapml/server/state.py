@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from tapml.browsers import STARTABLE_NAMES, DeviceProcess, start
 from tapml.devices import Blobs, Device, DeviceHub
 from tapml.errors import InputError, ToolchainError
+from tapml.history import Recorder
 from tapml.server.jobs import Jobs
 from tapml.server.registry import SuiteRegistry
 from tapml.server.security import Security
@@ -20,17 +21,22 @@ _TAG = "started-"
 
 @dataclass
 class State:
-    """Devices, blobs, suites, jobs and the processes this server started. `url` is where it listens."""
+    """Devices, blobs, suites, jobs and the processes this server started. `url` is where it listens.
+
+    `database_url`: where the history of all suites is kept; without it each suite keeps its own.
+    """
 
     security: Security
     url: str = ""
+    database_url: str | None = None
     hub: DeviceHub = field(default_factory=DeviceHub)
     blobs: Blobs = field(default_factory=Blobs)
     processes: dict[str, DeviceProcess] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.suites = SuiteRegistry(self.blobs)
-        self.jobs = Jobs(self.blobs)
+        history = Recorder(self.database_url, "serve")
+        self.suites = SuiteRegistry(self.blobs, history)
+        self.jobs = Jobs(self.blobs, history)
         self._starting = threading.Lock()
 
     @property

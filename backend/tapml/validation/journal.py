@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TextIO
 
 import psutil
 
@@ -21,7 +21,7 @@ class Journal:
     """The results of one device in one run, a JSON line each, after a line with the document's header.
 
     Lies in `results/running/` and is removed when its `with` block is left: by then the results are saved for good.
-    What a killed process leaves is found by `left_behind`.
+    What a killed process leaves is found by `left_behind`. Where nothing can be written, it is none.
     """
 
     def __init__(self, suite: Suite, device_name: str, header: Mapping[str, Any]) -> None:
@@ -29,15 +29,21 @@ class Journal:
         self._path = _folder(suite) / f"{slug}.{os.getpid()}.{uuid.uuid4().hex[:8]}.jsonl"
         self._header = header
         self._lock = threading.Lock()
+        self._file: TextIO | None = None
 
     def __enter__(self) -> Journal:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self._path.open("w")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("w")
+        except OSError:  # a suite that is read-only, say: whoever saves the results will tell
+            return self
         self.write(self._header)
         return self
 
     def write(self, document: Mapping[str, Any]) -> None:
         """Append one line; it is the operating system's when this returns."""
+        if self._file is None:
+            return
         with self._lock:
             self._file.write(json.dumps(document, allow_nan=False) + "\n")
             self._file.flush()
@@ -45,6 +51,8 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._file is None:
+            return
         self._file.close()
         if kind is None:
             self._path.unlink(missing_ok=True)

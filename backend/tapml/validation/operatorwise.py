@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -14,6 +15,7 @@ from tapml.devices import Blobs, Device
 from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, DeviceLost, InputError
+from tapml.history import Recorder
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import Cancel, Cancelled, Emit
 from tapml.validation.journal import Journal, left_behind
@@ -39,10 +41,12 @@ class OperatorRun:
         emit: Emit = lambda event: None,
         cancel: Cancel | None = None,
         save: bool = False,
+        history: Recorder | None = None,
         hang_seconds: float = HANG_SECONDS,
     ) -> None:
         """`kernels`: only these kernels' tests; `tests`: only those of these ids (and of those kernels).
-        `save`: keep the results in the suite, whatever becomes of this process.
+        `save`: keep the results in the suite, whatever becomes of this process; `history`: record them there too.
+        Where they cannot be kept, an event says so and the document is as good as ever.
         `hang_seconds`: a kernel that does not end within this time is an error, and its device is made anew.
 
         Raises InputError for an unknown kernel or test, or a tensor that is missing or corrupted."""
@@ -65,6 +69,7 @@ class OperatorRun:
         self._emit = emit
         self._cancel = cancel or Cancel()
         self._save = save
+        self._history = history
         self._hang_seconds = hang_seconds
         self._lock = threading.Lock()
         self._results: dict[tuple[str, str], dict[str, Any]] = {}
@@ -72,6 +77,8 @@ class OperatorRun:
         self._interrupted = False
         self._journals: dict[str, Journal] = {}
         self.edited: dict[str, bool] = {}
+        self._digests: dict[str, str] = {}
+        self._id = uuid.uuid4().hex
 
     @property
     def total(self) -> int:
@@ -80,16 +87,17 @@ class OperatorRun:
     def run(self) -> dict[str, Any]:
         """Run all tests on all devices, devices in parallel; gives the document, also after a cancel."""
         started = time.perf_counter()
-        recover(self.suite)
+        recovered = recover(self.suite, self._history)
         self._emit({"type": "started", "kind": "validation", "total": self.total, "kernels": self.kernels})
         for device in self.devices:
             self._emit({"type": "device", "device": device.describe()})
+        self._warn(recovered)
         with KernelMessages(self.suite, self._blobs, self.kernels) as messages, ExitStack() as journals:
             self.edited = {name: messages.edited(name) for name in self.kernels}
-            edited = [name for name in self.kernels if self.edited[name]]
+            self._digests = {name: messages.digest(name) for name in self.kernels}
             for device in self.devices:
-                begin = header(FORMAT, self.suite, [device], interrupted=True, edited=edited)
-                self._journals[device.id] = journals.enter_context(Journal(self.suite, device.name, begin))
+                journal = Journal(self.suite, device.name, self._header([device], interrupted=True))
+                self._journals[device.id] = journals.enter_context(journal)
             with ThreadPoolExecutor(max(1, len(self.devices)), "validate") as threads:
                 running = [threads.submit(self._run_device, device, messages) for device in self.devices]
                 # Ctrl-C may reach another thread of the process; this one runs the handler only when it wakes up.
@@ -98,9 +106,22 @@ class OperatorRun:
             for ended in running:
                 ended.result()  # raises what is a defect of ours
             document = self.document(time.perf_counter() - started)
-            if self._save:
-                save_validation(self.suite, document)
+            self._keep(document)
         return document
+
+    def _keep(self, document: Mapping[str, Any]) -> None:
+        """Nothing that is wrong with a folder or a database takes away the verdicts."""
+        if self._save:
+            try:
+                save_validation(self.suite, document)
+            except OSError as error:
+                self._warn([f"the results cannot be kept in {self.suite.path}: {error.strerror}"])
+        if self._history is not None and document["tests"]:
+            self._warn([self._history.keep(self.suite, document)])
+
+    def _warn(self, problems: Sequence[str | None]) -> None:
+        for problem in filter(None, problems):
+            self._emit({"type": "message", "level": "warning", "text": problem})
 
     def _run_device(self, device: Device, messages: KernelMessages) -> None:
         started = time.perf_counter()
@@ -196,11 +217,18 @@ class OperatorRun:
             for test in self.tests
             if (device.id, test.id) in self._results
         ]
-        edited = [name for name in self.kernels if self.edited.get(name)]
         return {
-            **header(FORMAT, self.suite, self.devices, interrupted=self._interrupted, edited=edited),
+            **self._header(self.devices, interrupted=self._interrupted),
             "tests": results,
             "summary": {**counts(results), "seconds": round(seconds, 4), "devices": self._seconds},
+        }
+
+    def _header(self, devices: Sequence[Device], *, interrupted: bool) -> dict[str, Any]:
+        edited = [name for name in self.kernels if self.edited.get(name)]
+        return {
+            **header(FORMAT, self.suite, devices, interrupted=interrupted, edited=edited),
+            "run": self._id,
+            "kernel_digests": self._digests,
         }
 
 
@@ -232,13 +260,21 @@ def save_validation(suite: Suite, document: Mapping[str, Any]) -> None:
         suite.save_result("validation", device["name"], saved)
 
 
-def recover(suite: Suite) -> None:
-    """Save what killed processes had validated of this suite."""
-    for path, begin, results in left_behind(suite):
-        if results and begin.get("suite") == suite.id:
-            summary = {**counts(results), "seconds": 0.0, "devices": {}}
-            save_validation(suite, {**begin, "tests": results, "summary": summary})
-        path.unlink(missing_ok=True)
+def recover(suite: Suite, history: Recorder | None = None) -> list[str]:
+    """Save what killed processes had validated of this suite; gives what went wrong, as sentences."""
+    problems = []
+    try:
+        for path, begin, results in left_behind(suite):
+            if results and begin.get("suite") == suite.id:
+                summary = {**counts(results), "seconds": 0.0, "devices": {}}
+                document = {**begin, "tests": results, "summary": summary}
+                save_validation(suite, document)
+                if history is not None and (problem := history.keep(suite, document)):
+                    problems.append(problem)
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        problems.append(f"results of an earlier run cannot be saved in {suite.path}: {error.strerror}")
+    return problems
 
 
 def passed(document: Mapping[str, Any]) -> bool:

@@ -1,0 +1,109 @@
+"""The runs of one test on one sort of device, in their order, and what follows from them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+STATES = {"pass": "passing", "fail": "failing", "error": "failing", "unsupported": "unsupported"}
+"""What each verdict says of a test."""
+
+
+def state_of(verdict: str) -> str:
+    """A word that no tapml wrote is no pass."""
+    return STATES.get(verdict, "failing")
+
+
+@dataclass(frozen=True, slots=True)
+class RunDevice:
+    """A device in one run."""
+
+    name: str
+    adapter: str
+    at: int
+    created: str
+    run: str
+
+    def moment(self) -> dict[str, Any]:
+        return {"run": self.run, "at": self.at, "created": self.created, "device": self.name}
+
+
+class Line:
+    """Columns rather than points: a hundred thousand results are looked at in one request."""
+
+    def __init__(
+        self,
+        devices: Sequence[RunDevice],
+        digests: Sequence[str],
+        verdicts: Sequence[str],
+        marked: Sequence[bool],
+        seconds: Sequence[float | None],
+        gpu_seconds: Sequence[float | None],
+    ) -> None:
+        """One entry a run, oldest first. `marked`: the run itself says that the verdict is flaky."""
+        self.devices = devices
+        self.verdicts = verdicts
+        self.state = state_of(verdicts[-1])
+        self.seconds = seconds
+        self.gpu_seconds = gpu_seconds
+        self.names = [device.name for device in devices]
+        self.kernel_changed = _changes(digests)
+        self.device_changed = _changes(self.names)
+        self.flaky = self._flaky(digests, marked)
+
+    def _flaky(self, digests: Sequence[str], marked: Sequence[bool]) -> list[bool]:
+        """Marked so, or another verdict than the same kernel got on the same version before."""
+        if len(set(self.verdicts)) == 1:
+            return [bool(mark) for mark in marked]
+        before: dict[tuple[str, str], str] = {}
+        flaky = []
+        for key, verdict, mark in zip(zip(digests, self.names, strict=True), self.verdicts, marked, strict=True):
+            flaky.append(bool(mark) or before.get(key, verdict) != verdict)
+            before[key] = verdict
+        return flaky
+
+    @property
+    def streak(self) -> int:
+        """Where the state begins that the last run is in."""
+        at = len(self.verdicts) - 1
+        while at > 0 and state_of(self.verdicts[at - 1]) == self.state:
+            at -= 1
+        return at
+
+    def times(self, key: str) -> dict[str, float | None]:
+        """`key`: seconds or gpu_seconds."""
+        values: Sequence[float | None] = getattr(self, key)
+        return {"median": _median(values), "last": values[-1]}
+
+    def versions(self) -> list[dict[str, Any]]:
+        """Each version of the device, in the order in which they were first seen."""
+        mine: dict[str, list[int]] = defaultdict(list)
+        for at, name in enumerate(self.names):
+            mine[name].append(at)
+        found = []
+        for name, places in mine.items():
+            verdicts = [self.verdicts[at] for at in places]
+            counts = {verdict: verdicts.count(verdict) for verdict in STATES}
+            time = _median([self.seconds[at] for at in places])
+            adapter = self.devices[places[-1]].adapter
+            found.append({"device": name, "adapter": adapter, "runs": len(places), **counts, "seconds": time})
+        return found
+
+
+def _changes(values: Sequence[str]) -> list[bool]:
+    """Where a value is another than the one before; one that is not known (empty) says nothing of a change."""
+    if len(set(values)) == 1:
+        return [False] * len(values)
+    found, before = [], ""
+    for value in values:
+        found.append(bool(before and value and value != before))
+        before = value or before
+    return found
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None

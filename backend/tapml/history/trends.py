@@ -1,0 +1,146 @@
+"""What a suite's recorded runs say of each test on each device.
+
+Counts, rates and times are of the last `WINDOW` runs of the suite, so that asking costs the same after years; when
+something was first seen, and since when it has been as it is now, is looked up in all runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import sqlalchemy as sql
+from sqlalchemy.engine import Connection
+
+from tapml.history.line import Line
+from tapml.history.past import Extremes, Past, extremes
+from tapml.history.schema import results, runs, series
+
+WINDOW = 500
+
+_AT_ONCE = 2000
+
+_COLUMNS = ("series", "device", "kernel_digest", "verdict", "flaky", "seconds", "gpu_seconds")
+_DETAILS = ("max_abs_error", "max_ulp", "mismatched", "total", "variant", "message", "attempts")
+
+
+def count_runs(connection: Connection, suite: str) -> int:
+    return int(connection.scalar(sql.select(sql.func.count()).where(runs.c.suite == suite)) or 0)
+
+
+def trends(
+    connection: Connection, suite: str, *, kernel: str | None = None, test: str | None = None
+) -> list[dict[str, Any]]:
+    """A trend for each test and device: failing ones first (the newest failures before older ones), then flaky ones."""
+    found = [trend for trend, _, _ in _all(connection, suite, kernel=kernel, test=test)]
+    return sorted(found, key=_need)
+
+
+def _need(trend: dict[str, Any]) -> tuple[Any, ...]:
+    failing = trend["state"] == "failing"
+    since = trend["since"]["at"] if failing else 0
+    return (not failing, not trend["new_failure"], -since, -trend["flaky_rate"], trend["test"], trend["device"])
+
+
+def timeline(connection: Connection, suite: str, test: str) -> list[dict[str, Any]]:
+    """For each device that ran the test: its trend, and the points of the window, newest last."""
+    found = _all(connection, suite, test=test, details=_DETAILS)
+    return [
+        {"device": trend["device"], "gpu": trend["gpu"], "trend": trend, "points": list(_points(line, rows))}
+        for trend, line, rows in sorted(found, key=lambda entry: (entry[0]["device"], entry[0]["gpu"]))
+    ]
+
+
+def _points(line: Line, rows: Sequence[Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    for at, row in enumerate(rows):
+        details = dict(zip(_DETAILS, row[len(_COLUMNS) :], strict=True))
+        yield {
+            **line.devices[at].moment(),
+            "verdict": line.verdicts[at],
+            "flaky": line.flaky[at],
+            **details,
+            "attempts": str(details["attempts"]).split(),
+            "seconds": line.seconds[at],
+            "gpu_seconds": line.gpu_seconds[at],
+            "kernel_changed": line.kernel_changed[at],
+            "device_changed": line.device_changed[at],
+        }
+
+
+def _all(
+    connection: Connection,
+    suite: str,
+    *,
+    kernel: str | None = None,
+    test: str | None = None,
+    details: Sequence[str] = (),
+) -> list[tuple[dict[str, Any], Line, list[Any]]]:
+    """Trend, line and rows of every series that was chosen and has points in the window."""
+    chosen = [series.c.suite == suite]
+    if kernel is not None:
+        chosen.append(series.c.kernel == kernel)
+    if test is not None:
+        chosen.append(series.c.test == test)
+    begin = _begin(connection, suite)
+    past = Past(connection, suite)
+    known = past.devices(runs.c.at >= begin)
+    tests = extremes(connection, chosen)
+    query = (
+        sql.select(*(results.c[key] for key in (*_COLUMNS, *details)))
+        .where(results.c.series.in_(sql.select(series.c.id).where(*chosen)), results.c.at >= begin)
+        .order_by(results.c.series, results.c.at, results.c.device)
+    )
+    found = []
+    for number, group in groupby(connection.execute(query).yield_per(_AT_ONCE), key=itemgetter(0)):
+        rows = list(group)
+        _, device, digests, verdicts, marked, seconds, gpu_seconds, *_ = zip(*rows, strict=True)
+        line = Line([known[which] for which in device], digests, verdicts, marked, seconds, gpu_seconds)
+        found.append((_trend(*tests[number], line, past), line, rows if details else []))
+    return found
+
+
+def _begin(connection: Connection, suite: str) -> int:
+    """The time of the oldest run in the window."""
+    query = sql.select(runs.c.at).where(runs.c.suite == suite).order_by(runs.c.at.desc()).offset(WINDOW - 1).limit(1)
+    return connection.scalar(query) or 0
+
+
+def _trend(test: Any, ends: Extremes, line: Line, past: Past) -> dict[str, Any]:
+    failing, passing = ends.first_of("failing"), ends.first_of("passing")
+    since = _since(test, ends, line, past)
+    flaky = sum(line.flaky)
+    return {
+        "test": test.test,
+        "kernel": test.kernel,
+        "device": test.family,
+        "gpu": line.devices[-1].adapter,
+        "state": line.state,
+        "runs": len(line.verdicts),
+        "last": {**line.devices[-1].moment(), "verdict": line.verdicts[-1]},
+        "since": since,
+        "new_failure": line.state == "failing" and passing is not None and passing <= since["at"],
+        "first_failing": past.moment(test, failing),
+        "first_passing": past.moment(test, passing),
+        "flaky_runs": flaky,
+        "flaky_rate": round(flaky / len(line.verdicts), 4),
+        "seconds": line.times("seconds"),
+        "gpu_seconds": line.times("gpu_seconds"),
+        "versions": line.versions(),
+    }
+
+
+def _since(test: Any, ends: Extremes, line: Line, past: Past) -> dict[str, Any]:
+    """The run in which the present state began, and what was new in it."""
+    at = line.streak
+    before = past.beginning(test, ends, line.state) if at == 0 else None
+    if before is not None and before < line.devices[0].at:
+        # A run that is not looked at: what was new in it is not known.
+        moment = past.moment(test, before) or line.devices[0].moment()
+        return {**moment, "kernel_changed": False, "device_changed": False}
+    return {
+        **line.devices[at].moment(),
+        "kernel_changed": line.kernel_changed[at],
+        "device_changed": line.device_changed[at],
+    }
