@@ -10,9 +10,11 @@ from typing import Any
 
 from rich.console import Console
 
+from tapml.cli.history_options import database_url
 from tapml.devices import Device
 from tapml.devices.device import HANG_SECONDS
 from tapml.errors import InputError
+from tapml.history import Recorder, check_database
 from tapml.reports.progress import ProgressReport
 from tapml.server import Server
 from tapml.server.client import RemoteServer
@@ -39,13 +41,24 @@ def run_validation(
     with ProgressReport(console) as report, interruptible() as cancel:
         show = JobEvents(report)
         if remote := _remote(devices):
+            if options.database_url:
+                raise InputError(f"{remote.base} records the run itself: give --database-url to its `tapml serve`")
             return remote.run("validation", suite, kernels, show, cancel)
-        with _served(server, options, devices) as used:
+        check_database(database_url(options))
+        with served(server, options, devices) as used:
             connected = _acquire(used, devices, report)
             blobs = used.state.blobs
             hang = getattr(options, "hang_seconds", HANG_SECONDS)  # `tapml demo` has no such option
             return OperatorRun(
-                suite, connected, blobs, kernels=kernels, emit=show, cancel=cancel, save=True, hang_seconds=hang
+                suite,
+                connected,
+                blobs,
+                kernels=kernels,
+                emit=show,
+                cancel=cancel,
+                save=True,
+                history=Recorder(database_url(options), "validate"),
+                hang_seconds=hang,
             ).run()
 
 
@@ -59,7 +72,7 @@ def run_offload(
         show = JobEvents(report)
         if remote := _remote([device]):
             return remote.run("offload", suite, None, show, cancel)
-        with _served(server, options, [device]) as used:
+        with served(server, options, [device]) as used:
             (connected,) = _acquire(used, [device], report)
             document = Offload(suite, connected, used.state.blobs, emit=show, cancel=cancel).run()
             save_offload(suite, document)
@@ -76,7 +89,7 @@ def _remote(devices: Sequence[str]) -> RemoteServer | None:
 
 
 @contextmanager
-def _served(server: Server | None, options: argparse.Namespace, devices: Sequence[str]) -> Iterator[Server]:
+def served(server: Server | None, options: argparse.Namespace, devices: Sequence[str]) -> Iterator[Server]:
     """`server`, or a new one; where it listens matters only to people who open its address."""
     if server is not None:
         yield server

@@ -1,0 +1,146 @@
+"""Expected failures (tapml.baseline/1): which tests may fail, why, and until when (docs/results-format.md)."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tapml.errors import InputError
+from tapml.files import write_json
+from tapml.suite.formats import format_version
+from tapml.validation.events import now
+
+FORMAT = "tapml.baseline/1"
+
+ORDER = ("pass", "unsupported", "fail", "error")
+"""From good to bad; further on is worse."""
+
+Key: TypeAlias = tuple[str, str, str, str]
+"""Suite's name, test, kernel, device as it was asked for."""
+
+_FIELDS = {"suite", "test", "kernel", "device", "verdict", "reason", "expires"}
+
+
+def rank(verdict: str) -> int:
+    return ORDER.index(verdict)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One test on one device that is expected not to pass. `expires`: the last day on which this holds."""
+
+    suite: str
+    test: str
+    kernel: str
+    device: str
+    verdict: str
+    reason: str
+    expires: datetime.date | None
+
+    @property
+    def key(self) -> Key:
+        return (self.suite, self.test, self.kernel, self.device)
+
+    def expired(self, today: datetime.date) -> bool:
+        return self.expires is not None and today > self.expires
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "suite": self.suite,
+            "test": self.test,
+            "kernel": self.kernel,
+            "device": self.device,
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "expires": self.expires.isoformat() if self.expires else None,
+        }
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """All expectations of one file."""
+
+    path: Path
+    created: str
+    expected: Mapping[Key, Expected]
+
+    def find(self, key: Key) -> Expected | None:
+        return self.expected.get(key)
+
+    def write(self, expected: Iterable[Expected]) -> None:
+        """Replace the file, whole or not at all. Raises InputError where it cannot be written."""
+        ordered = sorted(expected, key=lambda entry: (entry.suite, entry.kernel, entry.device, entry.test))
+        document = {"format": FORMAT, "created": now(), "expected": [entry.to_json() for entry in ordered]}
+        try:
+            write_json(self.path, document)
+        except OSError as error:
+            raise InputError(f"cannot write the baseline {self.path}: {error.strerror}") from error
+
+
+def read_baseline(path: Path, *, may_be_new: bool = False) -> Baseline:
+    """`may_be_new`: a file that is not there is an empty baseline.
+
+    Raises InputError, naming the file and the entry, where it is no baseline, damaged, or of a newer version.
+    """
+    try:
+        document = json.loads(path.read_text())
+    except FileNotFoundError:
+        if may_be_new:
+            return Baseline(path, "", {})
+        raise InputError(f"{path} does not exist: record a baseline with --baseline {path} --update-baseline") from None
+    except OSError as error:
+        raise InputError(f"the baseline {path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"the baseline {path} is not valid JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise InputError(f"the baseline {path} is no JSON object: see docs/results-format.md")
+    format_version(path, document.get("format"), FORMAT, "a baseline")
+    entries = document.get("expected")
+    if not isinstance(entries, list):
+        raise InputError(f"the baseline {path} has no list `expected`: see docs/results-format.md")
+    found: dict[Key, Expected] = {}
+    for number, entry in enumerate(entries, 1):
+        expected = _entry(f"{path}: entry {number}", entry)
+        if expected.key in found:
+            raise InputError(
+                f"{path}: entry {number}: {expected.test} of {expected.suite} on {expected.device} is there twice"
+            )
+        found[expected.key] = expected
+    return Baseline(path, str(document.get("created", "")), found)
+
+
+def _entry(where: str, entry: object) -> Expected:
+    if not isinstance(entry, dict):
+        raise InputError(f"{where} is no JSON object")
+    if missing := sorted(_FIELDS - {"expires"} - entry.keys()):
+        raise InputError(f"{where} has no `{missing[0]}`")
+    if unknown := sorted(map(str, entry.keys() - _FIELDS)):
+        raise InputError(f"{where} has the unknown field {unknown[0]!r}: a baseline has {', '.join(sorted(_FIELDS))}")
+    for name in sorted(_FIELDS - {"expires"}):
+        if not isinstance(entry[name], str) or not entry[name].strip():
+            raise InputError(f"{where}: `{name}` is {entry[name]!r}, not a text")
+    where = f"{where} ({entry['test']} of {entry['suite']} on {entry['device']})"
+    if entry["verdict"] not in ORDER[1:]:
+        raise InputError(f"{where}: `verdict` is {entry['verdict']!r}, not one of {', '.join(ORDER[1:])}")
+    return Expected(**{**entry, "expires": _date(where, entry.get("expires"))})
+
+
+def _date(where: str, value: object) -> datetime.date | None:
+    if value is None:
+        return None
+    try:
+        # The whole form only: fromisoformat also takes 20270101 and weeks.
+        if isinstance(value, str) and len(value) == len("2027-01-01"):
+            return datetime.date.fromisoformat(value)
+    except ValueError:
+        pass
+    raise InputError(f"{where}: `expires` is {value!r}, not a date such as 2027-01-31 or null")
+
+
+def parse_expiry(text: str) -> datetime.date | None:
+    """From `--expires`: a date, or "never". Raises InputError for anything else."""
+    return None if text == "never" else _date("--expires", text)

@@ -1,0 +1,82 @@
+"""The devices of a run: started once for all suites, each with the name it was asked for by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from tapml.browsers import STARTABLE_NAMES
+from tapml.devices import Device
+from tapml.errors import InputError, ToolchainError
+from tapml.server import Server
+
+
+@dataclass(frozen=True)
+class RunDevice:
+    """A connected device. `requested`: the `--device` that it answers."""
+
+    requested: str
+    device: Device
+
+    @property
+    def unavailable(self) -> str | None:
+        """Why it cannot run WebGPU at all."""
+        return self.device.hello.unavailable
+
+    def describe(self) -> dict[str, Any]:
+        """The `devices` entry of tapml.test/1."""
+        return {**self.device.describe(), "requested": self.requested, "unavailable": self.unavailable}
+
+
+def check_names(names: Sequence[str]) -> list[str]:
+    """The names, each once. Raises InputError for one that no device can be started by."""
+    for name in names:
+        if name not in STARTABLE_NAMES and name != "open":
+            raise InputError(f"--device {name}: give {', '.join(STARTABLE_NAMES)} or open")
+    return list(dict.fromkeys(names))
+
+
+def start_devices(
+    server: Server,
+    names: Sequence[str],
+    starting: Callable[[str, int], None] = lambda name, done: None,
+    waiting: Callable[[], None] = lambda: None,
+) -> list[RunDevice]:
+    """Start all, or raise ToolchainError naming every one that cannot be started.
+
+    `starting` is told a name with 0, then with 1 when it is connected; `waiting` is called when "open" waits for
+    someone to open the device page.
+    """
+    found: list[RunDevice] = []
+    problems: list[str] = []
+    for name in check_names(names):
+        try:
+            if name == "open":
+                device = server.state.wait_for_device(waiting=waiting)
+            else:
+                starting(name, 0)
+                device = server.state.device(name)
+                starting(name, 1)
+            found.append(RunDevice(name, device))
+        except ToolchainError as error:
+            problems.append(f"{name}: {error}")
+    if problems:
+        count = "a device" if len(problems) == 1 else f"{len(problems)} devices"
+        raise ToolchainError(f"{count} cannot be started, so nothing was tested: " + "; ".join(problems))
+    return found
+
+
+@runtime_checkable
+class _Photographed(Protocol):
+    def screenshot(self) -> bytes | None: ...
+
+
+def screenshots(server: Server, devices: Sequence[RunDevice]) -> dict[str, bytes]:
+    """PNG pictures of the devices' pages by device id, of those that have a page."""
+    pictures: dict[str, bytes] = {}
+    for entry in devices:
+        process: object = server.state.processes.get(entry.requested)
+        if isinstance(process, _Photographed) and (picture := process.screenshot()):
+            pictures[entry.device.id] = picture
+    return pictures

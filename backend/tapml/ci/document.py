@@ -1,0 +1,106 @@
+"""The document of a run (tapml.test/1), and its exit code."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tapml.ci.judge import Judge
+from tapml.ci.run import CiRun
+from tapml.ci.shards import Shard
+from tapml.errors import InputError
+from tapml.files import write_bytes
+from tapml.validation.events import now
+from tapml.validation.results import VERDICTS
+
+FORMAT = "tapml.test/1"
+
+
+def document(run: CiRun, judge: Judge, *, shard: Shard | None = None) -> dict[str, Any]:
+    """What was run so far, judged."""
+    tests = []
+    for planned in run.planned:
+        for entry in run.devices:
+            for test in planned.tests:
+                if attempts := run.attempts.get((planned.id, entry.device.id, test.id)):
+                    key = run.key(planned, entry, test)
+                    judged = judge.judge(key, attempts, unavailable=entry.unavailable is not None)
+                    tests.append({"suite": planned.id, **attempts[-1], **judged})
+    return {
+        "format": FORMAT,
+        "tapml": version("tapml"),
+        "created": now(),
+        "interrupted": run.interrupted,
+        "shard": str(shard) if shard else None,
+        "baseline": str(judge.baseline.path) if judge.baseline else None,
+        "suites": [
+            {
+                "id": planned.id,
+                "digest": planned.suite.id,
+                "name": planned.suite.name,
+                "path": str(planned.suite.path),
+                "synthetic": planned.suite.synthetic,
+                "edited_kernels": run.edited[planned.id],
+                "tests": len(planned.tests),
+            }
+            for planned in run.planned
+        ],
+        "devices": [entry.describe() for entry in run.devices],
+        "tests": tests,
+        "summary": _summary(run, tests),
+    }
+
+
+def _summary(run: CiRun, tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    verdicts = Counter(test["verdict"] for test in tests)
+    outcomes = Counter(test["outcome"] for test in tests)
+    bad = [test for test in tests if test["fails_run"]]
+    return {
+        "total": len(tests),
+        **{verdict: verdicts[verdict] for verdict in VERDICTS},
+        "expected": outcomes["expected"],
+        "fixed": outcomes["fixed"],
+        "flaky": sum(test["flaky"] for test in tests),
+        "fails_run": len(bad),
+        "not_run": run.total - len(tests),
+        "failing_kernels": list(dict.fromkeys(test["kernel"] for test in bad)),
+        "seconds": round(run.wall, 4),
+        "devices": {device: dict(parts) for device, parts in run.seconds.items()},
+    }
+
+
+def exit_code(found: Mapping[str, Any]) -> int:
+    """0 good, 1 something fails or got worse, 130 interrupted."""
+    if found["interrupted"]:
+        return 130
+    return 1 if found["summary"]["fails_run"] else 0
+
+
+def json_text(found: Mapping[str, Any]) -> str:
+    """As JSON with a line for each test: quick to write, and it still can be read and compared line by line."""
+    lines = []
+    for name, value in found.items():
+        if name == "tests":
+            tests = ",\n  ".join(_dumps(test) for test in value)
+            lines.append(f' "tests": [\n  {tests}\n ]' if value else ' "tests": []')
+        else:
+            lines.append(f" {_dumps(name)}: {json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def write_report(path: Path, text: str | bytes) -> None:
+    """Write a report, whole or not at all. Raises InputError where the file cannot be written."""
+    # A lone surrogate, which JSON may carry, has no UTF-8; its escape means the same in JSON.
+    data = text.encode(errors="backslashreplace") if isinstance(text, str) else text
+    try:
+        write_bytes(path, data)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error

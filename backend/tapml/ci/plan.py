@@ -1,0 +1,76 @@
+"""What a run is going to do: suites opened, their tests chosen, in the order in which shards cut them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tapml.ci.shards import Shard
+from tapml.errors import InputError
+from tapml.suite import CarvedTest, Suite
+
+
+@dataclass(frozen=True)
+class PlannedSuite:
+    """One suite and those of its tests that this run is about. `id` is unique among the run's suites."""
+
+    id: str
+    suite: Suite
+    tests: tuple[CarvedTest, ...]
+    kernels: frozenset[str]
+    """Kernels that `--kernel` lets through, whatever the shard holds of them."""
+
+
+def plan(paths: Sequence[Path], *, kernels: Sequence[str] = (), shard: Shard | None = None) -> list[PlannedSuite]:
+    """Open the suites and choose tests: of these kernels only (all, where none is named), of this shard only.
+
+    Tests are in the order of suites, then kernels. Raises InputError for what is no suite, for a suite given twice,
+    and for a kernel that no suite has.
+    """
+    suites = _open(paths)
+    for name in kernels:
+        if not any(name in suite.kernels for suite in suites):
+            known = ", ".join(list(dict.fromkeys(k for suite in suites for k in suite.kernels))[:8])
+            raise InputError(f"no suite has a kernel {name!r}; there are {known}, ...: `tapml show SUITE` lists them")
+    ids = _ids(suites)
+    chosen = [frozenset(name for name in suite.kernels if not kernels or name in kernels) for suite in suites]
+    ordered = [
+        (number, test)
+        for number, suite in enumerate(suites)
+        for kernel in suite.kernels
+        if kernel in chosen[number]
+        for test in suite.tests
+        if test.kernel == kernel
+    ]
+    part = ordered if shard is None else shard.part(ordered)
+    for number, kernel in dict.fromkeys((number, test.kernel) for number, test in part):
+        suites[number].kernel_files(kernel)  # a damaged one is an error before any browser starts
+    return [
+        PlannedSuite(ids[number], suite, tuple(t for of, t in part if of == number), chosen[number])
+        for number, suite in enumerate(suites)
+    ]
+
+
+def _open(paths: Sequence[Path]) -> list[Suite]:
+    seen: dict[Path, Path] = {}
+    for path in paths:
+        resolved = path.resolve()
+        if resolved in seen:
+            raise InputError(f"{path} is given twice: give each suite once")
+        seen[resolved] = path
+    return [Suite(path) for path in paths]
+
+
+def _ids(suites: Sequence[Suite]) -> list[str]:
+    """Names made fit for ids, numbered where two are alike."""
+    ids: list[str] = []
+    for suite in suites:
+        slug = re.sub(r"[^A-Za-z0-9._-]+", "-", suite.name).strip("-.").lower() or "suite"
+        number, candidate = 1, slug
+        while candidate in ids:
+            number += 1
+            candidate = f"{slug}-{number}"
+        ids.append(candidate)
+    return ids

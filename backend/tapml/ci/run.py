@@ -1,0 +1,149 @@
+"""All suites on all devices in one run; what fails may run again (`--retries`)."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, TypeAlias
+
+from tapml.ci.baseline import Key
+from tapml.ci.devices import RunDevice
+from tapml.ci.judge import FAILING
+from tapml.ci.plan import PlannedSuite
+from tapml.devices import Blobs
+from tapml.devices.device import HANG_SECONDS
+from tapml.suite import CarvedTest
+from tapml.validation.events import Cancel, Emit
+from tapml.validation.operatorwise import OperatorRun
+from tapml.validation.results import result_without_run
+
+Place: TypeAlias = tuple[str, str, str]
+"""Id of a planned suite, id of a device, id of a test."""
+
+
+class CiRun:
+    """One run; `run` blocks until it is through, and then the rest tells what came of it."""
+
+    def __init__(
+        self,
+        planned: Sequence[PlannedSuite],
+        devices: Sequence[RunDevice],
+        blobs: Blobs,
+        *,
+        retries: int = 0,
+        excused: Callable[[Key, str], bool] = lambda key, verdict: False,
+        emit: Emit = lambda event: None,
+        cancel: Cancel | None = None,
+        save: bool = True,
+        hang_seconds: float = HANG_SECONDS,
+    ) -> None:
+        """`retries`: how often a test that fails runs again, unless its verdict is `excused`.
+
+        Raises InputError for a tensor that is missing or corrupted, in any of the suites.
+        """
+        self.planned = list(planned)
+        self.devices = list(devices)
+        self.attempts: dict[Place, list[dict[str, Any]]] = defaultdict(list)
+        """Results of each test in the order they came; TestResult of docs/results-format.md."""
+        self.seconds: dict[str, dict[str, float]] = {entry.device.id: defaultdict(float) for entry in devices}
+        """By device: `wall`, and the parts that the runner measured."""
+        self.edited: dict[str, list[str]] = {entry.id: [] for entry in planned}
+        self.interrupted = False
+        self.wall = 0.0
+        self._retries = retries
+        self._excused = excused
+        self._emit = emit
+        self._cancel = cancel or Cancel()
+        self._working = [entry for entry in devices if not entry.unavailable]
+        self._options: dict[str, Any] = {"cancel": self._cancel, "save": save, "hang_seconds": hang_seconds}
+        self._blobs = blobs
+        # All are made before any runs: damaged tensors of the last suite are no reason to lose the first one's results.
+        self._runs = {entry.id: self._operator_run(entry, self._working, entry.tests) for entry in planned}
+
+    @property
+    def total(self) -> int:
+        return sum(len(entry.tests) for entry in self.planned) * len(self.devices)
+
+    def run(self) -> None:
+        """Run all; after a cancel, what was done so far is there."""
+        started = time.perf_counter()
+        self._emit({"type": "started", "kind": "validation", "total": self.total, "kernels": []})
+        for entry in self.devices:
+            self._emit({"type": "device", "device": entry.device.describe()})
+        for planned in self.planned:
+            self._without_webgpu(planned)
+            if planned.tests and self._working and not self._cancel.requested:
+                self._keep(planned, self._runs[planned.id].run())
+                self._retry(planned)
+        self.interrupted = self._cancel.requested
+        self.wall = time.perf_counter() - started
+
+    def key(self, planned: PlannedSuite, entry: RunDevice, test: CarvedTest) -> Key:
+        """What a baseline knows a test by."""
+        return (planned.suite.name, test.id, test.kernel, entry.requested)
+
+    def _operator_run(
+        self, planned: PlannedSuite, devices: Sequence[RunDevice], tests: Sequence[CarvedTest], *, again: bool = False
+    ) -> OperatorRun:
+        def emit(event: dict[str, Any]) -> None:
+            # One run to whoever watches: it has announced itself, and a test that runs again was counted already.
+            if event["type"] not in (("started", "device", "verdict") if again else ("started", "device")):
+                self._emit(event)
+
+        return OperatorRun(
+            planned.suite,
+            [entry.device for entry in devices],
+            self._blobs,
+            tests=[test.id for test in tests],
+            emit=emit,
+            **self._options,
+        )
+
+    def _without_webgpu(self, planned: PlannedSuite) -> None:
+        for entry in self.devices:
+            for test in planned.tests if entry.unavailable else ():
+                message = f"{entry.device.name} cannot run kernels: {entry.unavailable}"
+                result = result_without_run(test, entry.device.id, "unsupported", message)
+                self.attempts[planned.id, entry.device.id, test.id].append(result)
+                self._emit({"type": "verdict", "device": entry.device.id, "result": result})
+
+    def _retry(self, planned: PlannedSuite) -> None:
+        for number in range(1, self._retries + 1):
+            todo = {entry: self._failing(planned, entry) for entry in self._working}
+            runs = []
+            for entry, tests in todo.items():
+                if tests and not self._cancel.requested:
+                    text = (
+                        f"{entry.device.name}: {len(tests)} failing tests of {planned.id} run again ({number}. retry)"
+                    )
+                    self._emit({"type": "message", "text": text})
+                    runs.append(self._operator_run(planned, [entry], tests, again=True))
+            if not runs:
+                return
+            with ThreadPoolExecutor(len(runs), "retry") as threads:
+                running = [threads.submit(run.run) for run in runs]
+                # Ctrl-C may reach another thread of the process; this one runs the handler only when it wakes up.
+                while wait(running, 0.1).not_done:
+                    pass
+            for ended in running:
+                self._keep(planned, ended.result())
+
+    def _failing(self, planned: PlannedSuite, entry: RunDevice) -> list[CarvedTest]:
+        failing = []
+        for test in planned.tests:
+            attempts = self.attempts.get((planned.id, entry.device.id, test.id))
+            verdict = str(attempts[-1]["verdict"]) if attempts else "pass"
+            if verdict in FAILING and not self._excused(self.key(planned, entry, test), verdict):
+                failing.append(test)
+        return failing
+
+    def _keep(self, planned: PlannedSuite, document: Mapping[str, Any]) -> None:
+        for result in document["tests"]:
+            self.attempts[planned.id, result["device"], result["id"]].append(result)
+        edited = self.edited[planned.id]
+        edited += [name for name in document["edited_kernels"] if name not in edited]
+        for device, parts in document["summary"]["devices"].items():
+            for name, value in parts.items():
+                self.seconds[device][name] = round(self.seconds[device][name] + value, 4)

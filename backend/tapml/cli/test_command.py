@@ -1,0 +1,184 @@
+"""`tapml test`: suites on devices for CI, with all its reports at once."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import os
+import secrets
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from rich.console import Console
+
+from tapml.ci.baseline import Baseline, parse_expiry, read_baseline
+from tapml.ci.devices import RunDevice, check_names, screenshots, start_devices
+from tapml.ci.document import document, exit_code, json_text, write_report
+from tapml.ci.judge import Judge
+from tapml.ci.plan import PlannedSuite, plan
+from tapml.ci.run import CiRun
+from tapml.ci.shards import Shard, parse_shard
+from tapml.ci.update import updated
+from tapml.cli.runs import JobEvents, interruptible, served
+from tapml.errors import InputError
+from tapml.reports.annotations import github_annotations, github_commands_off, github_commands_on, summary_markdown
+from tapml.reports.html import html, report_template
+from tapml.reports.junit import junit
+from tapml.reports.progress import ProgressReport
+from tapml.reports.run_summary import show_run
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The arguments, checked: what is wrong with them is said before anything starts."""
+
+    devices: list[str]
+    shard: Shard | None
+    planned: list[PlannedSuite]
+    baseline: Baseline | None
+    today: datetime.date
+    expires: datetime.date | None
+
+
+def test(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    """The command. Exit codes: 0 good, 1 something fails or got worse, 2 wrong input, 130 interrupted."""
+    settings = _settings(options)
+    to_standard_output = str(options.json) == "-"
+    commands = sys.stderr if to_standard_output else sys.stdout
+    github = options.annotations or os.environ.get("GITHUB_ACTIONS") == "true"
+    # Names and messages are printed below, and no line of theirs must become a command of the workflow.
+    with _commands_off(commands) if github else contextlib.nullcontext():
+        run, found, pictures = _run(options, settings, progress)
+        _write(options, found, pictures)
+        if not to_standard_output:
+            show_run(console, found)
+        if options.update_baseline:
+            _update(options, settings, run, found, progress)
+    if github:
+        root = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
+        for line in github_annotations(found, root):
+            print(line, file=commands, flush=True)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        _append(Path(summary), summary_markdown(found), progress)
+    return 0 if options.update_baseline and not found["interrupted"] else exit_code(found)
+
+
+def _settings(options: argparse.Namespace) -> _Settings:
+    if options.update_baseline and not options.baseline:
+        raise InputError("--update-baseline writes the file that --baseline names: give that too")
+    if not options.update_baseline and (options.reason or options.expires):
+        raise InputError("--reason and --expires are for the entries that --update-baseline adds: give that too")
+    shard = parse_shard(options.shard) if options.shard else None
+    devices = check_names(options.device or ["chromium"])
+    baseline = read_baseline(options.baseline, may_be_new=options.update_baseline) if options.baseline else None
+    expires = parse_expiry(options.expires) if options.expires else None
+    planned = plan(options.suites, kernels=options.kernel or (), shard=shard)
+    names = [entry.suite.name for entry in planned]
+    if baseline is not None and (twice := next((name for name in names if names.count(name) > 1), None)):
+        raise InputError(f"two suites are called {twice!r}, which a baseline cannot tell apart: test them one by one")
+    if options.html:
+        report_template()  # not built: said now rather than after the run
+    for path in (options.json, options.junit, options.html, options.baseline if options.update_baseline else None):
+        _check_writable(path)
+    return _Settings(devices, shard, planned, baseline, datetime.date.today(), expires)
+
+
+def _check_writable(path: Path | None) -> None:
+    if path is None or str(path) == "-":
+        return
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InputError(f"cannot write {path}: {'it is a folder' if path.is_dir() else f'{folder} is not writable'}")
+
+
+def _run(
+    options: argparse.Namespace, settings: _Settings, progress: Console
+) -> tuple[CiRun, dict[str, Any], dict[str, bytes]]:
+    judge = Judge(settings.baseline, settings.today, options.fail_on_flaky)
+    pictures: dict[str, bytes] = {}
+    with (
+        ProgressReport(progress) as report,
+        interruptible() as cancel,
+        served(None, options, settings.devices) as server,
+    ):
+        devices: list[RunDevice] = start_devices(
+            server,
+            settings.devices,
+            starting=lambda name, done: report.update(f"starting {name}", done, 1),
+            waiting=lambda: report.line(f"waiting for a browser: open {server.state.runner_url}"),
+        )
+        run = CiRun(
+            settings.planned,
+            devices,
+            server.state.blobs,
+            retries=options.retries,
+            excused=judge.excused,
+            emit=JobEvents(report),
+            cancel=cancel,
+            hang_seconds=options.hang_seconds,
+        )
+        run.run()
+        if options.html:
+            pictures = screenshots(server, devices)
+    return run, document(run, judge, shard=settings.shard), pictures
+
+
+def _write(options: argparse.Namespace, found: Mapping[str, Any], pictures: Mapping[str, bytes]) -> None:
+    if options.junit:
+        write_report(options.junit, junit(found))
+    if options.html:
+        write_report(options.html, html(found, pictures))
+    if options.json and str(options.json) != "-":
+        write_report(options.json, json_text(found))
+    elif options.json:
+        sys.stdout.buffer.write(json_text(found).encode(errors="backslashreplace"))
+        sys.stdout.flush()
+
+
+def _update(
+    options: argparse.Namespace, settings: _Settings, run: CiRun, found: Mapping[str, Any], progress: Console
+) -> None:
+    assert settings.baseline is not None
+    if found["interrupted"]:
+        progress.print("the run was interrupted: the baseline stays as it was", markup=False)
+        return
+    update = updated(
+        settings.baseline,
+        run,
+        found,
+        settings.today,
+        reason=options.reason,
+        expires=settings.expires,
+        expires_given=bool(options.expires),
+    )
+    settings.baseline.write(update.expected)
+    progress.print(
+        f"{options.baseline}: {len(update.expected)} expected failures, {update.added} of them new, "
+        f"{update.dropped} earlier ones dropped",
+        markup=False,
+        highlight=False,
+    )
+
+
+@contextlib.contextmanager
+def _commands_off(file: TextIO) -> Iterator[None]:
+    token = secrets.token_hex(16)
+    print(github_commands_off(token), file=file, flush=True)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        print(github_commands_on(token), file=file, flush=True)
+
+
+def _append(path: Path, text: str, progress: Console) -> None:
+    try:
+        with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+    except OSError as error:  # a verdict does not depend on it
+        progress.print(f"the job's summary cannot be written to {path}: {error.strerror}", markup=False)

@@ -1,0 +1,70 @@
+"""Arguments of `tapml test`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+_DESCRIPTION = """\
+Every carved test of all SUITEs on all devices, with reports for people and for CI. Exit codes: 0 good, 1 something
+fails (with --baseline: got worse), 2 wrong command or input, 130 interrupted; reports are written in any case.
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """The command's arguments."""
+    parser = commands.add_parser(
+        "test", help="run suites for CI: JUnit, HTML, shards, retries, expected failures", description=_DESCRIPTION
+    )
+    parser.add_argument("suites", nargs="+", type=Path, metavar="SUITE")
+    parser.add_argument(
+        "--device", action="append", metavar="NAME",
+        help="what to run on: a name that `tapml devices` lists, such as chromium, firefox or webkit, or open; repeat "
+        "for several (default chromium)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--kernel", action="append", metavar="NAME", help="only this kernel's tests; repeat for several"
+    )
+    parser.add_argument("--shard", metavar="I/N", help="only part I of N, to split a run over several machines")
+    parser.add_argument(
+        "--retries", type=_count, default=0, metavar="N",
+        help="run what fails up to N times again; what passes then is flaky, which does not fail the run",
+    )  # fmt: skip
+    parser.add_argument("--fail-on-flaky", action="store_true", help="flaky tests fail the run")
+    parser.add_argument(
+        "--hang-seconds", type=float, default=30.0, metavar="S",
+        help="a kernel that does not end within S seconds is an error, and its device is made anew (default 30)",
+    )  # fmt: skip
+    reports = parser.add_argument_group("reports")
+    reports.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")
+    reports.add_argument("--html", type=Path, metavar="FILE", help="write one page with everything in it")
+    reports.add_argument("--json", type=Path, metavar="FILE", help="write the document (- for standard output)")
+    reports.add_argument(
+        "--annotations", action="store_true",
+        help="print annotations as GitHub Actions reads them (by itself where GITHUB_ACTIONS is true)",
+    )  # fmt: skip
+    baseline = parser.add_argument_group("expected failures")
+    baseline.add_argument("--baseline", type=Path, metavar="FILE", help="fail only on what is worse than FILE expects")
+    baseline.add_argument(
+        "--update-baseline", action="store_true", help="write what failed into the baseline and exit with 0"
+    )
+    baseline.add_argument("--reason", metavar="TEXT", help="with --update-baseline: the reason of new entries")
+    baseline.add_argument(
+        "--expires", metavar="DATE",
+        help="with --update-baseline: the last day of new entries, or never (default: in 90 days)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="with --device open: address to listen on (default 127.0.0.1)"
+    )
+    parser.add_argument(
+        "--port", type=int, default=0, help="with --device open: port to listen on (default: any free one)"
+    )
+    parser.set_defaults(run="test")
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative")
+    return value

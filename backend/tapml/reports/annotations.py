@@ -1,0 +1,181 @@
+"""A run as GitHub shows it: annotations at the kernels' lines, and the job's summary in Markdown.
+
+All texts may come from strangers: nothing in them becomes a command, a link or markup.
+"""
+
+from __future__ import annotations
+
+import string
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tapml.reports.plain import lines, one_line
+
+MOST = 10
+"""Annotations of one level that GitHub shows of one step."""
+
+_MOST_ROWS = 200
+_MOST_TEXT = 3000
+_WORST_FIRST = ("error", "fail", "unsupported", "pass")
+_ENTITIES = {ord(character): f"&#{ord(character)};" for character in string.punctuation}
+
+Group: TypeAlias = list[Mapping[str, Any]]
+Describe: TypeAlias = Callable[[Mapping[str, Any], Group], tuple[str, str]]
+
+
+def github_annotations(document: Mapping[str, Any], root: Path) -> list[str]:
+    """Workflow commands, one for each kernel, suite and device that fails, is flaky or is fixed; at most ten a level.
+
+    `root` is the folder of the repository, for the paths in them.
+    """
+    found: list[str] = []
+    tests = document["tests"]
+    levels: list[tuple[str, Group, Describe]] = [
+        ("error", [test for test in tests if test["fails_run"]], _failing),
+        ("warning", [test for test in tests if test["flaky"] and not test["fails_run"]], _flaky),
+        ("notice", [test for test in tests if test["outcome"] == "fixed"], _fixed),
+    ]
+    for level, wanted, describe in levels:
+        groups = list(_groups(wanted).values())
+        shown = groups if len(groups) <= MOST else groups[: MOST - 1]
+        for group in shown:
+            title, message = describe(document, group)
+            file, line = _place(document, group, root)
+            found.append(command(level, message, file=file, line=line, title=title))
+        if rest := groups[len(shown) :]:
+            count = sum(map(len, rest))
+            text = f"and {len(rest)} more kernels ({count} tests): see the job's summary or the reports"
+            found.append(command(level, text, title=f"{len(rest)} more"))
+    return found
+
+
+def command(level: str, message: str, **properties: str | int | None) -> str:
+    """One workflow command, escaped by GitHub's rules."""
+    given = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items() if value is not None)
+    return f"::{level} {given}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return lines(text)[:_MOST_TEXT].replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(one_line(text)).replace(":", "%3A").replace(",", "%2C")
+
+
+def _groups(tests: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], Group]:
+    groups: dict[tuple[str, str, str], Group] = defaultdict(list)
+    for test in tests:
+        groups[test["suite"], test["device"], test["kernel"]].append(test)
+    return groups
+
+
+def _where(document: Mapping[str, Any], test: Mapping[str, Any]) -> tuple[str, str]:
+    """The suite's id, which is unique, and the device's name."""
+    suite = next(entry for entry in document["suites"] if entry["id"] == test["suite"])
+    device = next(entry for entry in document["devices"] if entry["id"] == test["device"])
+    return suite["id"], device["requested"]
+
+
+def _failing(document: Mapping[str, Any], group: Group) -> tuple[str, str]:
+    suite, device = _where(document, group[0])
+    first = group[0]
+    message = f"{first['id']}: {first['message'] or 'flaky: ' + ', '.join(first['attempts'])}"
+    if first["expected"]:
+        expected = first["expected"]
+        why = f"which expired on {expected['expires']}" if expected["expired"] else f"with {expected['verdict']}"
+        message += f"\nThe baseline expects it {why}: {expected['reason']}"
+    verb = {"error": "has errors", "fail": "fails", "unsupported": "is unsupported"}.get(first["verdict"], "is flaky")
+    return f"{first['kernel']} {verb} on {device} ({len(group)} tests of {suite})", message
+
+
+def _flaky(document: Mapping[str, Any], group: Group) -> tuple[str, str]:
+    suite, device = _where(document, group[0])
+    first = group[0]
+    message = f"{first['id']}: {', '.join(first['attempts'])}; first: {first['earlier'][0]['message']}"
+    return f"{first['kernel']} is flaky on {device} ({len(group)} tests of {suite})", message
+
+
+def _fixed(document: Mapping[str, Any], group: Group) -> tuple[str, str]:
+    suite, device = _where(document, group[0])
+    title = f"{group[0]['kernel']} is better than the baseline on {device} ({len(group)} tests of {suite})"
+    return title, "Record it with --update-baseline, so that it cannot get worse unseen."
+
+
+def _place(document: Mapping[str, Any], group: Group, root: Path) -> tuple[str | None, int | None]:
+    """The kernel's WGSL below `root`, and the compiler's line; (None, None) where there is no such file."""
+    first = group[0]
+    folder = Path(next(entry["path"] for entry in document["suites"] if entry["id"] == first["suite"])) / "kernels"
+    diagnostics = [found for found in first["diagnostics"] if isinstance(found, Mapping)]
+    found = next((entry for entry in diagnostics if entry.get("severity") == "error"), {})
+    # A name only: a device must not choose a path.
+    names = [Path(str(found.get("file", ""))).name, f"{Path(first['kernel']).name}.wgsl"]
+    for number, name in enumerate(names):
+        if name and (path := folder / name).is_file():
+            resolved = path.resolve()
+            shown = resolved.relative_to(root) if resolved.is_relative_to(root) else resolved
+            line = found.get("line")
+            known = number == 0 and isinstance(line, int) and line > 0
+            return shown.as_posix(), line if known else None
+    return None, None
+
+
+def summary_markdown(document: Mapping[str, Any]) -> str:
+    """The job's summary: a table of kernels that did not simply pass, by suite and device."""
+    summary = document["summary"]
+    good = not summary["fails_run"] and not document["interrupted"]
+    counts = ", ".join(
+        f"{summary[key]} {key}"
+        for key in ("pass", "fail", "error", "unsupported", "expected", "fixed", "flaky")
+        if summary[key]
+    )
+    shard = f", shard {document['shard']}" if document["shard"] else ""
+    text = [f"## {'✅' if good else '❌'} tapml test{shard}", ""]
+    text += [f"{summary['total']} tests: {counts or 'none'}, in {summary['seconds']:.1f} s.", ""]
+    if document["interrupted"]:
+        text += [f"Interrupted: {summary['not_run']} tests did not run.", ""]
+    rows = [_row(document, group) for group in _groups(document["tests"]).values() if _worth_telling(group)]
+    if rows:
+        text += ["| suite | kernel | device | verdict | tests | message |", "| --- | --- | --- | --- | ---: | --- |"]
+        text += rows[:_MOST_ROWS]
+        if len(rows) > _MOST_ROWS:
+            text += ["", f"And {len(rows) - _MOST_ROWS} more kernels: see the reports."]
+        text.append("")
+    return "\n".join(text) + "\n"
+
+
+def _worth_telling(group: Group) -> bool:
+    return any(test["verdict"] != "pass" or test["flaky"] or test["outcome"] == "fixed" for test in group)
+
+
+def _row(document: Mapping[str, Any], group: Group) -> str:
+    suite, device = _where(document, group[0])
+    bad = [test for test in group if test["fails_run"]]
+    worst = min(bad or group, key=lambda test: _WORST_FIRST.index(test["verdict"]))
+    words = [worst["verdict"] if bad or worst["outcome"] == worst["verdict"] else worst["outcome"]]
+    if any(test["flaky"] for test in group):
+        words.append("flaky")
+    mark = "❌" if bad else "⚠️" if words[-1] == "flaky" else "✅" if words == ["fixed"] else "🟡"
+    message = worst["message"] or (f"expected: {worst['expected']['reason']}" if worst["expected"] else "")
+    same = sum(test["verdict"] == worst["verdict"] for test in group)
+    cells = (suite, worst["kernel"], device, f"{mark} {', '.join(words)}", f"{same} of {len(group)}", message)
+    return "| " + " | ".join(markdown(cell) for cell in cells) + " |"
+
+
+def markdown(text: str) -> str:
+    """Text that Markdown shows as it is: in one line, with every punctuation mark as an entity.
+
+    An entity never is markup; the mark after it keeps GitHub from seeing a mention or an address.
+    """
+    return one_line(text, 300).translate(_ENTITIES).replace("&#64;", "&#64;&#8203;")
+
+
+def github_commands_off(token: str) -> str:
+    """Printed before what strangers may have worded: no line is taken for a command until `github_commands_on`."""
+    return f"::stop-commands::{token}"
+
+
+def github_commands_on(token: str) -> str:
+    return f"::{token}::"

@@ -1,0 +1,104 @@
+"""A run of `tapml test` on the terminal."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tapml.reports.plain import export_command, one_line
+
+_COLOURS = {"pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow", "expected": "cyan"}
+_MARKS = {"pass": "✓", "fail": "✗", "error": "!", "unsupported": "-", "expected": "~"}
+_WORST_FIRST = ("error", "fail", "unsupported", "expected", "pass")
+_MOST_MESSAGES = 12
+
+
+def show_run(console: Console, document: Mapping[str, Any]) -> None:
+    """A table for each suite, kernels by devices; then what fails, is flaky or fixed; then one line of sums."""
+    for suite in document["suites"]:
+        if suite["synthetic"]:
+            console.print(Text(f"{one_line(suite['name'])} was carved from made-up data", style="yellow"))
+        if suite["tests"]:
+            console.print(_table(document, suite))
+    names = {device["id"]: device["requested"] for device in document["devices"]}
+    paths = {suite["id"]: suite["path"] for suite in document["suites"]}
+    bad = [test for test in document["tests"] if test["fails_run"]]
+    for test in bad[:_MOST_MESSAGES]:
+        mark = Text(f"{_MARKS[test['verdict']]} {test['verdict']} ", style=_COLOURS[test["verdict"]])
+        console.print(mark + Text(f"{test['id']} {one_line(test['kernel'])} on {names[test['device']]}: {_why(test)}"))
+    if len(bad) > _MOST_MESSAGES:
+        console.print(f"... and {len(bad) - _MOST_MESSAGES} more: see --html, --junit or --json", markup=False)
+    if bad:
+        _line(console, "a page of one test alone: " + export_command(paths[bad[0]["suite"]], bad[0]["id"]))
+    flaky = [test for test in document["tests"] if test["flaky"]]
+    for test in flaky[:_MOST_MESSAGES]:
+        _line(
+            console, f"flaky: {test['id']} {test['kernel']} on {names[test['device']]}: {', '.join(test['attempts'])}"
+        )
+    if document["summary"]["fixed"]:
+        _line(
+            console, f"{document['summary']['fixed']} are better than the baseline: record that with --update-baseline"
+        )
+    for device in document["devices"]:
+        if device["unavailable"]:
+            _line(console, f"{device['requested']} cannot run WebGPU: {device['unavailable']}")
+    _line(console, run_line(document))
+
+
+def run_line(document: Mapping[str, Any]) -> str:
+    """One line: how many of what, which kernels fail."""
+    summary = document["summary"]
+    words = ("pass", "fail", "error", "unsupported", "expected", "fixed", "flaky")
+    counts = ", ".join(f"{summary[word]} {word}" for word in words if summary[word])
+    shard = f" of shard {document['shard']}" if document["shard"] else ""
+    text = f"{summary['total']} tests{shard}: {counts or 'none'} in {summary['seconds']:.1f} s"
+    if summary["fails_run"]:
+        text += f"; {summary['fails_run']} fail the run, of kernels {', '.join(summary['failing_kernels'])}"
+    return text + (f"; interrupted, {summary['not_run']} did not run" if document["interrupted"] else "")
+
+
+def _line(console: Console, text: str) -> None:
+    console.print(one_line(text, 2000), markup=False, highlight=False)
+
+
+def _why(test: Mapping[str, Any]) -> str:
+    text = one_line(test["message"]) or f"flaky: {', '.join(test['attempts'])}"
+    expected = test["expected"]
+    if expected and expected["expired"]:
+        text += f" (the baseline's entry expired on {expected['expires']})"
+    elif expected:
+        text += f" (the baseline expects {expected['verdict']})"
+    return text
+
+
+def _table(document: Mapping[str, Any], suite: Mapping[str, Any]) -> Table:
+    tests: dict[str, dict[str, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for test in document["tests"]:
+        if test["suite"] == suite["id"]:
+            tests[test["kernel"]][test["device"]].append(test)
+    edited = suite["edited_kernels"]
+    table = Table(
+        title=Text(one_line(f"{suite['id']} ({suite['path']})")), title_justify="left", box=None, pad_edge=False
+    )
+    table.add_column("kernel", overflow="fold")
+    for device in document["devices"]:
+        table.add_column(Text(device["requested"]))
+    for kernel, by_device in tests.items():
+        cells = [_cell(by_device[device["id"]]) for device in document["devices"]]
+        table.add_row(Text(one_line(kernel) + (" (edited)" if kernel in edited else "")), *cells)
+    return table
+
+
+def _cell(tests: list[Mapping[str, Any]]) -> Text:
+    if not tests:
+        return Text("")
+    # One that the baseline excuses is not shown as one that fails.
+    states = ["expected" if test["outcome"] == "expected" else str(test["verdict"]) for test in tests]
+    worst = next(state for state in _WORST_FIRST if state in states)
+    count = str(len(tests)) if worst == "pass" else f"{states.count(worst)} of {len(tests)}"
+    return Text(f"{_MARKS[worst]} {worst} {count}", style=_COLOURS[worst])

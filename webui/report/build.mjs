@@ -1,0 +1,47 @@
+// The report of `tapml test --html` as one file: report.ts bundled, styles and script in the page, their hashes in its policy.
+import { createHash } from "node:crypto";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "vite";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const out = join(here, "../../backend/tapml/server/static/report");
+
+const [bundle] = await build({
+  configFile: false,
+  root: here,
+  logLevel: "warn",
+  build: {
+    write: false,
+    target: "es2022",
+    lib: { entry: join(here, "report.ts"), formats: ["iife"], name: "report" },
+  },
+});
+const script = bundle.output[0].code.trim();
+const style = (
+  await Promise.all(["../src/style/base.css", "report.css"].map((name) => readFile(join(here, name), "utf8")))
+)
+  .join("\n")
+  .trim();
+for (const [text, end] of [
+  [script, "</script"],
+  [style, "</style"],
+]) {
+  if (text.toLowerCase().includes(end) || text.includes("<!--"))
+    throw new Error(`the page's text has ${end} in it`);
+}
+const hash = (text) => `sha256-${createHash("sha256").update(text).digest("base64")}`;
+const parts = {
+  "@@SCRIPT-HASH@@": hash(script),
+  "@@STYLE-HASH@@": hash(style),
+  "<style></style>": `<style>${style}</style>`,
+  "<script></script>": `<script>${script}</script>`,
+};
+let page = await readFile(join(here, "report.html"), "utf8");
+for (const [place, text] of Object.entries(parts)) {
+  if (page.split(place).length !== 2) throw new Error(`report.html has no single ${place}`);
+  page = page.replace(place, () => text);
+}
+await mkdir(out, { recursive: true });
+await writeFile(join(out, "template.html"), page);

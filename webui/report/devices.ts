@@ -1,0 +1,58 @@
+/** What the tests ran on: adapter, features, limits, a picture of the page. */
+
+import { adapter, browser, seconds } from "../src/model/format";
+import type { Device, Report } from "./data";
+import { el, facts } from "./dom";
+
+export function devices({ document, screenshots }: Report): HTMLElement {
+  const section = el("section", {}, el("h2", {}, "Devices"));
+  const times = (document.summary as unknown as { devices: Record<string, Record<string, number>> }).devices;
+  for (const device of document.devices)
+    section.append(card(device, screenshots[device.id], times[device.id]?.wall));
+  return section;
+}
+
+function card(device: Device, screenshot: string | undefined, wall: number | undefined): HTMLElement {
+  const limits = Object.entries(device.limits).sort(([a], [b]) => (a < b ? -1 : 1));
+  const box = el(
+    "article",
+    { class: "card device" },
+    el(
+      "div",
+      {},
+      el("h3", {}, device.requested, el("span", { class: "muted" }, ` ${device.name}`)),
+      device.unavailable ? el("p", { class: "problem" }, `No WebGPU: ${device.unavailable}`) : null,
+      facts(
+        [
+          ["adapter", adapter(device.adapter) || "not named"],
+          ["vendor", device.adapter.vendor],
+          ["architecture", device.adapter.architecture],
+          ["browser", browser(device.user_agent)],
+          ["user agent", device.user_agent],
+          ["features", device.features.join(", ") || "none"],
+          ["took", wall !== undefined && seconds(wall)],
+        ],
+        "facts",
+      ),
+      limits.length > 0
+        ? el(
+            "details",
+            {},
+            el("summary", {}, `${limits.length} limits`),
+            facts(
+              limits.map(([name, value]) => [name, String(value)] as const),
+              "facts small limits",
+            ),
+          )
+        : null,
+    ),
+  );
+  if (screenshot && /^[A-Za-z0-9+/=]+$/.test(screenshot))
+    box.append(
+      el("img", {
+        src: `data:image/png;base64,${screenshot}`,
+        alt: `The page in ${device.name} at the end of the run`,
+      }),
+    );
+  return box;
+}

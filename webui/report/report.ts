@@ -1,0 +1,107 @@
+/** The page of `tapml test --html`: unpacks the document it carries and draws it. */
+
+import { date, grouped, seconds } from "../src/model/format";
+import { type Choice, type Report, type TestDocument, unpack } from "./data";
+import { devices } from "./devices";
+import { el, facts } from "./dom";
+import { matrix } from "./matrix";
+import { TestList } from "./tests";
+
+function draw(root: HTMLElement, report: Report): void {
+  const found = report.document;
+  const list = new TestList(found);
+  const title = `tapml test: ${found.suites.map((suite) => suite.name).join(", ")}`;
+  document.title = title;
+  root.replaceChildren(
+    header(title, found),
+    counts(found, (choice) => list.showChoice(choice)),
+    el(
+      "section",
+      {},
+      el("h2", {}, "Kernels"),
+      matrix(found, (place) => list.showPlace(place)),
+    ),
+    list.element,
+    devices(report),
+    suites(found),
+  );
+}
+
+function header(title: string, found: TestDocument): HTMLElement {
+  const failing = found.summary.fails_run;
+  const [state, word] = found.interrupted
+    ? ["unsupported", `– interrupted, ${grouped(found.summary.not_run)} tests did not run`]
+    : failing > 0
+      ? ["fail", `✗ ${grouped(failing)} of ${grouped(found.summary.total)} fail the run`]
+      : ["pass", `✓ ${grouped(found.summary.total)} tests, good`];
+  return el(
+    "header",
+    {},
+    el("h1", {}, title),
+    el("span", { class: `verdict is-${state}`, id: "state" }, word),
+    facts(
+      [
+        ["when", date(found.created)],
+        ["took", seconds(found.summary.seconds)],
+        ["shard", found.shard],
+        ["baseline", found.baseline],
+        ["tapml", found.tapml],
+      ],
+      "facts",
+    ),
+  );
+}
+
+function counts(found: TestDocument, choose: (choice: Choice) => void): HTMLElement {
+  const bar = el("div", { class: "counts" });
+  for (const name of ["pass", "fail", "error", "unsupported", "expected", "fixed", "flaky"] as const) {
+    const many = found.summary[name];
+    if (many === 0 && name !== "pass") continue;
+    const button = el(
+      "button",
+      { type: "button", class: `count is-${name}` },
+      el("b", {}, grouped(many)),
+      ` ${name}`,
+    );
+    button.addEventListener("click", () => choose(name));
+    bar.append(button);
+  }
+  return bar;
+}
+
+function suites(found: TestDocument): HTMLElement {
+  const section = el("section", {}, el("h2", {}, "Suites"));
+  for (const suite of found.suites)
+    section.append(
+      el(
+        "article",
+        { class: "card" },
+        el("h3", {}, suite.name),
+        suite.synthetic ? el("span", { class: "verdict is-mark" }, "synthetic inputs") : null,
+        facts(
+          [
+            ["path", suite.path],
+            ["tests of this run", suite.tests],
+            ["edited kernels", suite.edited_kernels.join(", ")],
+            ["digest", suite.digest],
+          ],
+          "facts",
+        ),
+      ),
+    );
+  return section;
+}
+
+async function main(): Promise<void> {
+  const root = document.getElementById("report") as HTMLElement;
+  try {
+    draw(root, await unpack(document.getElementById("data")?.textContent ?? ""));
+    document.body.dataset.state = "ready";
+  } catch (problem) {
+    root.replaceChildren(el("p", { class: "problem" }, `The report cannot be read: ${problem}`));
+    document.body.dataset.state = "damaged";
+    throw problem;
+  }
+}
+
+void main();
