@@ -16,8 +16,11 @@ from rich.console import Console
 
 from tapml.cache import cache_dir
 from tapml.cli.devices import device, devices
+from tapml.cli.history import history
+from tapml.cli.history_options import database_url
 from tapml.cli.runs import run_offload, run_validation
 from tapml.cli.sharing import export, import_, share
+from tapml.cli.test_command import test
 from tapml.errors import InputError
 from tapml.files import write_json_output
 from tapml.kernels.variants import BASE, parse_specs
@@ -36,12 +39,14 @@ __all__ = [
     "device",
     "devices",
     "export",
+    "history",
     "import_",
     "offload",
     "serve",
     "setup",
     "share",
     "show",
+    "test",
     "validate",
 ]
 
@@ -146,7 +151,13 @@ def show(options: argparse.Namespace, console: Console, progress: Console) -> in
 
 def serve(options: argparse.Namespace, console: Console, progress: Console) -> int:
     certificate = tuple(options.certificate) if options.certificate else None
-    with Server(options.suites, host=options.host, port=options.port, certificate=certificate) as server:
+    with Server(
+        options.suites,
+        host=options.host,
+        port=options.port,
+        certificate=certificate,
+        database_url=database_url(options),
+    ) as server:
         _keep_serving(server, console)
     return 0
 
@@ -184,7 +195,7 @@ def demo(options: argparse.Namespace, console: Console, progress: Console) -> in
     with ProgressReport(progress) as report:
         suite = _carve("minilm", options.output, report, texts=options.text or [_DEMO_TEXT], overwrite=True)
     show_suite(console, suite)
-    with Server([suite.path], port=_free(options.port)) as server:
+    with Server([suite.path], port=_free(options.port), database_url=database_url(options)) as server:
         console.rule(f"2. validate: every operator's WGSL kernel in {options.device}, on real WebGPU", align="left")
         validation = run_validation(suite, [options.device], options, progress, None, server)
         show_validation(console, validation)

@@ -12,7 +12,10 @@ from typing import TextIO, TypeAlias
 from rich.console import Console
 
 from tapml.cli.device_options import add_parsers as add_device_parsers
+from tapml.cli.history_options import add_database_option
+from tapml.cli.history_options import add_parser as add_history_parser
 from tapml.cli.sharing_options import add_parsers as add_sharing_parsers
+from tapml.cli.test_options import add_parser as add_test_parser
 from tapml.errors import TapmlError
 
 _DESCRIPTION = """\
@@ -26,6 +29,7 @@ examples:
   tapml carve minilm --text "Good morning" -o morning.suite
   tapml carve model.onnx --inputs real-inputs.npz -o model.suite
   tapml validate model.suite --device chromium --device firefox --json result.json
+  tapml test *.suite --device chromium --device firefox --junit junit.xml --html report.html --retries 1
   tapml offload model.suite --device chromium
   tapml serve model.suite                                  the same in the browser
   tapml validate model.suite --device node-dawn            without a browser: Dawn in node, ready in a second
@@ -72,9 +76,11 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _carve(commands)
     _validate(commands)
+    add_test_parser(commands)
     _offload(commands)
     _serve(commands)
     _show(commands)
+    add_history_parser(commands)
     _demo(commands)
     add_sharing_parsers(commands)
     add_device_parsers(commands)
@@ -151,6 +157,7 @@ def _validate(commands: _Commands) -> None:
         "--hang-seconds", type=float, default=30.0, metavar="S",
         help="a kernel that does not end within S seconds is an error, and its device is made anew (default 30)",
     )  # fmt: skip
+    add_database_option(parser)
     parser.set_defaults(run="validate")
 
 
@@ -178,6 +185,7 @@ def _serve(commands: _Commands) -> None:
         "--certificate", nargs=2, type=Path, metavar=("CERT", "KEY"),
         help="PEM files for https: browsers on other machines offer WebGPU to secure pages only",
     )  # fmt: skip
+    add_database_option(parser)
     parser.set_defaults(run="serve")
 
 
@@ -199,6 +207,7 @@ def _demo(commands: _Commands) -> None:
     )
     parser.add_argument("--port", type=int, default=8808, help="port of the web page at the end (default 8808)")
     parser.add_argument("--no-serve", action="store_true", help="end after the summary instead of serving the page")
+    add_database_option(parser)
     parser.set_defaults(run="demo")
 
 

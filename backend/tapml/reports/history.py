@@ -1,0 +1,131 @@
+"""Trends and timelines as text."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tapml.reports.terminal import number
+
+_COLOURS = {"pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow"}
+_MARKS = {"pass": "✓ pass", "fail": "✗ fail", "error": "! error", "unsupported": "- unsupported"}
+
+
+def show_trends(console: Console, document: Mapping[str, Any], limit: int | None, place: str) -> None:
+    """A row a test and device, what needs a look first."""
+    trends: Sequence[Mapping[str, Any]] = document["trends"]
+    if not trends:
+        _empty(console, f"{document['suite_name']} has no recorded runs", place)
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("test", "kernel", "device", "verdict", "since", "first failed", "flaky", "runs", "time"):
+        table.add_column(column, justify="right" if column in ("flaky", "runs", "time") else "left", overflow="fold")
+    for trend in trends[:limit]:
+        failed = trend["first_failing"]
+        table.add_row(
+            *(Text(trend[key]) for key in ("test", "kernel")),
+            Text(_device(trend)),
+            _verdict(trend["last"]["verdict"]),
+            Text(_since(trend)),
+            Text(f"{_date(failed['created'])} {failed['device']}" if failed else "never"),
+            _share(trend),
+            str(trend["runs"]),
+            _time(trend["seconds"]["median"]),
+        )
+    console.print(table)
+    _rest(console, len(trends), limit, "tests")
+    states = [trend["state"] for trend in trends]
+    new = sum(trend["new_failure"] for trend in trends)
+    flaky = sum(trend["flaky_runs"] > 0 for trend in trends)
+    failing = f"{states.count('failing')} failing ({new} passed before)" if "failing" in states else "none failing"
+    text = f"{document['runs']} runs in {place}; of {len(trends)} trends {failing}, {flaky} flaky"
+    console.print(text, markup=False, highlight=False)
+
+
+def show_timeline(console: Console, document: Mapping[str, Any], limit: int | None, place: str) -> None:
+    """For each device the test's runs, newest first, then what is known of it."""
+    if not document["devices"]:
+        _empty(console, f"test {document['test']} has no recorded runs", place)
+    for entry in document["devices"]:
+        trend, points = entry["trend"], entry["points"]
+        title = Text(f"{document['test']} {document['kernel']} on {_device(trend)}")
+        table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+        for column in ("run", "device", "verdict", "max abs error", "max ULP", "time", "GPU time", ""):
+            right = column.startswith("max") or column.endswith("time")
+            table.add_column(column, justify="right" if right else "left", overflow="fold")
+        for point in points[::-1][:limit]:
+            table.add_row(
+                _date(point["created"]),
+                Text(point["device"]),
+                _verdict(point["verdict"]),
+                *(number(point[key]) for key in ("max_abs_error", "max_ulp")),
+                *(_time(point[key]) for key in ("seconds", "gpu_seconds")),
+                Text(_remarks(point)),
+            )
+        console.print(table)
+        _rest(console, len(points), limit, "runs")
+        console.print(Text(_summary(trend)))
+
+
+def _empty(console: Console, text: str, place: str) -> None:
+    hint = "run `tapml validate` or `tapml test`, and look again"
+    console.print(f"{text} in {place}: {hint}", markup=False, highlight=False)
+
+
+def _rest(console: Console, count: int, limit: int | None, what: str) -> None:
+    if limit is not None and count > limit:
+        console.print(f"... and {count - limit} more {what}: see --limit or --json", markup=False, highlight=False)
+
+
+def _verdict(verdict: str) -> Text:
+    return Text(_MARKS.get(verdict, verdict), style=_COLOURS.get(verdict, ""))
+
+
+def _device(trend: Mapping[str, Any]) -> str:
+    return f"{trend['device']} ({trend['gpu']})" if trend["gpu"] else str(trend["device"])
+
+
+def _since(trend: Mapping[str, Any]) -> str:
+    since = trend["since"]
+    new = ("kernel changed",) * since["kernel_changed"] + ("another version",) * since["device_changed"]
+    return f"{_date(since['created'])} {since['device']}" + (f", {' and '.join(new)}" if new else "")
+
+
+def _share(trend: Mapping[str, Any]) -> str:
+    return f"{100 * trend['flaky_rate']:.0f}%" if trend["flaky_runs"] else "-"
+
+
+def _summary(trend: Mapping[str, Any]) -> str:
+    parts = [f"{trend['state']} since {_since(trend)}"]
+    if trend["first_failing"]:
+        parts.append(f"first failed {_date(trend['first_failing']['created'])} in {trend['first_failing']['device']}")
+    if trend["flaky_runs"]:
+        parts.append(f"flaky in {trend['flaky_runs']} of {trend['runs']} runs")
+    if trend["seconds"]["median"] is not None:
+        parts.append(f"median time {_time(trend['seconds']['median'])}")
+    return "; ".join(parts)
+
+
+def _remarks(point: Mapping[str, Any]) -> str:
+    remarks = ["kernel changed"] if point["kernel_changed"] else []
+    if point["flaky"]:
+        remarks.append("flaky" + (f" ({', '.join(point['attempts'])})" if point["attempts"] else ""))
+    if point["message"]:
+        remarks.append(str(point["message"]).splitlines()[0][:120])
+    return "; ".join(remarks)
+
+
+def _date(created: str) -> str:
+    """In the reader's own time zone."""
+    return datetime.datetime.fromisoformat(created).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.2f} ms"
