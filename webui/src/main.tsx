@@ -11,6 +11,7 @@ import "./style/matrix.css";
 import "./style/offload.css";
 import "./style/graph.css";
 import "./style/detail.css";
+import "./style/share.css";
 import "./style/wgsl.css";
 
 function App() {

@@ -6,6 +6,7 @@ import type {
   JobKind,
   KernelDetail,
   Results,
+  Share,
   SuiteDetail,
   SuiteSummary,
   TestDetail,
@@ -65,6 +66,41 @@ export const api = {
       method: "POST",
       headers: { ...CHANGES, "Content-Type": "application/json" },
       body: JSON.stringify({ kind, suite, devices, kernels }),
+    }),
+  shares: (suite: string) => request<{ shares: Share[] }>(`/api/suites/${part(suite)}/shares`),
+  createShare: (suite: string, test: string, device: string, days: number | null) =>
+    request<{ path: string; share: Share }>(`/api/suites/${part(suite)}/tests/${part(test)}/shares`, {
+      method: "POST",
+      headers: { ...CHANGES, "Content-Type": "application/json" },
+      body: JSON.stringify({ device, days }),
+    }),
+  revokeShare: (suite: string, name: string) =>
+    request<unknown>(`/api/suites/${part(suite)}/shares/${part(name)}`, {
+      method: "DELETE",
+      headers: CHANGES,
+    }),
+  /** The address of a download: a test as a file. */
+  exportPath: (suite: string, test: string, form: string, device: string) =>
+    `/api/suites/${part(suite)}/tests/${part(test)}/export?form=${part(form)}&device=${part(device)}`,
+  text: async (path: string) => {
+    const response = await fetch(path);
+    if (!response.ok) {
+      const body: unknown = await response.json().catch(() => null);
+      throw new ApiError(sentence(body) ?? `The server answered ${response.status}.`, response.status);
+    }
+    return response.text();
+  },
+  openFile: (file: File) =>
+    request<{ suite: string; path: string }>(`/api/imports?name=${part(file.name)}`, {
+      method: "POST",
+      headers: { ...CHANGES, "Content-Type": "application/octet-stream" },
+      body: file,
+    }),
+  addTest: (target: string, suite: string, test: string) =>
+    request<{ test: string; added: boolean }>(`/api/suites/${part(target)}/imports`, {
+      method: "POST",
+      headers: { ...CHANGES, "Content-Type": "application/json" },
+      body: JSON.stringify({ suite, test }),
     }),
   cancelJob: (job: string) =>
     request<unknown>(`/api/jobs/${part(job)}`, { method: "DELETE", headers: CHANGES }),

@@ -142,6 +142,18 @@ export interface Results {
   offloads: OffloadDocument[];
 }
 
+/** A link to one test; the link itself is told once, when it is made. */
+export interface Share {
+  /** Revokes it. */
+  name: string;
+  test: string;
+  kernel: string;
+  device: string | null;
+  verdict: string | null;
+  created: string;
+  expires: string | null;
+}
+
 export type JobKind = "validation" | "offload";
 export type JobEnd = "done" | "failed" | "cancelled";
 

@@ -4,6 +4,7 @@ import type { Results, SuiteSummary } from "../api/types";
 import { bytes, count, date } from "../model/format";
 import { Link, Loading, Problem, TopBar, VerdictBadge } from "../parts/Basics";
 import { DeviceList } from "../parts/DeviceList";
+import { OpenTest } from "../parts/OpenTest";
 import { OracleFact, referenceText, SuiteBadges } from "../parts/SuiteBadges";
 import { useResource } from "../state/resource";
 import { suitePath } from "../state/router";
@@ -28,6 +29,7 @@ export function SuitesPage() {
             <SuiteCard key={suite.id} suite={suite} />
           ))}
         </ul>
+        <OpenTest />
         <DeviceList />
       </main>
     </>

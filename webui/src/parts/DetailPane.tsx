@@ -117,7 +117,14 @@ export function DetailPane(props: DetailPaneProps) {
           {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard */}
           <section class="scroll detail-body" tabIndex={0} role="tabpanel" aria-label={tab}>
             {tab === "verdict" && (
-              <VerdictTab test={test} state={state} device={device} detail={facts.data} showLine={showLine} />
+              <VerdictTab
+                suite={suite.id}
+                test={test}
+                state={state}
+                device={device}
+                detail={facts.data}
+                showLine={showLine}
+              />
             )}
             {tab === "tensors" &&
               (facts.data ? (

@@ -1,5 +1,6 @@
 import type { SuiteDetail } from "../api/types";
 import { bytes, count, date } from "../model/format";
+import { AddToSuite } from "./AddToSuite";
 import { Link } from "./Basics";
 import { OracleFact, referenceText, SuiteBadges } from "./SuiteBadges";
 
@@ -34,6 +35,7 @@ export function SuiteHeader(props: { suite: SuiteDetail }) {
           </span>
         )}
       </p>
+      {suite.model.kind === "imported" && <AddToSuite suite={suite} />}
     </header>
   );
 }

@@ -1,3 +1,4 @@
+import { useState } from "preact/hooks";
 import type {
   DeviceFacts,
   Diagnostic,
@@ -13,10 +14,12 @@ import { testState } from "../model/matrix";
 import type { ResultsState } from "../model/results";
 import { Bars } from "./Bars";
 import { VerdictBadge } from "./Basics";
+import { ShareDialog } from "./ShareDialog";
 
 type ShowLine = (file: string, line: number) => void;
 
 export function VerdictTab(props: {
+  suite: string;
   test: TestRef;
   state: ResultsState;
   device: string | null;
@@ -24,6 +27,7 @@ export function VerdictTab(props: {
   showLine: ShowLine;
 }) {
   const { test, state, device, detail } = props;
+  const [shared, setShared] = useState<string | null>(null);
   // The chosen device first, the others below it.
   const columns = [...state.devices].sort((a, b) => Number(b.id === device) - Number(a.id === device));
   const results = columns.map((column) => state.verdicts[column.id]?.[test.id]);
@@ -38,9 +42,13 @@ export function VerdictTab(props: {
           device={column}
           badge={<VerdictBadge state={testState(state, column.id, test)} />}
           result={results[at]}
+          share={() => setShared(column.name)}
           showLine={props.showLine}
         />
       ))}
+      {shared !== null && (
+        <ShareDialog suite={props.suite} test={test} device={shared} close={() => setShared(null)} />
+      )}
       {tolerances && tolerances.length > 0 && <Tolerances tolerances={tolerances} />}
     </>
   );
@@ -50,6 +58,7 @@ function DeviceVerdict(props: {
   device: DeviceFacts;
   badge: preact.ComponentChildren;
   result: TestResult | undefined;
+  share: () => void;
   showLine: ShowLine;
 }) {
   const { device, result } = props;
@@ -60,6 +69,11 @@ function DeviceVerdict(props: {
         <span class="muted">
           {[browser(device.user_agent), adapter(device.adapter)].filter(Boolean).join(" · ")}
         </span>
+        {result && (
+          <button type="button" class="share-button" onClick={props.share}>
+            Share…
+          </button>
+        )}
       </h3>
       {result === undefined ? (
         <p class="muted">No result yet.</p>

@@ -1,0 +1,48 @@
+/** An opened test can be added to a suite that the server shows. */
+
+import { useState } from "preact/hooks";
+import { api } from "../api/client";
+import type { SuiteDetail } from "../api/types";
+import { useResource } from "../state/resource";
+import { navigate, suitePath } from "../state/router";
+import { Problem } from "./Basics";
+
+export function AddToSuite({ suite }: { suite: SuiteDetail }) {
+  const suites = useResource("suites", api.suites);
+  const [problem, setProblem] = useState<Error | null>(null);
+  const [chosen, setChosen] = useState<string | null>(null);
+  const others = (suites.data ?? []).filter((other) => other.id !== suite.id);
+  const test = suite.tests[0];
+  const target = others.find((other) => other.id === chosen)?.id ?? others[0]?.id;
+  if (!test || target === undefined) return null;
+
+  const add = async () => {
+    setProblem(null);
+    try {
+      const { test: added } = await api.addTest(target, suite.id, test.id);
+      navigate(suitePath(target, { node: added.replace(/\.s\d+$/, "") }));
+    } catch (error) {
+      setProblem(error instanceof Error ? error : new Error(String(error)));
+    }
+  };
+  return (
+    <div class="add-to-suite">
+      {problem && (
+        <Problem title="The test was not added." error={problem} dismiss={() => setProblem(null)} />
+      )}
+      <label>
+        Add this test to{" "}
+        <select value={target} onChange={(event) => setChosen(event.currentTarget.value)}>
+          {others.map((other) => (
+            <option key={other.id} value={other.id}>
+              {other.name}
+            </option>
+          ))}
+        </select>
+      </label>
+      <button type="button" onClick={add}>
+        Add
+      </button>
+    </div>
+  );
+}
