@@ -12,11 +12,13 @@ from tapml.ci.baseline import Key
 from tapml.ci.devices import RunDevice
 from tapml.ci.judge import FAILING
 from tapml.ci.plan import PlannedSuite
+from tapml.ci.recording import record
 from tapml.devices import Blobs
 from tapml.devices.device import HANG_SECONDS
+from tapml.history import Recorder
 from tapml.suite import CarvedTest
 from tapml.validation.events import Cancel, Emit
-from tapml.validation.operatorwise import OperatorRun
+from tapml.validation.operatorwise import OperatorRun, recover
 from tapml.validation.results import result_without_run
 
 Place: TypeAlias = tuple[str, str, str]
@@ -37,6 +39,7 @@ class CiRun:
         emit: Emit = lambda event: None,
         cancel: Cancel | None = None,
         save: bool = True,
+        history: Recorder | None = None,
         hang_seconds: float = HANG_SECONDS,
     ) -> None:
         """`retries`: how often a test that fails runs again, unless its verdict is `excused`.
@@ -50,9 +53,12 @@ class CiRun:
         self.seconds: dict[str, dict[str, float]] = {entry.device.id: defaultdict(float) for entry in devices}
         """By device: `wall`, and the parts that the runner measured."""
         self.edited: dict[str, list[str]] = {entry.id: [] for entry in planned}
+        self.digests: dict[str, dict[str, str]] = {entry.id: {} for entry in planned}
+        """By suite: digests of its kernels as they ran."""
         self.interrupted = False
         self.wall = 0.0
         self._retries = retries
+        self._history = history
         self._excused = excused
         self._emit = emit
         self._cancel = cancel or Cancel()
@@ -73,12 +79,20 @@ class CiRun:
         for entry in self.devices:
             self._emit({"type": "device", "device": entry.device.describe()})
         for planned in self.planned:
+            if self._history is not None:
+                self._warn(recover(planned.suite, self._history))
             self._without_webgpu(planned)
             if planned.tests and self._working and not self._cancel.requested:
                 self._keep(planned, self._runs[planned.id].run())
                 self._retry(planned)
         self.interrupted = self._cancel.requested
         self.wall = time.perf_counter() - started
+        if self._history is not None:
+            self._warn(record(self, self._history))
+
+    def _warn(self, problems: Sequence[str]) -> None:
+        for problem in problems:
+            self._emit({"type": "message", "level": "warning", "text": problem})
 
     def key(self, planned: PlannedSuite, entry: RunDevice, test: CarvedTest) -> Key:
         """What a baseline knows a test by."""
@@ -142,6 +156,7 @@ class CiRun:
     def _keep(self, planned: PlannedSuite, document: Mapping[str, Any]) -> None:
         for result in document["tests"]:
             self.attempts[planned.id, result["device"], result["id"]].append(result)
+        self.digests[planned.id] |= document["kernel_digests"]
         edited = self.edited[planned.id]
         edited += [name for name in document["edited_kernels"] if name not in edited]
         for device, parts in document["summary"]["devices"].items():

@@ -23,8 +23,10 @@ from tapml.ci.plan import PlannedSuite, plan
 from tapml.ci.run import CiRun
 from tapml.ci.shards import Shard, parse_shard
 from tapml.ci.update import updated
+from tapml.cli.history_options import database_url
 from tapml.cli.runs import JobEvents, interruptible, served
 from tapml.errors import InputError
+from tapml.history import Recorder, check_database
 from tapml.reports.annotations import github_annotations, github_commands_off, github_commands_on, summary_markdown
 from tapml.reports.html import html, report_template
 from tapml.reports.junit import junit
@@ -82,6 +84,7 @@ def _settings(options: argparse.Namespace) -> _Settings:
         raise InputError(f"two suites are called {twice!r}, which a baseline cannot tell apart: test them one by one")
     if options.html:
         report_template()  # not built: said now rather than after the run
+    check_database(database_url(options))
     for path in (options.json, options.junit, options.html, options.baseline if options.update_baseline else None):
         _check_writable(path)
     return _Settings(devices, shard, planned, baseline, datetime.date.today(), expires)
@@ -119,6 +122,7 @@ def _run(
             excused=judge.excused,
             emit=JobEvents(report),
             cancel=cancel,
+            history=Recorder(database_url(options), "test"),
             hang_seconds=options.hang_seconds,
         )
         run.run()

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from tapml.cli.history_options import add_database_option
+
 _DESCRIPTION = """\
 Every carved test of all SUITEs on all devices, with reports for people and for CI. Exit codes: 0 good, 1 something
 fails (with --baseline: got worse), 2 wrong command or input, 130 interrupted; reports are written in any case.
@@ -60,6 +62,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--port", type=int, default=0, help="with --device open: port to listen on (default: any free one)"
     )
+    add_database_option(parser)
     parser.set_defaults(run="test")
 
 
