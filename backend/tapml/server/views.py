@@ -12,7 +12,7 @@ from tapml.devices import Device
 from tapml.errors import InputError
 from tapml.graph import Graph
 from tapml.kernels.wasm import runtime_wasm
-from tapml.server import share_views
+from tapml.server import history_views, share_views
 from tapml.server.pages import STATIC, blob_response, page_file
 from tapml.server.registry import detail, summary
 from tapml.server.state import State
@@ -27,6 +27,7 @@ def blueprint(state: State) -> Blueprint:
     _bulk(routes, state)
     _suites(routes, state)
     _jobs(routes, state)
+    history_views.add(routes, state)
     share_views.add(routes, state)
     return routes
 
