@@ -27,7 +27,19 @@ PAGES = {
           }
           const device = await adapter?.requestDevice();
           postMessage(device ? 'device with ' + device.limits.maxStorageBufferBindingSize : 'no adapter');
+          device?.lost.then(() => postMessage('device lost'));
         })()""",
+    ),
+    # Tells its log, as the device page does.
+    "/tells": (
+        "text/html",
+        """<!doctype html><ol id="log"></ol><script>
+        new Worker('/worker.js').onmessage = event => {
+          const line = document.createElement('li');
+          line.textContent = event.data;
+          document.getElementById('log').append(line);
+        };
+        </script>""",
     ),
     "/empty": ("text/html", "<!doctype html><title>empty</title>"),
     "/chatty": (

@@ -67,7 +67,13 @@ def test_what_to_install() -> None:
             "Firefox was not found: apt-get install firefox-esr mesa-vulkan-drivers (Debian), "
             "playwright install firefox, or set TAPML_FIREFOX to its path",
         ),
-        Startable("webkit", False, "", "WebKit has no WebGPU on Linux: open the device page in Safari on macOS or iOS"),
+        Startable(
+            "webkit",
+            False,
+            "",
+            "WebKit has no WebGPU on Linux: use --device webkit or --device safari on a Mac, or open the pairing link "
+            "of `tapml serve` in Safari on a Mac or iPhone",
+        ),
     ]
 
 

@@ -11,12 +11,13 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 from playwright.async_api import Browser, Error
+from process_watch import descendants, wait_for, wait_until_gone
 
 from tapml.browsers import BrowserProcess, launch, process
 from tapml.errors import InputError, ToolchainError
@@ -230,34 +231,4 @@ def is_marked(child: psutil.Process) -> bool:
     try:
         return "--tapml-" in " ".join(child.cmdline())
     except psutil.Error:
-        return False
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 15
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def descendants() -> list[psutil.Process]:
-    found: list[psutil.Process] = psutil.Process().children(recursive=True)
-    return found
-
-
-def wait_until_gone(processes: list[psutil.Process]) -> None:
-    """Fails if one of them still runs after a while. Who lost its parent is a zombie until init sees to it."""
-    end = time.monotonic() + 5
-    while True:
-        left = [process for process in processes if is_running(process)]
-        if not left:
-            return
-        assert time.monotonic() < end, left
-        time.sleep(0.05)
-
-
-def is_running(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
         return False

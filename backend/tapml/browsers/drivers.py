@@ -71,9 +71,10 @@ class Driver:
     version: str
 
     def command(self, port: int) -> list[str]:
-        """Each takes its port in its own way."""
-        port_option = [f"--port={port}"] if self.kind.name == "chromedriver" else ["-p", str(port)]
-        return [str(self.program), *port_option]
+        if self.kind.name == "chromedriver":
+            # With what Chromium prints, or nobody would know why it does not start.
+            return [str(self.program), f"--port={port}", "--enable-chrome-logs"]
+        return [str(self.program), "-p", str(port)]
 
 
 def webdriver_startable() -> list[Startable]:

@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from tapml.browsers import options
 from tapml.browsers.display import has_display, start_display
 from tapml.browsers.drivers import Driver, find_driver, session_options
 from tapml.browsers.guarded import Guarded
@@ -33,7 +32,6 @@ _QUIT_SECONDS = 3.0
 _WATCH_SECONDS = 1.0
 _DOUBT_SECONDS = 0.2
 _DOUBTS = 3
-_CONSOLE_LINES = 50
 _CONSOLE_WIDTH = 2000
 
 # WebDriver has no console, but the device page shows what there is to tell.
@@ -73,6 +71,7 @@ class WebDriverProcess:
         self._address = ""
         self._commands = threading.Lock()  # a session takes one at a time
         self._log: list[str] = []
+        self._banner = 0  # how many lines the driver printed of itself
         self._doubts = 0  # checks in a row that gave no clear answer
         self._alive = False
         self._closing = False
@@ -88,9 +87,8 @@ class WebDriverProcess:
 
     @property
     def console(self) -> list[str]:
-        """The last lines of driver and browser, then those of the device page's log as last seen."""
-        printed = self._guarded.lines if self._guarded else []
-        return [*printed, *self._log][-_CONSOLE_LINES:]
+        """The last lines of the device page's log as last seen; while it has none, of what driver and browser print."""
+        return self._log or self._printed()
 
     def screenshot(self) -> bytes | None:
         """The page as PNG; None where there is none any more."""
@@ -151,6 +149,7 @@ class WebDriverProcess:
         while time.monotonic() < end and guarded.exit_code is None:
             with contextlib.suppress(OSError, ValueError, LookupError):
                 if self._ask("GET", "/status", 1.0)["value"]["ready"]:
+                    self._banner = len(guarded.lines)
                     return
             time.sleep(0.02)
         said = " / ".join(guarded.lines[-5:]) or "it printed nothing"
@@ -161,19 +160,22 @@ class WebDriverProcess:
         from selenium.webdriver import Remote
         from selenium.webdriver.common.proxy import Proxy, ProxyType
         from selenium.webdriver.remote.client_config import ClientConfig
+        from selenium.webdriver.remote.remote_connection import RemoteConnection
         from urllib3.exceptions import HTTPError
 
         # To a driver that runs already: selenium looks for none, and downloads none.
         direct = Proxy(raw={"proxyType": ProxyType.DIRECT})
         config = ClientConfig(self._address, proxy=direct, timeout=int(_COMMAND_SECONDS))
         try:
-            browser = Remote(self._address, options=session_options(self._driver), client_config=config)
+            browser = Remote(RemoteConnection(client_config=config), options=session_options(self._driver))
             browser.set_page_load_timeout(_LOAD_SECONDS)
         except (WebDriverException, HTTPError) as error:
             raise self._session_error(_reason(error)) from error
         return browser
 
     def _session_error(self, reason: str) -> ToolchainError:
+        if printed := self._printed():
+            reason += f"; it printed: {' / '.join(printed[-3:])}"
         what = " ".join(filter(None, (self._title, self._driver.version)))
         mend = ""
         if self.name == "safari" and "paired" in reason:
@@ -182,9 +184,12 @@ class WebDriverProcess:
             mend = (
                 "; run `safaridriver --enable` once, and tick Allow remote automation in Safari's Settings, Developer"
             )
-        elif self.name == "chromedriver" and options.chromium_sandbox():
+        elif "sandbox" in reason.lower():
             mend = "; in a container without user namespaces, set TAPML_NO_SANDBOX=1"
         return ToolchainError(f"{what} did not start under {self._driver.kind.driver}: {reason}{mend}")
+
+    def _printed(self) -> list[str]:
+        return self._guarded.lines[self._banner :] if self._guarded else []
 
     def _open(self, browser: WebDriver) -> None:
         from selenium.common.exceptions import WebDriverException
@@ -240,6 +245,7 @@ class WebDriverProcess:
             if "tab crashed" in str(error):
                 return f"{self._title}'s tab crashed"
             return f"{self._title} can no longer be reached ({_reason(error)})" if self._doubts > _DOUBTS else None
+        self._banner = 0  # how many lines the driver printed of itself
         self._doubts = 0
         return None
 
