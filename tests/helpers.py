@@ -170,6 +170,12 @@ RESULTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+def all_pass(message: dict[str, Any], runner: FakeRunner) -> None:
+    for test in message["params"]["tests"]:
+        runner.verdict(message, test)
+    runner.finish(message, seconds={**RESULTS["validate"]["seconds"], "run": 0.5})
+
+
 def verdict(test: dict[str, Any]) -> dict[str, Any]:
     """A TestVerdict: passed."""
     total = int(np.prod(test["outputs"][0]["shape"]))

@@ -158,7 +158,8 @@ def _keep_report(suite: Suite, repro: Repro, test: CarvedTest) -> None:
     report = repro.document.report
     if report is None:
         return
-    device = {**report.device.model_dump(), "id": _REPORTED, "name": f"{report.device.name} ({_REPORTED})"}
+    original = report.device.name.removesuffix(f" ({_REPORTED})")
+    device = {**report.device.model_dump(), "id": _REPORTED, "name": f"{original} ({_REPORTED})"}
     result = {**identity(test, _REPORTED, edited=report.result.edited), **report.result.model_dump()}
     name = device["name"]
     earlier = [found for found in suite.results("validation") if found["devices"][0]["name"] == name]

@@ -80,6 +80,6 @@ def unpack(packed: bytes, length: int, nbytes: int) -> bytes:
         found = inflating.decompress(b"".join(pieces), nbytes + 1)
     except zlib.error as error:
         raise ValueError(str(error)) from error
-    if len(found) != nbytes or not inflating.eof:
+    if len(found) != nbytes or not inflating.eof or inflating.unused_data or len(rest) == 1:
         raise ValueError(f"not {nbytes} bytes")
     return found

@@ -133,11 +133,13 @@ _ORDER = ("error", "fail", "unsupported", "pass")
 
 def _report(suite: Suite, test: CarvedTest, device: str | None) -> dict[str, Any] | None:
     found = []
-    names = []
-    for document in suite.results("validation"):
-        (described,) = document["devices"]
-        names.append(described["name"])
-        if device is not None and not described["name"].lower().startswith(device.lower()):
+    documents = [(document["devices"][0], document) for document in suite.results("validation")]
+    names = [described["name"] for described, _ in documents]
+    # A name as it stands is that device, though another one's begins with it.
+    begins = "" if device is None else device.lower()
+    whole = device in names
+    for described, document in documents:
+        if described["name"] != device if whole else not described["name"].lower().startswith(begins):
             continue
         for result in document["tests"]:
             if result["id"] == test.id and document["suite"] == suite.id:

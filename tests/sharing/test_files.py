@@ -1,0 +1,163 @@
+"""Every form of an exported test: written whole, read again, and harmless whatever names it holds."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from repro_helpers import keep_result, nasty
+from tapml.errors import InputError
+from tapml.sharing import Repro, export, file_name, load_repro, of_suite, read
+from tapml.sharing.document import checked
+from tapml.sharing.html_file import html_file
+from tapml.suite import Suite
+
+READABLE = {"html": "x.html", "safetensors": "x.safetensors", "python": "x.py", "wgsl": "x"}
+
+
+@pytest.mark.parametrize("form", READABLE)
+def test_a_test_comes_back_whole(repro: Repro, form: str, tmp_path: Path) -> None:
+    path = tmp_path / READABLE[form]
+    written = export(repro, form, path)
+    assert all(found.exists() for found in written)
+    again = load_repro(path)
+    assert again.document == repro.document
+    for array, expected in zip(again.inputs + again.expected, repro.inputs + repro.expected, strict=True):
+        np.testing.assert_array_equal(array, expected)
+
+
+@pytest.mark.parametrize("form", [*READABLE, "markdown"])
+def test_what_exists_is_replaced_only_when_told_to(repro: Repro, form: str, tmp_path: Path) -> None:
+    path = tmp_path / READABLE.get(form, "x.md")
+    export(repro, form, path)
+    with pytest.raises(InputError, match="exists"):
+        export(repro, form, path)
+    export(repro, form, path, overwrite=True)
+    assert not [left for left in tmp_path.iterdir() if left.name.startswith(".")]
+
+
+def test_a_folder_with_something_else_in_it_is_never_replaced(repro: Repro, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("ten years of work")
+    with pytest.raises(InputError, match="will not be replaced"):
+        export(repro, "wgsl", tmp_path, overwrite=True)
+    assert (tmp_path / "thesis.tex").exists()
+
+
+def test_wgsl_changed_in_the_folder_counts_as_edited(repro: Repro, tmp_path: Path) -> None:
+    export(repro, "wgsl", tmp_path / "x")
+    (name,) = repro.document.wgsl_names
+    path = tmp_path / "x" / name
+    path.write_text(path.read_text() + "// mine\n")
+    assert not repro.document.files[0].edited
+    (file,) = load_repro(tmp_path / "x").document.files
+    assert file.edited
+    assert file.text.endswith("// mine\n")
+
+
+class _Elements(html.parser.HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scripts: list[dict[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "script":
+            self.scripts.append(dict(attrs))
+
+
+def test_names_and_wgsl_cannot_break_out_of_the_html_file(repro: Repro) -> None:
+    harmless, harmful = html_file(repro), html_file(nasty(repro))
+    parsed = []
+    for data in (harmless, harmful):
+        elements = _Elements()
+        elements.feed(data.decode("cp1252", "replace"))
+        parsed.append(elements.scripts)
+        assert b"alert(1)</script" not in data
+    runs = [[s for s in scripts if s.get("type") in (None, "module")] for scripts in parsed]
+    assert len(runs[0]) == len(runs[1]) == 1, "one script runs, the template's"
+    assert len(parsed[0]) == len(parsed[1])
+    assert read("x", harmful).document == nasty(repro).document
+
+
+def test_the_html_file_may_fetch_nothing(repro: Repro) -> None:
+    text = html_file(repro)[:2000].decode("ascii")
+    assert "default-src 'none'" in text
+    assert "connect-src" not in text
+    assert "script-src 'sha256-" in text
+
+
+def test_the_html_file_is_hardly_larger_than_its_tensors(repro: Repro) -> None:
+    assert len(html_file(repro)) < repro.nbytes + 300_000
+
+
+def damaged_tensor(data: bytes) -> bytes:
+    place = data.index(b'data-block="') + 60
+    return data[:place] + bytes([data[place] ^ 1 or 1]) + data[place + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (damaged_tensor, "damaged on its way"),
+        (lambda data: data.replace(b'id="repro">{', b'id="repro">{"x": 1,'), "x"),
+        (lambda data: data.replace(b'"tapml.repro/1"', b'"tapml.repro/9"'), "newer tapml"),
+        (lambda data: data.replace(b"text/wgsl", b"text/lost"), "lacks the WGSL"),
+        (lambda data: data.replace(b"data-digest", b"data-lost"), "lacks the tensor"),
+        (lambda data: data[: len(data) // 8], "no exported test"),
+        (lambda data: b"<!doctype html><p>my homepage", "no exported test"),
+        (lambda data: b"GIF89a", "no exported test"),
+        (lambda data: b"", "no exported test"),
+    ],
+)
+def test_a_damaged_file_is_one_clear_error(repro: Repro, change: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said) as caught:
+        read("somebody.html", change(html_file(repro)))
+    assert "somebody.html" in str(caught.value)
+
+
+CHANGES: dict[str, tuple[Any, str]] = {
+    "kernel with a path": (lambda d: d["test"].update(kernel="../../etc/cron.d/x"), "kernel"),
+    "file with a path": (lambda d: d["files"][0].update(name="../x.wgsl"), "files"),
+    "entry point's file with a path": (
+        lambda d: d["kernel"]["variants"][0]["entry_points"][0].update(file="../x.wgsl"), "file",
+    ),
+    "another kernel described": (lambda d: d["kernel"].update(kernel="other"), "describes 'other'"),
+    "a dtype WebGPU lacks": (lambda d: d["inputs"][0].update(dtype="float64"), "dtype"),
+    "a shape the kernel does not take": (lambda d: d["inputs"][0].update(shape=[1]), "dtypes and shapes"),
+    "an infinite tolerance": (lambda d: d["outputs"][0]["tolerance"].update(absolute=1e999), "absolute"),
+    "a negative step": (lambda d: d["test"].update(step=-1), "step"),
+    "no output": (lambda d: d.update(outputs=[]), "outputs"),
+    "a verdict of its own": (lambda d: d["report"]["result"].update(verdict="great"), "verdict"),
+    "a field nobody knows": (lambda d: d.update(extra=1), "extra"),
+    "another format": (lambda d: d.update(format="tapml.suite/1"), "not an exported test"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_each_wrong_field_is_named(repro: Repro, name: str) -> None:
+    change, said = CHANGES[name]
+    found = json.loads(repro.document.model_dump_json())
+    change(found)
+    with pytest.raises(InputError, match=said):
+        checked("x.html", found)
+
+
+def test_the_worst_device_is_reported_unless_one_is_named(suite: Suite, test_id: str) -> None:
+    keep_result(suite, test_id, "pass", "Good 1")
+    keep_result(suite, test_id, "fail", "Bad 1")
+    report = of_suite(suite, test_id).document.report
+    assert report is not None
+    assert report.device.name == "Bad 1"
+    report = of_suite(suite, test_id, "good").document.report
+    assert report is not None
+    assert report.result.verdict == "pass"
+    with pytest.raises(InputError, match="there are results of Bad 1, Good 1"):
+        of_suite(suite, test_id, "ugly")
+
+
+def test_a_file_name_is_fit_for_every_system(repro: Repro) -> None:
+    assert file_name(repro, "html") == f"{repro.document.test.kernel}-{repro.document.test.id}.html"
