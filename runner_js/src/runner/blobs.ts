@@ -28,7 +28,7 @@ export class Blobs {
   private running = 0;
   private group: Group | null = null;
 
-  /** `origin`: the server's; `headers` go with every request, where cookies do not by themselves. */
+  /** `origin`: the server's, with the path of a shared link where it is one; `headers` go with every request, where cookies do not by themselves. */
   constructor(
     private readonly origin: string,
     private readonly headers: Record<string, string> = {},

@@ -20,6 +20,9 @@ export class Engine {
   readonly tensors: Tensors;
   /** Kernels by name, by the name of their library. */
   readonly libraries = new Map<string, Map<string, LoadedKernel>>();
+  /** Is shown each output of a test that is wrong, while its bytes are here, and the expected ones. */
+  inspect: (output: number, got: Uint8Array<ArrayBuffer>, expected: Uint8Array<ArrayBuffer>) => void =
+    () => {};
 
   constructor(
     readonly gpu: Gpu,

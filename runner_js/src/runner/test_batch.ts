@@ -126,7 +126,7 @@ export async function runBatch(
     running.forEach(({ fetched, place }, i) => {
       fetched.error ??= errors[i] ?? staging ?? unmapped ?? null;
       const compared = performance.now();
-      const outputs = fetched.error ? [] : compareOutputs(fetched, readback, place);
+      const outputs = fetched.error ? [] : compareOutputs(engine, fetched, readback, place);
       const seconds = (performance.now() - compared) / 1000;
       spent.compare += seconds;
       const gpuTime = fetched.timed === null ? null : (gpuSeconds[fetched.timed] ?? null);
@@ -197,12 +197,15 @@ function submitTest(
   });
 }
 
-function compareOutputs(fetched: Fetched, readback: Readback, place: number): Comparison[] {
+function compareOutputs(engine: Engine, fetched: Fetched, readback: Readback, place: number): Comparison[] {
   const { outputs, tolerances } = fetched.job.test;
   return outputs.map((ref, i) => {
     const expected = new Uint8Array(fetched.expected[i] ?? new ArrayBuffer(0));
     const tolerance = tolerances[i] ?? { absolute: 0, relative: 0 };
-    return compare(readback.bytes(place + i), expected, ref, tolerance);
+    const got = readback.bytes(place + i);
+    const comparison = compare(got, expected, ref, tolerance);
+    if (comparison.mismatched) engine.inspect(i, got, expected);
+    return comparison;
   });
 }
 

@@ -1,0 +1,151 @@
+/** Types of tapml.repro/1, one carved test by itself, and of what a run of it gives. */
+import type { AdapterInfo, Comparison, Diagnostic, DType, Element, Verdict } from "../src/protocol/messages";
+
+export type { AdapterInfo, Diagnostic, DType, Element, Verdict };
+
+export interface Tensor {
+  name: string;
+  /** SHA-256 of its bytes: little-endian, dense, row-major. */
+  digest: string;
+  dtype: DType;
+  shape: number[];
+}
+
+export interface Bound {
+  absolute: number;
+  relative: number;
+  reasons: string[];
+}
+
+export type Output = Tensor & { tolerance: Bound };
+
+export type Operand = { argument: number } | { temporary: number } | { scalar: number; dtype: string };
+
+export interface Launch {
+  entry_point: string;
+  arguments: Operand[];
+  /** Workgroups along x, y, z. */
+  dispatch: number[];
+  workgroup_size: number[];
+}
+
+export interface Info {
+  name: string;
+  arg_types: string[];
+  launch_param_tags: string[];
+}
+
+export interface EntryPoint {
+  name: string;
+  file: string;
+  info: Info;
+}
+
+export interface Requires {
+  features: string[];
+  limits: Record<string, number>;
+}
+
+export interface Variant {
+  name: string;
+  requires: Requires;
+  entry_points: EntryPoint[];
+  launches: Launch[];
+  /** Bytes of scratch buffers. */
+  temporaries: number[];
+}
+
+/** tapml.kernel/2, as far as it is used here. */
+export interface Bundle {
+  kernel: string;
+  /** Best first. */
+  variants: Variant[];
+  /** Why there is no WGSL. */
+  unsupported: string | null;
+}
+
+export interface Device {
+  name: string;
+  user_agent: string;
+  adapter: AdapterInfo;
+  features: string[];
+  limits: Record<string, number>;
+}
+
+/** What TestResult and an outcome have in common, numbers over all outputs. */
+export interface Numbers {
+  verdict: Verdict;
+  message: string;
+  variant: string | null;
+  mismatched: number;
+  total: number;
+  nan: number;
+  inf: number;
+  max_abs_error: number | null;
+  max_rel_error: number | null;
+  max_ulp: number | null;
+  first: (Element & { output: number }) | null;
+  worst: (Element & { output: number }) | null;
+  seconds: Record<string, number | null | undefined>;
+  error: { kind: string; gpu_message?: string | null; lost_reason?: string | null } | null;
+  diagnostics: Diagnostic[];
+}
+
+export interface Repro {
+  format: string;
+  created: string;
+  tapml: string;
+  suite: { id: string; name: string; synthetic: boolean };
+  model: { title: string; source: string; sha256: string };
+  /** What gave the expected outputs. */
+  reference: { platform: string; device: string };
+  test: { id: string; node: string; kernel: string; step: number };
+  inputs: Tensor[];
+  outputs: Output[];
+  kernel: Bundle;
+  files: { name: string; sha256: string; edited: boolean; text: string }[];
+  /** Who reported it, and with what result. */
+  report: { created: string; device: Device; result: Numbers } | null;
+}
+
+/** One output against the expected one; the runner also counts a histogram. */
+export type Compared = Omit<Comparison, "ulp_histogram">;
+
+/** Where an output is wrong, over its last two axes: for each cell 0 inside the tolerance, 1..254 outside, 255 NaN or Inf. */
+export interface ErrorMap {
+  output: number;
+  width: number;
+  height: number;
+  /** Elements that one cell stands for, down and across. */
+  step: [number, number];
+  cells: Uint8Array;
+}
+
+/** What one run gave. */
+export interface Outcome {
+  verdict: Verdict;
+  message: string;
+  variant: string | null;
+  outputs: Compared[];
+  error: {
+    kind: string;
+    gpu_message?: string | null;
+    lost_reason?: string | null;
+    diagnostics?: Diagnostic[] | null;
+  } | null;
+  seconds: Record<string, number | null | undefined>;
+  maps: ErrorMap[];
+  device: Device | null;
+}
+
+export type Bytes = Uint8Array<ArrayBuffer>;
+
+export type Reproduced = "yes" | "no" | "different" | "unsupported" | "unreported";
+
+/** What the page shows now. */
+export interface View {
+  state: "loading" | "waiting" | "running" | "done";
+  /** Under the heading while it is not done. */
+  text: string;
+  outcome: Outcome | null;
+}

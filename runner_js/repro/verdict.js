@@ -1,0 +1,97 @@
+/** What came out, beside what was reported. */
+/** @import { Compared, Numbers, Outcome, Reproduced, Repro } from "./types" */
+
+/** @param {readonly Compared[]} outputs */
+export function describeMismatch(outputs) {
+  const i = outputs.findIndex(({ mismatched }) => mismatched > 0);
+  const found = outputs[i];
+  if (!found) return "";
+  const which = outputs.length > 1 ? `output ${i}: ` : "";
+  return `${which}${found.mismatched} of ${found.total} elements differ beyond tolerance`;
+}
+
+/** An outcome with its numbers over all outputs, as results are reported. @param {Outcome} outcome @returns {Numbers} */
+export function numbersOf({ verdict, message, variant, outputs, seconds, error }) {
+  /** @param {"mismatched" | "total" | "nan" | "inf"} key */
+  const sum = (key) => outputs.reduce((total, output) => total + output[key], 0);
+  /** @param {"max_abs_error" | "max_rel_error" | "max_ulp"} key */
+  const most = (key) => (outputs.length ? Math.max(...outputs.map((output) => output[key])) : null);
+  /** Of the first output that failed, else of the first that has one. @param {"first" | "worst"} key */
+  const element = (key) => {
+    const failed = outputs.findIndex((output) => output.mismatched > 0 && output[key]);
+    const output = failed < 0 ? outputs.findIndex((one) => one[key]) : failed;
+    const found = outputs[output]?.[key];
+    return found ? { output, ...found } : null;
+  };
+  return {
+    ...{ verdict, message, variant, seconds, error, diagnostics: error?.diagnostics ?? [] },
+    ...{ mismatched: sum("mismatched"), total: sum("total"), nan: sum("nan"), inf: sum("inf") },
+    ...{
+      max_abs_error: most("max_abs_error"),
+      max_rel_error: most("max_rel_error"),
+      max_ulp: most("max_ulp"),
+    },
+    ...{ first: element("first"), worst: element("worst") },
+  };
+}
+
+/** Did the GPU not survive it where it was reported? Then it is not run unasked. @param {Repro} repro */
+export function lostItsDevice({ report }) {
+  if (report?.result.verdict !== "error") return false;
+  const { error, message, diagnostics } = report.result;
+  if (error) return error.kind === "device-lost";
+  return (
+    !diagnostics.length && /device (is |was )?lost|lost the device|did not end|hung|crashed/i.test(message)
+  );
+}
+
+/**
+ * What this outcome says about the report, in plain words.
+ * @param {Repro["report"]} report @param {Numbers} here @returns {{reproduced: Reproduced, text: string}}
+ */
+export function statement(report, here) {
+  if (!report)
+    return { reproduced: "unreported", text: "This file holds no reported result to compare with." };
+  const { result } = report;
+  if (here.verdict === "unsupported" && result.verdict !== "unsupported") {
+    return { reproduced: "unsupported", text: "Not reproduced here: this device cannot run the kernel." };
+  }
+  if (here.verdict === "pass" && result.verdict === "pass")
+    return { reproduced: "yes", text: "Passes here, as reported." };
+  if (here.verdict === "pass") return { reproduced: "no", text: "Not reproduced here: passes." };
+  const how = difference(result, here);
+  if (how) return { reproduced: "different", text: `Fails differently here: ${how}.` };
+  const same = here.verdict === "fail" && JSON.stringify(evidence(result)) === JSON.stringify(evidence(here));
+  return { reproduced: "yes", text: `Reproduced here too${same ? ", with exactly the same numbers" : ""}.` };
+}
+
+/** @param {Numbers} numbers */
+function evidence({ mismatched, nan, inf, max_abs_error, first, worst }) {
+  const elements = [first, worst].map(
+    (found) => found && [found.output, found.index, found.got, found.expected],
+  );
+  return [mismatched, nan, inf, max_abs_error, ...elements];
+}
+
+/** How two failures differ in kind; null where they are alike. @param {Numbers} reported @param {Numbers} here */
+function difference(reported, here) {
+  if (reported.verdict !== here.verdict) return `verdict ${here.verdict}, reported was ${reported.verdict}`;
+  if (here.verdict === "error") {
+    const kinds = [reported, here].map(
+      ({ error, diagnostics }) => error?.kind ?? (diagnostics.length ? "compile" : null),
+    );
+    return kinds[0] && kinds[1] && kinds[0] !== kinds[1]
+      ? `error of ${kinds[1]}, reported was ${kinds[0]}`
+      : null;
+  }
+  for (const [key, name] of /** @type {const} */ ([
+    ["nan", "NaN"],
+    ["inf", "Inf"],
+  ])) {
+    if (!reported[key] !== !here[key])
+      return `${here[key] || "no"} ${name}, reported ${reported[key] || "none"}`;
+  }
+  const ratio = here.mismatched / (reported.mismatched || 1);
+  if (ratio <= 10 && ratio >= 0.1) return null;
+  return `${here.mismatched} elements outside the tolerance, reported ${reported.mismatched}`;
+}

@@ -1,0 +1,465 @@
+/** The page. All texts of the document go in as text, never as HTML. */
+/** @import { Device, Diagnostic, ErrorMap, Numbers, Outcome, Output, Repro, Variant, View } from "./types" */
+import { bytesOf } from "./compare.js";
+import { foldDispatch, placeOf } from "./kernel.js";
+import { numbersOf, statement } from "./verdict.js";
+
+/** @typedef {Node | string | null | undefined | Child[]} Child */
+
+/** @type {Record<string, string>} */
+const SIGNS = { pass: "\u2713", fail: "\u2717", error: "!", unsupported: "\u25cb", running: "\u2026" };
+const DASH = "\u2013";
+
+/**
+ * An element: "td.number" is a cell of class "number".
+ * @param {string} name @param {Child[]} children
+ */
+export function el(name, ...children) {
+  const [tag = "", ...classes] = name.split(".");
+  const made = document.createElement(tag);
+  made.className = classes.join(" ");
+  /** @param {Child} child */
+  const add = (child) => {
+    if (Array.isArray(child)) child.forEach(add);
+    else if (child !== null && child !== undefined && child !== "") made.append(child);
+  };
+  add(children);
+  return made;
+}
+
+/** @param {string} text @param {(event: MouseEvent) => void} press */
+export function button(text, press) {
+  const made = /** @type {HTMLButtonElement} */ (el("button", text));
+  made.type = "button";
+  made.addEventListener("click", press);
+  return made;
+}
+
+/** Rows with a heading each; a table that is too wide scrolls by itself. @param {string[]} head @param {Child[][]} rows */
+function table(head, rows) {
+  const heading = head.length
+    ? el(
+        "thead",
+        el(
+          "tr",
+          head.map((text) => el("th", text)),
+        ),
+      )
+    : null;
+  const body = rows.map(([name, ...cells]) =>
+    el(
+      "tr",
+      el("th", name),
+      cells.map((cell) => el("td", cell)),
+    ),
+  );
+  return el("div.scroll", el("table", heading, el("tbody", body)));
+}
+
+/** @param {string} title @param {Child[]} children */
+function section(title, ...children) {
+  return el("section", el("h2", title), children);
+}
+
+/** @param {boolean} open @param {Child} summary @param {Child[]} children */
+function details(open, summary, ...children) {
+  const made = /** @type {HTMLDetailsElement} */ (el("details", el("summary", summary), children));
+  made.open = open;
+  return made;
+}
+
+/** @param {number | string | null | undefined} value */
+function number(value, digits = 4) {
+  if (typeof value !== "number") return value ?? DASH;
+  const size = Math.abs(value);
+  if (Number.isInteger(value) && size < 1e9) return String(value);
+  const short = Number(value.toPrecision(digits));
+  return size < 1e-3 || size >= 1e6 ? short.toExponential().replace("+", "") : String(short);
+}
+
+/** @param {number | null | undefined} seconds */
+function time(seconds) {
+  if (typeof seconds !== "number") return DASH;
+  return seconds < 1 ? `${number(1000 * seconds, 2)} ms` : `${number(seconds, 3)} s`;
+}
+
+/** @param {Device | null | undefined} device */
+function gpuOf(device) {
+  if (!device) return "";
+  const { vendor, architecture, device: model, description } = device.adapter;
+  return description || [vendor, architecture, model].filter(Boolean).join(" ") || "not named by the browser";
+}
+
+/** @param {readonly number[]} extents */
+function times(extents) {
+  return extents.join(" \u00d7 ");
+}
+
+/** @param {{dtype: string, shape: readonly number[]}} type */
+function typeText({ dtype, shape }) {
+  return `${dtype}[${shape.join(", ")}]`;
+}
+
+/** @param {string} digest */
+function digestText(digest) {
+  const made = el("code", `${digest.slice(0, 16)}\u2026`);
+  made.title = digest;
+  return made;
+}
+
+/** @param {Numbers["first"]} found @param {Repro} repro */
+function elementText(found, repro) {
+  if (!found) return DASH;
+  const which = repro.outputs.length > 1 ? `output ${found.output} ` : "";
+  // Nine digits tell any two float32 apart.
+  return [
+    el("span.at", `${which}[${found.index.join(", ")}]`),
+    el("span.got", ` got ${number(found.got, 9)}, `),
+    el("span.got", `expected ${number(found.expected, 9)}`),
+  ];
+}
+
+/** @param {string} verdict */
+function badge(verdict) {
+  return el(`span.badge.is-${verdict in SIGNS ? verdict : "error"}`, `${SIGNS[verdict] ?? "!"} ${verdict}`);
+}
+
+/**
+ * The whole page, new.
+ * @param {HTMLElement} root @param {Repro} repro @param {View} view
+ * @param {{run: () => void, more?: Child[], link?: (file: Repro["files"][number]) => string}} actions
+ */
+export function render(root, repro, view, actions) {
+  const here = view.outcome && numbersOf(view.outcome);
+  const { kernel, test, model, outputs } = repro;
+  const variant = kernel.variants.find(({ name }) => name === here?.variant) ?? kernel.variants[0];
+  document.title = `${here ? here.verdict.toUpperCase() : view.state}: ${test.kernel} \u00b7 tapml`;
+  const compared = view.outcome?.outputs ?? [];
+  root.replaceChildren(
+    el(
+      "header",
+      el("p.quiet", `One operator of ${model.title}, as a test of WebGPU`),
+      el(
+        "h1",
+        test.kernel,
+        repro.files.some(({ edited }) => edited) ? el("span.badge.is-edited", "edited kernel") : null,
+      ),
+      el(
+        "p.quiet",
+        `${outputs.map(typeText).join(", ")} \u00b7 test ${test.id} \u00b7 suite ${repro.suite.name}`,
+      ),
+    ),
+    verdictCard(repro, view, here, actions),
+    here || repro.report ? comparison(repro, view.outcome, here) : "",
+    compared.length > 1 ? section("Outputs", table(...perOutput(repro, compared))) : "",
+    view.outcome?.maps.length
+      ? section(
+          "Where it is wrong",
+          view.outcome.maps.map((map) => picture(map, outputs[map.output])),
+        )
+      : "",
+    here?.diagnostics.length ? section("The compiler says", here.diagnostics.map(diagnosticText)) : "",
+    section("Tolerance", tolerances(outputs)),
+    variant ? section("Launch", launches(repro, variant, view.outcome?.device?.limits)) : "",
+    section("Tensors", tensors(repro)),
+    section("Origin", provenance(repro)),
+    kernelText(repro, variant, here?.diagnostics ?? [], actions.link),
+  );
+}
+
+/** @param {Repro} repro @param {View} view @param {Numbers | null} here @param {Parameters<typeof render>[3]} actions */
+function verdictCard(repro, view, here, actions) {
+  const state = here?.verdict ?? "running";
+  const said = here && statement(repro.report, here);
+  const copy = button("Copy result", () => copyText(plainResult(repro, view.outcome), copy));
+  const waiting = view.state === "waiting";
+  const made = el(
+    `section.verdict.is-${waiting ? "unsupported" : state}`,
+    el("p.word", waiting ? "Not run" : here ? `${SIGNS[state]} ${state}` : "\u2026 running"),
+    said ? el("p.statement", said.text) : null,
+    here
+      ? el("p.message", here.message || (state === "pass" ? "Every element is inside the tolerance." : ""))
+      : null,
+    here ? null : el("p.message", view.text),
+    el(
+      "p.buttons",
+      view.state === "running" ? null : button(waiting ? "Run it anyway" : "Run again", actions.run),
+      here ? copy : null,
+      actions.more,
+    ),
+  );
+  made.setAttribute("role", "status");
+  return made;
+}
+
+/** Reported beside here. @param {Repro} repro @param {Outcome | null} outcome @param {Numbers | null} here */
+function comparison(repro, outcome, here) {
+  const { report } = repro;
+  const both = [
+    { device: report?.device, numbers: report?.result },
+    { device: outcome?.device, numbers: here },
+  ].slice(report ? 0 : 1);
+  const ran = both.some(({ numbers }) => numbers?.total);
+  /** @param {string} name @param {(numbers: Numbers) => Child} cell */
+  const row = (name, cell) => [name, ...both.map(({ numbers }) => (numbers ? cell(numbers) : DASH))];
+  const rows = [
+    row("Verdict", ({ verdict }) => badge(verdict)),
+    ["Browser", ...both.map(({ device }) => device?.name ?? DASH)],
+    ["GPU", ...both.map(({ device }) => gpuOf(device) || DASH)],
+    row("Error", ({ verdict, error, message }) =>
+      verdict === "error" ? [error && el("b", error.kind, " "), message] : DASH,
+    ),
+    row("Outside tolerance", ({ mismatched, total }) => (total ? `${mismatched} of ${total}` : DASH)),
+    row("NaN, Inf", ({ nan, inf }) => (nan || inf ? `${nan}, ${inf}` : DASH)),
+    row("Largest error", ({ max_abs_error }) => number(max_abs_error)),
+    row("Relative", ({ max_rel_error }) => number(max_rel_error)),
+    row("In ULP", ({ max_ulp }) => number(max_ulp)),
+    row("First wrong element", ({ first }) => elementText(first, repro)),
+    row("Worst element", ({ worst }) => elementText(worst, repro)),
+    row("Variant", ({ variant }) => variant ?? DASH),
+    row("Time", ({ seconds: { compile, run, gpu } }) =>
+      ran ? `compile ${time(compile)}, run ${time(run)}${gpu ? ` (GPU ${time(gpu)})` : ""}` : DASH,
+    ),
+  ].filter(([, ...cells]) => cells.some((cell) => cell !== DASH));
+  const heads = report ? ["", `reported ${report.created.slice(0, 10)}`, "here"] : ["", "here"];
+  const devices = capabilities(both.map(({ device }) => device));
+  const title = report ? "Reported, and here" : "Here";
+  return section(title, table(heads, rows), details(false, "Features and limits", devices));
+}
+
+/** @param {(Device | null | undefined)[]} devices */
+function capabilities(devices) {
+  const names = new Set(devices.flatMap((device) => Object.keys(device?.limits ?? {})));
+  const features = new Set(devices.flatMap((device) => device?.features ?? []));
+  return table(
+    [],
+    [
+      ["user agent", ...devices.map((device) => device?.user_agent ?? DASH)],
+      ...[...features].map((name) => [
+        name,
+        ...devices.map((one) => (one?.features.includes(name) ? "yes" : DASH)),
+      ]),
+      ...[...names].map((name) => [name, ...devices.map((one) => number(one?.limits[name]))]),
+    ],
+  );
+}
+
+/** @param {Repro} repro @param {Outcome["outputs"]} compared @returns {[string[], Child[][]]} */
+function perOutput({ outputs }, compared) {
+  const rows = compared.map((found, i) => {
+    const errors = [found.max_abs_error, found.max_rel_error, found.max_ulp].map((value) => number(value));
+    return [`${i} ${outputs[i]?.name ?? ""}`, `${found.mismatched} of ${found.total}`, ...errors];
+  });
+  return [["output", "outside tolerance", "absolute", "relative", "ULP"], rows];
+}
+
+/** Colours of an error map: inside, just outside, a million times the tolerance, NaN or Inf. */
+const [INSIDE, LEAST, MOST, STRANGE] = [
+  [150, 162, 176],
+  [255, 205, 80],
+  [190, 0, 40],
+  [124, 58, 237],
+];
+
+/** @param {ErrorMap} map @param {Output} output */
+function picture({ width, height, step, cells, output: place }, output) {
+  const canvas = /** @type {HTMLCanvasElement} */ (el("canvas"));
+  [canvas.width, canvas.height] = [width, height];
+  const pixels = new ImageData(width, height);
+  cells.forEach((level, i) => {
+    const share = (level - 1) / 253;
+    const ramp = LEAST.map((least, channel) => least + share * (MOST[channel] - least));
+    pixels.data.set([...(level === 0 ? INSIDE : level === 255 ? STRANGE : ramp), level ? 255 : 60], 4 * i);
+  });
+  canvas.getContext("2d")?.putImageData(pixels, 0, 0);
+  // Cells that can be seen, also of an output of one row.
+  const scale = Math.min(24, Math.max(1, Math.floor(720 / width)));
+  canvas.style.width = `${width * scale}px`;
+  canvas.style.height = `${Math.max(40, Math.min(480, height * scale))}px`;
+  const { shape } = output;
+  const [columns = 1, rows = 1] = shape.toReversed();
+  const others = shape.slice(0, -2);
+  const label =
+    `output ${place} ${output.name}: ${rows} rows by ${columns} columns` +
+    (others.some((extent) => extent > 1) ? `, the worst over the leading axes ${times(others)}` : "") +
+    (step[0] * step[1] > 1 ? `; a cell stands for ${times(step)} elements` : "");
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", label);
+  /** @param {number[]} colour @param {string} text */
+  const key = (colour, text) => {
+    const swatch = el("i.swatch");
+    swatch.style.background = `rgb(${colour} / ${colour === INSIDE ? 0.25 : 1})`.replace(/,/g, " ");
+    return el("span.key", swatch, text);
+  };
+  const keys = [key(INSIDE, "right"), key(LEAST, "just outside"), key(MOST, "a million times the tolerance")];
+  return el("figure", canvas, el("figcaption", label, el("span.keys", keys, key(STRANGE, "NaN or Inf"))));
+}
+
+/** @param {Diagnostic} diagnostic */
+function diagnosticText(diagnostic) {
+  const { severity, column, message, source, line } = diagnostic;
+  const caret = line > 0 && source ? `\n${source}\n${" ".repeat(Math.max(0, column - 1))}^` : "";
+  return el(
+    `pre.diagnostic.is-${severity}`,
+    el("b", `${placeOf(diagnostic)}: ${severity}: `),
+    message,
+    caret,
+  );
+}
+
+/** @param {readonly Output[]} outputs */
+function tolerances(outputs) {
+  return outputs.map(({ name, tolerance: { absolute, relative, reasons } }) => [
+    el(
+      "p",
+      `${name}: `,
+      el("code", `|got - expected| <= ${number(absolute)} + ${number(relative)} * |expected|`),
+    ),
+    el(
+      "ul",
+      reasons.map((reason) => el("li", reason)),
+    ),
+  ]);
+}
+
+/** @param {Repro} repro @param {Variant} variant @param {Record<string, number> | undefined} limits */
+function launches(repro, variant, limits) {
+  const tensors = [...repro.inputs, ...repro.outputs];
+  const { features, limits: wanted } = variant.requires;
+  const needs = [...features, ...Object.entries(wanted).map(([name, value]) => `${name} ${value}`)].join(
+    ", ",
+  );
+  const all = repro.kernel.variants.map(({ name }) => name);
+  return [
+    all.length > 1 ? el("p", `Variant ${variant.name} of ${all.join(", ")}.`) : null,
+    variant.launches.map((launch) => {
+      const folded = foldDispatch(launch.dispatch, limits?.maxComputeWorkgroupsPerDimension ?? 65535) ?? [];
+      const was = String(folded) === String(launch.dispatch) ? "" : `, dispatched as ${times(folded)}`;
+      const size = times(launch.workgroup_size);
+      /** @type {Child[][]} */
+      const bindings = [];
+      /** @type {number[]} */
+      const scalars = [];
+      for (const operand of launch.arguments) {
+        if ("scalar" in operand) scalars.push(operand.scalar);
+        else if ("temporary" in operand) {
+          const bytes = variant.temporaries[operand.temporary];
+          bindings.push([String(bindings.length), `temporary ${operand.temporary}`, `${bytes} bytes`]);
+        } else {
+          const tensor = tensors[operand.argument];
+          const role = operand.argument < repro.inputs.length ? "input" : "output";
+          bindings.push([String(bindings.length), `${role} ${tensor?.name}`, tensor ? typeText(tensor) : ""]);
+        }
+      }
+      const uniform = [...scalars, launch.dispatch[0]].join(", ");
+      bindings.push([String(bindings.length), "uniform", `value ${uniform}`]);
+      return [
+        el("p", el("code", launch.entry_point), `: ${times(launch.dispatch)} workgroups of ${size}${was}`),
+        table(["binding", "holds", "type"], bindings),
+      ];
+    }),
+    needs ? details(false, "What it requires of a device", el("p", needs)) : null,
+  ];
+}
+
+/** @param {Repro} repro */
+function tensors({ inputs, outputs }) {
+  return table(
+    ["tensor", "", "type", "bytes", "SHA-256"],
+    [...inputs, ...outputs].map((tensor, i) => [
+      tensor.name,
+      i < inputs.length ? "input" : "expected output",
+      typeText(tensor),
+      bytesOf(tensor).toLocaleString("en"),
+      digestText(tensor.digest),
+    ]),
+  );
+}
+
+/**
+ * The WGSL with line numbers and what the compiler says of it.
+ * @param {Repro} repro @param {Variant | undefined} variant @param {readonly Diagnostic[]} diagnostics
+ * @param {((file: Repro["files"][number]) => string) | undefined} link
+ */
+function kernelText({ files, kernel }, variant, diagnostics, link) {
+  const names = variant?.entry_points.map(({ file }) => file) ?? [];
+  if (!files.length) return section("Kernel", el("p", kernel.unsupported ?? "There is no WGSL."));
+  const texts = files.map((file) => {
+    const lines = file.text.replace(/\n$/, "").split("\n");
+    const code = el(
+      "ol.code",
+      lines.map((text, i) => {
+        const found = diagnostics.filter((one) => one.file === file.name && one.line === i + 1);
+        const worst = found.some(({ severity }) => severity === "error") ? "error" : "warning";
+        return el(found.length ? `li.is-${worst}` : "li", el("code", text || " "));
+      }),
+    );
+    const raw = link ? el("a", "as text") : null;
+    if (link) raw?.setAttribute("href", link(file));
+    const title = `${file.name}${file.edited ? ", edited" : ""}, ${lines.length} lines`;
+    return details(names.includes(file.name) && lines.length < 400, title, raw ? el("p", raw) : null, code);
+  });
+  return section("Kernel", texts);
+}
+
+/** @param {Repro} repro */
+function provenance({ model, suite, test, reference, created, tapml }) {
+  return table(
+    [],
+    [
+      ["Model", `${model.title} (${model.source})`],
+      ["SHA-256 of the model", digestText(model.sha256)],
+      ["Suite", `${suite.name}${suite.synthetic ? ", made-up inputs" : ""} (${suite.id})`],
+      ["Test", `${test.id}: node ${test.node}, step ${test.step}`],
+      ["Expected outputs by", `${reference.device} (${reference.platform})`],
+      ["Written", `${created} by tapml ${tapml}`],
+    ],
+  );
+}
+
+/** For an issue or a mail. @param {Repro} repro @param {Outcome | null} outcome */
+export function plainResult(repro, outcome) {
+  if (!outcome) return "";
+  const here = numbersOf(outcome);
+  /** @param {string} where @param {Device | null | undefined} device @param {Numbers} numbers */
+  const line = (where, device, { verdict, message, total, max_abs_error, max_ulp, first, worst }) => {
+    const [one, other] = [first, worst].map((found) => el("p", elementText(found, repro)).textContent);
+    return [
+      `${where}: ${verdict} on ${[device?.name, gpuOf(device)].filter(Boolean).join(", ")}`,
+      message && `  ${message}`,
+      total && `  largest error ${number(max_abs_error)}, ${number(max_ulp)} ULP`,
+      first && `  first: ${one}`,
+      worst && verdict === "fail" && `  worst: ${other}`,
+    ];
+  };
+  const { report, test, model } = repro;
+  return [
+    `${test.kernel} of ${model.title}, test ${test.id} (tapml ${repro.tapml}, suite ${repro.suite.id})`,
+    statement(report, here).text,
+    ...line("here", outcome.device, here),
+    ...(report ? line("reported", report.device, report.result) : []),
+    `user agent: ${outcome.device?.user_agent ?? navigator.userAgent}`,
+  ]
+    .filter(Boolean)
+    .join("\n");
+}
+
+/** @param {string} text @param {HTMLButtonElement} pressed */
+export async function copyText(text, pressed) {
+  const label = pressed.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    pressed.textContent = "Copied";
+    setTimeout(() => {
+      pressed.textContent = label;
+    }, 2000);
+  } catch {
+    // Not every browser lets a page write there: then the reader copies.
+    const area = /** @type {HTMLTextAreaElement} */ (el("textarea"));
+    area.value = text;
+    area.rows = 8;
+    area.readOnly = true;
+    pressed.parentElement?.after(area);
+    area.select();
+  }
+}
