@@ -131,9 +131,7 @@ def _files(routes: Blueprint, state: State) -> None:
     @routes.post("/api/imports")
     def open_file() -> Response:
         """An exported test as a suite of its own; the body is the file."""
-        length = request.content_length
-        if length is None or length > _MOST_IMPORT_BYTES:
-            abort(413, f"an exported test has at most {_MOST_IMPORT_BYTES >> 20} MiB")
+        request.max_content_length = _MOST_IMPORT_BYTES
         name = Path(request.args.get("name", "")).name or "the file"
         repro = read(name, request.get_data(cache=False))
         suite = new_suite(repro, _free_place(repro))
