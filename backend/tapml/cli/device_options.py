@@ -23,11 +23,11 @@ def add_parsers(commands: Any) -> None:
     parser.set_defaults(run="devices")
     parser = commands.add_parser(
         "device",
-        help="attach a device to a running server: node-dawn, deno, chromium, firefox",
+        help="attach a device to a running server: node-dawn, deno, chromium, firefox, safari",
         description="Start NAME on this machine as a device of a running `tapml serve`. node-dawn and deno need no "
         "browser and start in under two seconds.",
     )
-    parser.add_argument("name", metavar="NAME", help="node-dawn, deno, chromium or firefox")
+    parser.add_argument("name", metavar="NAME", help="node-dawn, deno, chromium, firefox, webkit or safari")
     parser.add_argument(
         "--server", metavar="URL", default=DEFAULT_SERVER,
         help=f"the server's address, with its token where it has one (default {DEFAULT_SERVER})",
