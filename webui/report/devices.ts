@@ -47,12 +47,20 @@ function card(device: Device, screenshot: string | undefined, wall: number | und
         : null,
     ),
   );
-  if (screenshot && /^[A-Za-z0-9+/=]+$/.test(screenshot))
-    box.append(
-      el("img", {
-        src: `data:image/png;base64,${screenshot}`,
-        alt: `The page in ${device.name} at the end of the run`,
-      }),
-    );
+  if (screenshot && /^[A-Za-z0-9+/=]+$/.test(screenshot)) box.append(picture(device, screenshot));
   return box;
+}
+
+/** Small beside the facts; pressed, as wide as the page. */
+function picture(device: Device, png: string): HTMLElement {
+  const alt = `The page in ${device.name} at the end of the run`;
+  const button = el(
+    "button",
+    { type: "button", class: "picture", "aria-pressed": "false" },
+    el("img", { src: `data:image/png;base64,${png}`, alt }),
+  );
+  button.addEventListener("click", () => {
+    button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
+  });
+  return button;
 }

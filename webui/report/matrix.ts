@@ -31,12 +31,15 @@ export function matrix(document: TestDocument, choose: (place: Place) => void): 
     if (test.fails_run) bad.set(test.kernel, (bad.get(test.kernel) ?? 0) + 1);
   // What fails stands first; otherwise the model's own order.
   kernels.sort((a, b) => Number((bad.get(b) ?? 0) > 0) - Number((bad.get(a) ?? 0) > 0));
+  const edited = new Set(document.suites.flatMap((suite) => suite.edited_kernels));
   const several = document.suites.length > 1;
   const head = el("thead");
   if (several) {
     const row = el("tr", {}, el("td"));
     for (const suite of document.suites.filter(({ tests }) => tests > 0))
-      row.append(el("th", { scope: "colgroup", colspan: document.devices.length }, suite.name));
+      row.append(
+        el("th", { scope: "colgroup", colspan: document.devices.length, title: suite.path }, suite.id),
+      );
     head.append(row);
   }
   head.append(
@@ -49,7 +52,8 @@ export function matrix(document: TestDocument, choose: (place: Place) => void): 
   );
   const body = el("tbody");
   for (const kernel of kernels) {
-    const row = el("tr", {}, el("th", { scope: "row", title: kernel }, kernel));
+    const mark = edited.has(kernel) && el("span", { class: "edited" }, " (edited)");
+    const row = el("tr", {}, el("th", { scope: "row", title: kernel }, kernel, mark));
     for (const { suite, device } of shown) {
       const cell = cells.get(key({ kernel, suite: suite.id, device: device.id }));
       row.append(

@@ -10,7 +10,7 @@ import { TestList } from "./tests";
 function draw(root: HTMLElement, report: Report): void {
   const found = report.document;
   const list = new TestList(found);
-  const title = `tapml test: ${found.suites.map((suite) => suite.name).join(", ")}`;
+  const title = `tapml test: ${found.suites.map((suite) => suite.id).join(", ")}`;
   document.title = title;
   root.replaceChildren(
     header(title, found),
@@ -76,10 +76,11 @@ function suites(found: TestDocument): HTMLElement {
       el(
         "article",
         { class: "card" },
-        el("h3", {}, suite.name),
+        el("h3", {}, suite.id),
         suite.synthetic ? el("span", { class: "verdict is-mark" }, "synthetic inputs") : null,
         facts(
           [
+            ["name", suite.name !== suite.id && suite.name],
             ["path", suite.path],
             ["tests of this run", suite.tests],
             ["edited kernels", suite.edited_kernels.join(", ")],

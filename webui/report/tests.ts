@@ -128,7 +128,7 @@ export class TestList {
         el("code", {}, test.id),
         el("strong", {}, test.kernel),
         el("span", { class: "muted" }, `on ${this.devices.get(test.device) ?? test.device}`),
-        this.document.suites.length > 1 && suite ? el("span", { class: "muted" }, suite.name) : null,
+        this.document.suites.length > 1 && suite ? el("span", { class: "muted" }, suite.id) : null,
         el("span", { class: "first-line" }, test.message.split("\n", 1)[0]?.slice(0, 300)),
       ),
     );

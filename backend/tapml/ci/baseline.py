@@ -132,15 +132,22 @@ def _entry(where: str, entry: object) -> Expected:
 def _date(where: str, value: object) -> datetime.date | None:
     if value is None:
         return None
+    if isinstance(value, str) and (date := _iso(value)):
+        return date
+    raise InputError(f"{where}: `expires` is {value!r}, not a date such as 2027-01-31 (or null)")
+
+
+def _iso(text: str) -> datetime.date | None:
+    """YYYY-MM-DD only: fromisoformat also takes 20270131 and weeks."""
     try:
-        # The whole form only: fromisoformat also takes 20270101 and weeks.
-        if isinstance(value, str) and len(value) == len("2027-01-01"):
-            return datetime.date.fromisoformat(value)
+        return datetime.datetime.strptime(text, "%Y-%m-%d").date() if len(text) == len("YYYY-MM-DD") else None
     except ValueError:
-        pass
-    raise InputError(f"{where}: `expires` is {value!r}, not a date such as 2027-01-31 or null")
+        return None
 
 
 def parse_expiry(text: str) -> datetime.date | None:
     """From `--expires`: a date, or "never". Raises InputError for anything else."""
-    return None if text == "never" else _date("--expires", text)
+    date = _iso(text)
+    if date is None and text != "never":
+        raise InputError(f"--expires {text}: write a date such as 2027-01-31, or never")
+    return date

@@ -8,6 +8,7 @@ import datetime
 import os
 import secrets
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,11 +92,17 @@ def _settings(options: argparse.Namespace) -> _Settings:
 
 
 def _check_writable(path: Path | None) -> None:
+    """Now rather than after the run: make the folder, and try. Raises InputError."""
     if path is None or str(path) == "-":
         return
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise InputError(f"cannot write {path}: {'it is a folder' if path.is_dir() else f'{folder} is not writable'}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
+    if path.is_dir():
+        raise InputError(f"cannot write {path}: it is a folder")
 
 
 def _run(

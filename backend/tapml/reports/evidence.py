@@ -16,7 +16,7 @@ def evidence(result: Mapping[str, Any], suite_path: str) -> str:
     `result` is a TestResult of docs/results-format.md; attempts are told of one of tapml.test/1.
     """
     found = [str(result["message"]) or f"the verdict is {result['verdict']}"]
-    if result["mismatched"]:
+    if result["mismatched"] and f"{result['mismatched']} of {result['total']}" not in found[0]:
         found.append(f"{result['mismatched']} of {result['total']} elements are outside the tolerance")
     for name in ("first", "worst"):
         if element := result[name]:

@@ -1,0 +1,154 @@
+"""Expected failures: what a file may say, what it excuses, and what an update makes of it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from made_runs import result
+from tapml.ci.baseline import Baseline, Expected, parse_expiry, read_baseline
+from tapml.ci.judge import Judge
+from tapml.errors import InputError
+
+TODAY = datetime.date(2026, 11, 21)
+KEY = ("s", "n000.s0", "matmul", "chromium")
+
+
+def entry(**changes: Any) -> dict[str, Any]:
+    whole = {
+        "suite": "s", "test": "n000.s0", "kernel": "matmul", "device": "chromium", "verdict": "fail",
+        "reason": "the driver is wrong", "expires": "2027-01-31",
+    }  # fmt: skip
+    return {**whole, **changes}
+
+
+def write(path: Path, *entries: Any, **changes: Any) -> Path:
+    path.write_text(json.dumps({"format": "tapml.baseline/1", "created": "", "expected": list(entries), **changes}))
+    return path
+
+
+def judge(verdict: str, expires: datetime.date | None = None, **options: Any) -> Judge:
+    expected = Expected(*KEY, verdict, "why", expires)
+    return Judge(Baseline(Path("b.json"), "", {KEY: expected}), TODAY, **options)
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        ("{", "is not valid JSON"),
+        ("[]", "is no JSON object"),
+        (json.dumps({"format": "tapml.suite/1"}), "has the format 'tapml.suite/1', not 'tapml.baseline/1'"),
+        (json.dumps({"format": "tapml.baseline/2"}), "newer tapml"),
+        (json.dumps({"format": "tapml.baseline/1"}), "has no list `expected`"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, broken: str, words: str) -> None:
+    path = tmp_path / "b.json"
+    path.write_text(broken)
+    with pytest.raises(InputError) as caught:
+        read_baseline(path)
+    assert words in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (7, "entry 2 is no JSON object"),
+        ({k: v for k, v in entry().items() if k != "reason"}, "entry 2 has no `reason`"),
+        (entry(expire=None), "entry 2 has the unknown field 'expire'"),
+        (entry(reason="  "), "entry 2: `reason` is '  ', not a text"),
+        (entry(kernel=None), "entry 2: `kernel` is None"),
+        (entry(verdict="pass"), "(n000.s0 of s on chromium): `verdict` is 'pass', not one of unsupported, fail, error"),
+        (entry(expires="2027-13-01"), "`expires` is '2027-13-01', not a date"),
+        (entry(expires="20270131"), "`expires` is '20270131', not a date"),
+        (entry(expires=20270131), "`expires` is 20270131, not a date"),
+        (entry(test="first"), "entry 2: first of s on chromium is there twice"),
+    ],
+)
+def test_a_wrong_entry_is_named(tmp_path: Path, wrong: Any, words: str) -> None:
+    path = write(tmp_path / "b.json", entry(test="first"), wrong)
+    with pytest.raises(InputError) as caught:
+        read_baseline(path)
+    assert words in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_says_how_to_record_one(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"does not exist: record a baseline with --baseline .* --update-baseline"):
+        read_baseline(tmp_path / "none.json")
+    assert read_baseline(tmp_path / "none.json", may_be_new=True).expected == {}
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    baseline = read_baseline(write(tmp_path / "b.json", entry(), entry(test="other", expires=None)))
+    baseline.write(baseline.expected.values())
+    again = read_baseline(tmp_path / "b.json")
+    assert again.expected == baseline.expected
+    assert again.created
+    assert [path.name for path in tmp_path.iterdir()] == ["b.json"]
+
+
+@pytest.mark.parametrize(
+    ("expected", "verdict", "outcome", "fails"),
+    [
+        ("fail", "pass", "fixed", False),
+        ("fail", "unsupported", "fixed", False),
+        ("fail", "fail", "expected", False),
+        ("fail", "error", "error", True),
+        ("error", "fail", "fixed", False),
+        ("unsupported", "unsupported", "expected", False),
+        ("unsupported", "fail", "fail", True),
+    ],
+)
+def test_only_worse_fails_the_run(expected: str, verdict: str, outcome: str, fails: bool) -> None:
+    judged = judge(expected).judge(KEY, [result(verdict=verdict)], unavailable=False)
+    assert (judged["outcome"], judged["fails_run"]) == (outcome, fails)
+    assert judged["expected"]["reason"] == "why"
+
+
+def test_an_expired_entry_excuses_nothing_and_its_last_day_still_does() -> None:
+    last_day = judge("fail", TODAY).judge(KEY, [result(verdict="fail")], unavailable=False)
+    assert last_day["outcome"] == "expected"
+    after = judge("fail", TODAY - datetime.timedelta(1)).judge(KEY, [result(verdict="fail")], unavailable=False)
+    assert after["outcome"] == "fail"
+    assert after["fails_run"]
+    assert after["expected"]["expired"]
+
+
+def test_with_a_baseline_losing_support_is_worse_without_one_it_is_not() -> None:
+    unsupported = [result(verdict="unsupported")]
+    with_baseline = Judge(Baseline(Path("b"), "", {}), TODAY)
+    assert with_baseline.judge(KEY, unsupported, unavailable=False)["fails_run"]
+    assert not Judge(None, TODAY).judge(KEY, unsupported, unavailable=False)["fails_run"]
+
+
+def test_a_device_without_webgpu_fails_the_run_unless_expected() -> None:
+    unsupported = [result(verdict="unsupported")]
+    assert Judge(None, TODAY).judge(KEY, unsupported, unavailable=True)["fails_run"]
+    assert not judge("unsupported").judge(KEY, unsupported, unavailable=True)["fails_run"]
+
+
+def test_flaky_tests() -> None:
+    attempts = [result(verdict="fail", message="first"), result()]
+    judged = Judge(None, TODAY).judge(KEY, attempts, unavailable=False)
+    assert judged["flaky"]
+    assert judged["outcome"] == "pass"
+    assert judged["attempts"] == ["fail", "pass"]
+    assert [earlier["message"] for earlier in judged["earlier"]] == ["first"]
+    assert not judged["fails_run"]
+    assert Judge(None, TODAY, fail_on_flaky=True).judge(KEY, attempts, unavailable=False)["fails_run"]
+    # It still fails now and then: its entry is not "fixed".
+    errors = [result(verdict="error"), result()]
+    assert judge("fail", fail_on_flaky=True).judge(KEY, errors, unavailable=False)["outcome"] == "expected"
+
+
+def test_expiry_on_the_command_line() -> None:
+    assert parse_expiry("never") is None
+    assert parse_expiry("2027-01-31") == datetime.date(2027, 1, 31)
+    with pytest.raises(InputError, match="--expires soon: write a date"):
+        parse_expiry("soon")
