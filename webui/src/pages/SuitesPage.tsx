@@ -72,7 +72,9 @@ function SuiteCard(props: { suite: SuiteSummary }) {
         <span>{count(suite.nodes, "node")}</span>
         <span>{count(suite.tests, "test")}</span>
         <span>{bytes(suite.bytes)}</span>
-        <span>carved {date(suite.created)}</span>
+        <span>
+          {suite.model.kind === "imported" ? "opened" : "carved"} {date(suite.created)}
+        </span>
       </p>
       <p class="facts">
         <span>reference: {referenceText(suite.reference)}</span>

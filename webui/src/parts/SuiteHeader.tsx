@@ -25,7 +25,9 @@ export function SuiteHeader(props: { suite: SuiteDetail }) {
         <span>{count(suite.nodes, "node")}</span>
         <span>{count(suite.tests.length, "test")}</span>
         <span>{bytes(suite.bytes)}</span>
-        <span>carved {date(suite.created)}</span>
+        <span>
+          {suite.model.kind === "imported" ? "opened" : "carved"} {date(suite.created)}
+        </span>
         <span>reference: {referenceText(suite.reference)}</span>
         <OracleFact suite={suite} />
         {steps.length > 0 && (

@@ -49,13 +49,10 @@ export function choicesOf(devices: Devices | null): Choice[] {
       usable: device.unavailable === null,
       connected: true,
     })),
-    ...devices.startable.map((device) => ({
-      value: device.name,
-      name: device.name,
-      note: device.available ? "tapml starts it" : device.message || "not available",
-      usable: device.available,
-      connected: false,
-    })),
+    // The others, and what each of them needs, are on the page of suites.
+    ...devices.startable
+      .filter((device) => device.available)
+      .map(({ name }) => ({ value: name, name, note: "tapml starts it", usable: true, connected: false })),
   ];
 }
 
