@@ -126,8 +126,8 @@ def _carve(commands: _Commands) -> None:
 
 def _device_options(parser: argparse.ArgumentParser, several: bool) -> None:
     text = (
-        "chromium, firefox, webkit, safari, node-dawn or deno (started here; `tapml devices` lists all), open (wait for "
-        "someone to open the device page in any browser), "
+        "chromium, firefox, webkit, safari, node-dawn or deno (started here; `tapml devices` lists all), open (wait "
+        "for someone to open the device page in any browser), "
         "or the address of a running `tapml serve`"
     )
     parser.add_argument(
