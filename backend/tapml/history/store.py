@@ -6,8 +6,7 @@ import datetime
 import math
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -45,23 +44,18 @@ class History:
         with self.database.writing() as connection:
             return _record(connection, document, source)
 
-    def trends(self, *, kernel: str | None = None, test: str | None = None) -> dict[str, Any]:
+    def trends(self, *, kernel: str | None = None) -> dict[str, Any]:
         """How many runs there were, and a trend for each test and device, what needs a look first."""
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             if connection is None:
                 return {"runs": 0, "trends": []}
-            found = trends.trends(connection, self._suite.id, kernel=kernel, test=test)
+            found = trends.trends(connection, self._suite.id, kernel=kernel and _text(kernel))
             return {"runs": trends.count_runs(connection, self._suite.id), "trends": found}
 
     def timeline(self, test: str) -> list[dict[str, Any]]:
         """For each device its trend and its points, newest last."""
-        with self._reading() as connection:
-            return [] if connection is None else trends.timeline(connection, self._suite.id, test)
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection | None]:
         with self.database.reading() as connection:
-            yield connection
+            return [] if connection is None else trends.timeline(connection, self._suite.id, _text(test))
 
 
 def open_history(suite: Suite, url: str | None = None) -> History:

@@ -30,11 +30,9 @@ def count_runs(connection: Connection, suite: str) -> int:
     return int(connection.scalar(sql.select(sql.func.count()).where(runs.c.suite == suite)) or 0)
 
 
-def trends(
-    connection: Connection, suite: str, *, kernel: str | None = None, test: str | None = None
-) -> list[dict[str, Any]]:
+def trends(connection: Connection, suite: str, *, kernel: str | None = None) -> list[dict[str, Any]]:
     """A trend for each test and device: failing ones first (the newest failures before older ones), then flaky ones."""
-    found = [trend for trend, _, _ in _all(connection, suite, kernel=kernel, test=test)]
+    found = [trend for trend, _, _ in _all(connection, suite, kernel=kernel)]
     return sorted(found, key=_need)
 
 
