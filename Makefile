@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test e2e protocol fmt bench bench-remote clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test e2e protocol fmt bench bench-remote bench-share wheel clean distclean
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -33,6 +33,8 @@ help:
 	@echo 'make protocol   write docs/protocol.schema.json from backend/tapml/protocol'
 	@echo 'make bench      measure the main job'
 	@echo 'make bench-remote  calls, uploads and downloads against TVM RPC (builds it once, a few minutes)'
+	@echo 'make bench-share  seconds from a link to its verdict, sizes of exported files'
+	@echo 'make wheel      dist/tapml-*.whl, with the pages in it: what CI installs (docs/ci.md)'
 	@echo 'make clean      remove what was built; make distclean: also what was downloaded into the checkout'
 
 setup: setup-run $(STAMPS)/dev
@@ -124,6 +126,12 @@ bench: setup
 
 bench-remote: setup
 	$(BIN)/python -m benchmarks.remote
+
+bench-share: setup
+	$(BIN)/python -m benchmarks.share
+
+wheel: setup
+	$(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist .
 
 clean:
 	rm -rf build dist $(STATIC) .mypy_cache .ruff_cache .pytest_cache .hypothesis test-results
