@@ -131,6 +131,7 @@ bench-share: setup
 	$(BIN)/python -m benchmarks.share
 
 wheel: setup
+	@rm -rf build/lib
 	$(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist .
 
 clean:

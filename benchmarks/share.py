@@ -1,8 +1,8 @@
 """How fast a stranger is at a verdict, and how large files are (`make bench-share`).
 
-For a test of about 1 MB, in fresh browsers as a stranger's is: seconds from following a link to the verdict (target: 3), the
-same for the HTML file from disk, and the bytes that the file adds to its tensors (target: 300 kB, for every kernel). Prints
-one JSON line a measurement; exits with 1 where a target is missed.
+For a test of about 1 MB, in fresh browsers as a stranger's is: seconds from following a link to the verdict
+(target: 3), the same for the HTML file from disk, and the bytes that the file adds to its tensors (target: 300 kB, for
+every kernel). Prints one JSON line a measurement; exits with 1 where a target is missed.
 """
 
 from __future__ import annotations
