@@ -1,0 +1,215 @@
+"""A failing operator as a link and as a file: strangers' browsers run it again and say the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from conftest import Edit, free_port, off_by_one, read_json, serving, tapml
+from tapml.browsers import options
+
+BROWSERS = ("chromium", "firefox")
+_DONE = "body[data-state=done], body[data-state=error]"
+
+
+def _is_ours(text: str) -> bool:
+    """Browsers also print what a kernel that does not compile is to blame for."""
+    return "Content Security Policy" in text or "Refused" in text or "Uncaught" in text
+
+
+@contextmanager
+def opened(name: str, **context: Any) -> Iterator[Page]:
+    """A page in a browser as a stranger has it, WebGPU switched on; no error may be on its console."""
+    with sync_playwright() as playwright:
+        if name == "chromium":
+            browser = playwright.chromium.launch(
+                executable_path="/usr/bin/chromium", args=[*options.chromium_arguments(), "--no-sandbox"]
+            )
+        else:
+            browser = playwright.firefox.launch(
+                channel="moz-firefox",
+                executable_path="/usr/bin/firefox-esr",
+                firefox_user_prefs=options.FIREFOX_PREFERENCES,
+            )
+        page = browser.new_page(**context)
+        problems: list[str] = []
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda message: problems.append(message.text) if _is_ours(message.text) else None)
+        yield page
+        browser.close()
+        assert problems == []
+
+
+def run_to_end(page: Page, url: str) -> tuple[str | None, float]:
+    """Open a page that runs a test; its verdict, and the seconds until it was there."""
+    started = time.monotonic()
+    page.goto(url)
+    page.wait_for_selector(_DONE, timeout=60_000)
+    return page.locator("body").get_attribute("data-verdict"), time.monotonic() - started
+
+
+def carved_tests(suite: Path) -> list[dict[str, Any]]:
+    return list(read_json(suite / "tests.json")["tests"])
+
+
+def nbytes(test: dict[str, Any], suite: Path) -> int:
+    digests = {ref["digest"] for ref in (*test["inputs"], *test["outputs"])}
+    return sum((suite / "tensors" / digest[:2] / f"{digest}.bin").stat().st_size for digest in digests)
+
+
+@pytest.fixture
+def validated(suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path) -> tuple[Path, dict[str, dict[str, Any]]]:
+    """The suite with a wrong kernel and one that does not compile, and its verdicts by browser's name and test."""
+    edit("layer_norm", off_by_one)
+    edit("divide", lambda text: text.replace(") {\n", ") {\n  nonsense();\n", 1))
+    out = tmp_path / "result.json"
+    devices = [argument for name in BROWSERS for argument in ("--device", name)]
+    assert tapml("validate", suite, *devices, "--json", out).code == 1
+    document = read_json(out)
+    names = {device["id"]: device["name"].split()[0].lower() for device in document["devices"]}
+    verdicts: dict[str, dict[str, Any]] = {}
+    for test in document["tests"]:
+        verdicts.setdefault(names[test["device"]], {})[test["id"]] = test
+    return suite, verdicts
+
+
+def ten_kernels(suite: Path) -> list[dict[str, Any]]:
+    """A test each of ten kernels: the largest one, the broken ones, and eight others."""
+    first: dict[str, dict[str, Any]] = {}
+    for test in carved_tests(suite):
+        first.setdefault(test["kernel"], test)
+    chosen = [first.pop(kernel) for kernel in ("take", "layer_norm", "divide")]
+    return [*chosen, *list(first.values())[:7]]
+
+
+def test_the_html_files_of_ten_tests_give_the_suites_verdicts_in_both_browsers(
+    validated: tuple[Path, dict[str, dict[str, Any]]], tmp_path: Path
+) -> None:
+    suite, verdicts = validated
+    tests = ten_kernels(suite)
+    assert len({test["kernel"] for test in tests}) == 10
+    files = {}
+    for test in tests:
+        path = tmp_path / f"{test['id']}.html"
+        ran = tapml("export", suite, test["id"], "--html", path)
+        assert ran.code == 0, ran.err
+        assert path.stat().st_size < nbytes(test, suite) + 300_000
+        files[test["id"]] = path
+    for name in BROWSERS:
+        with opened(name) as page:
+            requests: list[str] = []
+            page.on("request", lambda request, seen=requests: seen.append(request.url))
+            for test in tests:
+                expected = verdicts[name][test["id"]]
+                verdict, _ = run_to_end(page, files[test["id"]].as_uri())
+                assert verdict == expected["verdict"], (name, test["id"])
+                found = page.evaluate("window.tapmlRepro")
+                assert found["verdict"] == expected["verdict"]
+                mismatched = sum(output["mismatched"] for output in found["outputs"])
+                assert mismatched == expected["mismatched"], (name, test["id"])
+                if expected["verdict"] == "error":
+                    expect(page.locator("body")).to_contain_text("divide.wgsl:")
+            assert all(url.startswith("file:") for url in requests), "nothing is fetched"
+    assert {verdicts["chromium"][test["id"]]["verdict"] for test in tests} == {"pass", "fail", "error"}
+
+
+def test_a_link_reproduces_what_was_reported(validated: tuple[Path, dict[str, dict[str, Any]]], tmp_path: Path) -> None:
+    suite, _ = validated
+    broken = next(test["id"] for test in carved_tests(suite) if test["kernel"] == "layer_norm")
+    port = free_port()
+    base = f"http://127.0.0.1:{port}"
+    with serving(suite, port):
+        ran = tapml("share", suite, broken, "--device", "chromium", "--server", base)
+        assert ran.code == 0, ran.err
+        link = ran.out.strip()
+        for name in BROWSERS:
+            with opened(name, viewport={"width": 1200, "height": 900}) as page:
+                verdict, seconds = run_to_end(page, link)
+                assert verdict == "fail"
+                assert seconds < 20, "far beyond the three seconds that benchmarks/share.py measures"
+                body = page.locator("body")
+                assert body.get_attribute("data-reproduced") == "yes"
+                expect(body).to_contain_text("Reproduced here too")
+                page.screenshot(path=tmp_path / f"{name}.png")
+    with serving(suite, port), opened("chromium") as page:
+        assert run_to_end(page, link)[0] == "fail", "after a restart"
+    assert tapml("share", suite, "--json", tmp_path / "shares.json").code == 0
+    (share,) = read_json(tmp_path / "shares.json")["shares"]
+    assert tapml("share", suite, "--revoke", share["name"][:12]).code == 0
+    with serving(suite, port), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        page = browser.new_page()
+        run_to_end(page, link)
+        expect(page.locator("body")).to_contain_text("revoked")
+        browser.close()
+
+
+def test_a_kernel_that_was_mended_since_is_told_from_the_report(
+    suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path
+) -> None:
+    """The report says fail, the file's kernel passes: the page must not claim to reproduce it."""
+    before = (suite / "kernels" / "softmax.wgsl").read_text()
+    edit("softmax", lambda text: text.replace("exp(", "exp(0.5f + ", 1))
+    assert tapml("validate", suite, "--device", "node-dawn", "--kernel", "softmax").code == 1
+    (suite / "kernels" / "softmax.wgsl").write_text(before)
+    test = next(test["id"] for test in carved_tests(suite) if test["kernel"] == "softmax")
+    path = tmp_path / "softmax.html"
+    assert tapml("export", suite, test, "--html", path).code == 0
+    with opened("chromium") as page:
+        verdict, _ = run_to_end(page, path.as_uri())
+        assert verdict == "pass"
+        assert page.locator("body").get_attribute("data-reproduced") == "no"
+
+
+def test_the_python_script_says_the_same(suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path) -> None:
+    edit("layer_norm", off_by_one)
+    ids = {test["kernel"]: test["id"] for test in carved_tests(suite)}
+    for kernel, code in (("layer_norm", 1), ("softmax", 0)):
+        path = tmp_path / f"{kernel}.py"
+        assert tapml("export", suite, ids[kernel], "--python", path).code == 0
+        done = subprocess.run([sys.executable, path, "node-dawn"], capture_output=True, text=True, timeout=120)
+        assert done.returncode == code, done.stdout + done.stderr
+        assert ("0 of" in done.stdout) == (code == 0)
+
+
+def test_the_page_shares_opens_and_adds(
+    suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAPML_DATA", str(tmp_path / "data"))
+    edit("layer_norm", off_by_one)
+    assert tapml("validate", suite, "--device", "node-dawn").code == 1
+    node = next(test["node"] for test in carved_tests(suite) if test["kernel"] == "layer_norm")
+    port = free_port()
+    with serving(suite, port), opened("chromium", viewport={"width": 1440, "height": 900}) as page:
+        page.goto(f"http://127.0.0.1:{port}/suites/minilm?node={node}")
+        page.get_by_role("button", name="Share…").click()
+        page.get_by_role("button", name="Create link").click()
+        link = page.get_by_label("Link", exact=True).input_value()
+        with page.expect_download() as download:
+            page.get_by_role("link", name="HTML file").click()
+        file = tmp_path / "theirs.html"
+        download.value.save_as(file)
+        assert run_to_end(page, link)[0] == "fail"
+        # Somebody else's: the same operator, another implementation.
+        data = file.read_bytes()
+        assert data.count(b" + 65i)]") == 1
+        file.write_bytes(data.replace(b" + 65i)]", b" + 63i)]"))
+        page.goto(f"http://127.0.0.1:{port}/")
+        page.locator("input[type=file]").set_input_files(file)
+        page.wait_for_url("**/suites/layer_norm*")
+        expect(page.get_by_label("Node n000")).to_contain_text("(reported)")
+        page.get_by_role("button", name="Add", exact=True).click()
+        page.wait_for_url("**/suites/minilm?node=i000")
+        expect(page.get_by_label("Operators by device")).to_contain_text("layer_norm_2")
+    ran = tapml("validate", suite, "--device", "node-dawn", "--kernel", "layer_norm_2", "--json", tmp_path / "r.json")
+    assert ran.code == 1
+    (result,) = read_json(tmp_path / "r.json")["tests"]
+    assert (result["id"], result["verdict"]) == ("i000.s0", "fail")
