@@ -13,6 +13,7 @@ import "./style/graph.css";
 import "./style/detail.css";
 import "./style/share.css";
 import "./style/wgsl.css";
+import "./style/history.css";
 
 function App() {
   const route = useRoute();

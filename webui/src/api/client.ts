@@ -1,5 +1,6 @@
 /** The HTTP half of the contract. Every failure becomes an Error whose message is a sentence for a person. */
 
+import type { SuiteHistory, TestHistory } from "./history";
 import type {
   Devices,
   Job,
@@ -59,6 +60,9 @@ export const api = {
   test: (suite: string, test: string) =>
     request<TestDetail>(`/api/suites/${part(suite)}/tests/${part(test)}`),
   results: (suite: string) => request<Results>(`/api/suites/${part(suite)}/results`),
+  history: (suite: string) => request<SuiteHistory>(`/api/suites/${part(suite)}/history`),
+  testHistory: (suite: string, test: string) =>
+    request<TestHistory>(`/api/suites/${part(suite)}/history/${part(test)}`),
   devices: () => request<Devices>("/api/devices"),
   job: (job: string, after: number) => request<Job>(`/api/jobs/${part(job)}?after=${after}`),
   startJob: (kind: JobKind, suite: string, devices: string[], kernels: string[] | null) =>

@@ -7,6 +7,7 @@ import { nodeNames, testState } from "../model/matrix";
 import type { ResultsState } from "../model/results";
 import { useResource } from "../state/resource";
 import { Badge, Loading, Problem, Tabs, VerdictBadge } from "./Basics";
+import { HistoryTab } from "./HistoryTab";
 import { KernelTab } from "./KernelTab";
 import { NodePicker } from "./NodePicker";
 import { TensorsTab } from "./TensorsTab";
@@ -22,7 +23,7 @@ export interface DetailPaneProps {
   rerun: { devices: string[]; possible: boolean; start: () => void };
 }
 
-type Tab = "verdict" | "tensors" | "kernel";
+type Tab = "verdict" | "tensors" | "kernel" | "history";
 
 export function DetailPane(props: DetailPaneProps) {
   const { suite, node, state, device } = props;
@@ -112,6 +113,7 @@ export function DetailPane(props: DetailPaneProps) {
               { id: "verdict", name: "Verdict" },
               { id: "tensors", name: "Tensors" },
               { id: "kernel", name: "Kernel" },
+              { id: "history", name: "History" },
             ]}
           />
           {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard */}
@@ -142,6 +144,7 @@ export function DetailPane(props: DetailPaneProps) {
               ) : (
                 <Loading what="the kernel" />
               ))}
+            {tab === "history" && <HistoryTab key={test.id} suite={suite.id} test={test.id} round={round} />}
           </section>
         </>
       )}

@@ -16,6 +16,8 @@ export interface MatrixPaneProps {
   loaded: boolean;
   selected: string | null;
   device: string | null;
+  /** What earlier runs say of a kernel: a new failure, flaky tests. */
+  remarks: ReadonlyMap<string, string>;
   select: (node: string, device?: string) => void;
   choose: (device: string) => void;
 }
@@ -138,6 +140,11 @@ function KernelRows(
             {row.unsupported !== null && (
               <span class="row-mark" title={row.unsupported}>
                 ⚠<span class="sr-only"> {row.unsupported}</span>
+              </span>
+            )}
+            {props.remarks.has(row.kernel) && (
+              <span class="row-mark" title={props.remarks.get(row.kernel)}>
+                ↯<span class="sr-only"> {props.remarks.get(row.kernel)}</span>
               </span>
             )}
             <span class="row-count" title="nodes that use this kernel">

@@ -1,11 +1,14 @@
 /** The panes of a suite's page, and what they share: the selected node, the chosen device, the view. */
 
 import { useEffect, useMemo } from "preact/hooks";
+import { api } from "../api/client";
 import type { SuiteDetail } from "../api/types";
 import { GraphPane } from "../graph/GraphPane";
+import { remarks } from "../model/history";
 import { buildMatrix, nodeStates, problemNodes } from "../model/matrix";
 import { offloadNodeStates } from "../model/offload";
 import { useDeviceChoice } from "../state/device-choice";
+import { useResource } from "../state/resource";
 import { useQuery } from "../state/router";
 import { useDevices } from "../state/use-devices";
 import { useResults } from "../state/use-results";
@@ -46,6 +49,10 @@ export function Workspace(props: { suite: SuiteDetail }) {
     () => (view === "offload" ? offloadNodeStates(suite, run) : nodeStates(matrix, device ?? "")),
     [view, suite, run, matrix, device],
   );
+  // Asked again when a job has ended; without an answer the page has all but the hints.
+  const round = state.job === null || state.job.state === "running" ? "" : state.job.job;
+  const history = useResource(`${suite.id} ${round}`, () => api.history(suite.id)).data;
+  const hints = useMemo(() => remarks(history?.trends ?? []), [history]);
   const problems = useMemo(() => problemNodes(suite, matrix), [suite, matrix]);
 
   // A job's kind says what there is to look at.
@@ -91,6 +98,7 @@ export function Workspace(props: { suite: SuiteDetail }) {
               loaded={results.loaded}
               selected={node}
               device={device}
+              remarks={hints}
               select={select}
               choose={setChosen}
             />

@@ -1,0 +1,68 @@
+"""A kernel breaks between two runs: the history says when and why, on the command line and on the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import expect, sync_playwright
+
+from conftest import Edit, free_port, off_by_one, read_json, serving, tapml
+
+
+def test_history_tells_since_when_a_kernel_fails(
+    suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path
+) -> None:
+    only = ("--device", "chromium", "--kernel", "layer_norm")
+    assert tapml("validate", suite, *only).code == 0
+    edit("layer_norm", off_by_one)
+    second = tmp_path / "second.json"
+    assert tapml("validate", suite, *only, "--json", second).code == 1
+    run = read_json(second)
+
+    out = tmp_path / "history.json"
+    assert tapml("history", suite, "--json", out).code == 0
+    found = read_json(out)
+    assert (found["format"], found["runs"]) == ("tapml.history/1", 2)
+    assert {trend["test"] for trend in found["trends"]} == {test["id"] for test in run["tests"]}
+    for trend in found["trends"]:
+        assert (trend["kernel"], trend["device"], trend["state"]) == ("layer_norm", "Chromium", "failing")
+        assert trend["since"]["run"] == trend["first_failing"]["run"] == run["run"]
+        assert (trend["since"]["kernel_changed"], trend["since"]["device_changed"]) == (True, False)
+        assert trend["new_failure"]
+        assert trend["flaky_runs"] == 0, "another kernel may give another verdict"
+
+    test = run["tests"][0]
+    shown = tapml("history", suite, "--test", test["id"])
+    assert shown.code == 0
+    assert shown.out.index("✗ fail") < shown.out.index("✓ pass"), "newest first"
+    assert "kernel changed" in shown.out
+
+    port = free_port()
+    with serving(suite, port), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        problems: list[str] = []
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        page.goto(f"http://127.0.0.1:{port}/suites/minilm?node={test['node']}")
+        row = page.get_by_label("Operators by device").locator("tr", has_text="layer_norm").first
+        expect(row.get_by_text("new failure: passed before")).to_be_attached()
+        page.get_by_role("tab", name="History").click()
+        strip = page.get_by_role("toolbar", name="Runs, oldest first")
+        expect(strip.get_by_role("button")).to_have_count(2)
+        first, last = strip.get_by_role("button").all()
+        expect(first).to_have_accessible_name(re.compile(r"Chromium \d+: pass, max abs error"))
+        expect(last).to_have_accessible_name(re.compile(r"Chromium \d+: fail, the kernel changed"))
+        expect(strip.get_by_text("kernel changed")).to_be_attached()
+        details = page.get_by_role("tabpanel")
+        expect(details.get_by_text("the kernel changed there")).to_be_visible()
+        expect(details.get_by_text("elements differ beyond tolerance")).to_be_visible()
+        last.focus()
+        page.keyboard.press("ArrowLeft")
+        expect(first).to_be_focused()
+        expect(details.get_by_text("elements differ beyond tolerance")).to_have_count(0)
+        page.screenshot(path=tmp_path / "history.png")
+        browser.close()
+        assert problems == []

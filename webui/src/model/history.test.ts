@@ -1,0 +1,141 @@
+import { expect, it } from "vitest";
+import type { HistoryPoint, Moment, Trend } from "../api/history";
+import { curve, facts, pointText, remarks, timeScale, ulpScale, version } from "./history";
+
+const at = (created: string, device = "Chromium 156"): Moment => ({
+  run: created,
+  at: Date.parse(created),
+  created,
+  device,
+});
+
+const point = (changes: Partial<HistoryPoint> = {}): HistoryPoint => ({
+  ...at("2026-03-01T12:00:00"),
+  verdict: "pass",
+  flaky: false,
+  attempts: [],
+  max_abs_error: 1.5e-7,
+  max_ulp: 2,
+  mismatched: 0,
+  total: 96,
+  variant: "256",
+  message: "",
+  seconds: 0.002,
+  gpu_seconds: null,
+  kernel_changed: false,
+  device_changed: false,
+  ...changes,
+});
+
+const trend = (changes: Partial<Trend> = {}): Trend => ({
+  test: "n000.s0",
+  kernel: "softmax",
+  device: "Chromium",
+  gpu: "SwiftShader",
+  state: "passing",
+  runs: 8,
+  last: { ...at("2026-03-01T12:00:00"), verdict: "pass" },
+  since: { ...at("2026-02-01T12:00:00"), kernel_changed: false, device_changed: false },
+  new_failure: false,
+  first_failing: null,
+  first_passing: at("2026-02-01T12:00:00"),
+  flaky_runs: 0,
+  flaky_rate: 0,
+  seconds: { median: 0.002, last: 0.003 },
+  gpu_seconds: { median: null, last: null },
+  versions: [],
+  ...changes,
+});
+
+it("names a run's version, or the device where it has none", () => {
+  expect(version("Chromium 156")).toBe("156");
+  expect(version("Firefox 140.3esr")).toBe("140.3esr");
+  expect(version("WebKit (GTK) 2.50")).toBe("2.50");
+  expect(version("my laptop")).toBe("my laptop");
+});
+
+it("tells a run in a sentence", () => {
+  expect(pointText(point())).toBe(
+    "2026-03-01 12:00, Chromium 156: pass, max abs error 1.5e-7, max ULP 2, 2 ms",
+  );
+  const bad = point({
+    verdict: "fail",
+    flaky: true,
+    attempts: ["fail", "fail"],
+    kernel_changed: true,
+    mismatched: 3,
+    max_abs_error: null,
+    max_ulp: null,
+    seconds: null,
+  });
+  expect(pointText(bad)).toBe(
+    "2026-03-01 12:00, Chromium 156: fail, attempts fail, fail, flaky, the kernel changed, 3 of 96 out of tolerance",
+  );
+});
+
+it("tells since when, and what was new then", () => {
+  const since = {
+    ...at("2026-02-03T08:30:00", "Chromium 157"),
+    kernel_changed: true,
+    device_changed: true,
+  };
+  const found = facts(
+    trend({ state: "failing", since, first_failing: at("2026-01-02T03:04:00"), flaky_runs: 2 }),
+  );
+  expect(found).toEqual([
+    {
+      name: "failing since",
+      value: "2026-02-03 08:30 in Chromium 157",
+      note: "the kernel changed there, another version",
+    },
+    { name: "first seen failing", value: "2026-01-02 03:04 in Chromium 156", note: "" },
+    { name: "flaky", value: "25%", note: "2 of 8 runs" },
+    { name: "median time", value: "2 ms", note: "last 3 ms" },
+  ]);
+  expect(facts(trend({ seconds: { median: null, last: null } })).map(({ value }) => value)).toEqual([
+    "2026-02-01 12:00 in Chromium 156",
+    "never",
+    "no",
+  ]);
+});
+
+it("remarks on kernels only where something is new or flaky", () => {
+  const since = { ...at("2026-02-03T08:30:00"), kernel_changed: false, device_changed: false };
+  const found = remarks([
+    trend(),
+    trend({ kernel: "matmul", flaky_runs: 1 }),
+    trend({ kernel: "matmul", flaky_runs: 2 }),
+    trend({ kernel: "gelu", state: "failing", new_failure: true, since }),
+    trend({ kernel: "old", state: "failing" }),
+  ]);
+  expect([...found]).toEqual([
+    ["matmul", "flaky in Chromium"],
+    ["gelu", "new failure: passed before 2026-02-03 08:30 in Chromium 156"],
+  ]);
+});
+
+it("draws a line with gaps, and a dot where a run stands alone", () => {
+  const found = curve([1, 2, null, 4], { width: 40, height: 10 }, timeScale([1, 2, null, 4]));
+  expect(found.path).toBe("M5 8L15 6M35 2");
+  expect(found.dots).toEqual([{ x: 35, y: 2 }]);
+  expect(found.ticks.map((tick) => [tick.name, tick.y])).toEqual([
+    ["0 s", 10],
+    ["2.5 s", 5],
+    ["5 s", 0],
+  ]);
+});
+
+it("scales times to a round number above all of them", () => {
+  expect(timeScale([0.0021, null]).ticks.map((tick) => tick.name)).toEqual(["0 s", "2.5 ms", "5 ms"]);
+  expect(timeScale([0.01]).position(0.01)).toBe(1);
+  expect(timeScale([0, 0]).position(0)).toBe(0);
+  expect(timeScale([7]).position(7)).toBeCloseTo(0.7);
+});
+
+it("shows exact results below one ULP", () => {
+  const scale = ulpScale([0, 3, 200, null]);
+  expect(scale.position(0)).toBe(0);
+  expect(scale.position(3)).toBeGreaterThan(0);
+  expect(scale.ticks[0]?.name).toBe("0");
+  expect(scale.ticks.map((tick) => tick.name)).toContain("100");
+});

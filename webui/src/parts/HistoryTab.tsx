@@ -1,0 +1,219 @@
+/** What became of a test, run by run, on each sort of device. */
+
+import { useState } from "preact/hooks";
+import { api } from "../api/client";
+import type { DeviceHistory, HistoryPoint, Trend } from "../api/history";
+import { percent, seconds } from "../model/format";
+import { type Curve, curve, facts, pointText, timeScale, ulpScale, version } from "../model/history";
+import { asState, GLYPH } from "../model/verdicts";
+import { useResource } from "../state/resource";
+import { Loading, Problem, VerdictBadge } from "./Basics";
+
+export function HistoryTab(props: { suite: string; test: string; round: string }) {
+  const found = useResource(`${props.suite} ${props.test} ${props.round}`, () =>
+    api.testHistory(props.suite, props.test),
+  );
+  if (found.error)
+    return <Problem title="The history could not be loaded." error={found.error} retry={found.reload} />;
+  if (found.data === null) return <Loading what="the history" />;
+  if (found.data.devices.length === 0)
+    return <p class="hint">No runs are recorded yet. Every validation from now on is.</p>;
+  return (
+    <>
+      {found.data.devices.map((entry) => (
+        <DeviceCard key={`${entry.device} ${entry.gpu}`} entry={entry} />
+      ))}
+    </>
+  );
+}
+
+function DeviceCard({ entry }: { entry: DeviceHistory }) {
+  const { trend, points } = entry;
+  const [chosen, setChosen] = useState<number | null>(null);
+  const shown = Math.min(chosen ?? points.length - 1, points.length - 1);
+  const point = points[shown];
+  return (
+    <article class="card device-verdict history">
+      <h3>
+        {entry.device} <VerdictBadge state={asState(trend.last.verdict)} />
+        {trend.new_failure && <span class="badge badge-edited">new failure</span>}
+        {trend.flaky_runs > 0 && (
+          <span class="badge badge-edited">flaky {percent(trend.flaky_runs, trend.runs)}</span>
+        )}
+        <span class="muted">{entry.gpu}</span>
+      </h3>
+      <Strip points={points} shown={shown} choose={setChosen} />
+      {point && <Chosen point={point} />}
+      <dl class="numbers">
+        {facts(trend).map(({ name, value, note }) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>
+              {value} {note && <span class="muted">{note}</span>}
+            </dd>
+          </div>
+        ))}
+      </dl>
+      <Charts points={points} shown={shown} />
+      {trend.versions.length > 1 && <Versions versions={trend.versions} />}
+    </article>
+  );
+}
+
+/** A square a run, oldest first. One stop for the Tab key; arrows go from run to run. */
+function Strip(props: { points: readonly HistoryPoint[]; shown: number; choose: (at: number) => void }) {
+  const { points, shown } = props;
+  const move = (event: KeyboardEvent) => {
+    const to: Record<string, number> = {
+      ArrowLeft: shown - 1,
+      ArrowRight: shown + 1,
+      Home: 0,
+      End: points.length - 1,
+    };
+    const next = to[event.key];
+    if (next === undefined || next < 0 || next >= points.length) return;
+    event.preventDefault();
+    props.choose(next);
+    const strip = event.currentTarget;
+    if (strip instanceof HTMLElement) strip.querySelector<HTMLElement>(`[data-run="${next}"]`)?.focus();
+  };
+  return (
+    <div class="strip" role="toolbar" aria-label="Runs, oldest first" onKeyDown={move}>
+      {points.map((point, at) => {
+        const state = asState(point.verdict);
+        const text = pointText(point);
+        return (
+          <span key={`${point.run} ${point.device}`} class="strip-place">
+            {(at === 0 || point.device_changed) && (
+              <span class="strip-mark" title={`${point.device} from here on`}>
+                {version(point.device)}
+              </span>
+            )}
+            {point.kernel_changed && (
+              <span class="strip-mark edit" title="The kernel changed here">
+                ✎<span class="sr-only"> kernel changed</span>
+              </span>
+            )}
+            <button
+              type="button"
+              data-run={at}
+              class={`run verdict is-${state}${point.flaky ? " flaky" : ""}`}
+              aria-pressed={at === shown}
+              aria-label={text}
+              title={text}
+              tabIndex={at === shown ? 0 : -1}
+              onClick={() => props.choose(at)}
+            >
+              {GLYPH[state]}
+            </button>
+          </span>
+        );
+      })}
+    </div>
+  );
+}
+
+function Chosen({ point }: { point: HistoryPoint }) {
+  return (
+    <div class="chosen" aria-live="polite">
+      <p>{pointText(point)}</p>
+      {point.message !== "" && <p class="message">{point.message}</p>}
+    </div>
+  );
+}
+
+const SIZE = { width: 420, height: 64 };
+const LEFT = 52;
+const TOP = 8;
+
+function Charts(props: { points: readonly HistoryPoint[]; shown: number }) {
+  const { points } = props;
+  if (points.length < 2) return null;
+  const times = points.map((point) => point.seconds);
+  const ulps = points.map((point) => point.max_ulp);
+  return (
+    <div class="history-charts">
+      {times.some((value) => value !== null) && (
+        <Chart {...props} name="Time of the run" curve={curve(times, SIZE, timeScale(times))} />
+      )}
+      {ulps.some((value) => value !== null) && (
+        <Chart {...props} name="Max ULP (log scale)" curve={curve(ulps, SIZE, ulpScale(ulps))} />
+      )}
+    </div>
+  );
+}
+
+function Chart(props: { name: string; points: readonly HistoryPoint[]; shown: number; curve: Curve }) {
+  const { points, shown } = props;
+  const { path, dots, ticks } = props.curve;
+  const x = (at: number) => (at / points.length) * SIZE.width;
+  const news = points.flatMap((point, at) => (point.device_changed || point.kernel_changed ? [at] : []));
+  return (
+    <figure>
+      <figcaption>{props.name}</figcaption>
+      <svg viewBox={`0 0 ${LEFT + SIZE.width + 4} ${TOP + SIZE.height + 8}`} role="img">
+        <title>{`${props.name} over ${points.length} runs, oldest first`}</title>
+        <g transform={`translate(${LEFT} ${TOP})`}>
+          <rect
+            class="now"
+            x={x(shown)}
+            width={Math.max(2, SIZE.width / points.length)}
+            height={SIZE.height}
+          />
+          {ticks.map((tick) => (
+            <g key={tick.name} class="tick">
+              <line x2={SIZE.width} y1={tick.y} y2={tick.y} />
+              <text x={-6} y={tick.y} text-anchor="end">
+                {tick.name}
+              </text>
+            </g>
+          ))}
+          {news.map((at) => (
+            <line key={at} class="news" x1={x(at)} x2={x(at)} y2={SIZE.height}>
+              <title>
+                {points[at]?.device_changed ? `${points[at].device} from here on` : "The kernel changed here"}
+              </title>
+            </line>
+          ))}
+          <path d={path} />
+          {dots.map((dot) => (
+            <circle key={dot.x} cx={dot.x} cy={dot.y} r={2} />
+          ))}
+        </g>
+      </svg>
+    </figure>
+  );
+}
+
+function Versions({ versions }: { versions: Trend["versions"] }) {
+  const verdicts = (["pass", "fail", "error", "unsupported"] as const).filter((verdict) =>
+    versions.some((row) => row[verdict] > 0),
+  );
+  return (
+    <div class="scroll-x">
+      <table class="elements">
+        <thead>
+          <tr>
+            {["version", "runs", ...verdicts, "median time"].map((name) => (
+              <th key={name} scope="col">
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {versions.map((row) => (
+            <tr key={row.device}>
+              <th scope="row">{row.device}</th>
+              <td>{row.runs}</td>
+              {verdicts.map((verdict) => (
+                <td key={verdict}>{row[verdict]}</td>
+              ))}
+              <td>{row.seconds === null ? "–" : seconds(row.seconds)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
