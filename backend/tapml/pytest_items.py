@@ -145,7 +145,9 @@ class SuiteFile(pytest.File):
             raise self.CollectError(str(error)) from None
         for device in self.devices:
             for test in suite.tests:
-                item: CarvedItem = CarvedItem.from_parent(self, name=f"{test.id}[{device}]")
+                name = f"{test.id}[{device}]"
+                # Said outright: pytest 9 reads the brackets of ids that --lf remembers, but not those of names.
+                item: CarvedItem = CarvedItem.from_parent(self, name=name, nodeid=f"{self.nodeid}::{name}")
                 item.suite, item.test, item.device_name, item.runs = suite, test, device, self.runs
                 # -k finds a kernel's tests.
                 item.extra_keyword_matches.update((test.kernel, test.node))
