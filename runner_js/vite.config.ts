@@ -33,7 +33,7 @@ export default defineConfig({
     },
   },
   test: {
-    include: ["src/**/*.test.ts"],
+    include: ["src/**/*.test.ts", "repro/**/*.test.ts"],
     environment: "node",
     // Dawn reads the environment of its process, which threads only copy.
     pool: "forks",

@@ -135,14 +135,23 @@ export function captureErrors(device) {
 export function describeDevice(info, features, limits) {
   const { vendor = "", architecture = "", device = "", description = "" } = info;
   const user_agent = navigator.userAgent;
-  // Edge and Opera call themselves Chrome too, and Chrome calls itself Safari.
+  // Edge and Opera call themselves Chrome too, Chrome calls itself Safari, and Chromium Chrome.
+  const { userAgentData } = /** @type {{userAgentData?: {brands?: {brand: string}[]}}} */ (navigator);
+  const genuine = userAgentData?.brands?.some((one) => one.brand === "Google Chrome") ?? true;
   const [, brand = "this browser", version = ""] =
     /(Firefox|Edg|OPR)\/(\d+)/.exec(user_agent) ??
     /(Chrome|CriOS|FxiOS)\/(\d+)/.exec(user_agent) ??
     /Version\/()(\d+[.\d]*).*Safari/.exec(user_agent) ??
     [];
   /** @type {Record<string, string>} */
-  const names = { Edg: "Edge", OPR: "Opera", CriOS: "Chrome", FxiOS: "Firefox", "": "Safari" };
+  const names = {
+    Chrome: genuine ? "Chrome" : "Chromium",
+    Edg: "Edge",
+    OPR: "Opera",
+    CriOS: "Chrome",
+    FxiOS: "Firefox",
+    "": "Safari",
+  };
   const name = `${names[brand] ?? brand} ${version}`.trim();
   return { name, user_agent, adapter: { vendor, architecture, device, description }, features, limits };
 }

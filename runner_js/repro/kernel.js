@@ -39,9 +39,10 @@ async function compile(device, { info, file }, code) {
   const gpu_message = String(refusal.reason?.message ?? refusal.reason);
   const lines = code.split("\n");
   const { messages } = await module.getCompilationInfo();
-  const diagnostics = messages.map(({ type, lineNum, linePos, message }) => {
+  const diagnostics = messages.map(({ type, lineNum, linePos, message: whole }) => {
+    const message = whole.trim().replace(/^Shader '[^']*' (parsing|validation) error: /, ""); // Firefox
     const source = (lines[lineNum - 1] ?? "").trimEnd();
-    return { severity: type, line: lineNum, column: linePos, message: message.trim(), source, file };
+    return { severity: type, line: lineNum, column: linePos, message, source, file };
   });
   const first = diagnostics.find(({ severity }) => severity === "error");
   const message = first ? `${placeOf(first)}: ${first.message.split("\n")[0]}` : `${file}: ${gpu_message}`;

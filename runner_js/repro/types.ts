@@ -140,7 +140,7 @@ export interface Outcome {
 
 export type Bytes = Uint8Array<ArrayBuffer>;
 
-export type Reproduced = "yes" | "no" | "different" | "unsupported" | "unreported";
+export type Reproduced = "yes" | "no" | "different" | "unsupported" | "not-run" | "unreported";
 
 /** What the page shows now. */
 export interface View {

@@ -56,6 +56,9 @@ export function statement(report, here) {
   if (here.verdict === "unsupported" && result.verdict !== "unsupported") {
     return { reproduced: "unsupported", text: "Not reproduced here: this device cannot run the kernel." };
   }
+  if (here.error && ["damaged", "fetch"].includes(here.error.kind)) {
+    return { reproduced: "not-run", text: "Not run here, for the test did not arrive whole." };
+  }
   if (here.verdict === "pass" && result.verdict === "pass")
     return { reproduced: "yes", text: "Passes here, as reported." };
   if (here.verdict === "pass") return { reproduced: "no", text: "Not reproduced here: passes." };
@@ -84,6 +87,7 @@ function difference(reported, here) {
       ? `error of ${kinds[1]}, reported was ${kinds[0]}`
       : null;
   }
+  if (here.verdict !== "fail") return null;
   for (const [key, name] of /** @type {const} */ ([
     ["nan", "NaN"],
     ["inf", "Inf"],

@@ -35,8 +35,11 @@ export function button(text, press) {
   return made;
 }
 
-/** Rows with a heading each; a table that is too wide scrolls by itself. @param {string[]} head @param {Child[][]} rows */
-function table(head, rows) {
+/**
+ * Rows with a heading each; a table that is too wide scrolls by itself. The columns of "sides" are equally wide.
+ * @param {string[]} head @param {Child[][]} rows @param {"" | ".sides"} kind
+ */
+function table(head, rows, kind = "") {
   const heading = head.length
     ? el(
         "thead",
@@ -53,7 +56,7 @@ function table(head, rows) {
       cells.map((cell) => el("td", cell)),
     ),
   );
-  return el("div.scroll", el("table", heading, el("tbody", body)));
+  return el(`div.scroll${kind}`, el("table", heading, el("tbody", body)));
 }
 
 /** @param {string} title @param {Child[]} children */
@@ -114,14 +117,17 @@ function elementText(found, repro) {
   // Nine digits tell any two float32 apart.
   return [
     el("span.at", `${which}[${found.index.join(", ")}]`),
-    el("span.got", ` got ${number(found.got, 9)}, `),
+    " ",
+    el("span.got", `got ${number(found.got, 9)},`),
+    " ",
     el("span.got", `expected ${number(found.expected, 9)}`),
   ];
 }
 
 /** @param {string} verdict */
 function badge(verdict) {
-  return el(`span.badge.is-${verdict in SIGNS ? verdict : "error"}`, `${SIGNS[verdict] ?? "!"} ${verdict}`);
+  const known = Object.hasOwn(SIGNS, verdict) ? verdict : "error";
+  return el(`span.badge.is-${known}`, `${SIGNS[known]} ${verdict}`);
 }
 
 /**
@@ -199,7 +205,6 @@ function comparison(repro, outcome, here) {
     { device: report?.device, numbers: report?.result },
     { device: outcome?.device, numbers: here },
   ].slice(report ? 0 : 1);
-  const ran = both.some(({ numbers }) => numbers?.total);
   /** @param {string} name @param {(numbers: Numbers) => Child} cell */
   const row = (name, cell) => [name, ...both.map(({ numbers }) => (numbers ? cell(numbers) : DASH))];
   const rows = [
@@ -217,14 +222,14 @@ function comparison(repro, outcome, here) {
     row("First wrong element", ({ first }) => elementText(first, repro)),
     row("Worst element", ({ worst }) => elementText(worst, repro)),
     row("Variant", ({ variant }) => variant ?? DASH),
-    row("Time", ({ seconds: { compile, run, gpu } }) =>
-      ran ? `compile ${time(compile)}, run ${time(run)}${gpu ? ` (GPU ${time(gpu)})` : ""}` : DASH,
+    row("Time", ({ total, seconds: { compile, run, gpu } }) =>
+      total ? `compile ${time(compile)}, run ${time(run)}${gpu ? ` (GPU ${time(gpu)})` : ""}` : DASH,
     ),
   ].filter(([, ...cells]) => cells.some((cell) => cell !== DASH));
   const heads = report ? ["", `reported ${report.created.slice(0, 10)}`, "here"] : ["", "here"];
   const devices = capabilities(both.map(({ device }) => device));
   const title = report ? "Reported, and here" : "Here";
-  return section(title, table(heads, rows), details(false, "Features and limits", devices));
+  return section(title, table(heads, rows, ".sides"), details(false, "Features and limits", devices));
 }
 
 /** @param {(Device | null | undefined)[]} devices */
@@ -298,7 +303,11 @@ function picture({ width, height, step, cells, output: place }, output) {
 /** @param {Diagnostic} diagnostic */
 function diagnosticText(diagnostic) {
   const { severity, column, message, source, line } = diagnostic;
-  const caret = line > 0 && source ? `\n${source}\n${" ".repeat(Math.max(0, column - 1))}^` : "";
+  // Firefox draws the place itself.
+  const caret =
+    line > 0 && source && !message.includes("\n")
+      ? `\n${source}\n${" ".repeat(Math.max(0, column - 1))}^`
+      : "";
   return el(
     `pre.diagnostic.is-${severity}`,
     el("b", `${placeOf(diagnostic)}: ${severity}: `),

@@ -1,0 +1,136 @@
+import { describe, expect, it } from "vitest";
+import { compare as compareInRunner } from "../src/runner/compare";
+import { compare, errorMap } from "./compare.js";
+import type { Bytes, DType, Output } from "./types";
+
+const BITS: Record<DType, number> = { float32: 32, float16: 16, int32: 32, uint32: 32, int8: 8, uint8: 8 };
+/** Bit patterns at which floats are special: zeros, denormals, largest, Inf, NaN of both signs. */
+const SPECIAL: Partial<Record<DType, number[]>> = {
+  float32: [
+    0, 0x80000000, 1, 0x80000001, 0x7f7fffff, 0x7f800000, 0xff800000, 0x7fc00000, 0xffffffff, 0x3f800000,
+  ],
+  float16: [0, 0x8000, 1, 0x8001, 0x7bff, 0x7c00, 0xfc00, 0x7e00, 0xffff, 0x3c00],
+};
+
+/** The same numbers for the same seed (mulberry32). */
+function random(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** Elements of any bits, most of them near their expected ones. */
+function pair(dtype: DType, count: number, next: () => number): [Bytes, Bytes] {
+  const width = BITS[dtype];
+  const make = { 32: Uint32Array, 16: Uint16Array, 8: Uint8Array }[width as 32 | 16 | 8];
+  const any = () => {
+    const special = SPECIAL[dtype];
+    if (special && next() < 0.15) return special[Math.floor(next() * special.length)] as number;
+    return Math.floor(next() * 2 ** width);
+  };
+  const expected = make.from(Array.from({ length: count }, any));
+  const got = expected.map((bits) => {
+    const kind = next();
+    if (kind < 0.4) return bits;
+    return kind < 0.8 ? bits + Math.floor(next() * 9) - 4 : any();
+  });
+  return [new Uint8Array(got.buffer), new Uint8Array(expected.buffer)];
+}
+
+const TOLERANCES = [
+  { absolute: 0, relative: 0 },
+  { absolute: 1e-3, relative: 1e-6 },
+  { absolute: 2, relative: 0.5 },
+  { absolute: 1e30, relative: 1e30 },
+  { absolute: Number.NaN, relative: 0 },
+];
+
+describe.each(Object.keys(BITS) as DType[])("the reproducer compares %s", (dtype) => {
+  it("as the runner does, whatever the bits are", () => {
+    let differing = 0;
+    for (let seed = 0; seed < 200; seed++) {
+      const next = random(seed);
+      const shape = [1 + Math.floor(next() * 3), 1 + Math.floor(next() * 4), 1 + Math.floor(next() * 9)];
+      const [got, expected] = pair(
+        dtype,
+        shape.reduce((a, b) => a * b),
+        next,
+      );
+      const tolerance = TOLERANCES[seed % TOLERANCES.length] as (typeof TOLERANCES)[number];
+      const { ulp_histogram, ...wanted } = compareInRunner(got, expected, { dtype, shape }, tolerance);
+      expect(compare(got, expected, { dtype, shape }, tolerance), `seed ${seed}`).toEqual(wanted);
+      expect(ulp_histogram).toBeTruthy();
+      if (wanted.mismatched) differing++;
+    }
+    // Or the property would hold of nothing.
+    expect(differing).toBeGreaterThan(50);
+  });
+
+  it("as the runner does where all is equal, and where there is only one number", () => {
+    const [, bytes] = pair(dtype, 64, random(7));
+    expect(
+      compare(bytes, bytes.slice(), { dtype, shape: [64] }, { absolute: 0, relative: 0 }).mismatched,
+    ).toBe(0);
+    const [got, expected] = pair(dtype, 1, random(3));
+    const { ulp_histogram: _, ...wanted } = compareInRunner(
+      got,
+      expected,
+      { dtype, shape: [] },
+      TOLERANCES[0] as never,
+    );
+    expect(compare(got, expected, { dtype, shape: [] }, { absolute: 0, relative: 0 })).toEqual(wanted);
+  });
+});
+
+it("takes a buffer that nobody wrote for wrong, in all dtypes that could hold what is expected", () => {
+  const untouched = new Uint8Array(16).fill(0xff);
+  const expected = new Uint8Array(Float32Array.of(0, 1, 2, 3).buffer);
+  const type = { dtype: "float32", shape: [4] };
+  expect(compare(untouched, expected, type, { absolute: 1e9, relative: 1 })).toMatchObject({
+    mismatched: 4,
+    nan: 4,
+  });
+});
+
+describe("the error map", () => {
+  const floats = (values: number[]) => new Uint8Array(Float32Array.from(values).buffer);
+  const output = (shape: number[], absolute = 1): Output => {
+    const tolerance = { absolute, relative: 0, reasons: [] };
+    return { name: "out", digest: "", dtype: "float32", shape, tolerance };
+  };
+
+  it("lies over the last two axes and shows the worst of the others", () => {
+    const expected = floats(new Array(12).fill(0));
+    const got = floats([0, 0, 0, 1.5, 0, 0, 0, 0, 0, 1e9, 0, Number.NaN]);
+    const map = errorMap(got, expected, output([2, 2, 3]), 4);
+    expect(map).toMatchObject({ output: 4, width: 3, height: 2, step: [1, 1] });
+    expect([...map.cells]).toEqual([0, 0, 0, 254, 0, 255]);
+  });
+
+  it("says how far outside an element is", () => {
+    const got = [0.5, 1.0001, 10, 1000, 1e6, 1e30, Number.POSITIVE_INFINITY];
+    const { cells, width, height } = errorMap(floats(got), floats(got.map(() => 0)), output([7]), 0);
+    expect([width, height]).toEqual([7, 1]);
+    expect([...cells]).toEqual([0, 1, 43, 128, 254, 254, 255]);
+  });
+
+  it("draws many elements as one cell, and loses none", () => {
+    const shape = [1000, 1500];
+    const expected = new Float32Array(1_500_000);
+    const got = expected.slice();
+    got[999 * 1500 + 1499] = 5;
+    const map = errorMap(new Uint8Array(got.buffer), new Uint8Array(expected.buffer), output(shape), 0);
+    expect(map).toMatchObject({ width: 500, height: 250, step: [4, 3] });
+    expect(map.cells.filter(Boolean)).toHaveLength(1);
+    expect(map.cells.at(-1)).toBeGreaterThan(0);
+  });
+
+  it("shows a scalar, and exact outputs that are wrong", () => {
+    const map = errorMap(floats([2]), floats([1]), output([], 0), 0);
+    expect([map.width, map.height, ...map.cells]).toEqual([1, 1, 254]);
+  });
+});
