@@ -93,7 +93,8 @@ def document(tests: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, An
     device = {
         "id": "d", "name": "Fake 1", "runtime": "tests", "user_agent": "tests", "features": ["shader-f16"],
         "adapter": {"vendor": "none", "architecture": "", "device": "", "description": "fake"},
-        "limits": {"maxBufferSize": 1024}, "requested": "chromium", "unavailable": None,
+        "limits": {"maxBufferSize": 1024}, "requested": "chromium", "driver": "Playwright",
+        "unavailable": None,
     }  # fmt: skip
     suite = {
         "id": "s", "digest": "0" * 16, "name": "s", "path": "/tmp/s.suite", "synthetic": False, "edited_kernels": [],

@@ -33,7 +33,9 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, document: Any) -> None:
     """UTF-8 JSON, indented, strict (NaN and infinity are a ValueError: encode them first)."""
-    write_text(path, json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    # What is no UTF-8 in an argument or a path is a lone surrogate in Python; its escape means the same in JSON.
+    write_bytes(path, text.encode(errors="backslashreplace"))
 
 
 def write_json_output(path: Path | None, document: Any) -> bool:

@@ -17,6 +17,7 @@ from made_runs import FakeServer, Verdicts, answering, erring, failing
 from tapml.cli import main
 from tapml.devices import DeviceHub
 from tapml.errors import ToolchainError
+from tapml.history import open_history
 from tapml.suite import Suite
 from tapml.validation.events import Cancel
 
@@ -377,6 +378,33 @@ def test_all_reports_at_once_and_github(
     texts = [entry.text or "" for entry in ET.parse(bench.folder / "j.xml").findall(".//error")]
     assert texts
     assert all("the GPU's own words" in text for text in texts)
+
+
+def test_any_message_is_reported_and_kept(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    """Escapes for terminals, NUL: what JSON can carry, a device can say; and an argument may be no UTF-8."""
+    message = "\x1b[31m\x00 \u202e \U0001f600"
+    bench.verdicts["chromium"] = lambda kernel, test, attempt: erring(message)
+    reports = ("--junit", bench.folder / "j.xml", "--html", bench.folder / "r.html", "--annotations")
+    code, found = bench(*reports, "--baseline", bench.folder / "b.json", "--update-baseline", "--reason", "caf\udce9")
+    assert code == 0
+    assert {test["message"] for test in found["tests"]} == {message}
+    (kept,) = bench.suite.results("validation")
+    assert {test["message"] for test in kept["tests"]} == {message}
+    assert "\x1b" not in capsys.readouterr().out
+    ET.parse(bench.folder / "j.xml")
+    assert bench("--baseline", bench.folder / "b.json")[0] == 0
+
+
+def test_a_run_is_in_the_history_with_its_attempts(bench: Bench) -> None:
+    kernel = bench.suite.kernels[0]
+    bench.verdicts["chromium"] = fails(kernel, until=1)
+    bench("--retries", "1")
+    history = open_history(bench.suite)
+    assert history.trends()["runs"] == 1
+    (device,) = history.timeline(of_kernel(bench.suite, kernel)[0])
+    (point,) = device["points"]
+    assert point["flaky"]
+    assert point["attempts"] == ["fail", "pass"]
 
 
 def test_json_on_standard_output_is_all_there_is(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

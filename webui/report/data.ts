@@ -26,6 +26,7 @@ export interface SuiteFacts {
 
 export interface Device extends DeviceFacts {
   requested: string;
+  driver: string | null;
   unavailable: string | null;
 }
 

@@ -28,6 +28,7 @@ function card(device: Device, screenshot: string | undefined, wall: number | und
           ["vendor", device.adapter.vendor],
           ["architecture", device.adapter.architecture],
           ["browser", browser(device.user_agent)],
+          ["driven by", device.driver],
           ["user agent", device.user_agent],
           ["features", device.features.join(", ") || "none"],
           ["took", wall !== undefined && seconds(wall)],

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from tapml.browsers import STARTABLE_NAMES
+from tapml.browsers.drivers import WEBDRIVER_KINDS
+from tapml.browsers.find import KINDS
 from tapml.devices import Device
 from tapml.errors import InputError, ToolchainError
 from tapml.server import Server
@@ -24,9 +26,17 @@ class RunDevice:
         """Why it cannot run WebGPU at all."""
         return self.device.hello.unavailable
 
+    @property
+    def driver(self) -> str | None:
+        """What drives its browser; None where nothing does."""
+        if kind := WEBDRIVER_KINDS.get(self.requested):
+            return kind.driver
+        return "Playwright" if self.requested in KINDS else None
+
     def describe(self) -> dict[str, Any]:
         """The `devices` entry of tapml.test/1."""
-        return {**self.device.describe(), "requested": self.requested, "unavailable": self.unavailable}
+        more = {"requested": self.requested, "driver": self.driver, "unavailable": self.unavailable}
+        return {**self.device.describe(), **more}
 
 
 def check_names(names: Sequence[str]) -> list[str]:
@@ -67,16 +77,11 @@ def start_devices(
     return found
 
 
-@runtime_checkable
-class _Photographed(Protocol):
-    def screenshot(self) -> bytes | None: ...
-
-
 def screenshots(server: Server, devices: Sequence[RunDevice]) -> dict[str, bytes]:
     """PNG pictures of the devices' pages by device id, of those that have a page."""
     pictures: dict[str, bytes] = {}
     for entry in devices:
-        process: object = server.state.processes.get(entry.requested)
-        if isinstance(process, _Photographed) and (picture := process.screenshot()):
+        process = server.state.processes.get(entry.requested)
+        if process is not None and (picture := process.screenshot()):
             pictures[entry.device.id] = picture
     return pictures

@@ -98,7 +98,7 @@ def _dumps(value: object) -> str:
 
 def write_report(path: Path, text: str | bytes) -> None:
     """Write a report, whole or not at all. Raises InputError where the file cannot be written."""
-    # A lone surrogate, which JSON may carry, has no UTF-8; its escape means the same in JSON.
+    # What is no UTF-8 in a path is a lone surrogate in Python; its escape means the same in JSON.
     data = text.encode(errors="backslashreplace") if isinstance(text, str) else text
     try:
         write_bytes(path, data)

@@ -63,8 +63,7 @@ def _properties(
     yield "device", device["requested"]
     yield "adapter", adapter or "not named"
     yield "user agent", device["user_agent"]
-    # Who drives it, where the device tells (playwright, webdriver, ...).
-    yield "driver", str(device.get("driver") or device["runtime"])
+    yield "driver", device["driver"] or "none"
     yield "suite", suite["path"]
     if suite["synthetic"]:
         yield "synthetic inputs", "true"
