@@ -11,6 +11,10 @@ from history_documents import device, document, result
 from recording_process import record_runs
 
 from helpers import FakeRunner, verdict
+from made_runs import answering, failing
+from tapml.ci.devices import RunDevice
+from tapml.ci.plan import plan
+from tapml.ci.run import CiRun
 from tapml.devices import Blobs, DeviceHub
 from tapml.errors import InputError
 from tapml.history import History, Recorder, open_history
@@ -202,6 +206,25 @@ def test_without_a_database_a_suite_keeps_its_own(suite: Suite) -> None:
     assert (suite.path / "results" / "history.sqlite3").is_file()
     assert open_history(suite).trends()["runs"] == 1
     assert [path.name for path in (suite.path / "results").glob("history*")] == ["history.sqlite3"], "no log is left"
+
+
+def test_retries_are_one_flaky_result_of_one_run(suite: Suite, url: str) -> None:
+    unlucky = suite.tests[0]
+
+    def verdicts(kernel: str, test: str, attempt: int) -> dict[str, Any]:
+        return failing() if test == unlucky.id and attempt == 1 else {}
+
+    device = RunDevice("chromium", answering(DeviceHub(), "Chromium 150", verdicts).device)
+    CiRun(plan([suite.path]), [device], Blobs(), retries=2, history=Recorder(url, "test")).run()
+    history = open_history(suite, url)
+    found = history.trends()
+    assert found["runs"] == 1
+    assert {trend["test"] for trend in found["trends"]} == {test.id for test in suite.tests}
+    assert [trend["test"] for trend in found["trends"] if trend["flaky_runs"]] == [unlucky.id]
+    (point,) = history.timeline(unlucky.id)[0]["points"]
+    assert (point["verdict"], point["attempts"]) == ("pass", ["fail", "pass"])
+    (other,) = history.timeline(suite.tests[1].id)[0]["points"]
+    assert other["attempts"] == []
 
 
 def test_verdicts_outlive_a_broken_history(suite: Suite) -> None:
