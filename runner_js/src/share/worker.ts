@@ -11,8 +11,10 @@ let next: ReturnType<typeof acquireGpu> | null = acquireGpu(platform.gpu, platfo
 
 async function run({ base, repro }: Request): Promise<Answer["outcome"]> {
   // A device of its own for each run, as it was where the test was reported.
-  const gpu = await (next ?? acquireGpu(platform.gpu, platform));
+  let gpu = await (next ?? acquireGpu(platform.gpu, platform));
   next = null;
+  // It may have gone while nobody used it.
+  if ("lost" in gpu && gpu.lost) gpu = await acquireGpu(platform.gpu, platform);
   if ("unavailable" in gpu) {
     const { name, userAgent } = platform;
     const adapter = { vendor: "", architecture: "", device: "", description: "none" };
