@@ -11,6 +11,7 @@ import pytest
 from helpers import small_model
 from tapml.carving.carve import carve
 from tapml.errors import InputError
+from tapml.files import write_text
 from tapml.suite import Suite, SuiteWriter, TensorStore
 
 
@@ -121,3 +122,13 @@ def test_a_folder_that_is_no_suite_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(InputError, match="is not a suite"):
         SuiteWriter(tmp_path, overwrite=True)
+
+
+def test_a_suite_carved_again_keeps_history_and_links(suite: Suite) -> None:
+    for name, text in (("shares/a.json", "a link"), ("results/history.sqlite3", "runs"), ("results/x.json", "old")):
+        write_text(suite.path / name, text)
+    with SuiteWriter(suite.path, overwrite=True) as writer:
+        writer.finish(suite.manifest, suite.model_graph, [], suite.module_text)
+    assert (suite.path / "shares" / "a.json").read_text() == "a link"
+    assert (suite.path / "results" / "history.sqlite3").read_text() == "runs"
+    assert not (suite.path / "results" / "x.json").exists(), "results of tests that are no more"

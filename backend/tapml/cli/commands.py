@@ -214,8 +214,13 @@ def demo(options: argparse.Namespace, console: Console, progress: Console) -> in
 
 def _refuse_to_lose_edits(path: Path) -> None:
     """The demo replaces its own suite, but not one with somebody's work in it."""
-    if (path / "suite.json").is_file() and (edited := Suite(path).edited_kernels):
+    if not (path / "suite.json").is_file():
+        return
+    suite = Suite(path)
+    if edited := suite.edited_kernels:
         raise InputError(f"{path} has edited kernels ({', '.join(edited)}): choose another folder with -o")
+    if suite.imported.tests:
+        raise InputError(f"{path} has imported tests ({len(suite.imported.tests)}): choose another folder with -o")
 
 
 def _demo_summary(

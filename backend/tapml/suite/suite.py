@@ -209,13 +209,17 @@ class SuiteWriter:
     def finish(
         self, manifest: Mapping[str, Any], graph: Graph, tests: Sequence[CarvedTest], module_text: str | None
     ) -> Suite:
-        """Write the rest and move the folder to its place, in one rename. `module_text`: None where no model is."""
+        """Write the rest and move the folder to its place, in one rename. `module_text`: None where no model is.
+
+        Of a suite that is replaced, the history of its results and the tests behind shared links stay.
+        """
         if module_text is not None:
             write_text(self._folder / "model" / "module.tvmscript", module_text)
         write_json(self._folder / "graph.json", graph.to_json())
         write_json(self._folder / "tests.json", {"tests": [test.to_json() for test in tests]})
         write_json(self._folder / "suite.json", {"format": FORMAT, **manifest})
         if self._path.exists():
+            self._keep_records()
             old = Path(tempfile.mkdtemp(dir=self._path.parent, prefix=f".{self._path.name}.old."))
             self._path.replace(old / "suite")
             self._folder.replace(self._path)
@@ -223,3 +227,10 @@ class SuiteWriter:
         else:
             self._folder.replace(self._path)
         return Suite(self._path)
+
+    def _keep_records(self) -> None:
+        """What others count on: links that were given away, and results that no run can bring back."""
+        for kept in (*self._path.glob("shares/*"), *self._path.glob("results/history.sqlite3*")):
+            place = self._folder / kept.relative_to(self._path)
+            place.parent.mkdir(exist_ok=True)
+            shutil.copy2(kept, place)
