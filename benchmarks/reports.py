@@ -50,10 +50,10 @@ def real_run(folder: Path, devices: list[str]) -> tuple[dict[str, Any], dict[str
     kernel = path / "kernels" / "layer_norm.wgsl"
     kernel.write_text(kernel.read_text().replace(" + 64i)]", " + 65i)]", 1))
     with Server() as server:
-        found = start_devices(server, devices)
+        found = start_devices(server.state, devices)
         run = CiRun(plan([path]), found, server.state.blobs, save=False)
         run.run()
-        return document(run, Judge(None, datetime.date.today())), screenshots(server, found)
+        return document(run, Judge(None, datetime.date.today())), screenshots(server.state, found)
 
 
 def enlarged(found: dict[str, Any], count: int) -> dict[str, Any]:

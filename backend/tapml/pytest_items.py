@@ -44,7 +44,7 @@ class Runs:
             if self._server is None:
                 self._server = Server()
             try:
-                (self._devices[name],) = start_devices(self._server, [name])
+                (self._devices[name],) = start_devices(self._server.state, [name])
             except TapmlError as error:
                 self._devices[name] = error
         found = self._devices[name]

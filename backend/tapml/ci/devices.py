@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from tapml.browsers import STARTABLE_NAMES
+from tapml.browsers import STARTABLE_NAMES, DeviceProcess
 from tapml.browsers.drivers import WEBDRIVER_KINDS
 from tapml.browsers.find import KINDS
 from tapml.devices import Device
 from tapml.errors import InputError, ToolchainError
-from tapml.server import Server
 
 
 @dataclass(frozen=True)
@@ -47,8 +46,22 @@ def check_names(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+class Source(Protocol):
+    """Where devices come from: a server's state."""
+
+    @property
+    def processes(self) -> Mapping[str, DeviceProcess]:
+        """What was started, by name."""
+
+    def device(self, name: str) -> Device:
+        """One by the name of what runs it, started where it is not running yet."""
+
+    def wait_for_device(self, timeout: float | None = None, waiting: Callable[[], None] = ...) -> Device:
+        """One that someone opened by hand."""
+
+
 def start_devices(
-    server: Server,
+    source: Source,
     names: Sequence[str],
     starting: Callable[[str, int], None] = lambda name, done: None,
     waiting: Callable[[], None] = lambda: None,
@@ -63,10 +76,10 @@ def start_devices(
     for name in check_names(names):
         try:
             if name == "open":
-                device = server.state.wait_for_device(waiting=waiting)
+                device = source.wait_for_device(waiting=waiting)
             else:
                 starting(name, 0)
-                device = server.state.device(name)
+                device = source.device(name)
                 starting(name, 1)
             found.append(RunDevice(name, device))
         except ToolchainError as error:
@@ -77,11 +90,11 @@ def start_devices(
     return found
 
 
-def screenshots(server: Server, devices: Sequence[RunDevice]) -> dict[str, bytes]:
+def screenshots(source: Source, devices: Sequence[RunDevice]) -> dict[str, bytes]:
     """PNG pictures of the devices' pages by device id, of those that have a page."""
     pictures: dict[str, bytes] = {}
     for entry in devices:
-        process = server.state.processes.get(entry.requested)
+        process = source.processes.get(entry.requested)
         if process is not None and (picture := process.screenshot()):
             pictures[entry.device.id] = picture
     return pictures

@@ -116,7 +116,7 @@ def _run(
         served(None, options, settings.devices) as server,
     ):
         devices: list[RunDevice] = start_devices(
-            server,
+            server.state,
             settings.devices,
             starting=lambda name, done: report.update(f"starting {name}", done, 1),
             waiting=lambda: report.line(f"waiting for a browser: open {server.state.runner_url}"),
@@ -134,7 +134,7 @@ def _run(
         )
         run.run()
         if options.html:
-            pictures = screenshots(server, devices)
+            pictures = screenshots(server.state, devices)
     return run, document(run, judge, shard=settings.shard), pictures
 
 
