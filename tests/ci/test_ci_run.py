@@ -244,7 +244,9 @@ def test_an_expired_entry_fails_the_run_and_an_update_renews_it(bench: Bench) ->
     assert json.loads(baseline.read_text())["expected"][0]["reason"] == "a driver"
 
 
-def test_a_device_without_webgpu_is_not_green_and_stops_nobody(bench: Bench) -> None:
+def test_a_device_without_webgpu_is_not_green_and_stops_nobody(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
     bench.hello["firefox"] = {"unavailable": "WebGPU is off: switch it on"}
     devices = ("--device", "chromium", "--device", "firefox")
     code, found = bench(*devices)
@@ -254,6 +256,7 @@ def test_a_device_without_webgpu_is_not_green_and_stops_nobody(bench: Bench) -> 
     assert len(missing) == len(bench.suite.tests)
     assert {(test["verdict"], test["fails_run"]) for test in missing} == {("unsupported", True)}
     assert "switch it on" in missing[0]["message"]
+    assert capsys.readouterr().out.count("switch it on") == 1
     assert found["summary"]["pass"] == len(bench.suite.tests)
     baseline = bench.folder / "b.json"
     assert bench(*devices, "--baseline", baseline, "--update-baseline")[0] == 0

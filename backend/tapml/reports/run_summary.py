@@ -23,11 +23,13 @@ def show_run(console: Console, document: Mapping[str, Any]) -> None:
     for suite in document["suites"]:
         if suite["synthetic"]:
             console.print(Text(f"{one_line(suite['name'])} was carved from made-up data", style="yellow"))
-        if suite["tests"]:
+        if any(test["suite"] == suite["id"] for test in document["tests"]):
             console.print(_table(document, suite))
     names = {device["id"]: device["requested"] for device in document["devices"]}
     paths = {suite["id"]: suite["path"] for suite in document["suites"]}
-    bad = [test for test in document["tests"] if test["fails_run"]]
+    # A device that is missing as a whole is told once.
+    missing = {device["id"] for device in document["devices"] if device["unavailable"]}
+    bad = [test for test in document["tests"] if test["fails_run"] and test["device"] not in missing]
     for test in bad[:_MOST_MESSAGES]:
         mark = Text(f"{_MARKS[test['verdict']]} {test['verdict']} ", style=_COLOURS[test["verdict"]])
         console.print(mark + Text(f"{test['id']} {one_line(test['kernel'])} on {names[test['device']]}: {_why(test)}"))
