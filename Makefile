@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test e2e protocol fmt bench bench-remote bench-reports bench-share wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test e2e protocol fmt bench bench-remote bench-reports bench-share bench-history wheel clean distclean
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -34,6 +34,7 @@ help:
 	@echo 'make bench      measure the main job'
 	@echo 'make bench-remote  calls, uploads and downloads against TVM RPC (builds it once, a few minutes)'
 	@echo 'make bench-share  seconds from a link to its verdict, sizes of exported files'
+	@echo 'make bench-history  questions to 500 runs (DATABASE_URL=postgresql://... for a server)'
 	@echo 'make wheel      dist/tapml-*.whl, with the pages in it: what CI installs (docs/ci.md)'
 	@echo 'make bench-reports  reports of 10,000 tests: seconds, sizes, and until the page can be used'
 	@echo 'make clean      remove what was built; make distclean: also what was downloaded into the checkout'
@@ -130,6 +131,9 @@ bench-remote: setup
 
 bench-reports: setup
 	$(BIN)/python benchmarks/reports.py
+
+bench-history: setup
+	$(BIN)/python -m benchmarks.history $(DATABASE_URL)
 
 bench-share: setup
 	$(BIN)/python -m benchmarks.share

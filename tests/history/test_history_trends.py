@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -165,26 +164,25 @@ def test_what_needs_a_look_comes_first(history: History, suite: Suite) -> None:
     assert order == ["n003.s0", "n004.s0", "n002.s0", "n001.s0", "n000.s0", "n005.s0"]
 
 
-def test_years_of_runs_are_asked_for_in_a_moment(suite: Suite, history: History) -> None:
-    """500 runs of 100 tests on 2 devices. A quiet machine takes half a second; ten times that is a defect."""
-    tests = [result(f"n{number:03}.s0") for number in range(100)]
+def test_of_years_of_runs_the_last_ones_are_shown(suite: Suite, history: History) -> None:
+    tests = [result(f"n{number:03}.s0") for number in range(10)]
     devices = [device(), device("Firefox 140", adapter={"vendor": "", "architecture": ""})]
     history.record(document(suite, 0, tests, devices=devices), source="validate")
     with history.database.writing() as connection:
         (first,) = connection.execute(sql.select(schema.runs)).mappings()
         two = connection.execute(sql.select(schema.devices).order_by(schema.devices.c.id)).mappings().all()
         rows = connection.execute(sql.select(schema.results)).mappings().all()
-        for day in range(1, 500):
+        for day in range(1, 520):
             at = first["at"] + 86_400_000 * day
             connection.execute(sql.insert(schema.runs), {**first, "id": 1 + day, "uuid": f"run {day}", "at": at})
             again = [{**row, "id": row["id"] + 2 * day, "run": 1 + day} for row in two]
             connection.execute(sql.insert(schema.devices), again)
             many = [{**row, "device": row["device"] + 2 * day, "at": at} for row in rows]
             connection.execute(sql.insert(schema.results), many)
-    started = time.perf_counter()
-    assert len(history.trends()["trends"]) == 200
-    summary = time.perf_counter() - started
-    assert len(history.timeline("n050.s0")[0]["points"]) == 500
-    single = time.perf_counter() - started - summary
-    assert summary < 5
-    assert single < 0.5
+    found = history.trends()
+    assert found["runs"] == 520
+    assert len(found["trends"]) == 20
+    line, _ = history.timeline("n005.s0")
+    assert len(line["points"]) == 500
+    assert [line["points"][at]["run"] for at in (0, -1)] == ["run 20", "run 519"]
+    assert line["trend"]["runs"] == 500, "of the runs that are shown"
