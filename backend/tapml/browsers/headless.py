@@ -176,8 +176,11 @@ def _node_dawn() -> _Command:
         raise ToolchainError(f"Dawn for node was not found ({dawn}): {HEADLESS_KINDS['node-dawn'].install}")
     version = ""
     if dawn.is_dir():
-        package = json.loads((dawn / "package.json").read_text())
-        dawn, version = dawn / package["main"], str(package["version"])
+        try:
+            package = json.loads((dawn / "package.json").read_text())
+            dawn, version = dawn / package["main"], str(package["version"])
+        except (OSError, ValueError, KeyError) as error:
+            raise ToolchainError(f"Dawn for node is only half installed ({dawn}): install it again") from error
     major = int((version_of_program(node) or "0").split(".")[0])
     if major and major < 20:
         raise ToolchainError(f"{node} is Node.js {major}: install version 20 or later, or set TAPML_NODE to one")
