@@ -87,6 +87,7 @@ def test_what_to_install_for_devices_without_browser(monkeypatch: pytest.MonkeyP
     assert "Dawn for node was not found" in answer("node-dawn").message
     package = tmp_path / "node_modules" / "webgpu"
     package.mkdir(parents=True)
+    assert "only half installed" in answer("node-dawn").message
     (package / "package.json").write_text('{"version": "0.6.2", "main": "index.js"}')
     assert "is Node.js 18: install version 20" in answer("node-dawn").message
     (tmp_path / "node").mkdir()
