@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from tapml.devices import Device
 from tapml.errors import DeviceError
 from tapml.server import Server
 from tapml.suite import Suite
+from tapml.validation.operatorwise import OperatorRun
 
 
 @pytest.fixture
@@ -274,3 +276,20 @@ def test_an_upload_that_is_too_large_says_so_and_the_device_goes_on(tmp_path: Pa
     assert caught.value.kind == "out-of-memory"
     small = np.arange(5, dtype=np.int32)
     np.testing.assert_array_equal(tml.tensor(small, device).numpy(), small)
+
+
+@pytest.mark.parametrize("name", ["node-dawn", "firefox"])
+def test_a_call_that_overtakes_the_welcome_runs(server: Server, suite: Path, name: str) -> None:
+    """The server may use a device as soon as it said hello; its answer to that may come later than the first call."""
+    hub = server.state.hub
+    hello = hub.hello
+
+    def slow(*arguments: Any) -> Any:
+        answer = hello(*arguments)
+        time.sleep(1)
+        return answer
+
+    hub.hello = slow  # type: ignore[method-assign]
+    device = server.state.device(name)
+    document = OperatorRun(Suite(suite), [device], server.state.blobs, kernels=["softmax"]).run()
+    assert document["summary"]["pass"] == document["summary"]["total"] > 0

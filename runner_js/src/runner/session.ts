@@ -37,6 +37,8 @@ export class Session {
   private follower: TaskFollower | null = null;
   /** Calls that wait, run, or ended without being sure that the server knows. */
   private readonly calls = new Map<string, OpenCall>();
+  /** Calls that overtook the server's answer to the hello: nothing may run on what that answer may free. */
+  private early: unknown[] = [];
   private tail: Promise<void> = Promise.resolve();
 
   constructor(
@@ -98,6 +100,7 @@ export class Session {
     this.wasConnected = true;
     this.refusal = null;
     const connection = this.socket.id;
+    const before = new Set(this.calls.keys());
     try {
       const answer: unknown = await this.socket.timeout(HELLO_TIMEOUT_MS).emitWithAck("hello", this.hello());
       if (connection !== this.socket.id) return;
@@ -106,7 +109,7 @@ export class Session {
         this.refusal = ack.error;
         this.view.log("error", `the server refuses this runner: ${ack.error}`);
       } else {
-        this.welcomed(ack);
+        this.welcomed(ack, before);
       }
     } catch (cause) {
       if (cause instanceof ProtocolError)
@@ -133,13 +136,15 @@ export class Session {
     };
   }
 
-  private welcomed(welcome: Welcome): void {
+  /** `before`: the calls that were here when the hello went out; those that came since are of this very session. */
+  private welcomed(welcome: Welcome, before: ReadonlySet<string>): void {
     const again = this.welcome?.session === welcome.session;
     const back = !this.introduced;
     this.introduced = true;
     // Under another session the server knows nothing of what is still here.
     if (!again) this.engine?.freeAll();
     for (const [id, { controller, outbox }] of this.calls) {
+      if (!before.has(id)) continue;
       const received = welcome.calls[id];
       if (again && received !== undefined) {
         if (back) outbox.resend(received);
@@ -151,10 +156,12 @@ export class Session {
     if (back) this.view.log("info", `connected as ${welcome.device}${again ? " again" : ""}`);
     this.welcome = welcome;
     this.view.joined(welcome);
+    for (const message of this.early.splice(0)) this.receive(message);
   }
 
   private disconnected(reason: string): void {
     this.introduced = false;
+    this.early.length = 0; // the server sends again what this hello does not name
     this.view.log("warning", `connection to the server lost (${reason})`);
     this.comeBack();
     this.show();
@@ -181,6 +188,10 @@ export class Session {
       return;
     }
     if (this.calls.has(id)) return;
+    if (!this.introduced) {
+      this.early.push(message);
+      return;
+    }
     // The server runs one call at a time: with a new one it has the ends of those before.
     for (const [known, { outbox }] of this.calls) if (outbox.ended) this.calls.delete(known);
     const controller = new AbortController();
@@ -208,6 +219,7 @@ export class Session {
   private cancel(message: unknown): void {
     try {
       const { call } = checkCancel(message);
+      this.early = this.early.filter((waiting) => callId(waiting) !== call);
       this.calls.get(call)?.controller.abort(stopped("the call was cancelled"));
     } catch (cause) {
       this.view.log("error", `malformed cancel: ${cause}`);
