@@ -204,7 +204,11 @@ def test_an_exported_test_opens_and_joins_a_suite(owner: FlaskClient, state: Sta
     same = owner.post("/api/suites/small/imports", json={"suite": name, "test": "n000.s0"}, headers=CHANGE)
     assert same.json == {"test": test_id, "added": False}
     twice = owner.post("/api/imports?name=x.html", data=data, headers=CHANGE)
-    assert twice.json["suite"] != name
+    assert twice.json == opened.json, "opened again, it is the same one"
+    kernel = Path(opened.json["path"]) / "kernels" / "softmax.wgsl"
+    kernel.write_text(kernel.read_text() + "// tried something\n")
+    again = owner.post("/api/imports?name=x.html", data=data, headers=CHANGE)
+    assert again.json["suite"] != name, "what was tried there stays"
 
 
 @pytest.mark.parametrize("data", [b"", b"GIF89a", b"<!doctype html>hello", b"\x10\0\0\0\0\0\0\0{}"])

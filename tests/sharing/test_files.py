@@ -48,13 +48,33 @@ def test_a_folder_with_something_else_in_it_is_never_replaced(repro: Repro, tmp_
     assert (tmp_path / "thesis.tex").exists()
 
 
+def test_a_missing_folder_is_named_and_not_made(repro: Repro, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no folder"):
+        export(repro, "html", tmp_path / "new" / "x.html")
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_people_take_for_an_exported_test_is_told_from_one(suite: Suite, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a suite, not an exported test"):
+        load_repro(suite.path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InputError, match="no folder that"):
+        load_repro(tmp_path / "folder")
+    with pytest.raises(InputError, match="is a link: open it in a browser"):
+        load_repro("http://127.0.0.1:8808/s/abc")
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        load_repro(tmp_path / "nothing.html")
+
+
 def test_wgsl_changed_in_the_folder_counts_as_edited(repro: Repro, tmp_path: Path) -> None:
     export(repro, "wgsl", tmp_path / "x")
     (name,) = repro.document.wgsl_names
     path = tmp_path / "x" / name
     path.write_text(path.read_text() + "// mine\n")
     assert not repro.document.files[0].edited
-    (file,) = load_repro(tmp_path / "x").document.files
+    again = load_repro(tmp_path / "x").document
+    assert again.report is None, "it is of the WGSL before"
+    (file,) = again.files
     assert file.edited
     assert file.text.endswith("// mine\n")
 

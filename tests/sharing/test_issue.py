@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from repro_helpers import nasty
-from tapml.sharing import Repro, issue_text
+from repro_helpers import keep_result, nasty
+from tapml.sharing import Repro, issue_text, of_suite
 from tapml.sharing.issue import cell, code, fenced
+from tapml.suite import Suite
 
 
 def test_it_says_environment_symptom_numbers_and_steps(repro: Repro) -> None:
@@ -16,6 +17,42 @@ def test_it_says_environment_symptom_numbers_and_steps(repro: Repro) -> None:
     for fact in ("Fake 1", "Fake/1", "nobody", "6 of 96", "[0, 3]: 1.5, expected 1.0", "expected Infinity", "256"):
         assert fact in text
     assert repro.document.files[0].text.strip() in text
+
+
+def test_a_reader_without_tapml_can_dispatch_it(repro: Repro) -> None:
+    """Each binding and what it holds, the uniform's values, the workgroups."""
+    text = issue_text(repro.document)
+    (launch,) = repro.document.kernel["variants"][0]["launches"]
+    assert f"{launch['dispatch']} workgroups of {launch['workgroup_size']}" in text
+    assert f"| 2 | `uniform: {launch['dispatch'][0]} (uint32, workgroups along x)` |" in text
+    bindings = re.findall(r"^\| (\d) \| `(input|output) ", text, re.MULTILINE)
+    order = ["output" if argument["argument"] == 1 else "input" for argument in launch["arguments"]]
+    assert bindings == [(str(number), role) for number, role in enumerate(order)]
+
+
+def test_other_devices_and_edits_are_told_at_once(suite: Suite, test_id: str) -> None:
+    keep_result(suite, test_id, "fail", "Bad 1")
+    keep_result(suite, test_id, "pass", "Good 1")
+    path = suite.path / "kernels" / suite.kernel_files(suite.test(test_id).kernel)[0].name
+    path.write_text(path.read_text() + "// mine\n")
+    text = issue_text(of_suite(suite, test_id).document)
+    assert "The same test on other devices: `Good 1` pass." in text
+    assert "edited by hand" in text.split("## Environment")[0]
+
+
+def test_a_compilers_words_stand_once(suite: Suite, test_id: str) -> None:
+    message = {
+        "severity": "error",
+        "line": 3,
+        "column": 5,
+        "message": "unresolved call",
+        "source": "  f();",
+        "file": "x",
+    }
+    keep_result(suite, test_id, "error", message="kernel x: unresolved call; at x:3:5", total=0, diagnostics=[message])
+    text = issue_text(of_suite(suite, test_id).document)
+    assert text.count("unresolved call") == 1
+    assert "x:3:5: error: unresolved call" in text
 
 
 def outside_of_code(text: str) -> str:

@@ -122,7 +122,15 @@ def validate(options: argparse.Namespace, console: Console, progress: Console) -
     document = run_validation(Suite(options.suite), options.device or ["chromium"], options, progress, options.kernel)
     if not write_json_output(options.json, document):
         show_validation(console, document)
+        _suggest_sharing(options.suite, document, progress)
     return _exit_code(document, passed)
+
+
+def _suggest_sharing(suite: Path, document: Mapping[str, Any], progress: Console) -> None:
+    first = next((test["id"] for test in document["tests"] if test["verdict"] in ("fail", "error")), None)
+    if first is not None:
+        text = f"show it to others: `tapml export {suite} {first}` (one HTML file) or `tapml share {suite} {first}`"
+        progress.print(text, markup=False, highlight=False)
 
 
 def offload(options: argparse.Namespace, console: Console, progress: Console) -> int:

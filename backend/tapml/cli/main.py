@@ -148,7 +148,7 @@ def _validate(commands: _Commands) -> None:
         help="run every carved test on real WebGPU devices and compare",
         description="Operator-wise validation: every carved test of SUITE on every device; exit code 1 if one fails.",
     )
-    parser.add_argument("suite", type=Path, metavar="SUITE")
+    parser.add_argument("suite", type=Path, metavar="SUITE", help="folder that `tapml carve` wrote")
     _device_options(parser, several=True)
     parser.add_argument(
         "--kernel", action="append", metavar="NAME", help="only this kernel's tests; repeat for several"
@@ -169,7 +169,7 @@ def _offload(commands: _Commands) -> None:
         "and the hybrid graph's output is compared; what fails stays on the reference platform. At the end the whole "
         "model runs on the device through the tvmjs virtual machine.",
     )
-    parser.add_argument("suite", type=Path, metavar="SUITE")
+    parser.add_argument("suite", type=Path, metavar="SUITE", help="folder that `tapml carve` wrote")
     _device_options(parser, several=False)
     parser.set_defaults(run="offload")
 
@@ -178,7 +178,7 @@ def _serve(commands: _Commands) -> None:
     parser = commands.add_parser(
         "serve", help="open suites in the browser; any browser that opens /runner becomes a device"
     )
-    parser.add_argument("suites", nargs="*", type=Path, metavar="SUITE")
+    parser.add_argument("suites", nargs="*", type=Path, metavar="SUITE", help="folders that `tapml carve` wrote")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8808, help="port to listen on (default 8808; 0: any free one)")
     parser.add_argument(
@@ -191,7 +191,7 @@ def _serve(commands: _Commands) -> None:
 
 def _show(commands: _Commands) -> None:
     parser = commands.add_parser("show", help="print a suite's graph, kernels, tests, sizes and provenance")
-    parser.add_argument("suite", type=Path, metavar="SUITE")
+    parser.add_argument("suite", type=Path, metavar="SUITE", help="folder that `tapml carve` wrote")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write it as JSON (- for standard output)")
     parser.set_defaults(run="show")
 

@@ -66,6 +66,7 @@ def run_offload(
     suite: Suite, device: str, options: argparse.Namespace, console: Console, server: Server | None = None
 ) -> dict[str, Any]:
     """Offload to one device; Ctrl-C ends it early and keeps the trace. `server`: as in `run_validation`."""
+    suite.require_model()  # before anything starts
     from tapml.validation.offload import Offload  # late: TVM takes seconds to load, and a validation goes without
 
     with ProgressReport(console) as report, interruptible() as cancel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,12 +14,14 @@ from rich.table import Table
 from tapml.errors import InputError
 from tapml.files import write_json_output
 from tapml.reports.terminal import size
-from tapml.sharing import FORMS, file_name, issue_text, links, load_repro, of_suite
+from tapml.server.security import is_loopback
+from tapml.sharing import FORMS, check_export, file_name, issue_text, links, load_repro, of_suite
 from tapml.sharing import export as export_file
 from tapml.sharing.imports import add_to_suite, new_suite
 from tapml.suite import Suite
 
 FORMAT = "tapml.shares/1"
+_SHORTEST_NAME = 4
 
 
 def export(options: argparse.Namespace, console: Console, progress: Console) -> int:
@@ -33,11 +36,23 @@ def export(options: argparse.Namespace, console: Console, progress: Console) -> 
     if repro.document.report is None:
         hint = f"no result of {options.test} goes along, for there is none yet: `tapml validate {options.suite}` first"
         progress.print(hint, markup=False, highlight=False)
+    _check_all(asked, options.force)
     for form, path in asked.items():
-        for written in export_file(repro, form, path, overwrite=options.force):
+        # What the script shares with --safetensors is the same file.
+        for written in export_file(repro, form, path, overwrite=True):
             what = "folder" if written.is_dir() else size(written.stat().st_size)
             progress.print(f"wrote {written} ({what})", markup=False, highlight=False)
     return 0
+
+
+def _check_all(asked: Mapping[str, Path], force: bool) -> None:
+    """All names before the first file is written: nothing is left half done."""
+    seen: dict[Path, str] = {}
+    for form, path in asked.items():
+        for taken in check_export(form, path, overwrite=force):
+            kind = "safetensors" if taken.suffix == ".safetensors" else form
+            if seen.setdefault(taken, kind) != kind:
+                raise InputError(f"{taken} is given for two forms: choose another name for one of them")
 
 
 def import_(options: argparse.Namespace, console: Console, progress: Console) -> int:
@@ -70,20 +85,28 @@ def share(options: argparse.Namespace, console: Console, progress: Console) -> i
         return _revoke(suite, options.revoke, console)
     if options.test is None:
         return _list(suite, options, console)
+    if options.forever and options.days is not None:
+        raise InputError("--forever and --days contradict each other: give one of them")
     base = _base(options.server)
     repro = of_suite(suite, options.test, options.device)
-    share_id, made = links.create(suite.path, repro, None if options.forever else options.days)
+    share_id, made = links.create(suite.path, repro, None if options.forever else options.days or links.DEFAULT_DAYS)
     url = f"{base}/s/{share_id}"
     document = {"format": FORMAT, "url": url, **dataclasses.asdict(made)}
     if write_json_output(options.json, document):
         return 0
     console.print(url, markup=False, highlight=False, soft_wrap=True)
     until = f"until {made.expires[:16]} UTC" if made.expires else "until it is revoked"
-    progress.print(
+    lines = [
         f"it works {until}, while `tapml serve {suite.path}` runs; the address is not kept anywhere, so copy it now",
-        markup=False,
-        highlight=False,
-    )
+        f"to end it: tapml share {suite.path} --revoke {made.name[:12]}",
+    ]
+    if is_loopback(urlsplit(base).hostname or ""):
+        lines.append(
+            "only this machine reaches that address: for others, `tapml serve --host 0.0.0.0 --certificate CERT KEY` "
+            "and --server with its address, or send `tapml export --html`"
+        )
+    for line in lines:
+        progress.print(line, markup=False, highlight=False)
     return 0
 
 
@@ -94,11 +117,15 @@ def _base(server: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _revoke(suite: Suite, beginning: str, console: Console) -> int:
-    found = [known.name for known in links.shares(suite.path) if beginning and known.name.startswith(beginning)]
+def _revoke(suite: Suite, given: str, console: Console) -> int:
+    """`given`: a link, its id, its name or the beginning of that."""
+    name = links.name_of(given.rsplit("/", 1)[-1]) or given
+    if len(name) < _SHORTEST_NAME:
+        raise InputError(f"--revoke {given}: give the link, or at least {_SHORTEST_NAME} characters of its name")
+    found = [known.name for known in links.shares(suite.path) if known.name.startswith(name)]
     if len(found) != 1:
-        what = "no link" if not found else "several links"
-        raise InputError(f"{suite.path} has {what} named {beginning}...: `tapml share {suite.path}` lists them")
+        what = "no such link" if not found else "several links of that name"
+        raise InputError(f"{suite.path} has {what} ({given}): `tapml share {suite.path}` lists them")
     links.revoke(suite.path, found[0])
     console.print(f"the link {found[0][:12]} is dead", markup=False, highlight=False)
     return 0
@@ -116,7 +143,7 @@ def _list(suite: Suite, options: argparse.Namespace, console: Console) -> int:
         table.add_column(column, overflow="fold")
     for known in found:
         result = f"{known.verdict} on {known.device}" if known.device else "-"
-        until = known.expires[:16] if known.expires else "revoked"
+        until = f"{known.expires[:16]} UTC" if known.expires else "it is revoked"
         table.add_row(known.name[:12], known.test, known.kernel, result, known.created[:16], until)
     console.print(table)
     return 0

@@ -24,7 +24,7 @@ def _export(commands: Any) -> None:
         "no network and no tapml: it runs in any browser with WebGPU, and is what to attach to a bug. "
         "Without a form: --html KERNEL-TEST.html.",
     )
-    parser.add_argument("suite", type=Path, metavar="SUITE")
+    parser.add_argument("suite", type=Path, metavar="SUITE", help="folder that `tapml carve` wrote")
     parser.add_argument("test", metavar="TEST_ID", help="as `tapml show SUITE` and results name it, such as n012.s0")
     forms = (
         ("--html", "FILE", "one HTML file that runs the test"),
@@ -63,12 +63,12 @@ def _share(commands: Any) -> None:
         "`tapml serve SUITE` runs, shows nothing but this test, and dies with --days or --revoke. Without TEST_ID: "
         "list the suite's links.",
     )
-    parser.add_argument("suite", type=Path, metavar="SUITE")
+    parser.add_argument("suite", type=Path, metavar="SUITE", help="folder that `tapml carve` wrote")
     parser.add_argument("test", metavar="TEST_ID", nargs="?", help="such as n012.s0")
     _device(parser)
-    parser.add_argument("--days", type=float, default=90.0, help="how long the link lives (default 90)")
+    parser.add_argument("--days", type=float, help="how long the link lives (default 90)")
     parser.add_argument("--forever", action="store_true", help="until it is revoked")
-    parser.add_argument("--revoke", metavar="NAME", help="end a link, by its name in the list (or a beginning of it)")
+    parser.add_argument("--revoke", metavar="NAME", help="end a link: the link itself, or its name in the list")
     parser.add_argument(
         "--server", metavar="URL", default=DEFAULT_SERVER,
         help=f"address under which others reach `tapml serve` (default {DEFAULT_SERVER})",

@@ -58,7 +58,7 @@ def test(options: argparse.Namespace, console: Console, progress: Console) -> in
         run, found, pictures = _run(options, settings, progress)
         _write(options, found, pictures)
         if not to_standard_output:
-            show_run(console, found)
+            show_run(console, found, recording=options.update_baseline)
         if options.update_baseline:
             _update(options, settings, run, found, progress)
     if github:
@@ -79,6 +79,8 @@ def _settings(options: argparse.Namespace) -> _Settings:
     devices = check_names(options.device or ["chromium"])
     baseline = read_baseline(options.baseline, may_be_new=options.update_baseline) if options.baseline else None
     expires = parse_expiry(options.expires) if options.expires else None
+    if expires is not None and expires < datetime.date.today():
+        raise InputError(f"--expires {options.expires} is past: entries until then would excuse nothing")
     planned = plan(options.suites, kernels=options.kernel or (), shard=shard)
     names = [entry.suite.name for entry in planned]
     if baseline is not None and (twice := next((name for name in names if names.count(name) > 1), None)):

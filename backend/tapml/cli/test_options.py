@@ -10,7 +10,8 @@ from tapml.cli.history_options import add_database_option
 
 _DESCRIPTION = """\
 Every carved test of all SUITEs on all devices, with reports for people and for CI. Exit codes: 0 good, 1 something
-fails (with --baseline: got worse), 2 wrong command or input, 130 interrupted; reports are written in any case.
+fails (with --baseline: got worse), 2 wrong command or input or a device that cannot be started (nothing ran), 130
+interrupted (the reports tell what ran).
 """
 
 
@@ -19,7 +20,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "test", help="run suites for CI: JUnit, HTML, shards, retries, expected failures", description=_DESCRIPTION
     )
-    parser.add_argument("suites", nargs="+", type=Path, metavar="SUITE")
+    parser.add_argument("suites", nargs="+", type=Path, metavar="SUITE", help="folders that `tapml carve` wrote")
     parser.add_argument(
         "--device", action="append", metavar="NAME",
         help="what to run on: a name that `tapml devices` lists, such as chromium, firefox or webkit, or open; repeat "

@@ -25,6 +25,9 @@ def show_trends(console: Console, document: Mapping[str, Any], limit: int | None
     table = Table(box=None, pad_edge=False)
     for column in ("test", "kernel", "device", "verdict", "since", "first failed", "flaky", "runs", "time"):
         table.add_column(column, justify="right" if column in ("flaky", "runs", "time") else "left", overflow="fold")
+    # What fails or is flaky stands first, and is never cut off.
+    attention = sum(trend["state"] == "failing" or trend["flaky_runs"] > 0 for trend in trends)
+    limit = limit and max(limit, attention)
     for trend in trends[:limit]:
         failed = trend["first_failing"]
         table.add_row(

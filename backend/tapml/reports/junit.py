@@ -51,7 +51,9 @@ def _suite(
     for key, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         element.set(key, str(sum(case.find(tag) is not None for case in cases)))
     element.set("tests", str(len(cases)))
-    element.set("time", f"{sum(map(_seconds, tests)):.3f}")
+    # Kernels compile side by side: their times together may be more than has passed.
+    passed = document["summary"]["devices"].get(device["id"], {}).get("wall", float("inf"))
+    element.set("time", f"{min(passed, sum(map(_seconds, tests))):.3f}")
     return element
 
 

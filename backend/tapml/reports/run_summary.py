@@ -18,7 +18,7 @@ _WORST_FIRST = ("error", "fail", "unsupported", "expected", "pass")
 _MOST_MESSAGES = 12
 
 
-def show_run(console: Console, document: Mapping[str, Any]) -> None:
+def show_run(console: Console, document: Mapping[str, Any], *, recording: bool = False) -> None:
     """A table for each suite, kernels by devices; then what fails, is flaky or fixed; then one line of sums."""
     for suite in document["suites"]:
         if suite["synthetic"]:
@@ -49,18 +49,22 @@ def show_run(console: Console, document: Mapping[str, Any]) -> None:
     for device in document["devices"]:
         if device["unavailable"]:
             _line(console, f"{device['requested']} cannot run WebGPU: {device['unavailable']}")
-    _line(console, run_line(document))
+    _line(console, run_line(document, recording=recording))
 
 
-def run_line(document: Mapping[str, Any]) -> str:
-    """One line: how many of what, which kernels fail."""
+def run_line(document: Mapping[str, Any], *, recording: bool = False) -> str:
+    """One line: how many of what, which kernels fail. `recording`: what fails becomes the baseline."""
     summary = document["summary"]
     words = ("pass", "fail", "error", "unsupported", "expected", "fixed", "flaky")
     counts = ", ".join(f"{summary[word]} {word}" for word in words if summary[word])
     shard = f" of shard {document['shard']}" if document["shard"] else ""
     text = f"{summary['total']} tests{shard}: {counts or 'none'} in {summary['seconds']:.1f} s"
-    if summary["fails_run"]:
+    if summary["fails_run"] and not document["interrupted"] and recording:
+        text += f"; {summary['fails_run']} are worse than the baseline, which is written anew"
+    elif summary["fails_run"]:
         text += f"; {summary['fails_run']} fail the run, of kernels {', '.join(summary['failing_kernels'])}"
+    elif document["baseline"]:
+        text += f"; nothing is worse than {document['baseline']}"
     return text + (f"; interrupted, {summary['not_run']} did not run" if document["interrupted"] else "")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
+import json
 import tempfile
 import threading
 import zipfile
@@ -15,11 +17,13 @@ from flask import Blueprint, Response, abort, jsonify, request
 
 from tapml.cache import data_dir
 from tapml.errors import InputError
+from tapml.files import sha256
 from tapml.server.pages import blob_response, page_file
 from tapml.server.state import State
 from tapml.sharing import FORMS, Repro, export, file_name, issue_text, links, of_suite, read
 from tapml.sharing.document import slug
 from tapml.sharing.imports import add_to_suite, new_suite
+from tapml.suite import Suite
 
 _MOST_IMPORT_BYTES = 1 << 30
 _KEPT = 4
@@ -134,8 +138,10 @@ def _files(routes: Blueprint, state: State) -> None:
         request.max_content_length = _MOST_IMPORT_BYTES
         name = Path(request.args.get("name", "")).name or "the file"
         repro = read(name, request.get_data(cache=False))
-        suite = new_suite(repro, _free_place(repro))
-        return jsonify({"suite": state.suites.add(suite.path), "path": str(suite.path)})
+        path, there = _place(repro)
+        if not there:
+            new_suite(repro, path)
+        return jsonify({"suite": state.suites.add(path), "path": str(path)})
 
     @routes.post("/api/suites/<suite_id>/imports")
     def add_test(suite_id: str) -> Response:
@@ -155,14 +161,20 @@ def _body() -> dict[str, Any]:
     return body
 
 
-def _free_place(repro: Repro) -> Path:
-    folder = data_dir() / "imports"
-    stem = slug(f"{repro.document.test.kernel}-{repro.document.test.id}")
-    number, path = 1, folder / f"{stem}.suite"
+def _place(repro: Repro) -> tuple[Path, bool]:
+    """Where an opened test lies, and whether it is there already as it is in the file."""
+    document = repro.document
+    # Who reported what, and when, makes no other test; the WGSL does.
+    content = json.dumps([document.kernel, *(file.sha256 for file in document.files), *repro.digests])
+    stem = slug(f"{document.test.kernel}-{document.test.id}") + f"-{sha256(content)[:6]}"
+    number, path = 1, data_dir() / "imports" / f"{stem}.suite"
     while path.exists():
+        with contextlib.suppress(InputError):
+            if of_suite(Suite(path), "n000.s0").document.files == document.files:
+                return path, True
         number += 1
-        path = folder / f"{stem}-{number}.suite"
-    return path
+        path = path.with_name(f"{stem}-{number}.suite")
+    return path, False
 
 
 def _download(repro: Repro, form: str) -> Response:

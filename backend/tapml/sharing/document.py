@@ -166,6 +166,14 @@ class Report(Message):
     result: ReportedResult
 
 
+class Other(Message):
+    """What another device of the same suite said last."""
+
+    device: Text
+    verdict: Literal["pass", "fail", "error", "unsupported"]
+    created: Text
+
+
 class ReproDocument(Message):
     """The document."""
 
@@ -182,6 +190,8 @@ class ReproDocument(Message):
     """kernels/NAME.json, tapml.kernel/2 (docs/suite-format.md)."""
     files: Annotated[list[WgslFile], Field(max_length=1000)]
     report: Report | None
+    others: Annotated[list[Other], Field(max_length=1000, default_factory=list)]
+    """Results of the same WGSL on other devices."""
 
     @model_validator(mode="after")
     def _names_agree(self) -> ReproDocument:
@@ -235,9 +245,10 @@ def _check_kernel(where: Path | str, document: ReproDocument) -> None:
 
 
 def with_texts(where: Path | str, document: ReproDocument, texts: dict[str, str]) -> ReproDocument:
-    """The document with the WGSL that its carrier holds apart. A text that somebody changed counts as edited.
+    """The document with the WGSL that its carrier holds apart.
 
-    Raises InputError for a missing one.
+    A text that somebody changed counts as edited, and the report, which is of another one, is left out. Raises
+    InputError for a missing text.
     """
     files = []
     for file in document.files:
@@ -247,7 +258,9 @@ def with_texts(where: Path | str, document: ReproDocument, texts: dict[str, str]
         digest = sha256(text)
         edited = file.edited or digest != file.sha256
         files.append(WgslFile(name=file.name, sha256=digest, edited=edited, text=text))
-    return document.model_copy(update={"files": files})
+    changed = any(file.sha256 != before.sha256 for file, before in zip(files, document.files, strict=True))
+    # What was reported is of the WGSL before.
+    return document.model_copy(update={"files": files, **({"report": None, "others": []} if changed else {})})
 
 
 def without_texts(document: ReproDocument) -> ReproDocument:

@@ -28,25 +28,45 @@ FORMS = {
 """Form -> what its file's name ends with; "wgsl" is a folder."""
 
 
+def check_export(form: str, path: Path, *, overwrite: bool = False) -> list[Path]:
+    """The files that `export` would write there, the one to open first.
+
+    Raises InputError where one exists and `overwrite` is false, is a folder that holds something else, or its own
+    folder is missing.
+    """
+    if form not in FORMS:
+        raise InputError(f"unknown form {form!r}: choose {', '.join(FORMS)}")
+    if form == "python" and path.suffix != ".py":
+        raise InputError(f"{path}: a script's name ends with .py")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: there is no folder {path.parent}: make it first")
+    paths = [path, path.with_suffix(".safetensors")] if form == "python" else [path]
+    for taken in paths:
+        if not taken.exists():
+            continue
+        if not overwrite:
+            raise InputError(f"{taken} exists: choose another name, or replace it with --force")
+        if form == "wgsl" and not (taken / DOCUMENT).is_file():
+            raise InputError(f"{taken} is no exported test and will not be replaced: choose another name")
+        if form != "wgsl" and taken.is_dir():
+            raise InputError(f"{taken} is a folder: choose another name")
+    return paths
+
+
 def export(repro: Repro, form: str, path: Path, *, overwrite: bool = False) -> list[Path]:
     """Write `repro` in one form of FORMS; gives what was written, the one to open first.
 
-    Raises InputError where `path` exists and `overwrite` is false, is a folder that holds something else, or cannot be
-    written.
+    Raises InputError as `check_export` does, or where a file cannot be written.
     """
-    if form == "python" and path.suffix != ".py":
-        raise InputError(f"{path}: a script's name ends with .py")
-    paths = [path, path.with_suffix(".safetensors")] if form == "python" else [path]
-    for taken in paths:
-        if taken.exists() and not overwrite:
-            raise InputError(f"{taken} exists: choose another name, or replace it with --force")
+    paths = check_export(form, path, overwrite=overwrite)
     try:
-        return _export(repro, form, paths)
+        _export(repro, form, paths)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from error
+    return paths
 
 
-def _export(repro: Repro, form: str, paths: list[Path]) -> list[Path]:
+def _export(repro: Repro, form: str, paths: list[Path]) -> None:
     path = paths[0]
     if form == "html":
         write_bytes(path, html_file(repro))
@@ -58,17 +78,11 @@ def _export(repro: Repro, form: str, paths: list[Path]) -> list[Path]:
         # The data first: a script without it is of no use.
         write_bytes(paths[1], safetensors_file(repro))
         write_text(path, script_text(repro.document, path.name, paths[1].name))
-    elif form == "wgsl":
-        _write_folder(repro, path)
     else:
-        raise InputError(f"unknown form {form!r}: choose {', '.join(FORMS)}")
-    return paths
+        _write_folder(repro, path)
 
 
 def _write_folder(repro: Repro, path: Path) -> None:
-    if path.exists() and not (path / DOCUMENT).is_file():
-        raise InputError(f"{path} is no exported test and will not be replaced: choose another name")
-    path.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
         folder.chmod(0o755)
@@ -95,7 +109,13 @@ def load_repro(path: str | os.PathLike[str]) -> Repro:
 
     Raises InputError for anything else, and for a damaged one.
     """
+    if str(path).startswith(("http://", "https://")):
+        raise InputError(f"{path} is a link: open it in a browser and use `Save as one HTML file` there")
     place = Path(path)
+    if (place / "suite.json").is_file():
+        raise InputError(f"{place} is a suite, not an exported test: export one with `tapml export {place} TEST_ID`")
+    if place.is_dir() and not (place / DOCUMENT).is_file():
+        raise InputError(f"{place} is no folder that `tapml export --wgsl` wrote: it has no {DOCUMENT}")
     if place.is_dir():
         return read_folder(place)
     if place.suffix == ".py":

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tapml.errors import InputError
-from tapml.sharing.repro import Repro
+from tapml.sharing.repro import REPORTED, Repro
 from tapml.suite import CarvedTest, Suite, SuiteWriter, TensorRef, Tolerance
 from tapml.suite.imported import add_imported
 from tapml.suite.suite import IMPORTED
@@ -158,8 +158,7 @@ def _keep_report(suite: Suite, repro: Repro, test: CarvedTest) -> None:
     report = repro.document.report
     if report is None:
         return
-    original = report.device.name.removesuffix(f" ({_REPORTED})")
-    device = {**report.device.model_dump(), "id": _REPORTED, "name": f"{original} ({_REPORTED})"}
+    device = {**report.device.model_dump(), "id": _REPORTED, "name": report.device.name + REPORTED}
     result = {**identity(test, _REPORTED, edited=report.result.edited), **report.result.model_dump()}
     name = device["name"]
     earlier = [found for found in suite.results("validation") if found["devices"][0]["name"] == name]

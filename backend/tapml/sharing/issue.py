@@ -7,7 +7,7 @@ Markdown and HTML mean nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapml.sharing.document import Input, ReportedResult, ReproDocument
@@ -29,9 +29,10 @@ _SYMPTOM = {
 
 def issue_text(document: ReproDocument) -> str:
     """A title line, then the sections a maintainer asks for."""
-    report = document.report
     kernel = document.test.kernel
     lines = [f"# WebGPU kernel {code(kernel)} {_title(document)}", ""]
+    if any(file.edited for file in document.files):
+        lines += ["The WGSL below was **edited by hand**; it is not what the code generator wrote.", ""]
     lines += _environment(document)
     lines += _symptom(document)
     lines += [
@@ -41,8 +42,6 @@ def issue_text(document: ReproDocument) -> str:
         "2. It runs by itself and shows the verdict, the first wrong element and what was reported.",
         "",
     ]
-    if report is not None and report.result.edited:
-        lines += ["The WGSL was edited by hand; it is not what the code generator wrote.", ""]
     lines += ["## What it computes", ""]
     lines += _tensors(document)
     lines += _wgsl(document)
@@ -75,7 +74,9 @@ def _environment(document: ReproDocument) -> list[str]:
         *((name, f"{device.limits[name]:.0f}") for name in _SHOWN_LIMITS if name in device.limits),
         ("Date", document.report.created),
     ]
-    return ["## Environment", "", *_table(rows)]
+    others = ", ".join(f"{code(other.device)} {other.verdict}" for other in document.others)
+    more = [f"The same test on other devices: {others}.", ""] if others else []
+    return ["## Environment", "", *_table(rows), *more]
 
 
 def _symptom(document: ReproDocument) -> list[str]:
@@ -83,7 +84,8 @@ def _symptom(document: ReproDocument) -> list[str]:
         return []
     result = document.report.result
     lines = ["## Symptom", "", f"Verdict: **{result.verdict}**", ""]
-    if result.message:
+    # The compiler's own words say more than the sentence made of them.
+    if result.message and not result.diagnostics:
         lines += [*fenced(result.message), ""]
     for found in result.diagnostics:
         place = f"{found.file}:{found.line}:{found.column}: {found.severity}: {found.message}"
@@ -99,15 +101,19 @@ def _numbers(result: ReportedResult) -> list[tuple[str, str]]:
     rows = [
         ("Elements outside the tolerance", f"{result.mismatched} of {result.total}"),
         ("Of them NaN, infinite", f"{result.nan}, {result.inf}"),
-        ("Largest absolute error", str(result.max_abs_error)),
-        ("Largest relative error", str(result.max_rel_error)),
-        ("Largest ULP distance", str(result.max_ulp)),
+        ("Largest absolute error", _short(result.max_abs_error)),
+        ("Largest relative error", _short(result.max_rel_error)),
+        ("Largest ULP distance", "-" if result.max_ulp is None else f"{result.max_ulp:.0f}"),
     ]
     for name, element in (("First", result.first), ("Worst", result.worst)):
         if element is not None:
             text = f"output {element.output} {element.index}: {element.got}, expected {element.expected}"
             rows.append((f"{name} element", text))
     return rows
+
+
+def _short(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
@@ -132,11 +138,30 @@ def _wgsl(document: ReproDocument) -> list[str]:
         for launch in variant["launches"]:
             shape = f"{launch['dispatch']} workgroups of {launch['workgroup_size']}"
             lines += [f"Dispatch of {code(launch['entry_point'])}: {code(shape)}", ""]
+            lines += _bindings(document, launch)
         for entry in variant["entry_points"]:
             text = document.text(entry["file"])
             cut = "" if len(text) <= _MOST_WGSL else "\n// ... cut here: the whole text is in the HTML file"
             lines += [f"{code(entry['file'])}:", "", *fenced(text[:_MOST_WGSL] + cut, "wgsl"), ""]
     return lines
+
+
+def _bindings(document: ReproDocument, launch: Mapping[str, Any]) -> list[str]:
+    """What stands at each binding of group 0: buffers in the order of the launch's arguments, then the uniform."""
+    names = [f"input {tensor.name}" for tensor in document.inputs]
+    names += [f"output {tensor.name}" for tensor in document.outputs]
+    held = []
+    scalars = []
+    for argument in launch["arguments"]:
+        if "scalar" in argument:
+            scalars.append(f"{argument['scalar']:g} ({argument['dtype']})")
+        elif "temporary" in argument:
+            held.append(f"temporary buffer {argument['temporary']}")
+        else:
+            held.append(names[argument["argument"]])
+    held.append("uniform: " + ", ".join([*scalars, f"{launch['dispatch'][0]} (uint32, workgroups along x)"]))
+    rows = [f"| {number} | {cell(text)} |" for number, text in enumerate(held)]
+    return ["| binding | holds |", "| --- | --- |", *rows, ""]
 
 
 def _type(tensor: Input) -> str:

@@ -98,11 +98,16 @@ def revoke(folder: Path, name: str) -> bool:
     return there
 
 
+def name_of(share_id: str) -> str | None:
+    """The name under which a link's id is kept; None for what is no id."""
+    return sha256(share_id) if _ID.fullmatch(share_id) else None
+
+
 def find(folders: Iterable[Path], share_id: str) -> tuple[Share, Path] | None:
     """The share of a link's id, and where its test lies; None for an unknown, revoked or expired one."""
-    if not _ID.fullmatch(share_id):
+    name = name_of(share_id)
+    if name is None:
         return None
-    name = sha256(share_id)
     for folder in folders:
         share = _read(folder, name)
         if share is not None:

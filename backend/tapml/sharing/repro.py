@@ -122,31 +122,44 @@ def of_suite(suite: Suite, test_id: str, device: str | None = None) -> Repro:
             {"name": file.name, "sha256": file.digest, "edited": file.edited, "text": file.text}
             for file in texts.values()
         ],
-        "report": _report(suite, test, device),
+        **_reports(suite, test, device),
     }
     document = checked(f"test {test.id} of {suite.path}", found)
     return Repro(document, lambda digest: suite.tensors.path(digest).read_bytes())
 
 
+REPORTED = " (reported)"
+"""Ends the name of a device whose results came with an imported test."""
+
 _ORDER = ("error", "fail", "unsupported", "pass")
 
 
-def _report(suite: Suite, test: CarvedTest, device: str | None) -> dict[str, Any] | None:
-    found = []
+def _reports(suite: Suite, test: CarvedTest, device: str | None) -> dict[str, Any]:
+    """Whose result goes along, and what the other devices said."""
+    every = []
+    kernels = {}
     documents = [(document["devices"][0], document) for document in suite.results("validation")]
     names = [described["name"] for described, _ in documents]
     # A name as it stands is that device, though another one's begins with it.
     begins = "" if device is None else device.lower()
     whole = device in names
     for described, document in documents:
-        if described["name"] != device if whole else not described["name"].lower().startswith(begins):
-            continue
+        wanted = described["name"] == device if whole else described["name"].lower().startswith(begins)
         for result in document["tests"]:
             if result["id"] == test.id and document["suite"] == suite.id:
-                found.append({"created": document["created"], "device": described, "result": result})
-    if not found:
-        if device is not None:
-            have = f"there are results of {', '.join(names)}" if names else "there are none yet"
-            raise InputError(f"{suite.path} has no result of test {test.id} on {device}: {have}; run `tapml validate`")
-        return None
-    return min(found, key=lambda report: _ORDER.index(report["result"]["verdict"]))
+                # An imported test's report is its first owner's.
+                original = {**described, "name": described["name"].removesuffix(REPORTED)}
+                report = {"created": document["created"], "device": original, "result": result}
+                kernels[id(report)] = document.get("kernel_digests", {}).get(test.kernel)
+                every.append((wanted, report))
+    found = [report for wanted, report in every if wanted]
+    if not found and device is not None:
+        have = f"there are results of {', '.join(names)}" if names else "there are none yet"
+        raise InputError(f"{suite.path} has no result of test {test.id} on {device}: {have}; run `tapml validate`")
+    chosen = min(found, key=lambda report: _ORDER.index(report["result"]["verdict"]), default=None)
+    others = [
+        {"device": report["device"]["name"], "verdict": report["result"]["verdict"], "created": report["created"]}
+        for _, report in every
+        if report is not chosen and kernels[id(report)] == kernels[id(chosen)]
+    ]
+    return {"report": chosen, "others": others}

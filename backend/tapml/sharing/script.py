@@ -8,8 +8,9 @@ from tapml.sharing.document import ReproDocument
 
 _SCRIPT = '''"""Run one carved test again: kernel {kernel}, test {test} of {suite}.
 
-    pip install tapml
     python {name} [DEVICE]
+
+It needs tapml, whose README says how to install it.
 
 DEVICE: chromium (the default), firefox, node-dawn, deno, or "open" to wait for any browser.
 Tensors, WGSL and tolerances are in {data}.

@@ -117,11 +117,15 @@ class Suite:
         """Kernels of which a WGSL file differs from what was generated, or was written by hand."""
         return [kernel for kernel in self.kernels if any(file.edited for file in self.kernel_files(kernel))]
 
+    def require_model(self) -> None:
+        """Raises InputError for a suite that was made of exported tests."""
+        if self.manifest["model"]["kind"] == IMPORTED:
+            raise InputError(f"{self.path} holds imported tests and no model: to offload, carve the model")
+
     @property
     def module_text(self) -> str:
         """The lowered model as TVMScript. Raises InputError where there is none."""
-        if self.manifest["model"]["kind"] == IMPORTED:
-            raise InputError(f"{self.path} holds imported tests and no model: to offload, carve the model")
+        self.require_model()
         path = self.path / "model" / "module.tvmscript"
         try:
             return path.read_text()

@@ -7,7 +7,13 @@ import type { Resource } from "../state/resource";
 import type { LiveResults } from "../state/use-results";
 import { Problem } from "./Basics";
 
-export function ActionBar(props: { devices: Resource<Devices>; choice: DeviceChoice; results: LiveResults }) {
+export function ActionBar(props: {
+  devices: Resource<Devices>;
+  choice: DeviceChoice;
+  results: LiveResults;
+  /** Is there a model to offload? */
+  model: boolean;
+}) {
   const { devices, results } = props;
   const { choices, selected, toggle } = props.choice;
   const [sending, setSending] = useState(false);
@@ -54,7 +60,14 @@ export function ActionBar(props: { devices: Resource<Devices>; choice: DeviceCho
         <button type="button" class="primary" disabled={!idle} onClick={() => start("validation")}>
           Validate
         </button>
-        <button type="button" disabled={!idle} onClick={() => start("offload")}>
+        <button
+          type="button"
+          disabled={!idle || !props.model}
+          title={
+            props.model ? undefined : "An exported test comes without its model: there is nothing to offload."
+          }
+          onClick={() => start("offload")}
+        >
           Offload{selected.length > 1 ? ` to ${first}` : ""}
         </button>
         <button type="button" disabled={!running} onClick={results.cancel}>

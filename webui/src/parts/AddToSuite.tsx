@@ -5,11 +5,12 @@ import { api } from "../api/client";
 import type { SuiteDetail } from "../api/types";
 import { useResource } from "../state/resource";
 import { navigate, suitePath } from "../state/router";
-import { Problem } from "./Basics";
+import { Link, Problem } from "./Basics";
 
 export function AddToSuite({ suite }: { suite: SuiteDetail }) {
   const suites = useResource("suites", api.suites);
   const [problem, setProblem] = useState<Error | null>(null);
+  const [known, setKnown] = useState<{ path: string; id: string; target: string } | null>(null);
   const [chosen, setChosen] = useState<string | null>(null);
   const others = (suites.data ?? []).filter((other) => other.id !== suite.id);
   const test = suite.tests[0];
@@ -19,8 +20,10 @@ export function AddToSuite({ suite }: { suite: SuiteDetail }) {
   const add = async () => {
     setProblem(null);
     try {
-      const { test: added } = await api.addTest(target, suite.id, test.id);
-      navigate(suitePath(target, { node: added.replace(/\.s\d+$/, "") }));
+      const { test: id, added } = await api.addTest(target, suite.id, test.id);
+      const path = suitePath(target, { node: id.replace(/\.s\d+$/, "") });
+      if (added) navigate(path);
+      else setKnown({ path, id, target });
     } catch (error) {
       setProblem(error instanceof Error ? error : new Error(String(error)));
     }
@@ -43,6 +46,11 @@ export function AddToSuite({ suite }: { suite: SuiteDetail }) {
       <button type="button" onClick={add}>
         Add
       </button>
+      {known?.target === target && (
+        <span role="status">
+          It is there already, as <Link href={known.path}>{known.id}</Link>.
+        </span>
+      )}
     </div>
   );
 }

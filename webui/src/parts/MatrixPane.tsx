@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import type { DeviceFacts } from "../api/documents";
 import { adapter, browser } from "../model/format";
 import { entryNode, type Filter, filterRows, type KernelRow, type Matrix } from "../model/matrix";
+import { isReported, reporter } from "../model/reported";
 import type { JobState } from "../model/results";
 import { type Counts, describe, total } from "../model/verdicts";
 import { Loading } from "./Basics";
@@ -89,7 +90,8 @@ function DeviceColumn(props: MatrixPaneProps & { column: DeviceFacts; counts: Co
         title={`${what}\nColour the graph by this device`}
         onClick={() => props.choose(column.id)}
       >
-        <span class="device-name">{column.name}</span>
+        {isReported(column) && <span class="device-note">reported by</span>}
+        <span class="device-name">{reporter(column)}</span>
         <span class="device-note">{adapter(column.adapter) || browser(column.user_agent)}</span>
         {counts && total(counts) > counts.none && (
           <>

@@ -7,6 +7,7 @@ import { GraphPane } from "../graph/GraphPane";
 import { remarks } from "../model/history";
 import { buildMatrix, nodeStates, problemNodes } from "../model/matrix";
 import { offloadNodeStates } from "../model/offload";
+import { isReported } from "../model/reported";
 import { useDeviceChoice } from "../state/device-choice";
 import { useResource } from "../state/resource";
 import { useQuery } from "../state/router";
@@ -32,7 +33,11 @@ export function Workspace(props: { suite: SuiteDetail }) {
   const view: View = viewName === "offload" ? "offload" : "validation";
   const setView = (next: View) => setViewName(next === "validation" ? null : next);
   const { state } = results;
-  const columns = state.devices;
+  // What came with imported tests stands last: the suite is about what runs here.
+  const columns = useMemo(
+    () => [...state.devices].sort((a, b) => Number(isReported(a)) - Number(isReported(b))),
+    [state.devices],
+  );
   const device = columns.find((column) => column.id === chosen)?.id ?? columns[0]?.id ?? null;
 
   const matrix = useMemo(
@@ -71,7 +76,12 @@ export function Workspace(props: { suite: SuiteDetail }) {
 
   return (
     <>
-      <ActionBar devices={devices} choice={choice} results={results} />
+      <ActionBar
+        devices={devices}
+        choice={choice}
+        results={results}
+        model={suite.model.kind !== "imported"}
+      />
       <JobBar job={state.job} devices={columns} />
       {results.problem && (
         <Problem title="" error={results.problem} retry={results.reload} dismiss={results.dismiss} />
