@@ -180,6 +180,12 @@ def test_the_python_script_says_the_same(suite: Path, edit: Callable[[str, Edit]
         assert ("0 of" in done.stdout) == (code == 0)
 
 
+def opens(page: Page, port: int, file: Path) -> None:
+    page.goto(f"http://127.0.0.1:{port}/")
+    page.locator("input[type=file]").set_input_files(file)
+    page.wait_for_url("**/suites/layer_norm*")
+
+
 def test_the_page_shares_opens_and_adds(
     suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,14 +204,16 @@ def test_the_page_shares_opens_and_adds(
         file = tmp_path / "theirs.html"
         download.value.save_as(file)
         assert run_to_end(page, link)[0] == "fail"
+        opens(page, port, file)
+        expect(page.get_by_label("Node n000")).to_contain_text("(reported)")
+        page.get_by_role("button", name="Add", exact=True).click()
+        expect(page.get_by_text("It is there already")).to_be_visible()
         # Somebody else's: the same operator, another implementation.
         data = file.read_bytes()
         assert data.count(b" + 65i)]") == 1
         file.write_bytes(data.replace(b" + 65i)]", b" + 63i)]"))
-        page.goto(f"http://127.0.0.1:{port}/")
-        page.locator("input[type=file]").set_input_files(file)
-        page.wait_for_url("**/suites/layer_norm*")
-        expect(page.get_by_label("Node n000")).to_contain_text("(reported)")
+        opens(page, port, file)
+        expect(page.get_by_label("Node n000")).to_contain_text("Not run on any device yet")
         page.get_by_role("button", name="Add", exact=True).click()
         page.wait_for_url("**/suites/minilm?node=i000")
         expect(page.get_by_label("Operators by device")).to_contain_text("layer_norm_2")
