@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tapml.errors import TapmlError
+from tapml.errors import TapmlError, ToolchainError
 
 if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
@@ -44,7 +44,8 @@ class Runs:
             if self._server is None:
                 self._server = Server()
             try:
-                (self._devices[name],) = start_devices(self._server.state, [name])
+                (entry,) = start_devices(self._server.state, [name])
+                self._devices[name] = entry if entry.device else ToolchainError(entry.problem)
             except TapmlError as error:
                 self._devices[name] = error
         found = self._devices[name]
@@ -71,6 +72,7 @@ class Runs:
 
         device = self.device(item.device_name).device
         assert self._server is not None
+        assert device is not None
         in_main_thread = threading.current_thread() is threading.main_thread()
         with interruptible() if in_main_thread else contextlib.nullcontext(Cancel()) as cancel:
             document = OperatorRun(
@@ -180,12 +182,12 @@ class CarvedItem(pytest.Item):
         device = self.runs.device(self.device_name)
         if device.unavailable:
             # Not a skip: a whole device that is missing must not look green.
-            raise TestFailed(f"{device.device.name} cannot run kernels: {device.unavailable}")
+            raise TestFailed(f"{device.name} cannot run kernels: {device.unavailable}")
         result = self.runs.result(self)
         if result["verdict"] == "unsupported":
             pytest.skip(str(result["message"]))
         if result["verdict"] != "pass":
-            where = f"{result['verdict']}: kernel {self.test.kernel}, node {self.test.node} on {device.device.name}"
+            where = f"{result['verdict']}: kernel {self.test.kernel}, node {self.test.node} on {device.name}"
             raise TestFailed(f"{where}\n{evidence(result, str(self.suite.path))}")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str | TerminalRepr:

@@ -282,16 +282,29 @@ def test_one_unsupported_test_does_not_fail_the_run(bench: Bench) -> None:
     assert {entry.get("message") for entry in skipped} == {"needs shader-f16"}
 
 
-def test_devices_that_cannot_be_started_are_all_named_and_nothing_runs(
+def test_a_device_that_cannot_be_started_is_not_green_and_stops_nobody(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The very command of a Mac's workflow, on Linux."""
     bench.cannot_start = {"chromium": "Chromium was not found", "webkit": "WebKit was not found"}
-    code, found = bench("--device", "chromium", "--device", "firefox", "--device", "webkit")
-    assert code == 2
-    assert found == {}
-    err = capsys.readouterr().err
-    assert "chromium: Chromium was not found; webkit: WebKit was not found" in err
-    assert bench.tested("firefox") == []
+    devices = ("--device", "chromium", "--device", "firefox", "--device", "webkit")
+    reports = ("--junit", bench.folder / "j.xml", "--html", bench.folder / "r.html")
+    code, found = bench(*devices, *reports)
+    assert code == 1
+    assert bench.tested("firefox") == [test.id for test in bench.suite.tests]
+    problems = {device["requested"]: device["unavailable"] for device in found["devices"]}
+    assert problems == {"chromium": "Chromium was not found", "firefox": None, "webkit": "WebKit was not found"}
+    missing = [test for test in found["tests"] if test["device"] in ("chromium", "webkit")]
+    assert len(missing) == 2 * len(bench.suite.tests)
+    assert {(test["verdict"], test["fails_run"]) for test in missing} == {("unsupported", True)}
+    assert "chromium cannot be started: Chromium was not found" in missing[0]["message"]
+    out = capsys.readouterr().out
+    assert out.count("WebKit was not found") == 1
+    assert "WebKit was not found" in (bench.folder / "j.xml").read_text()
+    assert (bench.folder / "r.html").exists()
+    baseline = bench.folder / "b.json"
+    assert bench(*devices, "--baseline", baseline, "--update-baseline")[0] == 0
+    assert bench(*devices, "--baseline", baseline)[0] == 0, "where it is known and written down"
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,25 @@ from tapml.errors import InputError, ToolchainError
 
 @dataclass(frozen=True)
 class RunDevice:
-    """A connected device. `requested`: the `--device` that it answers."""
+    """A connected device, or one that could not be started. `requested`: the `--device` that it answers."""
 
     requested: str
-    device: Device
+    device: Device | None
+    problem: str = ""
+    """Why it could not be started."""
+
+    @property
+    def id(self) -> str:
+        return self.requested if self.device is None else self.device.id
+
+    @property
+    def name(self) -> str:
+        return self.requested if self.device is None else self.device.name
 
     @property
     def unavailable(self) -> str | None:
         """Why it cannot run WebGPU at all."""
-        return self.device.hello.unavailable
+        return self.problem if self.device is None else self.device.hello.unavailable
 
     @property
     def driver(self) -> str | None:
@@ -35,7 +45,11 @@ class RunDevice:
     def describe(self) -> dict[str, Any]:
         """The `devices` entry of tapml.test/1."""
         more = {"requested": self.requested, "driver": self.driver, "unavailable": self.unavailable}
-        return {**self.device.describe(), **more}
+        if self.device is not None:
+            return {**self.device.describe(), **more}
+        adapter = dict.fromkeys(("vendor", "architecture", "device", "description"), "")
+        nothing = {"runtime": "", "user_agent": "", "adapter": adapter, "features": [], "limits": {}}
+        return {"id": self.id, "name": self.name, **nothing, **more}
 
 
 def check_names(names: Sequence[str]) -> list[str]:
@@ -66,13 +80,12 @@ def start_devices(
     starting: Callable[[str, int], None] = lambda name, done: None,
     waiting: Callable[[], None] = lambda: None,
 ) -> list[RunDevice]:
-    """Start all, or raise ToolchainError naming every one that cannot be started.
+    """Start all. One that cannot be started is among them with its problem: the others are tested all the same.
 
     `starting` is told a name with 0, then with 1 when it is connected; `waiting` is called when "open" waits for
     someone to open the device page.
     """
     found: list[RunDevice] = []
-    problems: list[str] = []
     for name in check_names(names):
         try:
             if name == "open":
@@ -83,10 +96,7 @@ def start_devices(
                 starting(name, 1)
             found.append(RunDevice(name, device))
         except ToolchainError as error:
-            problems.append(f"{name}: {error}")
-    if problems:
-        count = "a device" if len(problems) == 1 else f"{len(problems)} devices"
-        raise ToolchainError(f"{count} cannot be started, so nothing was tested: " + "; ".join(problems))
+            found.append(RunDevice(name, None, str(error)))
     return found
 
 
@@ -96,5 +106,5 @@ def screenshots(source: Source, devices: Sequence[RunDevice]) -> dict[str, bytes
     for entry in devices:
         process = source.processes.get(entry.requested)
         if process is not None and (picture := process.screenshot()):
-            pictures[entry.device.id] = picture
+            pictures[entry.id] = picture
     return pictures

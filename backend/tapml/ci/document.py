@@ -26,7 +26,7 @@ def document(run: CiRun, judge: Judge, *, shard: Shard | None = None) -> dict[st
     for planned in run.planned:
         for entry in run.devices:
             for test in planned.tests:
-                if attempts := run.attempts.get((planned.id, entry.device.id, test.id)):
+                if attempts := run.attempts.get((planned.id, entry.id, test.id)):
                     key = run.key(planned, entry, test)
                     judged = judge.judge(key, attempts, unavailable=entry.unavailable is not None)
                     tests.append({"suite": planned.id, **attempts[-1], **judged})

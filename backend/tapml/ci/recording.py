@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def record(run: CiRun, history: Recorder) -> list[str]:
     """Record what was run so far; gives what went wrong, as sentences."""
     problems = []
-    devices = [entry.device for entry in run.devices]
+    devices = [entry.device for entry in run.devices if entry.device is not None]
     for planned in run.planned:
         tests = [
             {**attempts[-1], "attempts": [str(attempt["verdict"]) for attempt in attempts] if attempts[1:] else []}

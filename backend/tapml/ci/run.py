@@ -50,7 +50,7 @@ class CiRun:
         self.devices = list(devices)
         self.attempts: dict[Place, list[dict[str, Any]]] = defaultdict(list)
         """Results of each test in the order they came; TestResult of docs/results-format.md."""
-        self.seconds: dict[str, dict[str, float]] = {entry.device.id: defaultdict(float) for entry in devices}
+        self.seconds: dict[str, dict[str, float]] = {entry.id: defaultdict(float) for entry in devices}
         """By device: `wall`, and the parts that the runner measured."""
         self.edited: dict[str, list[str]] = {entry.id: [] for entry in planned}
         self.digests: dict[str, dict[str, str]] = {entry.id: {} for entry in planned}
@@ -77,7 +77,7 @@ class CiRun:
         started = time.perf_counter()
         self._emit({"type": "started", "kind": "validation", "total": self.total, "kernels": []})
         for entry in self.devices:
-            self._emit({"type": "device", "device": entry.device.describe()})
+            self._emit({"type": "device", "device": entry.describe()})
         for planned in self.planned:
             if self._history is not None:
                 self._warn(recover(planned.suite, self._history))
@@ -108,7 +108,7 @@ class CiRun:
 
         return OperatorRun(
             planned.suite,
-            [entry.device for entry in devices],
+            [entry.device for entry in devices if entry.device is not None],
             self._blobs,
             tests=[test.id for test in tests],
             emit=emit,
@@ -118,10 +118,11 @@ class CiRun:
     def _without_webgpu(self, planned: PlannedSuite) -> None:
         for entry in self.devices:
             for test in planned.tests if entry.unavailable else ():
-                message = f"{entry.device.name} cannot run kernels: {entry.unavailable}"
-                result = result_without_run(test, entry.device.id, "unsupported", message)
-                self.attempts[planned.id, entry.device.id, test.id].append(result)
-                self._emit({"type": "verdict", "device": entry.device.id, "result": result})
+                cannot = "be started" if entry.device is None else "run kernels"
+                message = f"{entry.name} cannot {cannot}: {entry.unavailable}"
+                result = result_without_run(test, entry.id, "unsupported", message)
+                self.attempts[planned.id, entry.id, test.id].append(result)
+                self._emit({"type": "verdict", "device": entry.id, "result": result})
 
     def _retry(self, planned: PlannedSuite) -> None:
         for number in range(1, self._retries + 1):
@@ -129,9 +130,7 @@ class CiRun:
             runs = []
             for entry, tests in todo.items():
                 if tests and not self._cancel.requested:
-                    text = (
-                        f"{entry.device.name}: {len(tests)} failing tests of {planned.id} run again ({number}. retry)"
-                    )
+                    text = f"{entry.name}: {len(tests)} failing tests of {planned.id} run again ({number}. retry)"
                     self._emit({"type": "message", "text": text})
                     runs.append(self._operator_run(planned, [entry], tests, again=True))
             if not runs:
@@ -147,7 +146,7 @@ class CiRun:
     def _failing(self, planned: PlannedSuite, entry: RunDevice) -> list[CarvedTest]:
         failing = []
         for test in planned.tests:
-            attempts = self.attempts.get((planned.id, entry.device.id, test.id))
+            attempts = self.attempts.get((planned.id, entry.id, test.id))
             verdict = str(attempts[-1]["verdict"]) if attempts else "pass"
             if verdict in FAILING and not self._excused(self.key(planned, entry, test), verdict):
                 failing.append(test)

@@ -10,8 +10,8 @@ from tapml.cli.history_options import add_database_option
 
 _DESCRIPTION = """\
 Every carved test of all SUITEs on all devices, with reports for people and for CI. Exit codes: 0 good, 1 something
-fails (with --baseline: got worse), 2 wrong command or input or a device that cannot be started (nothing ran), 130
-interrupted (the reports tell what ran).
+fails (with --baseline: got worse) or a device cannot be started or has no WebGPU (the others are tested all the same),
+2 wrong command or input, 130 interrupted. Reports tell what ran.
 """
 
 

@@ -48,7 +48,7 @@ def show_run(console: Console, document: Mapping[str, Any], *, recording: bool =
         )
     for device in document["devices"]:
         if device["unavailable"]:
-            _line(console, f"{device['requested']} cannot run WebGPU: {device['unavailable']}")
+            _line(console, f"{device['requested']} cannot be tested: {device['unavailable']}")
     _line(console, run_line(document, recording=recording))
 
 
