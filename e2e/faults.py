@@ -34,7 +34,10 @@ class Run:
         device: Device,
         kernels: Sequence[str] | None = None,
         hang_seconds: float = 30,
+        at_first_verdict: Callable[[], None] = lambda: None,
     ) -> None:
+        """`at_first_verdict` does the harm before the next verdict is looked at: no run is too quick for that."""
+        self._at_first_verdict = at_first_verdict
         self.verdicts: list[dict[str, Any]] = []
         self._document: dict[str, Any] = {}
         run = OperatorRun(
@@ -46,6 +49,8 @@ class Run:
     def _event(self, event: dict[str, Any]) -> None:
         if event["type"] == "verdict":
             self.verdicts.append(event["result"])
+            if len(self.verdicts) == 1:
+                self._at_first_verdict()
 
     def reported(self, count: int) -> None:
         """Wait for so many verdicts."""

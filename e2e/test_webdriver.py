@@ -58,10 +58,9 @@ def test_a_browser_without_webgpu_says_so(suite: Path) -> None:
 @pytest.mark.parametrize("killed", ["chromedriver", "chromium"])
 def test_a_death_in_mid_run_is_reported_and_the_next_run_works(killed: str, suite: Path) -> None:
     with Server() as server:
-        run = Run(server, suite, server.state.device("chromedriver"))
-        run.reported(4)
-        next(child for child in psutil.Process().children(recursive=True) if child.name() == killed).kill()
-        results = run.finish(20)
+        device = server.state.device("chromedriver")
+        victim = next(child for child in psutil.Process().children(recursive=True) if child.name() == killed)
+        results = Run(server, suite, device, at_first_verdict=victim.kill).finish(60)
         lost = [test for test in results.values() if test["verdict"] != "pass"]
         assert lost
         assert len(lost) < len(results)
