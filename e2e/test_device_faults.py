@@ -192,12 +192,8 @@ def test_an_endless_kernel_is_named_and_the_others_go_on(
 
 def test_a_device_process_that_is_killed_is_started_again(server: Server, suite: Path) -> None:
     device = server.state.device("node-dawn")
-    run = Run(server, suite, device)
-    run.reported(4)
-    for child in psutil.Process().children():
-        if "node" in child.name():
-            child.kill()
-    results = run.finish(20)
+    (victim,) = (child for child in psutil.Process().children() if "node" in child.name())
+    results = Run(server, suite, device, at_first_verdict=victim.kill).finish(20)
     lost = [test for test in results.values() if test["verdict"] != "pass"]
     assert lost
     assert all("ended unexpectedly" in test["message"] for test in lost)
