@@ -59,7 +59,10 @@ def test_a_browser_without_webgpu_says_so(suite: Path) -> None:
 def test_a_death_in_mid_run_is_reported_and_the_next_run_works(killed: str, suite: Path) -> None:
     with Server() as server:
         device = server.state.device("chromedriver")
-        victim = next(child for child in psutil.Process().children(recursive=True) if child.name() == killed)
+        driver = next(child for child in psutil.Process().children(recursive=True) if child.name() == "chromedriver")
+        # Of its own browser: other tests' Chromium may live on.
+        family = [driver, *driver.children(recursive=True)]
+        victim = next(process for process in family if process.name() == killed)
         results = Run(server, suite, device, at_first_verdict=victim.kill).finish(60)
         lost = [test for test in results.values() if test["verdict"] != "pass"]
         assert lost
