@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -58,3 +59,8 @@ def write_json_output(path: Path | None, document: Any) -> bool:
 def sha256(data: bytes | memoryview | str) -> str:
     """Lower-case hexadecimal SHA-256."""
     return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
+
+
+def slug(name: str, otherwise: str) -> str:
+    """A name made fit for a file or an id; `otherwise` where nothing of it is left."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or otherwise

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tapml.ci.shards import Shard
 from tapml.errors import InputError
+from tapml.files import slug
 from tapml.suite import CarvedTest, Suite
 
 
@@ -67,10 +67,10 @@ def _ids(suites: Sequence[Suite]) -> list[str]:
     """Names made fit for ids, numbered where two are alike."""
     ids: list[str] = []
     for suite in suites:
-        slug = re.sub(r"[^A-Za-z0-9._-]+", "-", suite.name).strip("-.").lower() or "suite"
-        number, candidate = 1, slug
+        base = slug(suite.name, "suite").lower()
+        number, candidate = 1, base
         while candidate in ids:
             number += 1
-            candidate = f"{slug}-{number}"
+            candidate = f"{base}-{number}"
         ids.append(candidate)
     return ids

@@ -21,7 +21,6 @@ from tapml.files import sha256
 from tapml.server.pages import blob_response, page_file
 from tapml.server.state import State
 from tapml.sharing import FORMS, Repro, export, file_name, issue_text, links, of_suite, read
-from tapml.sharing.document import slug
 from tapml.sharing.imports import add_to_suite, new_suite
 from tapml.suite import Suite
 
@@ -166,7 +165,7 @@ def _place(repro: Repro) -> tuple[Path, bool]:
     document = repro.document
     # Who reported what, and when, makes no other test; the WGSL does.
     content = json.dumps([document.kernel, *(file.sha256 for file in document.files), *repro.digests])
-    stem = slug(f"{document.test.kernel}-{document.test.id}") + f"-{sha256(content)[:6]}"
+    stem = f"{file_name(repro, 'wgsl')}-{sha256(content)[:6]}"
     number, path = 1, data_dir() / "imports" / f"{stem}.suite"
     while path.exists():
         with contextlib.suppress(InputError):

@@ -6,7 +6,6 @@ What is read here was written by strangers, so every field is checked before any
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -277,8 +276,3 @@ def parse(where: Path | str, text: str | bytes) -> ReproDocument:
     except ValueError as error:
         raise InputError(f"{where} is damaged, its description is no JSON ({error}): export the test again") from error
     return checked(where, found)
-
-
-def slug(name: str) -> str:
-    """A name made fit for a file."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:100] or "test"

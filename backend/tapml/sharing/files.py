@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tapml.errors import InputError
-from tapml.files import write_bytes, write_text
-from tapml.sharing.document import slug
+from tapml.files import slug, write_bytes, write_text
 from tapml.sharing.html_file import html_file, read_html
 from tapml.sharing.issue import issue_text
 from tapml.sharing.repro import Repro
@@ -101,7 +100,7 @@ def _write_folder(repro: Repro, path: Path) -> None:
 def file_name(repro: Repro, form: str) -> str:
     """A name for it, such as "softmax-n012.s0.html"."""
     test = repro.document.test
-    return slug(f"{test.kernel}-{test.id}") + FORMS[form]
+    return slug(f"{test.kernel}-{test.id}", "test")[:100] + FORMS[form]
 
 
 def load_repro(path: str | os.PathLike[str]) -> Repro:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from tapml.errors import InputError
-from tapml.files import sha256, write_json, write_text
+from tapml.files import sha256, slug, write_json, write_text
 from tapml.graph import Graph
 from tapml.suite.formats import format_version, read_json
 from tapml.suite.imported import read_imported
@@ -158,8 +157,7 @@ class Suite:
 
     def save_result(self, kind: str, device_name: str, document: Mapping[str, Any]) -> Path:
         """Keep the latest result of `kind` ("validation", "offload") on a device: results/KIND.DEVICE.json."""
-        slug = re.sub(r"[^A-Za-z0-9._-]+", "-", device_name).strip("-.") or "device"
-        path = self.path / "results" / f"{kind}.{slug}.json"
+        path = self.path / "results" / f"{kind}.{slug(device_name, 'device')}.json"
         write_json(path, document)
         return path
 

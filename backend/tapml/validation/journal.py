@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from typing import Any, TextIO
 
 import psutil
 
+from tapml.files import slug
 from tapml.suite import Suite
 
 
@@ -25,8 +25,8 @@ class Journal:
     """
 
     def __init__(self, suite: Suite, device_name: str, header: Mapping[str, Any]) -> None:
-        slug = re.sub(r"[^A-Za-z0-9._-]+", "-", device_name).strip("-.") or "device"
-        self._path = _folder(suite) / f"{slug}.{os.getpid()}.{uuid.uuid4().hex[:8]}.jsonl"
+        name = slug(device_name, "device")
+        self._path = _folder(suite) / f"{name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.jsonl"
         self._header = header
         self._lock = threading.Lock()
         self._file: TextIO | None = None
