@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tapml.browsers import find, options
 from tapml.browsers.display import find_xvfb, has_display
-from tapml.browsers.find import Startable, version_of_program
+from tapml.browsers.find import Startable, startables, version_of_program
 from tapml.errors import ToolchainError
 
 if TYPE_CHECKING:
@@ -79,13 +79,7 @@ class Driver:
 
 def webdriver_startable() -> list[Startable]:
     """Which of them `launch_webdriver` could start here, without starting any."""
-    found = []
-    for name in WEBDRIVER_KINDS:
-        try:
-            found.append(Startable(name, available=True, version=find_driver(name).version, message=""))
-        except ToolchainError as error:
-            found.append(Startable(name, available=False, version="", message=str(error)))
-    return found
+    return startables(WEBDRIVER_KINDS, lambda name: find_driver(name).version)
 
 
 def find_driver(name: str) -> Driver:

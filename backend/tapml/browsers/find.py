@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,17 +124,25 @@ def find(name: str) -> Found:
 
 def startable() -> list[Startable]:
     """What `launch` would say about each browser, without starting any: a fraction of a second."""
-    return [_startable(name) for name in KINDS]
+    return startables(KINDS, _version_here)
 
 
-def _startable(name: str) -> Startable:
-    try:
-        found = find(name)
-        version = version_of(found)
-        check(found, version)
-    except ToolchainError as error:
-        return Startable(name, available=False, version="", message=str(error))
-    return Startable(name, available=True, version=version, message="")
+def startables(names: Iterable[str], version: Callable[[str], str]) -> list[Startable]:
+    """Each of them; `version` finds one here and gives its version, or raises ToolchainError with what to do."""
+    found = []
+    for name in names:
+        try:
+            found.append(Startable(name, available=True, version=version(name), message=""))
+        except ToolchainError as error:
+            found.append(Startable(name, available=False, version="", message=str(error)))
+    return found
+
+
+def _version_here(name: str) -> str:
+    found = find(name)
+    version = version_of(found)
+    check(found, version)
+    return version
 
 
 def check(found: Found, version: str) -> None:

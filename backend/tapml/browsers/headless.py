@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from tapml.browsers.find import Startable, version_of_program, vulkan_drivers
+from tapml.browsers.find import Startable, startables, version_of_program, vulkan_drivers
 from tapml.browsers.options import has_hardware_vulkan
 from tapml.errors import ToolchainError
 
@@ -65,13 +65,7 @@ class _Command:
 
 def headless_startable() -> list[Startable]:
     """Which of them `launch_headless` could start here, without starting any."""
-    found = []
-    for name in HEADLESS_KINDS:
-        try:
-            found.append(Startable(name, available=True, version=_command(name).version, message=""))
-        except ToolchainError as error:
-            found.append(Startable(name, available=False, version="", message=str(error)))
-    return found
+    return startables(HEADLESS_KINDS, lambda name: _command(name).version)
 
 
 def launch_headless(name: str, url: str, *, on_exit: Callable[[str], None] | None = None) -> HeadlessProcess:
