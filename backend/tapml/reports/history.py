@@ -10,10 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tapml.reports.terminal import number
-
-_COLOURS = {"pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow"}
-_MARKS = {"pass": "✓ pass", "fail": "✗ fail", "error": "! error", "unsupported": "- unsupported"}
+from tapml.reports.terminal import COLOURS, MARKS, number
 
 
 def show_trends(console: Console, document: Mapping[str, Any], limit: int | None, place: str) -> None:
@@ -86,7 +83,7 @@ def _rest(console: Console, count: int, limit: int | None, what: str) -> None:
 
 
 def _verdict(verdict: str) -> Text:
-    return Text(_MARKS.get(verdict, verdict), style=_COLOURS.get(verdict, ""))
+    return Text(MARKS.get(verdict, verdict), style=COLOURS.get(verdict, ""))
 
 
 def _device(trend: Mapping[str, Any]) -> str:

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from tapml.suite import Suite
 
-_COLOURS = {"pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow"}
-_MARKS = {"pass": "✓ pass", "fail": "✗ fail", "error": "! error", "unsupported": "- unsupported"}
+COLOURS = {"pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow"}
+MARKS = {"pass": "✓ pass", "fail": "✗ fail", "error": "! error", "unsupported": "- unsupported"}
 _MOST_MESSAGES = 12
 
 
@@ -40,7 +40,7 @@ def show_validation(console: Console, document: Mapping[str, Any]) -> None:
     bad = [test for test in document["tests"] if test["verdict"] != "pass"]
     names = {device["id"]: device["name"] for device in document["devices"]}
     for test in bad[:_MOST_MESSAGES]:
-        mark = Text(f"{_MARKS[test['verdict']]} ", style=_COLOURS[test["verdict"]])
+        mark = Text(f"{MARKS[test['verdict']]} ", style=COLOURS[test["verdict"]])
         console.print(mark + Text(f"{test['id']} {test['kernel']} on {names[test['device']]}: {test['message']}"))
     if len(bad) > _MOST_MESSAGES:
         console.print(f"... and {len(bad) - _MOST_MESSAGES} more: see --json or the web page", markup=False)
@@ -73,7 +73,7 @@ def _validation_table(console: Console, device: Mapping[str, Any], tests: list[d
         table.add_row(
             kernel + edited,
             count,
-            Text(_MARKS[worst], style=_COLOURS[worst]),
+            Text(MARKS[worst], style=COLOURS[worst]),
             *(number(_most(rows, key)) for key in ("max_abs_error", "max_rel_error", "max_ulp")),
         )
     console.print(table)
@@ -104,7 +104,7 @@ def show_offload(console: Console, document: Mapping[str, Any]) -> None:
         table.add_row(
             step["kernel"],
             str(len(step["nodes"])),
-            Text(_MARKS[step["operator_verdict"]], style=_COLOURS[step["operator_verdict"]]),
+            Text(MARKS[step["operator_verdict"]], style=COLOURS[step["operator_verdict"]]),
             "-" if cosine is None else f"{cosine:.9f}",
             number(metric.get("max_abs_error")),
             kept,
@@ -116,7 +116,7 @@ def show_offload(console: Console, document: Mapping[str, Any]) -> None:
     final = document["final"]
     metric = final["model_metric"] or {}
     cosine = "-" if metric.get("cosine") is None else f"{metric['cosine']:.9f}"
-    mark = Text(_MARKS[final["verdict"]] + " ", style=_COLOURS[final["verdict"]])
+    mark = Text(MARKS[final["verdict"]] + " ", style=COLOURS[final["verdict"]])
     text = f"whole model through the virtual machine: cosine {cosine}, max error {number(metric.get('max_abs_error'))}"
     console.print(mark + Text(text + (f": {final['message']}" if final["message"] else "")))
 
