@@ -6,6 +6,7 @@
  * missing socket is healed by asking over HTTP.
  */
 
+import { asError } from "./client";
 import type { Job, JobEvent, JobMessage } from "./types";
 
 export interface FeedHandlers {
@@ -123,7 +124,7 @@ export class JobFeed {
       this.running = false;
       this.job = null;
     }
-    this.handlers.problem(error instanceof Error ? error : new Error(String(error)), gone);
+    this.handlers.problem(asError(error), gone);
   }
 
   private schedule(): void {

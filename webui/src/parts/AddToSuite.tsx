@@ -1,7 +1,7 @@
 /** An opened test can be added to a suite that the server shows. */
 
 import { useState } from "preact/hooks";
-import { api } from "../api/client";
+import { api, asError } from "../api/client";
 import type { SuiteDetail } from "../api/types";
 import { useResource } from "../state/resource";
 import { navigate, suitePath } from "../state/router";
@@ -25,7 +25,7 @@ export function AddToSuite({ suite }: { suite: SuiteDetail }) {
       if (added) navigate(path);
       else setKnown({ path, id, target });
     } catch (error) {
-      setProblem(error instanceof Error ? error : new Error(String(error)));
+      setProblem(asError(error));
     }
   };
   return (

@@ -1,7 +1,7 @@
 /** One test for others: a link, a file, the text of a bug report. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { api } from "../api/client";
+import { api, asError } from "../api/client";
 import type { Share, TestRef } from "../api/types";
 import { date } from "../model/format";
 import { useResource } from "../state/resource";
@@ -87,7 +87,7 @@ function LinkSection({ suite, test, device }: ShareDialogProps) {
       await work();
       known.reload();
     } catch (error) {
-      setProblem(error instanceof Error ? error : new Error(String(error)));
+      setProblem(asError(error));
     }
     setBusy(false);
   };

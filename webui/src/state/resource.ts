@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { asError } from "../api/client";
 
 export interface Resource<T> {
   data: T | null;
@@ -24,7 +25,7 @@ export function useResource<T>(key: string | null, load: () => Promise<T>): Reso
     latest.current().then(
       (data) => !stale && setState({ key, data, error: null }),
       (reason: unknown) => {
-        const error = reason instanceof Error ? reason : new Error(String(reason));
+        const error = asError(reason);
         if (!stale) setState((old) => ({ key, data: old.key === key ? old.data : null, error }));
       },
     );

@@ -1,7 +1,7 @@
 /** A suite's results: the saved ones at once, then whatever its jobs say, live. */
 
 import { useEffect, useReducer, useRef, useState } from "preact/hooks";
-import { api } from "../api/client";
+import { api, asError } from "../api/client";
 import { JobFeed } from "../api/feed";
 import { onConnection, onJobMessage } from "../api/socket";
 import type { JobEvent, JobKind } from "../api/types";
@@ -30,7 +30,7 @@ export function useResults(suite: string): LiveResults {
   const [problem, setProblem] = useState<string | null>(null);
   const feed = useRef<JobFeed | null>(null);
   const starting = useRef(false);
-  const say = (error: unknown) => setProblem(error instanceof Error ? error.message : String(error));
+  const say = (error: unknown) => setProblem(asError(error).message);
 
   const load = () => {
     api
