@@ -135,7 +135,7 @@ class Suite:
         """Every tensor the suite refers to."""
         refs = list(self.parameters.values())
         for test in self.tests:
-            refs += [*test.inputs, *test.outputs]
+            refs += test.refs
         for step in self.manifest["steps"]:
             refs += [TensorRef.from_json(ref) for ref in (*step["inputs"].values(), *step["outputs"])]
         return {ref.digest for ref in refs}

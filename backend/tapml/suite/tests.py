@@ -11,21 +11,49 @@ from tapml.suite.tensors import TensorRef
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Element e of an output passes when |got - expected| <= absolute + relative * |expected|.
+    """What one output of a test may differ by; `reasons` say in words what that is made of.
 
-    `reasons` say in words what the bound is made of.
+    With `bound`, a float32 tensor of the output's shape, element e passes when |got - expected| <= bound[e]. Where
+    bound[e] is Infinity the element is **unbounded**: WGSL promises nothing there, so it neither passes nor fails.
+    `absolute` and `relative` are a summary then. Without it, e passes when
+    |got - expected| <= absolute + relative * |expected|.
+
+    With `ties`, for an output of indices: an int32 tensor of rows (group, kind, number), kind 0 for an element's
+    position (row-major) and 1 for a value. The elements at a group's positions pass when all of them are among the
+    group's values and no two are equal: the operator may choose among equals (argmax, top-k, sort).
     """
 
     absolute: float
     relative: float
     reasons: tuple[str, ...] = ()
+    bound: TensorRef | None = None
+    ties: TensorRef | None = None
+
+    @property
+    def refs(self) -> tuple[TensorRef, ...]:
+        """The tensors it is made of."""
+        return tuple(ref for ref in (self.bound, self.ties) if ref is not None)
 
     def to_json(self) -> dict[str, Any]:
-        return {"absolute": self.absolute, "relative": self.relative, "reasons": list(self.reasons)}
+        """JSON; `bound` and `ties` only where there are such."""
+        document: dict[str, Any] = {
+            "absolute": self.absolute,
+            "relative": self.relative,
+            "reasons": list(self.reasons),
+        }
+        tensors = {"bound": self.bound, "ties": self.ties}
+        return document | {name: ref.to_json() for name, ref in tensors.items() if ref is not None}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Tolerance:
-        return Tolerance(float(document["absolute"]), float(document["relative"]), tuple(document.get("reasons", ())))
+        bound, ties = document.get("bound"), document.get("ties")
+        return Tolerance(
+            float(document["absolute"]),
+            float(document["relative"]),
+            tuple(document.get("reasons", ())),
+            TensorRef.from_json(bound) if bound else None,
+            TensorRef.from_json(ties) if ties else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -39,6 +67,11 @@ class CarvedTest:
     inputs: tuple[TensorRef, ...]
     outputs: tuple[TensorRef, ...]
     tolerances: tuple[Tolerance, ...]
+
+    @property
+    def refs(self) -> tuple[TensorRef, ...]:
+        """Every tensor of it: inputs, outputs, and what its tolerances are made of."""
+        return (*self.inputs, *self.outputs, *(ref for tolerance in self.tolerances for ref in tolerance.refs))
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -63,7 +63,7 @@ class OperatorRun:
             self.tests = [test for test in self.tests if test.id in wanted]
             used = {test.kernel for test in self.tests}
             self.kernels = [name for name in self.kernels if name in used]
-        suite.verify([ref.digest for test in self.tests for ref in (*test.inputs, *test.outputs)])
+        suite.verify([ref.digest for test in self.tests for ref in test.refs])
         blobs.add_store(suite.tensors)
         self._blobs = blobs
         self._emit = emit
