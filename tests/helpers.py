@@ -180,8 +180,8 @@ def verdict(test: dict[str, Any]) -> dict[str, Any]:
     """A TestVerdict: passed."""
     total = int(np.prod(test["outputs"][0]["shape"]))
     comparison = {
-        "total": total, "mismatched": 0, "nan": 0, "inf": 0, "max_abs_error": 1e-7, "max_rel_error": 1e-6,
-        "max_ulp": 2, "ulp_histogram": [total, 0, 0, 0], "first": None, "worst": None,
+        "total": total, "mismatched": 0, "unbounded": 0, "tied": 0, "nan": 0, "inf": 0, "max_abs_error": 1e-7,
+        "max_rel_error": 1e-6, "max_ulp": 2, "ulp_histogram": [total, 0, 0, 0], "first": None, "worst": None,
     }  # fmt: skip
     return {
         "kind": "verdict", "id": test["id"], "kernel": test["kernel"], "variant": "256", "verdict": "pass",
@@ -192,7 +192,7 @@ def verdict(test: dict[str, Any]) -> dict[str, Any]:
 
 def hello(name: str = "Fake 1", **changes: Any) -> dict[str, Any]:
     return {
-        "protocol": 2, "runtime": "tests", "resume": None, "generation": 1, "tag": None, "name": name,
+        "protocol": 3, "runtime": "tests", "resume": None, "generation": 1, "tag": None, "name": name,
         "user_agent": "tests",
         "adapter": {"vendor": "none", "architecture": "", "device": "", "description": "fake"},
         "features": [], "limits": {"maxBufferSize": 1024}, "unavailable": None, **changes,

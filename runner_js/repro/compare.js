@@ -1,5 +1,5 @@
 /** The comparison with what was expected, element by element. */
-/** @import { Bytes, Compared, ErrorMap, Output } from "./types" */
+/** @import { Allowed, Bytes, Compared, ErrorMap } from "./types" */
 
 /** @type {Record<string, number>} */
 const ITEM_BYTES = { float32: 4, float16: 2, int32: 4, uint32: 4, int8: 1, uint8: 1 };
@@ -50,20 +50,54 @@ function orderOf({ buffer, byteOffset, byteLength }, dtype) {
   return { patterns, order };
 }
 
+/** What an excess is counted in where a bound is 0: the least float32, so that any difference ranks above all others. */
+const LEAST_BOUND = 2 ** -149;
+
 /**
- * An element is right when |got - expected| <= absolute + relative * |expected|, when it has the very bits of the expected
- * one, or when both are NaN. `outside` is told of each that is not, and how many times the tolerance it is away.
+ * Where an operator may choose among equals. A group of `rows` (group, kind, number; kind 0 is an element's position, 1 a
+ * value) is right when all elements at its positions are among its values, and no two are equal.
+ * Gives the positions of elements that are right by that and differ from the expected ones.
+ * @param {Int32Array} rows @param {ArrayLike<number>} got @param {ArrayLike<number>} expected
+ */
+function tiedPositions(rows, got, expected) {
+  /** @type {Map<number, {positions: number[], values: Set<number>}>} */
+  const groups = new Map();
+  for (let row = 0; row + 2 < rows.length; row += 3) {
+    const group = groups.get(rows[row]) ?? { positions: [], values: new Set() };
+    groups.set(rows[row], group);
+    if (rows[row + 1] === 0) group.positions.push(rows[row + 2]);
+    else group.values.add(rows[row + 2]);
+  }
+  const right = [...groups.values()].filter(
+    ({ positions, values }) =>
+      positions.every((position) => values.has(got[position])) &&
+      new Set(positions.map((position) => got[position])).size === positions.length,
+  );
+  return right
+    .flatMap(({ positions }) => positions)
+    .filter((position) => got[position] !== expected[position]);
+}
+
+/**
+ * An element is right when |got - expected| <= bound[i] (without bounds: absolute + relative * |expected|), when it has the
+ * very bits of the expected one, when both are NaN, or by its group of ties. One whose bound is Infinity is unbounded, which
+ * is neither right nor wrong. `outside` is told of each that is wrong, and how many times the tolerance it is away.
  * @param {Bytes} got @param {Bytes} expected @param {{dtype: string, shape: readonly number[]}} type
- * @param {{absolute: number, relative: number}} tolerance @param {(index: number, times: number) => void} outside
+ * @param {Allowed} allowed @param {(index: number, times: number) => void} outside
  * @returns {Compared}
  */
-export function compare(got, expected, type, { absolute, relative }, outside = () => {}) {
+export function compare(got, expected, type, allowed, outside = () => {}) {
   const { dtype, shape } = type;
+  const { absolute, relative, bound: bounds = null, ties = null } = allowed;
   const total = elementsOf(shape);
   const [gotValues, values] = [valuesOf(got, dtype), valuesOf(expected, dtype)];
   const floats = dtype.startsWith("float") ? [orderOf(got, dtype), orderOf(expected, dtype)] : null;
-  let [mismatched, nan, inf, maxAbs, maxRel, maxUlp] = [0, 0, 0, 0, 0, 0];
-  let [first, worst, worstExcess] = [-1, -1, Number.NEGATIVE_INFINITY];
+  const tied = new Set(ties && !floats ? tiedPositions(ties, gotValues, values) : []);
+  let [mismatched, unbounded, nan, inf, maxAbs, maxRel, maxUlp] = [0, 0, 0, 0, 0, 0, 0];
+  let [first, firstUnbounded, worst, worstExcess] = [-1, -1, -1, Number.NEGATIVE_INFINITY];
+  /** Only NaN is as good as NaN, and only the same infinity as an infinity. @param {number} i */
+  const boundOf = (i) =>
+    bounds ? bounds[i] : Number.isFinite(values[i]) ? absolute + relative * Math.abs(values[i]) : 0;
   /** @param {number} i @param {number} times */
   const wrong = (i, times) => {
     mismatched++;
@@ -71,6 +105,11 @@ export function compare(got, expected, type, { absolute, relative }, outside = (
     outside(i, times);
   };
   for (let i = 0; i < total; i++) {
+    const open = bounds?.[i] === Number.POSITIVE_INFINITY;
+    if (open) {
+      unbounded++;
+      if (firstUnbounded < 0) firstUnbounded = i;
+    }
     const g = gotValues[i];
     const e = values[i];
     const difference = Math.abs(g - e);
@@ -81,20 +120,22 @@ export function compare(got, expected, type, { absolute, relative }, outside = (
         if (Number.isNaN(g) && Number.isNaN(e)) continue;
         if (Number.isNaN(g)) nan++;
         if (Math.abs(g) === Number.POSITIVE_INFINITY && Math.abs(e) !== Number.POSITIVE_INFINITY) inf++;
+        if (open) continue;
         wrong(i, Number.POSITIVE_INFINITY);
         if (worstExcess < Number.POSITIVE_INFINITY) worst = i;
         worstExcess = Number.POSITIVE_INFINITY;
         continue;
       }
       maxUlp = Math.max(maxUlp, Math.abs(floats[0].order(i) - floats[1].order(i)));
-    } else if (difference === 0) continue;
+    } else if (difference === 0 || tied.has(i)) continue;
     const magnitude = Math.abs(e);
     maxAbs = Math.max(maxAbs, difference);
     if (magnitude > 0 && difference > maxRel * magnitude) maxRel = difference / magnitude;
-    const bound = absolute + relative * magnitude;
-    const excess = difference - bound;
+    if (open) continue;
+    const bound = boundOf(i);
     // Written so that a tolerance that is no number lets nothing pass.
-    if (!(excess <= 0)) wrong(i, bound > 0 ? difference / bound : 1e6);
+    if (!(difference - bound <= 0)) wrong(i, bound > 0 ? difference / bound : 1e6);
+    const excess = bounds ? difference / (bound > 0 ? bound : LEAST_BOUND) : difference - bound;
     if (excess > worstExcess && difference > 0) [worst, worstExcess] = [i, excess];
   }
   if (!floats) maxUlp = maxAbs;
@@ -102,9 +143,17 @@ export function compare(got, expected, type, { absolute, relative }, outside = (
   const element = (flat) =>
     flat < 0
       ? null
-      : { index: indexOf(flat, shape), expected: jsonNumber(values[flat]), got: jsonNumber(gotValues[flat]) };
-  const most = { max_abs_error: maxAbs, max_rel_error: maxRel, max_ulp: maxUlp };
-  return { total, mismatched, nan, inf, ...most, first: element(first), worst: element(worst) };
+      : {
+          index: indexOf(flat, shape),
+          expected: jsonNumber(values[flat]),
+          got: jsonNumber(gotValues[flat]),
+          bound: jsonNumber(boundOf(flat)),
+        };
+  return {
+    ...{ total, mismatched, unbounded, tied: tied.size, nan, inf },
+    ...{ max_abs_error: maxAbs, max_rel_error: maxRel, max_ulp: maxUlp },
+    ...{ first: element(first < 0 ? firstUnbounded : first), worst: element(worst) },
+  };
 }
 
 /** @param {number} flat @param {readonly number[]} shape */
@@ -124,15 +173,16 @@ function jsonNumber(value) {
 
 /**
  * Where an output is wrong, over its last two axes and the worst of all others.
- * @param {Bytes} got @param {Bytes} expected @param {Output} type @param {number} output
+ * @param {Bytes} got @param {Bytes} expected @param {{dtype: string, shape: readonly number[]}} type
+ * @param {number} output @param {Allowed} allowed
  * @returns {ErrorMap}
  */
-export function errorMap(got, expected, type, output) {
+export function errorMap(got, expected, type, output, allowed) {
   const [columns = 1, rows = 1] = type.shape.toReversed();
   const step = /** @type {[number, number]} */ ([Math.ceil(rows / 256), Math.ceil(columns / 512)]);
   const [height, width] = [Math.ceil(rows / step[0]), Math.ceil(columns / step[1])];
   const cells = new Uint8Array(width * height);
-  compare(got, expected, type, type.tolerance, (i, times) => {
+  compare(got, expected, type, allowed, (i, times) => {
     const row = Math.floor((Math.floor(i / columns) % rows) / step[0]);
     const cell = row * width + Math.floor((i % columns) / step[1]);
     // 1 just outside, 254 from a million times the tolerance on.

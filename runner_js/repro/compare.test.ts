@@ -106,7 +106,7 @@ describe("the error map", () => {
   it("lies over the last two axes and shows the worst of the others", () => {
     const expected = floats(new Array(12).fill(0));
     const got = floats([0, 0, 0, 1.5, 0, 0, 0, 0, 0, 1e9, 0, Number.NaN]);
-    const map = errorMap(got, expected, output([2, 2, 3]), 4);
+    const map = errorMap(got, expected, output([2, 2, 3]), 4, WITHIN_ONE);
     expect(map).toMatchObject({ output: 4, width: 3, height: 2, step: [1, 1] });
     expect([...map.cells]).toEqual([0, 0, 0, 254, 0, 255]);
   });

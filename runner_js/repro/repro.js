@@ -1,5 +1,5 @@
 /** Runs the test that is in this page, and shows what comes out. */
-/** @import { Bytes, Outcome, Repro, Tensor, View } from "./types" */
+/** @import { Bytes, Outcome, Repro, TensorRef, View } from "./types" */
 import { compare, errorMap } from "./compare.js";
 import {
   ANSWER_SECONDS,
@@ -12,8 +12,8 @@ import {
   within,
 } from "./device.js";
 import { runKernel } from "./kernel.js";
-import { readRepro, readTensor } from "./test.js";
-import { describeMismatch, lostItsDevice, numbersOf, statement } from "./verdict.js";
+import { allowedBy, readRepro, readTensor, toleranceTensors } from "./test.js";
+import { judge, lostItsDevice, numbersOf, statement } from "./verdict.js";
 import { render } from "./view.js";
 
 /** @param {Repro} repro @returns {Promise<{outcome: Outcome, got: Bytes[]}>} */
@@ -42,9 +42,9 @@ async function runTest(repro) {
     const variant = chooseVariant(repro.kernel, features, limits);
     outcome.variant = variant.name;
     const tensors = new Map();
-    for (const tensor of [...repro.inputs, ...repro.outputs])
+    for (const tensor of [...repro.inputs, ...repro.outputs, ...toleranceTensors(repro)])
       tensors.set(tensor.digest, await readTensor(tensor));
-    /** @param {Tensor} tensor @returns {Bytes} */
+    /** @param {TensorRef} tensor @returns {Bytes} */
     const data = (tensor) => tensors.get(tensor.digest);
     /** @param {string} name */
     const code = (name) => repro.files.find((file) => file.name === name)?.text ?? "";
@@ -65,12 +65,13 @@ async function runTest(repro) {
     got = await Promise.race([running, lost]);
 
     const compared = performance.now();
-    outcome.outputs = repro.outputs.map((type, i) => compare(got[i], data(type), type, type.tolerance));
+    const allowed = repro.outputs.map(({ tolerance }) => allowedBy(tolerance, data));
+    outcome.outputs = repro.outputs.map((type, i) => compare(got[i], data(type), type, allowed[i]));
     outcome.seconds.compare = (performance.now() - compared) / 1000;
-    outcome.verdict = outcome.outputs.some(({ mismatched }) => mismatched > 0) ? "fail" : "pass";
-    outcome.message = describeMismatch(outcome.outputs);
+    Object.assign(outcome, judge(outcome.outputs));
     repro.outputs.forEach((type, i) => {
-      if (outcome.outputs[i]?.mismatched) outcome.maps.push(errorMap(got[i], data(type), type, i));
+      if (outcome.outputs[i]?.mismatched)
+        outcome.maps.push(errorMap(got[i], data(type), type, i, allowed[i]));
     });
   } catch (cause) {
     const failure = cause instanceof Failure ? cause : new Failure("internal", String(cause));

@@ -1,5 +1,5 @@
 /** The test, out of this very file. */
-/** @import { Bytes, Repro, Tensor } from "./types" */
+/** @import { Allowed, Bound, Bytes, Repro, Tensor, TensorRef } from "./types" */
 import { bytesOf } from "./compare.js";
 import { Failure } from "./device.js";
 
@@ -59,4 +59,22 @@ export async function readTensor(tensor) {
     "damaged",
     `Tensor ${tensor.name} is damaged: this file was changed on its way, download it again.`,
   );
+}
+
+/** What tolerances are made of beside their numbers. @param {Repro} repro @returns {Tensor[]} */
+export function toleranceTensors({ outputs }) {
+  return outputs.flatMap(({ name, tolerance: { bound, ties } }) => [
+    ...(bound ? [{ ...bound, name: `bound of ${name}` }] : []),
+    ...(ties ? [{ ...ties, name: `ties of ${name}` }] : []),
+  ]);
+}
+
+/** @param {Bound} tolerance @param {(tensor: TensorRef) => Bytes} data @returns {Allowed} */
+export function allowedBy({ absolute, relative, bound, ties }, data) {
+  return {
+    absolute,
+    relative,
+    bound: bound ? new Float32Array(data(bound).buffer) : null,
+    ties: ties ? new Int32Array(data(ties).buffer) : null,
+  };
 }

@@ -1,7 +1,15 @@
 /** Types of tapml.repro/1, one carved test by itself, and of what a run of it gives. */
-import type { AdapterInfo, Comparison, Diagnostic, DType, Element, Verdict } from "../src/protocol/messages";
+import type {
+  AdapterInfo,
+  Comparison,
+  Diagnostic,
+  DType,
+  Element,
+  TensorRef,
+  Verdict,
+} from "../src/protocol/messages";
 
-export type { AdapterInfo, Diagnostic, DType, Element, Verdict };
+export type { AdapterInfo, Diagnostic, DType, Element, TensorRef, Verdict };
 
 export interface Tensor {
   name: string;
@@ -15,9 +23,21 @@ export interface Bound {
   absolute: number;
   relative: number;
   reasons: string[];
+  /** What each element may differ by, float32; Infinity where nothing is promised. */
+  bound?: TensorRef | null;
+  /** Rows (group, kind, number), int32: kind 0 an element's position, 1 a value. */
+  ties?: TensorRef | null;
 }
 
 export type Output = Tensor & { tolerance: Bound };
+
+/** A tolerance with the elements of its tensors. */
+export interface Allowed {
+  absolute: number;
+  relative: number;
+  bound?: Float32Array | null;
+  ties?: Int32Array | null;
+}
 
 export type Operand = { argument: number } | { temporary: number } | { scalar: number; dtype: string };
 
@@ -78,6 +98,8 @@ export interface Numbers {
   message: string;
   variant: string | null;
   mismatched: number;
+  unbounded: number;
+  tied: number;
   total: number;
   nan: number;
   inf: number;

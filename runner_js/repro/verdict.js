@@ -1,18 +1,29 @@
 /** What came out, beside what was reported. */
 /** @import { Compared, Numbers, Outcome, Reproduced, Repro } from "./types" */
 
-/** @param {readonly Compared[]} outputs */
-export function describeMismatch(outputs) {
-  const i = outputs.findIndex(({ mismatched }) => mismatched > 0);
-  const found = outputs[i];
-  if (!found) return "";
-  const which = outputs.length > 1 ? `output ${i}: ` : "";
-  return `${which}${found.mismatched} of ${found.total} elements differ beyond tolerance`;
+/**
+ * A test fails where an element is wrong; where none is and some are unbounded, that is no pass either.
+ * @param {readonly Compared[]} outputs @returns {{verdict: "pass" | "fail" | "unbounded", message: string}}
+ */
+export function judge(outputs) {
+  /** @param {number} i */
+  const which = (i) => (outputs.length > 1 ? `output ${i}: ` : "");
+  const failed = outputs.findIndex(({ mismatched }) => mismatched > 0);
+  const open = outputs.findIndex(({ unbounded }) => unbounded > 0);
+  if (failed >= 0) {
+    const { mismatched, total } = outputs[failed];
+    const message = `${which(failed)}${mismatched} of ${total} elements differ beyond tolerance`;
+    return { verdict: "fail", message };
+  }
+  if (open < 0) return { verdict: "pass", message: "" };
+  const { unbounded, total } = outputs[open];
+  const message = `${which(open)}${unbounded} of ${total} elements are unbounded: WGSL promises nothing for them`;
+  return { verdict: "unbounded", message };
 }
 
 /** An outcome with its numbers over all outputs, as results are reported. @param {Outcome} outcome @returns {Numbers} */
 export function numbersOf({ verdict, message, variant, outputs, seconds, error }) {
-  /** @param {"mismatched" | "total" | "nan" | "inf"} key */
+  /** @param {"mismatched" | "unbounded" | "tied" | "total" | "nan" | "inf"} key */
   const sum = (key) => outputs.reduce((total, output) => total + output[key], 0);
   /** @param {"max_abs_error" | "max_rel_error" | "max_ulp"} key */
   const most = (key) => (outputs.length ? Math.max(...outputs.map((output) => output[key])) : null);
@@ -25,7 +36,8 @@ export function numbersOf({ verdict, message, variant, outputs, seconds, error }
   };
   return {
     ...{ verdict, message, variant, seconds, error, diagnostics: error?.diagnostics ?? [] },
-    ...{ mismatched: sum("mismatched"), total: sum("total"), nan: sum("nan"), inf: sum("inf") },
+    ...{ mismatched: sum("mismatched"), unbounded: sum("unbounded"), tied: sum("tied") },
+    ...{ total: sum("total"), nan: sum("nan"), inf: sum("inf") },
     ...{
       max_abs_error: most("max_abs_error"),
       max_rel_error: most("max_rel_error"),
@@ -62,6 +74,10 @@ export function statement(report, here) {
   if (here.verdict === "pass" && result.verdict === "pass")
     return { reproduced: "yes", text: "Passes here, as reported." };
   if (here.verdict === "pass") return { reproduced: "no", text: "Not reproduced here: passes." };
+  // Whatever the values are: it depends on the bounds alone.
+  if (here.verdict === "unbounded" && result.verdict === "unbounded") {
+    return { reproduced: "yes", text: "Unbounded here too: another device may give anything there." };
+  }
   const how = difference(result, here);
   if (how) return { reproduced: "different", text: `Fails differently here: ${how}.` };
   const same = here.verdict === "fail" && JSON.stringify(evidence(result)) === JSON.stringify(evidence(here));

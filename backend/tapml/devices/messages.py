@@ -89,7 +89,15 @@ class KernelMessages:
             "kernel": test.kernel,
             "inputs": [ref.to_json() for ref in test.inputs],
             "outputs": [ref.to_json() for ref in test.outputs],
-            "tolerances": [{"absolute": t.absolute, "relative": t.relative} for t in test.tolerances],
+            "tolerances": [
+                {
+                    "absolute": tolerance.absolute,
+                    "relative": tolerance.relative,
+                    "bound": tolerance.bound.to_json() if tolerance.bound else None,
+                    "ties": tolerance.ties.to_json() if tolerance.ties else None,
+                }
+                for tolerance in test.tolerances
+            ],
         }
 
 

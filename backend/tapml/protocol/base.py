@@ -7,7 +7,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypeAliasType
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 """Raised whenever a message changes shape; the server refuses a runner that speaks another one."""
 
 MAX_BYTES = 2**40
@@ -72,7 +72,13 @@ class TensorRef(TensorType):
 
 
 class Tolerance(Message):
-    """Element e passes when abs(got - expected) <= absolute + relative * abs(expected)."""
+    """Element e passes when abs(got - expected) <= bound[e], or absolute + relative * abs(expected) without `bound`."""
 
     absolute: Annotated[float, Field(ge=0)]
     relative: Annotated[float, Field(ge=0)]
+    bound: TensorRef | None = None
+    """float32, of the output's shape. Where it is Infinity the element is unbounded: it neither passes nor fails."""
+    ties: TensorRef | None = None
+    """For integer outputs, int32 [n, 3]: rows (group, kind, number), kind 0 for an element's position (row-major) and 1
+    for a value. The elements at a group's positions pass when all are among its values and no two are equal; else they
+    are held against the expected ones as all others are."""

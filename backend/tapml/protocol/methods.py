@@ -44,13 +44,16 @@ class ValidateParams(Message):
     tests: list[Test]
 
 
-Verdict = TypeAliasType("Verdict", Literal["pass", "fail", "error", "unsupported"])
+Verdict = TypeAliasType("Verdict", Literal["pass", "fail", "error", "unsupported", "unbounded"])
+"""fail: an element mismatched; unbounded: none did, but some are unbounded, which is no pass either."""
 
 
 class Element(Message):
     index: list[int]
     expected: JsonNumber
     got: JsonNumber
+    bound: JsonNumber
+    """What it may differ by; Infinity where it is unbounded."""
 
 
 class Comparison(Message):
@@ -58,6 +61,10 @@ class Comparison(Message):
 
     total: int
     mismatched: int
+    unbounded: int
+    """Elements whose bound is Infinity, whatever their value; they are never mismatched."""
+    tied: int
+    """Elements that differ from the expected ones and pass by their group of ties."""
     nan: int
     """Elements that are NaN on the device while the expected one is not."""
     inf: int
@@ -72,9 +79,10 @@ class Comparison(Message):
     """Counts of elements with ULP distance 0, 1, 2, 3-4, 5-8, 9-16, ... (powers of two up to 2^32), last: NaN on one
     side. 35 counts for every dtype; Inf counts as the value after the largest finite one."""
     first: Element | None
-    """The first mismatched element."""
+    """The first mismatched element; where there is none, the first unbounded one."""
     worst: Element | None
-    """The element with the largest excess over the tolerance, NaN and Inf before all others; null if none differs."""
+    """Of the bounded elements the one with the largest abs(got - expected) / bound[e] (without bounds: excess over the
+    tolerance), NaN and Inf before all others; null if none differs."""
 
 
 class TestSeconds(Message):

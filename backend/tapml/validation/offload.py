@@ -26,7 +26,7 @@ from tapml.suite import Suite, TensorRef
 from tapml.validation.events import Cancel, Cancelled, Emit
 from tapml.validation.hybrid import HybridRunner
 from tapml.validation.operatorwise import OperatorRun
-from tapml.validation.results import header
+from tapml.validation.results import SEVERITY, header
 
 FORMAT = "tapml.offload/1"
 
@@ -247,11 +247,10 @@ class Offload:
 
 def _kernel_verdicts(document: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """Kernel -> (its worst test's verdict, what that test said)."""
-    order = ("error", "fail", "unsupported", "pass")
     worst: dict[str, tuple[str, str]] = {}
     for test in document["tests"]:
         known = worst.get(test["kernel"])
-        if known is None or order.index(test["verdict"]) < order.index(known[0]):
+        if known is None or SEVERITY.index(test["verdict"]) > SEVERITY.index(known[0]):
             worst[test["kernel"]] = (test["verdict"], test["message"])
     return worst
 

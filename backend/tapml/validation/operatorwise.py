@@ -19,7 +19,7 @@ from tapml.history import Recorder
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import Cancel, Cancelled, Emit
 from tapml.validation.journal import Journal, left_behind
-from tapml.validation.results import VERDICTS, header, reported_result, result_without_run
+from tapml.validation.results import FAILING, VERDICTS, header, reported_result, result_without_run
 
 FORMAT = "tapml.validation/1"
 
@@ -235,7 +235,7 @@ class OperatorRun:
 def counts(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The part of a document's summary that follows from its tests."""
     found = Counter(result["verdict"] for result in results)
-    failing = dict.fromkeys(r["kernel"] for r in results if r["verdict"] in ("fail", "error"))
+    failing = dict.fromkeys(r["kernel"] for r in results if r["verdict"] in FAILING)
     return {
         "total": len(results),
         **{verdict: found[verdict] for verdict in VERDICTS},
@@ -278,8 +278,8 @@ def recover(suite: Suite, history: Recorder | None = None) -> list[str]:
 
 
 def passed(document: Mapping[str, Any]) -> bool:
-    """True where no verdict is fail or error."""
-    return not document["summary"]["fail"] and not document["summary"]["error"]
+    """True where no verdict is unbounded, fail or error."""
+    return not document["summary"]["failing_kernels"]
 
 
 def require_devices(devices: Sequence[Device]) -> None:

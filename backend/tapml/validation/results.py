@@ -10,7 +10,14 @@ from tapml.devices import Device
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import now
 
-VERDICTS = ("pass", "fail", "error", "unsupported")
+VERDICTS = ("pass", "fail", "error", "unsupported", "unbounded")
+
+SEVERITY = ("pass", "unsupported", "unbounded", "fail", "error")
+"""The same, from good to bad."""
+
+FAILING = ("unbounded", "fail", "error")
+"""A kernel with one of these cannot be relied on."""
+
 _HISTOGRAM_LENGTH = 64
 
 
@@ -40,6 +47,8 @@ def result_without_run(test: CarvedTest, device: str, verdict: str, message: str
         "max_ulp": None,
         "ulp_histogram": [],
         "mismatched": 0,
+        "unbounded": 0,
+        "tied": 0,
         "total": 0,
         "nan": 0,
         "inf": 0,
@@ -54,20 +63,23 @@ def result_without_run(test: CarvedTest, device: str, verdict: str, message: str
 
 
 def reported_result(test: CarvedTest, device: str, reported: Mapping[str, Any], *, edited: bool) -> dict[str, Any]:
-    """From a runner's TestVerdict, checked: a pass needs every element compared and none mismatched."""
+    """From a runner's TestVerdict, checked: a pass needs every element compared, none mismatched and none unbounded."""
     outputs = [output for output in _list(reported.get("outputs")) if isinstance(output, Mapping)]
     verdict = reported.get("verdict")
     message = str(reported.get("message", ""))[:20000]
     error = reported.get("error")
-    total = sum(int(_finite(output.get("total"))) for output in outputs)
-    mismatched = sum(int(_finite(output.get("mismatched"))) for output in outputs)
+    total, mismatched, unbounded = (_sum(outputs, key) for key in ("total", "mismatched", "unbounded"))
     if verdict not in VERDICTS:
         verdict, message = "error", f"the device reported the unknown verdict {verdict!r}"
     elements = sum(ref.type.size for ref in test.outputs)
-    if verdict == "pass" and (total != elements or mismatched):
+    consistent = total == elements and not mismatched and bool(unbounded) == (verdict == "unbounded")
+    if verdict in ("pass", "unbounded") and not consistent:
+        message = (
+            f"the device says {verdict} with {mismatched} mismatches, {unbounded} unbounded elements and "
+            f"{total} of {elements} elements compared"
+        )
         verdict = "error"
-        message = f"the device says pass with {mismatched} mismatches and {total} of {elements} elements compared"
-    compared = bool(outputs) and verdict in ("pass", "fail")
+    compared = bool(outputs) and verdict in ("pass", "fail", "unbounded")
     return {
         **identity(test, device, edited=edited),
         "verdict": verdict,
@@ -76,9 +88,11 @@ def reported_result(test: CarvedTest, device: str, reported: Mapping[str, Any], 
         "max_ulp": _largest(outputs, "max_ulp") if compared else None,
         "ulp_histogram": _histogram(outputs),
         "mismatched": mismatched,
+        "unbounded": unbounded,
+        "tied": _sum(outputs, "tied"),
         "total": total,
-        "nan": sum(int(_finite(output.get("nan"))) for output in outputs),
-        "inf": sum(int(_finite(output.get("inf"))) for output in outputs),
+        "nan": _sum(outputs, "nan"),
+        "inf": _sum(outputs, "inf"),
         "first": _element(outputs, "first"),
         "worst": _element(outputs, "worst"),
         "seconds": _seconds(reported.get("seconds")),
@@ -116,6 +130,10 @@ def _finite(value: Any) -> float:
     return float(value) if valid else 0.0
 
 
+def _sum(outputs: Sequence[Mapping[str, Any]], key: str) -> int:
+    return sum(int(_finite(output.get(key))) for output in outputs)
+
+
 def _largest(outputs: Sequence[Mapping[str, Any]], key: str) -> float:
     return max(_finite(output.get(key)) for output in outputs)
 
@@ -130,12 +148,16 @@ def _histogram(outputs: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def _element(outputs: Sequence[Mapping[str, Any]], key: str) -> dict[str, Any] | None:
-    """The `first` or `worst` element of the first output that failed, else of the first that has one."""
-    order = sorted(enumerate(outputs), key=lambda item: not _finite(item[1].get("mismatched")))
+    """The `first` or `worst` element of the first output that failed, is unbounded, or at least has one."""
+
+    def rank(output: Mapping[str, Any]) -> int:
+        return 0 if _finite(output.get("mismatched")) else 1 if _finite(output.get("unbounded")) else 2
+
+    order = sorted(enumerate(outputs), key=lambda item: rank(item[1]))
     for number, output in order:
         element = output.get(key)
         if isinstance(element, Mapping):
-            return {"output": number, **{k: element.get(k) for k in ("index", "expected", "got")}}
+            return {"output": number, **{k: element.get(k) for k in ("index", "expected", "got", "bound")}}
     return None
 
 

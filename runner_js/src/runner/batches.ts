@@ -1,8 +1,9 @@
 import type { Test } from "../protocol/messages";
 import { bytesOf } from "./dtypes";
+import { comparedRefs } from "./tolerances";
 
 export interface BatchLimits {
-  /** Of new buffers. */
+  /** Of new buffers, and of the bounds that come with them. */
   bytes: number;
   /** Tests of the first batch, and at most. */
   first: number;
@@ -58,7 +59,7 @@ export class BatchPlanner<T extends Item> {
   private newBytes({ test, kernel }: T): number {
     let bytes = kernel.variant.temporaries.reduce((sum, temporary) => sum + temporary, 0);
     for (const input of test.inputs) if (!this.uploaded.has(input.digest)) bytes += bytesOf(input);
-    for (const output of test.outputs) bytes += bytesOf(output);
+    for (const compared of comparedRefs(test)) bytes += bytesOf(compared);
     return bytes;
   }
 }

@@ -1,15 +1,15 @@
 import { describe, expect, it } from "vitest";
-import type { DType, Tolerance } from "../protocol/messages";
-import { compare, describeComparison } from "./compare";
+import type { DType } from "../protocol/messages";
+import { type Allowed, compare, describeComparison } from "./compare";
 import { ULP_BUCKETS } from "./tally";
 
-const EXACT: Tolerance = { absolute: 0, relative: 0 };
+const EXACT: Allowed = { absolute: 0, relative: 0 };
 
 function bytes(array: ArrayBufferView): Uint8Array {
   return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 }
 
-function floats(got: number[], expected: number[], tolerance: Tolerance = EXACT, shape = [got.length]) {
+function floats(got: number[], expected: number[], tolerance: Allowed = EXACT, shape = [got.length]) {
   return compare(
     bytes(Float32Array.from(got)),
     bytes(Float32Array.from(expected)),
@@ -19,7 +19,7 @@ function floats(got: number[], expected: number[], tolerance: Tolerance = EXACT,
 }
 
 /** Bit patterns. */
-function halves(got: number[], expected: number[], tolerance: Tolerance = EXACT) {
+function halves(got: number[], expected: number[], tolerance: Allowed = EXACT) {
   const type = { dtype: "float16" as const, shape: [got.length] };
   return compare(bytes(Uint16Array.from(got)), bytes(Uint16Array.from(expected)), type, tolerance);
 }

@@ -1,13 +1,22 @@
-import type { Comparison, DType, Element, JsonNumber, TensorType, Tolerance } from "../protocol/messages";
+import type { Comparison, DType, Element, JsonNumber, TensorType } from "../protocol/messages";
 import { elementsOf } from "./dtypes";
 import { decodeHalf, decodeHalves } from "./float16";
 import { Tally } from "./tally";
+import { acceptedTies } from "./ties";
 
 /** Elements decoded at a time, for dtypes that are not compared where they lie. */
 const STRETCH = 1 << 15;
 
 const FLOAT32_LOWEST = -(2 ** 31);
 const FLOAT16_LOWEST = -(2 ** 15);
+
+/** What an output may differ by: the tolerance's numbers, and its tensors where it has such. */
+export interface Allowed {
+  absolute: number;
+  relative: number;
+  bound?: Float32Array | null;
+  ties?: Int32Array | null;
+}
 
 /**
  * Compares the first elementsOf(type.shape) elements; both must hold at least that many and be aligned to
@@ -17,33 +26,44 @@ export function compare(
   got: Uint8Array,
   expected: Uint8Array,
   type: TensorType,
-  tolerance: Tolerance,
+  allowed: Allowed,
 ): Comparison {
   const total = elementsOf(type.shape);
-  const tally = new Tally(tolerance);
+  const bound = allowed.bound ?? null;
+  const tally = new Tally(allowed, bound);
+  let tied = 0;
   if (type.dtype === "float32") compareFloat32(got, expected, total, tally);
   else if (type.dtype === "float16") compareFloat16(got, expected, total, tally);
-  else compareIntegers(got, expected, type.dtype, total, tally);
-  const element = (flat: number): Element | null =>
-    flat < 0
-      ? null
-      : {
-          index: multiIndex(flat, type.shape),
-          expected: jsonNumber(valueAt(expected, type.dtype, flat)),
-          got: jsonNumber(valueAt(got, type.dtype, flat)),
-        };
+  else tied = compareIntegers(got, expected, type.dtype, total, tally, allowed.ties ?? null);
+  const element = (flat: number): Element | null => {
+    if (flat < 0) return null;
+    const value = valueAt(expected, type.dtype, flat);
+    return {
+      index: multiIndex(flat, type.shape),
+      expected: jsonNumber(value),
+      got: jsonNumber(valueAt(got, type.dtype, flat)),
+      bound: jsonNumber(bound ? (bound[flat] as number) : scalarBound(allowed, value)),
+    };
+  };
   return {
     total,
     mismatched: tally.mismatched,
+    unbounded: tally.unbounded,
+    tied,
     nan: tally.nan,
     inf: tally.inf,
     max_abs_error: tally.maxAbs,
     max_rel_error: tally.maxRel,
     max_ulp: tally.maxUlp,
     ulp_histogram: Array.from(tally.histogram),
-    first: element(tally.first),
+    first: element(tally.notable),
     worst: element(tally.worst),
   };
+}
+
+/** Only NaN is as good as NaN, and only the same infinity as an infinity: neither may differ by anything. */
+function scalarBound({ absolute, relative }: Allowed, expected: number): number {
+  return Number.isFinite(expected) ? absolute + relative * Math.abs(expected) : 0;
 }
 
 function compareFloat32(got: Uint8Array, expected: Uint8Array, total: number, tally: Tally): void {
@@ -99,9 +119,14 @@ function compareIntegers(
   dtype: IntegerDType,
   total: number,
   tally: Tally,
-): void {
+  ties: Int32Array | null,
+): number {
   const gotIntegers = integerView(got, dtype, total);
-  const expectedIntegers = integerView(expected, dtype, total);
+  const wanted = integerView(expected, dtype, total);
+  const tied = ties ? acceptedTies(ties, gotIntegers, wanted) : [];
+  // What is accepted counts as what was expected; `expected` itself may be shared with other tests.
+  const expectedIntegers = tied.length ? wanted.slice() : wanted;
+  for (const position of tied) expectedIntegers[position] = gotIntegers[position] as number;
   // Doubles, so that one loop serves all integer dtypes and stays fast.
   const gotValues = new Float64Array(Math.min(STRETCH, total));
   const expectedValues = new Float64Array(Math.min(STRETCH, total));
@@ -111,6 +136,7 @@ function compareIntegers(
     expectedValues.set(expectedIntegers.subarray(base, base + count));
     tally.integers(gotValues, expectedValues, count, base);
   }
+  return tied.length;
 }
 
 function valueAt(bytes: Uint8Array, dtype: DType, flat: number): number {
@@ -154,9 +180,16 @@ function short(value: JsonNumber): string {
   return typeof value === "number" ? String(Number(value.toPrecision(7))) : value;
 }
 
-/** "3 of 6144 elements differ beyond tolerance (2 NaN); worst at [0, 1, 7]: 1.5, expected 1.25" */
+/**
+ * "3 of 6144 elements differ beyond tolerance (2 NaN); worst at [0, 1, 7]: 1.5, expected 1.25", or, where none does,
+ * "12 of 6144 elements are unbounded: WGSL promises nothing for them; first at [0, 1, 7]".
+ */
 export function describeComparison(comparison: Comparison): string {
-  const { mismatched, total, nan, inf, worst } = comparison;
+  const { mismatched, unbounded, total, nan, inf, first, worst } = comparison;
+  if (!mismatched) {
+    const where = first ? `; first at [${first.index.join(", ")}]` : "";
+    return `${unbounded} of ${total} elements are unbounded: WGSL promises nothing for them${where}`;
+  }
   const strange = [nan ? `${nan} NaN` : "", inf ? `${inf} Inf` : ""].filter(Boolean).join(", ");
   const where = worst
     ? `; worst at [${worst.index.join(", ")}]: ${short(worst.got)}, expected ${short(worst.expected)}`

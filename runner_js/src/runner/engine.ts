@@ -5,6 +5,7 @@ import { Fence } from "../hal/fence";
 import type { Gpu } from "../hal/gpu";
 import { Stagings } from "../hal/readback";
 import type { Blobs } from "./blobs";
+import type { Allowed } from "./compare";
 import { Kernels, type LoadedKernel } from "./kernels";
 import { PristineBuffers } from "./pristine";
 import { Tensors } from "./tensors";
@@ -20,9 +21,13 @@ export class Engine {
   readonly tensors: Tensors;
   /** Kernels by name, by the name of their library. */
   readonly libraries = new Map<string, Map<string, LoadedKernel>>();
-  /** Is shown each output of a test that is wrong, while its bytes are here, and the expected ones. */
-  inspect: (output: number, got: Uint8Array<ArrayBuffer>, expected: Uint8Array<ArrayBuffer>) => void =
-    () => {};
+  /** Is shown each output of a test that is wrong, while its bytes are here, the expected ones and what it may differ by. */
+  inspect: (
+    output: number,
+    got: Uint8Array<ArrayBuffer>,
+    expected: Uint8Array<ArrayBuffer>,
+    allowed: Allowed,
+  ) => void = () => {};
 
   constructor(
     readonly gpu: Gpu,

@@ -3,6 +3,7 @@ import type { ErrorReport, Test } from "../protocol/messages";
 import { bytesOf } from "./dtypes";
 import type { Engine } from "./engine";
 import type { KernelState } from "./kernels";
+import { malformed } from "./tolerances";
 
 /** Why this test cannot even start; null when it can. */
 export function obstacle(engine: Engine, test: Test, state: KernelState | undefined): ErrorReport | null {
@@ -21,6 +22,8 @@ export function obstacle(engine: Engine, test: Test, state: KernelState | undefi
       `test ${test.id} has ${test.outputs.length} outputs and ${test.tolerances.length} tolerances`,
     );
   }
+  const misfit = malformed(test);
+  if (misfit) return wrong(misfit);
   const allowed = engine.gpu.device.limits.maxBufferSize;
   const { temporaries, name: variant } = state.variant;
   const largest = Math.max(0, ...[...test.inputs, ...test.outputs].map(bytesOf), ...temporaries);

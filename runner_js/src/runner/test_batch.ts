@@ -3,11 +3,12 @@ import { toErrorReport } from "../hal/errors";
 import { TimestampQueries } from "../hal/queries";
 import { Readback } from "../hal/readback";
 import { captureErrors } from "../hal/scopes";
-import type { Comparison, ErrorReport, Test, TestVerdict } from "../protocol/messages";
-import { compare, describeComparison } from "./compare";
+import type { Comparison, ErrorReport, TensorRef, Test, TestVerdict, Verdict } from "../protocol/messages";
+import { type Allowed, compare, describeComparison } from "./compare";
 import { bytesOf } from "./dtypes";
 import type { Engine } from "./engine";
 import type { LoadedKernel } from "./kernels";
+import { loadAllowed } from "./tolerances";
 
 /** A test that can run. */
 export interface Job {
@@ -22,6 +23,8 @@ export interface Fetched {
   job: Job;
   inputs: (ArrayBuffer | null)[];
   expected: ArrayBuffer[];
+  /** What each output may differ by. */
+  allowed: Allowed[];
   pinned: string[];
   /** Place of its time among the batch's timestamps. */
   timed: number | null;
@@ -35,22 +38,38 @@ export function fetchBatch(engine: Engine, jobs: readonly Job[], signal: AbortSi
   return Promise.all(
     jobs.map(async (job) => {
       const { test } = job;
+      const load = (ref: TensorRef) => engine.blobs.load(ref.digest, bytesOf(ref), signal);
       const pinned: string[] = [];
       const inputs = test.inputs.map((ref) => {
         if (engine.pristine.acquire(ref.digest) === undefined) {
-          return engine.blobs.load(ref.digest, bytesOf(ref), signal);
+          return load(ref);
         }
         pinned.push(ref.digest);
         return null;
       });
-      const outputs = test.outputs.map((ref) => engine.blobs.load(ref.digest, bytesOf(ref), signal));
-      const fetched: Fetched = { job, inputs: [], expected: [], pinned, timed: null, error: null };
-      const settled = await Promise.allSettled([Promise.all(inputs), Promise.all(outputs)]);
-      const [gotInputs, gotOutputs] = settled;
+      const outputs = test.outputs.map(load);
+      const allowed = test.tolerances.map((tolerance) => loadAllowed(tolerance, load));
+      const fetched: Fetched = {
+        job,
+        inputs: [],
+        expected: [],
+        allowed: [],
+        pinned,
+        timed: null,
+        error: null,
+      };
+      const settled = await Promise.allSettled([
+        Promise.all(inputs),
+        Promise.all(outputs),
+        Promise.all(allowed),
+      ]);
+      const [gotInputs, gotOutputs, gotAllowed] = settled;
       if (gotInputs.status === "fulfilled") fetched.inputs = gotInputs.value;
       else fetched.error = toErrorReport(gotInputs.reason);
       if (gotOutputs.status === "fulfilled") fetched.expected = gotOutputs.value;
       else fetched.error ??= toErrorReport(gotOutputs.reason);
+      if (gotAllowed.status === "fulfilled") fetched.allowed = gotAllowed.value;
+      else fetched.error ??= toErrorReport(gotAllowed.reason);
       return fetched;
     }),
   );
@@ -198,13 +217,12 @@ function submitTest(
 }
 
 function compareOutputs(engine: Engine, fetched: Fetched, readback: Readback, place: number): Comparison[] {
-  const { outputs, tolerances } = fetched.job.test;
-  return outputs.map((ref, i) => {
+  return fetched.job.test.outputs.map((ref, i) => {
     const expected = new Uint8Array(fetched.expected[i] ?? new ArrayBuffer(0));
-    const tolerance = tolerances[i] ?? { absolute: 0, relative: 0 };
+    const allowed = fetched.allowed[i] ?? { absolute: 0, relative: 0 };
     const got = readback.bytes(place + i);
-    const comparison = compare(got, expected, ref, tolerance);
-    if (comparison.mismatched) engine.inspect(i, got, expected);
+    const comparison = compare(got, expected, ref, allowed);
+    if (comparison.mismatched) engine.inspect(i, got, expected, allowed);
     return comparison;
   });
 }
@@ -216,15 +234,20 @@ function verdictOf(
   compareSeconds: number,
 ): TestVerdict {
   const { test, compile } = fetched.job;
-  const failed = outputs.findIndex((comparison) => comparison.mismatched > 0);
-  const comparison = outputs[failed];
-  const which = outputs.length > 1 ? `output ${failed}: ` : "";
+  let verdict: Verdict = "fail";
+  let place = outputs.findIndex(({ mismatched }) => mismatched > 0);
+  if (place < 0) {
+    verdict = "unbounded";
+    place = outputs.findIndex(({ unbounded }) => unbounded > 0);
+  }
+  const comparison = outputs[place];
+  const which = outputs.length > 1 ? `output ${place}: ` : "";
   return {
     kind: "verdict",
     id: test.id,
     kernel: test.kernel,
     variant: fetched.job.kernel.variant.name,
-    verdict: fetched.error ? "error" : comparison ? "fail" : "pass",
+    verdict: fetched.error ? "error" : comparison ? verdict : "pass",
     outputs,
     message: fetched.error?.message ?? (comparison ? which + describeComparison(comparison) : ""),
     error: fetched.error,

@@ -12,6 +12,7 @@ import { bytesOf } from "./dtypes";
 import type { Engine } from "./engine";
 import { obstacle } from "./prepare";
 import { fetchBatch, type Job, releaseBatch, runBatch } from "./test_batch";
+import { comparedRefs } from "./tolerances";
 
 export type ValidateProgress = (progress: CompileProgress | TestVerdict) => void;
 
@@ -97,7 +98,7 @@ export async function validate(
 function loadEarly(engine: Engine, tests: readonly Test[], signal: AbortSignal): void {
   let bytes = 0;
   for (const test of tests) {
-    for (const ref of [...test.inputs, ...test.outputs]) {
+    for (const ref of [...test.inputs, ...comparedRefs(test)]) {
       bytes += bytesOf(ref);
       if (bytes > BATCH_LIMITS.bytes) return;
       if (!engine.pristine.has(ref.digest))

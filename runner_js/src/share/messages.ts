@@ -39,7 +39,9 @@ export function testMessage({ test, kernel, inputs, outputs }: Repro): Test {
     kernel: kernel.kernel,
     inputs: inputs.map(ref),
     outputs: outputs.map(ref),
-    tolerances: outputs.map(({ tolerance: { absolute, relative } }) => ({ absolute, relative })),
+    tolerances: outputs.map(({ tolerance: { absolute, relative, bound = null, ties = null } }) => {
+      return { absolute, relative, bound, ties };
+    }),
   };
 }
 

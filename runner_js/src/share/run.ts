@@ -24,9 +24,9 @@ export async function runShared(
   const engine = new Engine(gpu, blobs);
   const test = testMessage(repro);
   const maps: ErrorMap[] = [];
-  engine.inspect = (output, got, expected) => {
+  engine.inspect = (output, got, expected, allowed) => {
     const type = repro.outputs[output];
-    if (type) maps.push(errorMap(got, expected, type, output));
+    if (type) maps.push(errorMap(got, expected, type, output, allowed));
   };
   let verdict: TestVerdict | null = null;
   try {
