@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { compare as compareInRunner } from "../src/runner/compare";
 import { compare, errorMap } from "./compare.js";
-import type { Bytes, DType, Output } from "./types";
+import type { Allowed, Bytes, DType } from "./types";
 
 const BITS: Record<DType, number> = { float32: 32, float16: 16, int32: 32, uint32: 32, int8: 8, uint8: 8 };
 /** Bit patterns at which floats are special: zeros, denormals, largest, Inf, NaN of both signs. */
@@ -41,6 +41,26 @@ function pair(dtype: DType, count: number, next: () => number): [Bytes, Bytes] {
   return [new Uint8Array(got.buffer), new Uint8Array(expected.buffer)];
 }
 
+function anyBound(next: () => number): number {
+  const special = [0, Number.POSITIVE_INFINITY, Number.NaN, 2 ** -149, 3e38];
+  if (next() < 0.3) return special[Math.floor(next() * special.length)] as number;
+  return 10 ** (next() * 20 - 12);
+}
+
+/** Groups over some of the elements: of what they are and should be, and of what they are not. */
+function anyTies(got: Bytes, expected: Bytes, dtype: DType, count: number, next: () => number): Int32Array {
+  const make = { int32: Int32Array, uint32: Uint32Array, int8: Int8Array, uint8: Uint8Array };
+  const view = (bytes: Bytes) => new make[dtype as keyof typeof make](bytes.buffer);
+  const rows: number[] = [];
+  for (let position = 0; position < count; position++) {
+    if (next() < 0.3) continue;
+    const group = Math.floor(next() * 5);
+    rows.push(group, 0, position, group, 1, view(expected)[position] as number);
+    if (next() < 0.9) rows.push(group, 1, view(got)[position] as number);
+  }
+  return Int32Array.from(rows);
+}
+
 const TOLERANCES = [
   { absolute: 0, relative: 0 },
   { absolute: 1e-3, relative: 1e-6 },
@@ -68,6 +88,25 @@ describe.each(Object.keys(BITS) as DType[])("the reproducer compares %s", (dtype
     }
     // Or the property would hold of nothing.
     expect(differing).toBeGreaterThan(50);
+  });
+
+  it("as the runner does with a bound for each element, and with ties", () => {
+    const seen = { mismatched: 0, unbounded: 0, tied: 0 };
+    for (let seed = 0; seed < 300; seed++) {
+      const next = random(seed + 1000);
+      const shape = [1 + Math.floor(next() * 3), 1 + Math.floor(next() * 9)];
+      const count = shape.reduce((a, b) => a * b);
+      const [got, expected] = pair(dtype, count, next);
+      const bound = seed % 3 ? Float32Array.from({ length: count }, () => anyBound(next)) : null;
+      const ties = dtype.startsWith("float") ? null : anyTies(got, expected, dtype, count, next);
+      const allowed: Allowed = { absolute: 1, relative: 0, bound, ties };
+      const { ulp_histogram: _, ...wanted } = compareInRunner(got, expected, { dtype, shape }, allowed);
+      expect(compare(got, expected, { dtype, shape }, allowed), `seed ${seed}`).toEqual(wanted);
+      for (const key of Object.keys(seen) as (keyof typeof seen)[]) if (wanted[key]) seen[key]++;
+    }
+    expect(seen.mismatched).toBeGreaterThan(50);
+    expect(seen.unbounded).toBeGreaterThan(50);
+    if (!dtype.startsWith("float")) expect(seen.tied).toBeGreaterThan(20);
   });
 
   it("as the runner does where all is equal, and where there is only one number", () => {
@@ -98,22 +137,20 @@ it("takes a buffer that nobody wrote for wrong, in all dtypes that could hold wh
 
 describe("the error map", () => {
   const floats = (values: number[]) => new Uint8Array(Float32Array.from(values).buffer);
-  const output = (shape: number[], absolute = 1): Output => {
-    const tolerance = { absolute, relative: 0, reasons: [] };
-    return { name: "out", digest: "", dtype: "float32", shape, tolerance };
-  };
+  const type = (...shape: number[]) => ({ dtype: "float32", shape });
+  const WITHIN_ONE = { absolute: 1, relative: 0 };
 
   it("lies over the last two axes and shows the worst of the others", () => {
     const expected = floats(new Array(12).fill(0));
     const got = floats([0, 0, 0, 1.5, 0, 0, 0, 0, 0, 1e9, 0, Number.NaN]);
-    const map = errorMap(got, expected, output([2, 2, 3]), 4, WITHIN_ONE);
+    const map = errorMap(got, expected, type(2, 2, 3), 4, WITHIN_ONE);
     expect(map).toMatchObject({ output: 4, width: 3, height: 2, step: [1, 1] });
     expect([...map.cells]).toEqual([0, 0, 0, 254, 0, 255]);
   });
 
   it("says how far outside an element is", () => {
     const got = [0.5, 1.0001, 10, 1000, 1e6, 1e30, Number.POSITIVE_INFINITY];
-    const { cells, width, height } = errorMap(floats(got), floats(got.map(() => 0)), output([7]), 0);
+    const { cells, width, height } = errorMap(floats(got), floats(got.map(() => 0)), type(7), 0, WITHIN_ONE);
     expect([width, height]).toEqual([7, 1]);
     expect([...cells]).toEqual([0, 1, 43, 128, 254, 254, 255]);
   });
@@ -123,14 +160,29 @@ describe("the error map", () => {
     const expected = new Float32Array(1_500_000);
     const got = expected.slice();
     got[999 * 1500 + 1499] = 5;
-    const map = errorMap(new Uint8Array(got.buffer), new Uint8Array(expected.buffer), output(shape), 0);
+    const map = errorMap(
+      new Uint8Array(got.buffer),
+      new Uint8Array(expected.buffer),
+      type(...shape),
+      0,
+      WITHIN_ONE,
+    );
     expect(map).toMatchObject({ width: 500, height: 250, step: [4, 3] });
     expect(map.cells.filter(Boolean)).toHaveLength(1);
     expect(map.cells.at(-1)).toBeGreaterThan(0);
   });
 
   it("shows a scalar, and exact outputs that are wrong", () => {
-    const map = errorMap(floats([2]), floats([1]), output([], 0), 0);
+    const map = errorMap(floats([2]), floats([1]), type(), 0, { absolute: 0, relative: 0 });
     expect([map.width, map.height, ...map.cells]).toEqual([1, 1, 254]);
+  });
+
+  it("knows the bound of each element, and draws nothing where there is none", () => {
+    const bound = Float32Array.of(1, 10, Number.POSITIVE_INFINITY, 0);
+    const map = errorMap(floats([10, 10, 10, 10]), floats([0, 0, 0, 0]), type(4), 0, {
+      ...WITHIN_ONE,
+      bound,
+    });
+    expect([...map.cells]).toEqual([43, 0, 0, 254]);
   });
 });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { Compared, Numbers, Outcome, Repro } from "./types";
-import { describeMismatch, lostItsDevice, numbersOf, statement } from "./verdict.js";
+import { judge, lostItsDevice, numbersOf, statement } from "./verdict.js";
 
-const ELEMENT = { output: 0, index: [1], expected: 1, got: 2 };
+const ELEMENT = { output: 0, index: [1], expected: 1, got: 2, bound: 0 };
 
 function numbers(change: Partial<Numbers> = {}): Numbers {
   const failed = (change.verdict ?? "fail") === "fail";
@@ -11,6 +11,7 @@ function numbers(change: Partial<Numbers> = {}): Numbers {
     : { mismatched: 0, first: null, worst: null };
   return {
     ...{ verdict: "fail", message: "", variant: "256", total: 10, nan: 0, inf: 0, ...counts },
+    ...{ unbounded: 0, tied: 0 },
     ...{ max_abs_error: 1, max_rel_error: 1, max_ulp: 9, seconds: {}, error: null, diagnostics: [] },
     ...change,
   };
@@ -67,6 +68,20 @@ describe("the statement", () => {
       "cannot run the kernel",
     ],
     [
+      "what WGSL promises nothing for",
+      report({ verdict: "unbounded", unbounded: 3 }),
+      numbers({ verdict: "unbounded", unbounded: 3, max_abs_error: 7 }),
+      "yes",
+      "Unbounded here too",
+    ],
+    [
+      "what is wrong here and was only unbounded",
+      report({ verdict: "unbounded", unbounded: 3 }),
+      numbers(),
+      "different",
+      "verdict fail, reported was unbounded",
+    ],
+    [
       "still none",
       report({ verdict: "unsupported" }),
       numbers({ verdict: "unsupported" }),
@@ -110,6 +125,8 @@ describe("the numbers of an outcome", () => {
     ...{
       total: 4,
       mismatched: 0,
+      unbounded: 0,
+      tied: 0,
       nan: 0,
       inf: 0,
       max_abs_error: 0,
@@ -132,7 +149,7 @@ describe("the numbers of an outcome", () => {
       device: null,
     },
   });
-  const at = (index: number) => ({ index: [index], expected: 0, got: 1 });
+  const at = (index: number) => ({ index: [index], expected: 0, got: 1, bound: 0 });
 
   it("are those of all outputs, elements of the first that failed", () => {
     const found = numbersOf(
@@ -165,10 +182,30 @@ describe("the numbers of an outcome", () => {
     });
   });
 
-  it("make a sentence", () => {
-    expect(describeMismatch([compared({}), compared({ mismatched: 2 })])).toBe(
-      "output 1: 2 of 4 elements differ beyond tolerance",
-    );
-    expect(describeMismatch([compared({})])).toBe("");
+  it("count what is unbounded and what is tied", () => {
+    const found = numbersOf(outcome(compared({ unbounded: 2, tied: 1 }), compared({ unbounded: 3 })));
+    expect(found).toMatchObject({ unbounded: 5, tied: 1 });
   });
+});
+
+describe("the verdict on outputs", () => {
+  const compared = (change: Partial<Compared>) =>
+    ({ total: 4, mismatched: 0, unbounded: 0, ...change }) as Compared;
+
+  it("fails for a wrong element, and says so before all else", () => {
+    expect(judge([compared({ unbounded: 1 }), compared({ mismatched: 2 })])).toEqual({
+      verdict: "fail",
+      message: "output 1: 2 of 4 elements differ beyond tolerance",
+    });
+  });
+
+  it("is unbounded where nothing is wrong and nothing is promised", () => {
+    expect(judge([compared({ unbounded: 3, tied: 1 })])).toEqual({
+      verdict: "unbounded",
+      message: "3 of 4 elements are unbounded: WGSL promises nothing for them",
+    });
+  });
+
+  it("passes all else", () =>
+    expect(judge([compared({ tied: 4 })])).toEqual({ verdict: "pass", message: "" }));
 });

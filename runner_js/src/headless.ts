@@ -4,8 +4,9 @@
  */
 import { type Dawn, gpuOf } from "./dawn";
 import type { Platform } from "./platform";
+import { withProfile } from "./profiles/profiles";
 import { Session } from "./runner/session";
-import type { View } from "./view";
+import { startOf, type View } from "./view";
 
 interface DenoGlobal {
   version: { deno: string };
@@ -56,9 +57,9 @@ const view: View = {
 
 const { default: node } = (await import(/* @vite-ignore */ `node:${"process"}`)) as { default: Node };
 const url = new URL(setting("TAPML_RUNNER_URL"));
-const start = { token: url.searchParams.get("token"), tag: url.searchParams.get("device") };
+const start = startOf(url.searchParams);
 // Whoever started this holds the other end: when it dies, however it dies, this ends.
 node.stdin.on("end", () => node.exit(0));
 node.stdin.on("close", () => node.exit(0));
 node.stdin.resume();
-await new Session(await platform(url.origin), start, view).begin();
+await new Session(withProfile(await platform(url.origin), start.profile), start, view).begin();

@@ -1,6 +1,13 @@
 /** The page: starts the worker and shows what it tells. */
 import "./page.css";
-import type { Joined, LogLine, RunnerState, Snapshot, Start, WorkerMessage } from "./view";
+import {
+  type Joined,
+  type LogLine,
+  type RunnerState,
+  type Snapshot,
+  startOf,
+  type WorkerMessage,
+} from "./view";
 
 const STATE_TEXT: Record<RunnerState, string> = {
   connecting: "Connecting…",
@@ -105,8 +112,7 @@ function log({ level, text }: LogLine): void {
   if (atEnd) list.scrollTop = list.scrollHeight;
 }
 
-const parameters = new URLSearchParams(location.search);
-const start: Start = { token: parameters.get("token"), tag: parameters.get("device") };
+const start = startOf(new URLSearchParams(location.search));
 
 const worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module", name: "tapml device" });
 let joined: Joined | null = null;

@@ -42,6 +42,17 @@ export type WorkerMessage =
 export interface Start {
   token: string | null;
   tag: string | null;
+  /** A device profile (profiles/profiles.ts), for tests. */
+  profile: string | null;
+}
+
+/** By the address of the runner's page. */
+export function startOf(parameters: URLSearchParams): Start {
+  return {
+    token: parameters.get("token"),
+    tag: parameters.get("device"),
+    profile: parameters.get("profile"),
+  };
 }
 
 /** Where a session shows what it does. */

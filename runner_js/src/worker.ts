@@ -1,5 +1,6 @@
 /** The worker: the socket and the GPU, away from the page so that neither waits for the other. */
 import { browserPlatform } from "./platform";
+import { withProfile } from "./profiles/profiles";
 import { Session } from "./runner/session";
 import type { Snapshot, Start, View, WorkerMessage } from "./view";
 
@@ -46,6 +47,8 @@ setInterval(() => post({ kind: "alive" }), ALIVE_MS);
 
 self.addEventListener(
   "message",
-  (event: MessageEvent<Start>) => void new Session(browserPlatform(), event.data, view).begin(),
+  ({ data }: MessageEvent<Start>) => {
+    void new Session(withProfile(browserPlatform(), data.profile), data, view).begin();
+  },
   { once: true },
 );

@@ -33,6 +33,17 @@ describe("BatchPlanner", () => {
     expect(sizes(new BatchPlanner(jobs, { bytes: 120, first: 8, most: 8 }))).toEqual(["ab", "c", "d"]);
   });
 
+  it("counts bounds, which travel with the outputs", () => {
+    const bounded = ["a", "b"].map((id) => {
+      const plain = job(id, "x", 10);
+      const bound = { ...plain.test.outputs[0], digest: "bound" };
+      return { ...plain, test: { ...plain.test, tolerances: [{ absolute: 0, relative: 0, bound }] } };
+    });
+    // a: 120 bytes; b: 80.
+    expect(sizes(new BatchPlanner(bounded as never, { bytes: 160, first: 8, most: 8 }))).toEqual(["a", "b"]);
+    expect(sizes(new BatchPlanner(bounded as never, { bytes: 200, first: 8, most: 8 }))).toEqual(["ab"]);
+  });
+
   it("lets a test that is larger than a batch go alone", () => {
     const jobs = [job("a", "x", 1000), job("b", "y", 1000), job("c", "z", 1)];
     expect(sizes(new BatchPlanner(jobs, { bytes: 100, first: 8, most: 8 }))).toEqual(["a", "b", "c"]);

@@ -58,7 +58,7 @@ describe("compare float32", () => {
     const generous = { absolute: 1e30, relative: 1e30 };
     const result = floats([Number.NaN, 1], [1, 1], generous);
     expect(result).toMatchObject({ mismatched: 1, nan: 1, inf: 0, max_abs_error: 0 });
-    expect(result.first).toEqual({ index: [0], expected: 1, got: "NaN" });
+    expect(result.first).toEqual({ index: [0], expected: 1, got: "NaN", bound: 2e30 });
     expect(result.worst).toEqual(result.first);
     expect(result.ulp_histogram[ULP_BUCKETS - 1]).toBe(1);
     expect(floats([1], [Number.NaN], generous)).toMatchObject({ mismatched: 1, nan: 0 });
@@ -140,8 +140,8 @@ describe("compare float32", () => {
   it("names the first and the worst mismatch by index", () => {
     const expected = [0, 0, 0, 0, 0, 0];
     const result = floats([0, 0.5, 1, 0, 9, 1], expected, { absolute: 0.75, relative: 0 }, [2, 3]);
-    expect(result.first).toEqual({ index: [0, 2], expected: 0, got: 1 });
-    expect(result.worst).toEqual({ index: [1, 1], expected: 0, got: 9 });
+    expect(result.first).toEqual({ index: [0, 2], expected: 0, got: 1, bound: 0.75 });
+    expect(result.worst).toEqual({ index: [1, 1], expected: 0, got: 9, bound: 0.75 });
     expect(describeComparison(result)).toBe(
       "3 of 6 elements differ beyond tolerance; worst at [1, 1]: 9, expected 0",
     );
@@ -162,6 +162,7 @@ describe("compare float32", () => {
       index: [1],
       expected: 0,
       got: "NaN",
+      bound: 0,
     });
   });
 
@@ -171,7 +172,7 @@ describe("compare float32", () => {
   });
 
   it("has an empty index for a scalar", () => {
-    expect(floats([1], [2], EXACT, []).first).toEqual({ index: [], expected: 2, got: 1 });
+    expect(floats([1], [2], EXACT, []).first).toEqual({ index: [], expected: 2, got: 1, bound: 0 });
   });
 
   it("reads from inside a larger buffer and ignores what follows", () => {
@@ -206,7 +207,7 @@ describe("compare float16", () => {
   it("decodes before it compares", () => {
     const result = halves([0x3c01, 0xc000], [0x3c00, 0xc000], { absolute: 0, relative: 2 ** -10 });
     expect(result).toMatchObject({ mismatched: 0, max_abs_error: 2 ** -10, max_ulp: 1 });
-    expect(result.worst).toEqual({ index: [0], expected: 1, got: 1 + 2 ** -10 });
+    expect(result.worst).toEqual({ index: [0], expected: 1, got: 1 + 2 ** -10, bound: 2 ** -10 });
   });
 
   it("knows NaN, Inf, -0 and denormals", () => {
@@ -227,7 +228,7 @@ describe("compare float16", () => {
     got[99_000] = 0x4000;
     const result = compare(bytes(got), bytes(expected), { dtype: "float16", shape: [100, 1000] }, EXACT);
     expect(result).toMatchObject({ total: count, mismatched: 1 });
-    expect(result.first).toEqual({ index: [99, 0], expected: 1, got: 2 });
+    expect(result.first).toEqual({ index: [99, 0], expected: 1, got: 2, bound: 0 });
     expect(sum(result.ulp_histogram)).toBe(count);
   });
 });
@@ -259,11 +260,143 @@ describe("compare integers", () => {
       relative: 0,
     });
     expect(result).toMatchObject({ mismatched: 1, max_abs_error: 2 });
-    expect(result.first).toEqual({ index: [1], expected: 10, got: 12 });
+    expect(result.first).toEqual({ index: [1], expected: 10, got: 12, bound: 1 });
   });
 
   it("sees untouched int8 as -1", () => {
     const type = { dtype: "int8" as const, shape: [1] };
     expect(compare(Uint8Array.of(255), Uint8Array.of(0), type, EXACT).first?.got).toBe(-1);
+  });
+});
+
+describe("compare with a bound for each element", () => {
+  const inf = Number.POSITIVE_INFINITY;
+  const bounded = (got: number[], expected: number[], bound: number[]) =>
+    // The numbers are only a summary: were they looked at, nothing would ever be wrong.
+    floats(got, expected, { absolute: 1e30, relative: 1, bound: Float32Array.from(bound) });
+
+  it("holds each element against its own, in double arithmetic", () => {
+    const result = bounded([1.5, 1.5, 3], [1, 1, 2], [0.5, 0.25, 1]);
+    expect(result).toMatchObject({ mismatched: 1, unbounded: 0, tied: 0, max_abs_error: 1 });
+    expect(result.first).toEqual({ index: [1], expected: 1, got: 1.5, bound: 0.25 });
+    // As a float32 the difference would be 2^25, which is allowed.
+    expect(bounded([2 ** 25 + 4], [3], [2 ** 25]).mismatched).toBe(1);
+    expect(bounded([2 ** 25 + 4], [4], [2 ** 25]).mismatched).toBe(0);
+  });
+
+  it("calls the element worst that exceeds its own bound most, inside or outside", () => {
+    expect(bounded([10, 2, 1], [0, 0, 0], [9, 1, 1]).worst).toEqual({
+      index: [1],
+      expected: 0,
+      got: 2,
+      bound: 1,
+    });
+    expect(bounded([1, 1], [0, 0], [2, 1.5])).toMatchObject({ mismatched: 0, worst: { index: [1] } });
+    // Beside a bound of 0 all others are small, and a larger difference is worse.
+    expect(bounded([100, 1, 2], [0, 0, 0], [1, 0, 0]).worst?.index).toEqual([2]);
+    expect(bounded([1, Number.NaN, 2], [0, 0, 0], [0, 1, 0]).worst?.index).toEqual([1]);
+  });
+
+  it("counts the unbounded ones and never calls them wrong, whatever their value", () => {
+    const result = bounded([1, Number.NaN, inf, 4, 0], [1, 2, 3, 9, 0], [inf, inf, inf, inf, 0]);
+    expect(result).toMatchObject({ total: 5, mismatched: 0, unbounded: 4, nan: 1, inf: 1, worst: null });
+    expect(result.first).toEqual({ index: [0], expected: 1, got: 1, bound: "Infinity" });
+    expect(describeComparison(result)).toBe(
+      "4 of 5 elements are unbounded: WGSL promises nothing for them; first at [0]",
+    );
+    const mixed = bounded([9, 9], [0, 0], [inf, 1]);
+    expect(mixed).toMatchObject({
+      mismatched: 1,
+      unbounded: 1,
+      first: { index: [1] },
+      worst: { index: [1] },
+    });
+    expect(describeComparison(mixed)).toBe(
+      "1 of 2 elements differ beyond tolerance; worst at [1]: 9, expected 0",
+    );
+  });
+
+  it("wants NaN for NaN and the same infinity for an infinity, however large the bound is", () => {
+    const huge = [3e38, 3e38];
+    expect(bounded([Number.NaN, -inf], [Number.NaN, -inf], huge).mismatched).toBe(0);
+    expect(bounded([1, inf], [Number.NaN, -inf], huge)).toMatchObject({ mismatched: 2, nan: 0 });
+    expect(bounded([Number.NaN, inf], [1, 3e38], huge)).toMatchObject({ mismatched: 2, nan: 1, inf: 1 });
+  });
+
+  it("lets nothing pass a bound that is no number or negative", () => {
+    expect(bounded([1.5, 1.5], [1, 1], [Number.NaN, -1]).mismatched).toBe(2);
+  });
+
+  it("holds float16 against float32 bounds, over many stretches", () => {
+    const count = 70_000;
+    const bound = new Float32Array(count).fill(2 ** -10);
+    [bound[65_000], bound[66_000], bound[69_999]] = [2 ** -11, inf, 0];
+    const result = compare(
+      bytes(new Uint16Array(count).fill(0x3c01)),
+      bytes(new Uint16Array(count).fill(0x3c00)),
+      { dtype: "float16", shape: [count] },
+      { ...EXACT, bound },
+    );
+    expect(result).toMatchObject({ mismatched: 2, unbounded: 1, max_ulp: 1 });
+    expect(result.first).toEqual({ index: [65_000], expected: 1, got: 1 + 2 ** -10, bound: 2 ** -11 });
+    expect(result.worst).toEqual({ index: [69_999], expected: 1, got: 1 + 2 ** -10, bound: 0 });
+  });
+
+  it("holds integers against theirs", () => {
+    const result = compare(
+      bytes(Int32Array.of(5, 5, 5)),
+      bytes(Int32Array.of(4, 4, 4)),
+      { dtype: "int32", shape: [3] },
+      { ...EXACT, bound: Float32Array.of(1, 0.5, inf) },
+    );
+    expect(result).toMatchObject({ mismatched: 1, unbounded: 1, first: { index: [1], bound: 0.5 } });
+  });
+
+  it("gives the same numbers beside the verdict as without bounds", () => {
+    const got = Array.from({ length: 1000 }, (_, i) => (i % 7 ? i : i * 1.0001));
+    const expected = got.map((_, i) => i);
+    const { max_abs_error, max_rel_error, max_ulp, ulp_histogram } = floats(got, expected);
+    expect(bounded(got, expected, new Array(1000).fill(1))).toMatchObject({
+      ...{ max_abs_error, max_rel_error, max_ulp, ulp_histogram, mismatched: 0 },
+    });
+  });
+});
+
+describe("compare with ties", () => {
+  /** Group 4: elements 0 and 1, which may be 7, 8 or 9. Group 5: element 3, which may be 1 or 2. */
+  const TIES = Int32Array.of(
+    ...[4, 0, 0, 4, 0, 1, 4, 1, 7, 4, 1, 8, 4, 1, 9],
+    ...[5, 1, 1, 5, 0, 3, 5, 1, 2],
+  );
+  const EXPECTED = [7, 8, 50, 1];
+  const indices = (got: number[], dtype: "int32" | "uint32" = "int32") => {
+    const make = dtype === "int32" ? Int32Array : Uint32Array;
+    const type = { dtype, shape: [2, 2] };
+    return compare(bytes(make.from(got)), bytes(make.from(EXPECTED)), type, { ...EXACT, ties: TIES });
+  };
+
+  it("lets an operator choose among equals", () => {
+    expect(indices(EXPECTED)).toMatchObject({ mismatched: 0, tied: 0 });
+    expect(indices([8, 7, 50, 1])).toMatchObject({ mismatched: 0, tied: 2, max_abs_error: 0, worst: null });
+    expect(indices([7, 9, 50, 2], "uint32")).toMatchObject({ mismatched: 0, tied: 2, first: null });
+  });
+
+  it("wants no value twice, and none that is not of the group", () => {
+    const twice = indices([8, 8, 50, 2]);
+    expect(twice).toMatchObject({ mismatched: 1, tied: 1 });
+    expect(twice.first).toEqual({ index: [0, 0], expected: 7, got: 8, bound: 0 });
+    // The whole group fails, and those that differ are wrong.
+    expect(indices([9, 1, 50, 1])).toMatchObject({ mismatched: 2, tied: 0 });
+  });
+
+  it("holds elements of no group against the expected ones", () => {
+    expect(indices([7, 8, 7, 1])).toMatchObject({ mismatched: 1, tied: 0, first: { index: [1, 0] } });
+  });
+
+  it("leaves the expected bytes as they were, for other tests have them too", () => {
+    const expected = Int32Array.from(EXPECTED);
+    const got = bytes(Int32Array.of(8, 7, 50, 1));
+    compare(got, bytes(expected), { dtype: "int32", shape: [4] }, { ...EXACT, ties: TIES });
+    expect([...expected]).toEqual(EXPECTED);
   });
 });

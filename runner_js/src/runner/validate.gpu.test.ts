@@ -90,6 +90,87 @@ describe("validate on Dawn", () => {
     }
   });
 
+  it("holds each element against its own bound", async () => {
+    const body = "p2[i] = p0[i] + p1[i] + 0.5;";
+    const off = kernelOf({ ...addText(COUNT), body }, put);
+    const bounded = (name: string, special: Record<number, number> = {}) => {
+      const bound = ref(
+        name,
+        range.map((i) => special[i] ?? 0.5),
+      );
+      return addTest(name, { tolerances: [{ ...EXACT, bound }] });
+    };
+    const open = Number.POSITIVE_INFINITY;
+    const { verdicts } = await run(
+      [off],
+      [bounded("wide"), bounded("narrow", { 9: 0.25 }), bounded("open", { 5: open, 6: open })],
+    );
+    expect(verdicts).toMatchObject([
+      { id: "wide", verdict: "pass", message: "" },
+      { id: "narrow", verdict: "fail" },
+      {
+        id: "open",
+        verdict: "unbounded",
+        message: `2 of ${COUNT} elements are unbounded: WGSL promises nothing for them; first at [5]`,
+      },
+    ]);
+    expect(verdicts[1]?.outputs).toMatchObject([
+      { mismatched: 1, unbounded: 0, first: { index: [9], bound: 0.25 }, worst: { index: [9] } },
+    ]);
+    expect(verdicts[2]?.outputs).toMatchObject([{ mismatched: 0, unbounded: 2 }]);
+  });
+
+  it("fails rather than calls unbounded, where an element is wrong too", async () => {
+    const body = "p2[i] = 0.0;";
+    const bound = ref(
+      "bound",
+      range.map((i) => (i === 3 ? Number.POSITIVE_INFINITY : 0)),
+    );
+    const test = addTest("t", { tolerances: [{ ...EXACT, bound }] });
+    const { verdicts } = await run([kernelOf({ ...addText(COUNT), body }, put)], [test]);
+    // The first element is right.
+    expect(verdicts).toMatchObject([{ verdict: "fail", outputs: [{ mismatched: COUNT - 2, unbounded: 1 }] }]);
+  });
+
+  it("refuses a bound that is not of the output's shape, and names the test", async () => {
+    const misfits: [Test["tolerances"][number], string][] = [
+      [
+        { ...EXACT, bound: ref("short", [1, 2]) },
+        "the bound of output 0 of test t is float32[2], not float32[200]",
+      ],
+      [
+        { ...EXACT, bound: { ...ref("c", range), dtype: "int32" } },
+        "the bound of output 0 of test t is int32[200], not float32[200]",
+      ],
+      [
+        { ...EXACT, ties: { ...ref("short", [1, 2]), dtype: "int32" } },
+        "the ties of output 0 of test t are for an output of integers, it is float32[200]",
+      ],
+    ];
+    for (const [tolerance, message] of misfits) {
+      const { verdicts } = await run(
+        [kernelOf(addText(COUNT), put)],
+        [addTest("t", { tolerances: [tolerance] }), addTest("right")],
+      );
+      expect(verdicts).toMatchObject([
+        { verdict: "error", message, error: { kind: "protocol", test: "t" } },
+        { id: "right", verdict: "pass" },
+      ]);
+    }
+  });
+
+  it("takes a bound that does not arrive for an error of its test", async () => {
+    const bound = { ...floats(COUNT), digest: "gone" };
+    const { verdicts } = await run(
+      [kernelOf(addText(COUNT), put)],
+      [addTest("t", { tolerances: [{ ...EXACT, bound }] }), addTest("right")],
+    );
+    expect(verdicts).toMatchObject([
+      { id: "t", verdict: "error", error: { kind: "fetch" } },
+      { id: "right", verdict: "pass" },
+    ]);
+  });
+
   it("gives each of many tests its own verdict, in order", async () => {
     const wrong = ref("wrong", [...range.slice(1), 0]);
     const tests = Array.from({ length: 150 }, (_, i) =>

@@ -68,7 +68,12 @@ describe("a shared test", () => {
   });
 
   it("keeps the tolerance's bounds", () => {
-    expect(testMessage(repro).tolerances).toEqual([{ absolute: 1, relative: 2 }]);
+    expect(testMessage(repro).tolerances).toEqual([{ absolute: 1, relative: 2, bound: null, ties: null }]);
+    const bound = { digest: "e".repeat(64), dtype: "float32", shape: [6] };
+    const [output] = repro.outputs as [Repro["outputs"][number]];
+    const tolerance = { ...output.tolerance, bound } as Repro["outputs"][number]["tolerance"];
+    const bounded = { ...repro, outputs: [{ ...output, tolerance }] };
+    expect(testMessage(bounded).tolerances).toEqual([{ absolute: 1, relative: 2, bound, ties: null }]);
     expect(testMessage(repro).outputs).toEqual([{ digest: SHA.output, dtype: "float16", shape: [6] }]);
   });
 

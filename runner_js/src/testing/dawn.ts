@@ -2,6 +2,8 @@
 import { create, globals } from "webgpu";
 import { gpuOf } from "../dawn";
 import { acquireGpu } from "../hal/gpu";
+import { limited } from "../profiles/adapters";
+import { changed } from "../profiles/profiles";
 import type { Command, ExecuteParams, ExecuteResult } from "../protocol/messages";
 import { Blobs } from "../runner/blobs";
 import { Engine } from "../runner/engine";
@@ -32,10 +34,13 @@ export class TestDevice {
     globalThis.fetch = (url, init) => this.serve(String(url), init ?? {});
   }
 
-  /** `limits` that the adapter shall not exceed. One device at a time is served. */
-  static async open(limits: Record<string, number> = {}): Promise<TestDevice> {
+  /** `limits` that the adapter shall not exceed; `change` what else is different. One device at a time is served. */
+  static async open(
+    limits: Record<string, number> = {},
+    change: (gpu: GPU) => GPU = (gpu) => gpu,
+  ): Promise<TestDevice> {
     const about = { userAgent: "node", secure: true, origin: ORIGIN };
-    const gpu = await acquireGpu(limited(limits), about);
+    const gpu = await acquireGpu(change(changed(dawn, limited(limits))), about);
     if ("unavailable" in gpu) throw new Error(gpu.unavailable);
     return new TestDevice(new Engine(gpu, new Blobs(ORIGIN)));
   }
@@ -98,22 +103,6 @@ function inPieces(body: Blob, bytes: number): ReadableStream<Uint8Array> {
       else controller.close();
     },
   });
-}
-
-/** Dawn, with adapters that seem to offer less. */
-function limited(most: Record<string, number>): GPU {
-  const requestAdapter = async (options?: GPURequestAdapterOptions) => {
-    const real = await dawn.requestAdapter(options);
-    if (!real) return null;
-    const limits: Record<string, number> = {};
-    for (const name in real.limits) {
-      const value = Number(real.limits[name as keyof GPUSupportedLimits]);
-      if (Number.isFinite(value)) limits[name] = Math.min(value, most[name] ?? value);
-    }
-    const requestDevice = (descriptor?: GPUDeviceDescriptor) => real.requestDevice(descriptor);
-    return { features: real.features, info: real.info, limits, requestDevice };
-  };
-  return { requestAdapter } as unknown as GPU;
 }
 
 function floatsOf(bytes: Uint8Array<ArrayBuffer>): number[] {
