@@ -159,8 +159,8 @@ def _device(facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def family(name: str) -> str:
-    """A device's name without its version: "Chromium 156" is a Chromium."""
-    return re.sub(r"[\s/]+v?\d[\w.+-]*$", "", name) or name
+    """A device's name without its version: "Chromium 156" is a Chromium. One with a profile is of another family."""
+    return re.sub(r"[\s/]+v?\d[\w.+-]*(?=$| \(profile )", "", name) or name
 
 
 def _result(test: Mapping[str, Any], digests: Mapping[str, Any]) -> dict[str, Any]:
