@@ -9,6 +9,7 @@ from typing import Any
 
 from helpers import FakeRunner, verdict
 from tapml.devices import Blobs, DeviceHub
+from tapml.validation.results import VERDICTS
 
 Verdicts = Callable[[str, str, int], Mapping[str, Any]]
 """verdicts(kernel, test, attempt from 1): what of a pass is different."""
@@ -16,9 +17,10 @@ Verdicts = Callable[[str, str, int], Mapping[str, Any]]
 
 def failing(**changes: Any) -> dict[str, Any]:
     """A verdict that is a fail with all its evidence."""
-    element = {"index": [1, 2], "expected": 0.5, "got": "NaN"}
+    element = {"index": [1, 2], "expected": 0.5, "got": "NaN", "bound": 0.25}
     comparison = {
-        "total": 96, "mismatched": 7, "nan": 1, "inf": 0, "max_abs_error": 0.25, "max_rel_error": 0.5, "max_ulp": 4096,
+        "total": 96, "mismatched": 7, "unbounded": 0, "tied": 0, "nan": 1, "inf": 0,
+        "max_abs_error": 0.25, "max_rel_error": 0.5, "max_ulp": 4096,
         "ulp_histogram": [80, 9, 6, 1], "first": element, "worst": element,
     }  # fmt: skip
     return {"verdict": "fail", "message": "7 of 96 elements differ", "outputs": [comparison], **changes}
@@ -72,7 +74,8 @@ def result(**changes: Any) -> dict[str, Any]:
         "suite": "s", "id": "n000.s0", "node": "n000", "kernel": "matmul", "step": 0, "device": "d", "edited": False,
         "tolerances": [{"absolute": 1e-5, "relative": 1e-6, "reasons": ["a reason"]}], "verdict": "pass",
         "max_abs_error": 0.0, "max_rel_error": 0.0, "max_ulp": 0, "ulp_histogram": [4, 0, 0], "mismatched": 0,
-        "total": 4, "nan": 0, "inf": 0, "first": None, "worst": None, "seconds": {"run": 0.5, "compare": 0.25},
+        "unbounded": 0, "tied": 0, "total": 4, "nan": 0, "inf": 0,
+        "first": None, "worst": None, "seconds": {"run": 0.5, "compare": 0.25},
         "message": "", "variant": "256", "error": None, "diagnostics": [], "attempts": ["pass"], "earlier": [],
         "flaky": False, "outcome": "pass", "fails_run": False, "expected": None, **changes,
     }  # fmt: skip
@@ -80,7 +83,7 @@ def result(**changes: Any) -> dict[str, Any]:
 
 def bad(**changes: Any) -> dict[str, Any]:
     """One that fails the run."""
-    element = {"output": 0, "index": [0], "expected": 1.0, "got": 2.0}
+    element = {"output": 0, "index": [0], "expected": 1.0, "got": 2.0, "bound": 1e-5}
     failed = {
         "verdict": "fail", "outcome": "fail", "fails_run": True, "attempts": ["fail"], "mismatched": 1,
         "first": element, "worst": element, "max_abs_error": 1.0, "message": "1 of 4 elements differ",
@@ -100,7 +103,7 @@ def document(tests: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, An
         "id": "s", "digest": "0" * 16, "name": "s", "path": "/tmp/s.suite", "synthetic": False, "edited_kernels": [],
         "tests": len(tests),
     }  # fmt: skip
-    words = {word: sum(test["verdict"] == word for test in tests) for word in ("pass", "fail", "error", "unsupported")}
+    words = {word: sum(test["verdict"] == word for test in tests) for word in VERDICTS}
     outcomes = {word: sum(test["outcome"] == word for test in tests) for word in ("expected", "fixed")}
     failing_kernels = list(dict.fromkeys(test["kernel"] for test in tests if test["fails_run"]))
     return {

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TestFailed(Exception):
-    """A carved test's verdict is fail or error; the text is all that is known of it."""
+    """A carved test's verdict is fail, error or unbounded; the text is all that is known of it."""
 
     __test__ = False
 

@@ -63,7 +63,10 @@ def test_a_damaged_file_is_named(tmp_path: Path, broken: str, words: str) -> Non
         (entry(expire=None), "entry 2 has the unknown field 'expire'"),
         (entry(reason="  "), "entry 2: `reason` is '  ', not a text"),
         (entry(kernel=None), "entry 2: `kernel` is None"),
-        (entry(verdict="pass"), "(n000.s0 of s on chromium): `verdict` is 'pass', not one of unsupported, fail, error"),
+        (
+            entry(verdict="pass"),
+            "(n000.s0 of s on chromium): `verdict` is 'pass', not one of unsupported, unbounded, fail, error",
+        ),
         (entry(expires="2027-13-01"), "`expires` is '2027-13-01', not a date"),
         (entry(expires="20270131"), "`expires` is '20270131', not a date"),
         (entry(expires=20270131), "`expires` is 20270131, not a date"),

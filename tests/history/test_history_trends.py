@@ -50,8 +50,8 @@ def test_a_trend_tells_the_whole_story(told: History) -> None:
     assert trend["seconds"] == {"median": pytest.approx(0.004), "last": pytest.approx(0.007)}
     assert trend["gpu_seconds"] == {"median": None, "last": None}
     assert [tuple(version.values()) for version in trend["versions"]] == [
-        ("Chromium 150", "SwiftShader 5.0", 4, 3, 1, 0, 0, pytest.approx(0.0025)),
-        ("Chromium 151", "SwiftShader 5.0", 3, 0, 2, 1, 0, pytest.approx(0.006)),
+        ("Chromium 150", "SwiftShader 5.0", 4, 3, 1, 0, 0, 0, pytest.approx(0.0025)),
+        ("Chromium 151", "SwiftShader 5.0", 3, 0, 2, 1, 0, 0, pytest.approx(0.006)),
     ]
 
 

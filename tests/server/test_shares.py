@@ -110,7 +110,7 @@ def test_a_link_can_be_listed_and_revoked(owner: FlaskClient, visitor: FlaskClie
 def test_what_a_visitor_may_not_see(owner: FlaskClient, visitor: FlaskClient, suite: Suite, test_id: str) -> None:
     """The link opens one test: no other tensor, kernel, suite, result, nor the making of links."""
     path = share(owner, test_id)["path"]
-    mine = {ref.digest for ref in (*suite.test(test_id).inputs, *suite.test(test_id).outputs)}
+    mine = {ref.digest for ref in suite.test(test_id).refs}
     others = [digest for digest in suite.digests() if digest not in mine]
     assert others
     for digest in others:

@@ -13,11 +13,9 @@ from tapml.errors import InputError
 from tapml.files import write_json
 from tapml.suite.formats import format_version
 from tapml.validation.events import now
+from tapml.validation.results import SEVERITY
 
 FORMAT = "tapml.baseline/1"
-
-ORDER = ("pass", "unsupported", "fail", "error")
-"""From good to bad; further on is worse."""
 
 Key: TypeAlias = tuple[str, str, str, str]
 """Suite's name, test, kernel, device as it was asked for."""
@@ -26,7 +24,8 @@ _FIELDS = {"suite", "test", "kernel", "device", "verdict", "reason", "expires"}
 
 
 def rank(verdict: str) -> int:
-    return ORDER.index(verdict)
+    """Further on is worse."""
+    return SEVERITY.index(verdict)
 
 
 @dataclass(frozen=True)
@@ -124,8 +123,8 @@ def _entry(where: str, entry: object) -> Expected:
         if not isinstance(entry[name], str) or not entry[name].strip():
             raise InputError(f"{where}: `{name}` is {entry[name]!r}, not a text")
     where = f"{where} ({entry['test']} of {entry['suite']} on {entry['device']})"
-    if entry["verdict"] not in ORDER[1:]:
-        raise InputError(f"{where}: `verdict` is {entry['verdict']!r}, not one of {', '.join(ORDER[1:])}")
+    if entry["verdict"] not in SEVERITY[1:]:
+        raise InputError(f"{where}: `verdict` is {entry['verdict']!r}, not one of {', '.join(SEVERITY[1:])}")
     return Expected(**{**entry, "expires": _date(where, entry.get("expires"))})
 
 

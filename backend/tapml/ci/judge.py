@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tapml.ci.baseline import Baseline, Expected, Key, rank
-
-FAILING = ("fail", "error")
+from tapml.validation.results import FAILING
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 from tapml.ci.baseline import Key
 from tapml.ci.devices import RunDevice
-from tapml.ci.judge import FAILING
 from tapml.ci.plan import PlannedSuite
 from tapml.ci.recording import record
 from tapml.devices import Blobs
@@ -20,6 +19,9 @@ from tapml.suite import CarvedTest
 from tapml.validation.events import Cancel, Emit
 from tapml.validation.operatorwise import OperatorRun, recover
 from tapml.validation.results import result_without_run
+
+_RETRIED = ("fail", "error")
+"""Not what is unbounded: that depends on the bounds alone."""
 
 Place: TypeAlias = tuple[str, str, str]
 """Id of a planned suite, id of a device, id of a test."""
@@ -148,7 +150,7 @@ class CiRun:
         for test in planned.tests:
             attempts = self.attempts.get((planned.id, entry.id, test.id))
             verdict = str(attempts[-1]["verdict"]) if attempts else "pass"
-            if verdict in FAILING and not self._excused(self.key(planned, entry, test), verdict):
+            if verdict in _RETRIED and not self._excused(self.key(planned, entry, test), verdict):
                 failing.append(test)
         return failing
 

@@ -31,7 +31,7 @@ from tapml.server import Server
 from tapml.server.registry import detail
 from tapml.suite import Suite
 from tapml.validation.operatorwise import passed
-from tapml.validation.results import succeeded
+from tapml.validation.results import FAILING, succeeded
 
 __all__ = [
     "carve",
@@ -127,7 +127,7 @@ def validate(options: argparse.Namespace, console: Console, progress: Console) -
 
 
 def _suggest_sharing(suite: Path, document: Mapping[str, Any], progress: Console) -> None:
-    first = next((test["id"] for test in document["tests"] if test["verdict"] in ("fail", "error")), None)
+    first = next((test["id"] for test in document["tests"] if test["verdict"] in FAILING), None)
     if first is not None:
         text = f"show it to others: `tapml export {suite} {first}` (one HTML file) or `tapml share {suite} {first}`"
         progress.print(text, markup=False, highlight=False)

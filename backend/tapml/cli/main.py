@@ -35,7 +35,7 @@ examples:
   tapml validate model.suite --device node-dawn            without a browser: Dawn in node, ready in a second
   tapml devices                                            what is connected, and what can be started here
 
-exit codes: 0 all passed, 1 some verdict is fail or error, 2 the command or its input is wrong, 130 interrupted
+exit codes: 0 all passed, 1 some verdict is fail, error or unbounded, 2 wrong command or input, 130 interrupted
 """
 
 

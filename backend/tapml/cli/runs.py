@@ -21,7 +21,7 @@ from tapml.server.client import RemoteServer
 from tapml.suite import Suite
 from tapml.validation.events import Cancel
 from tapml.validation.operatorwise import OperatorRun, require_devices
-from tapml.validation.results import save_offload
+from tapml.validation.results import FAILING, save_offload
 
 
 def run_validation(
@@ -163,7 +163,7 @@ class JobEvents:
     def _on_verdict(self, event: dict[str, Any]) -> None:
         device = event["device"]
         self._done[device] = self._done.get(device, 0) + 1
-        self._bad[device] = self._bad.get(device, 0) + (event["result"]["verdict"] in ("fail", "error"))
+        self._bad[device] = self._bad.get(device, 0) + (event["result"]["verdict"] in FAILING)
         if self._kind != "validation":
             return
         name, bad = self._names.get(device, device), self._bad[device]

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-STATES = {"pass": "passing", "fail": "failing", "error": "failing", "unsupported": "unsupported"}
+STATES = {
+    "pass": "passing",
+    "fail": "failing",
+    "error": "failing",
+    "unsupported": "unsupported",
+    "unbounded": "failing",
+}
 """What each verdict says of a test."""
 
 

@@ -18,12 +18,12 @@ from sqlalchemy.engine import Connection
 from tapml.errors import TapmlError
 from tapml.history import schema, trends
 from tapml.history.database import Database
+from tapml.history.line import STATES
 from tapml.suite import Suite
 
 FILE = Path("results") / "history.sqlite3"
 """Where a suite's history lies in it, unless another database is named."""
 
-_VERDICTS = ("pass", "fail", "error", "unsupported")
 _MOST_TEXT = 400
 _MOST_MESSAGE = 2000
 
@@ -168,7 +168,7 @@ def _result(test: Mapping[str, Any], digests: Mapping[str, Any]) -> dict[str, An
     attempts: Sequence[Any] = test.get("attempts") or []
     return {
         "kernel_digest": _text(digests.get(test["kernel"]) or ""),
-        "verdict": test["verdict"] if test["verdict"] in _VERDICTS else "error",
+        "verdict": test["verdict"] if test["verdict"] in STATES else "error",
         "flaky": int(bool(test.get("flaky")) or len(set(map(str, attempts))) > 1),
         "attempts": _text(" ".join(map(str, attempts))),
         **{key: _number(test.get(key)) for key in ("max_abs_error", "max_rel_error", "max_ulp")},

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tapml.reports.plain import lines, one_line
+from tapml.validation.results import SEVERITY, VERDICTS
 
 MOST = 10
 """Annotations of one level that GitHub shows of one step."""
 
 _MOST_ROWS = 200
 _MOST_TEXT = 3000
-_WORST_FIRST = ("error", "fail", "unsupported", "pass")
+_VERBS = {"error": "has errors", "fail": "fails", "unsupported": "is unsupported", "unbounded": "is unbounded"}
 _ENTITIES = {ord(character): f"&#{ord(character)};" for character in string.punctuation}
 
 Group: TypeAlias = list[Mapping[str, Any]]
@@ -87,7 +88,7 @@ def _failing(document: Mapping[str, Any], group: Group) -> tuple[str, str]:
         expected = first["expected"]
         why = f"which expired on {expected['expires']}" if expected["expired"] else f"with {expected['verdict']}"
         message += f"\nThe baseline expects it {why}: {expected['reason']}"
-    verb = {"error": "has errors", "fail": "fails", "unsupported": "is unsupported"}.get(first["verdict"], "is flaky")
+    verb = _VERBS.get(first["verdict"], "is flaky")
     return f"{first['kernel']} {verb} on {device} ({len(group)} tests of {suite})", message
 
 
@@ -126,11 +127,7 @@ def summary_markdown(document: Mapping[str, Any]) -> str:
     """The job's summary: a table of kernels that did not simply pass, by suite and device."""
     summary = document["summary"]
     good = not summary["fails_run"] and not document["interrupted"]
-    counts = ", ".join(
-        f"{summary[key]} {key}"
-        for key in ("pass", "fail", "error", "unsupported", "expected", "fixed", "flaky")
-        if summary[key]
-    )
+    counts = ", ".join(f"{summary[key]} {key}" for key in (*VERDICTS, "expected", "fixed", "flaky") if summary[key])
     shard = f", shard {document['shard']}" if document["shard"] else ""
     text = [f"## {'✅' if good else '❌'} tapml test{shard}", ""]
     text += [f"{summary['total']} tests: {counts or 'none'}, in {summary['seconds']:.1f} s.", ""]
@@ -153,7 +150,7 @@ def _worth_telling(group: Group) -> bool:
 def _row(document: Mapping[str, Any], group: Group) -> str:
     suite, device = _where(document, group[0])
     bad = [test for test in group if test["fails_run"]]
-    worst = min(bad or group, key=lambda test: _WORST_FIRST.index(test["verdict"]))
+    worst = max(bad or group, key=lambda test: SEVERITY.index(test["verdict"]))
     words = [worst["verdict"] if bad or worst["outcome"] == worst["verdict"] else worst["outcome"]]
     if any(test["flaky"] for test in group):
         words.append("flaky")

@@ -18,13 +18,16 @@ def evidence(result: Mapping[str, Any], suite_path: str) -> str:
     found = [str(result["message"]) or f"the verdict is {result['verdict']}"]
     if result["mismatched"] and f"{result['mismatched']} of {result['total']}" not in found[0]:
         found.append(f"{result['mismatched']} of {result['total']} elements are outside the tolerance")
+    if result["unbounded"] and f"{result['unbounded']} of {result['total']}" not in found[0]:
+        found.append(f"{result['unbounded']} of {result['total']} elements are unbounded: WGSL promises nothing there")
+    if result["tied"]:
+        found.append(f"{result['tied']} elements differ and are right: the operator may choose among equals")
     for name in ("first", "worst"):
         if element := result[name]:
             found.append(f"{name}: {_element(element)}")
-    for number, tolerance in enumerate(result["tolerances"] if result["verdict"] == "fail" else ()):
+    for number, tolerance in enumerate(result["tolerances"] if result["verdict"] in ("fail", "unbounded") else ()):
         output = f" of output {number}" if len(result["tolerances"]) > 1 else ""
-        bound = f"|got - expected| <= {tolerance['absolute']:.4g} + {tolerance['relative']:.4g} * |expected|"
-        found.append(f"tolerance{output}: {bound}")
+        found.append(f"tolerance{output}: {tolerance_text(tolerance)}")
         found += [f"  {reason}" for reason in tolerance["reasons"]]
     found += _diagnostics(result)
     error = result["error"] or {}
@@ -39,11 +42,20 @@ def evidence(result: Mapping[str, Any], suite_path: str) -> str:
     return lines("\n".join(found))
 
 
+def tolerance_text(tolerance: Mapping[str, Any]) -> str:
+    """The rule that elements pass by."""
+    numbers = f"{tolerance['absolute']:.4g} + {tolerance['relative']:.4g} * |expected|"
+    if tolerance.get("bound"):
+        return f"|got - expected| <= a bound of each element's own, all in all {numbers}"
+    return f"|got - expected| <= {numbers}"
+
+
 def _element(element: Mapping[str, Any]) -> str:
     # As the device reported it, which need not be a list.
     found = element["index"]
     index = ", ".join(map(str, found)) if isinstance(found, list) else str(found)
-    return f"output {element['output']} [{index}]: expected {element['expected']}, got {element['got']}"
+    bound = f", may differ by {element['bound']}" if element.get("bound") is not None else ""
+    return f"output {element['output']} [{index}]: expected {element['expected']}, got {element['got']}{bound}"
 
 
 def _diagnostics(result: Mapping[str, Any]) -> list[str]:

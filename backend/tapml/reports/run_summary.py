@@ -11,10 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from tapml.reports.plain import export_command, one_line
+from tapml.reports.terminal import COLOURS
+from tapml.validation.results import VERDICTS
 
-_COLOURS = {"pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow", "expected": "cyan"}
-_MARKS = {"pass": "✓", "fail": "✗", "error": "!", "unsupported": "-", "expected": "~"}
-_WORST_FIRST = ("error", "fail", "unsupported", "expected", "pass")
+_COLOURS = {**COLOURS, "expected": "cyan"}
+_MARKS = {"pass": "✓", "fail": "✗", "error": "!", "unsupported": "-", "unbounded": "∞", "expected": "~"}
+_WORST_FIRST = ("error", "fail", "unbounded", "unsupported", "expected", "pass")
 _MOST_MESSAGES = 12
 
 
@@ -55,7 +57,7 @@ def show_run(console: Console, document: Mapping[str, Any], *, recording: bool =
 def run_line(document: Mapping[str, Any], *, recording: bool = False) -> str:
     """One line: how many of what, which kernels fail. `recording`: what fails becomes the baseline."""
     summary = document["summary"]
-    words = ("pass", "fail", "error", "unsupported", "expected", "fixed", "flaky")
+    words = (*VERDICTS, "expected", "fixed", "flaky")
     counts = ", ".join(f"{summary[word]} {word}" for word in words if summary[word])
     shard = f" of shard {document['shard']}" if document["shard"] else ""
     text = f"{summary['total']} tests{shard}: {counts or 'none'} in {summary['seconds']:.1f} s"

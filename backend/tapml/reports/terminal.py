@@ -11,9 +11,16 @@ from rich.table import Table
 from rich.text import Text
 
 from tapml.suite import Suite
+from tapml.validation.results import SEVERITY, VERDICTS
 
-COLOURS = {"pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow"}
-MARKS = {"pass": "✓ pass", "fail": "✗ fail", "error": "! error", "unsupported": "- unsupported"}
+COLOURS = {"pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow", "unbounded": "dark_orange"}
+MARKS = {
+    "pass": "✓ pass",
+    "fail": "✗ fail",
+    "error": "! error",
+    "unsupported": "- unsupported",
+    "unbounded": "∞ unbounded",
+}
 _MOST_MESSAGES = 12
 
 
@@ -50,7 +57,7 @@ def show_validation(console: Console, document: Mapping[str, Any]) -> None:
 def summary_line(document: Mapping[str, Any]) -> str:
     """One line: how many of what, which kernels fail."""
     summary = document["summary"]
-    counts = ", ".join(f"{summary[v]} {v}" for v in ("pass", "fail", "error", "unsupported") if summary[v])
+    counts = ", ".join(f"{summary[v]} {v}" for v in VERDICTS if summary.get(v))
     text = f"{summary['total']} tests: {counts or 'none'} in {summary['seconds']:.1f} s"
     if summary["failing_kernels"]:
         text += f"; failing kernels: {', '.join(summary['failing_kernels'])}"
@@ -67,7 +74,7 @@ def _validation_table(console: Console, device: Mapping[str, Any], tests: list[d
         table.add_column(column, justify="left" if column in ("kernel", "verdict") else "right", overflow="fold")
     for kernel, rows in _by_kernel(tests).items():
         verdicts = [test["verdict"] for test in rows]
-        worst = next(v for v in ("error", "fail", "unsupported", "pass") if v in verdicts)
+        worst = max(verdicts, key=SEVERITY.index)
         count = f"{verdicts.count(worst)} of {len(rows)}" if worst != "pass" else str(len(rows))
         edited = " (edited)" if any(test["edited"] for test in rows) else ""
         table.add_row(

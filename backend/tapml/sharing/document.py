@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.protocol.base import Digest, DType, JsonNumber, LongText, Message, Name, Shape, Text, Tolerance
+from tapml.protocol.methods import Verdict
 from tapml.suite.formats import format_version
 from tapml.suite.kernel_document import kernel_document
 
 FORMAT = "tapml.repro/1"
 MOST_DOCUMENT_BYTES = 16_000_000
 """Of the JSON, WGSL included; tensors are apart."""
+
+_MOST_NAME = 2000
 
 # Kernels and their files become files of a suite.
 _KernelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*$", max_length=200)]
@@ -112,6 +115,7 @@ class WrongElement(_Open):
     index: Annotated[list[int], Field(max_length=32)]
     expected: JsonNumber | None
     got: JsonNumber | None
+    bound: JsonNumber | None = None
 
 
 class Evidence(_Open):
@@ -138,12 +142,14 @@ class CompilerMessage(_Open):
 class ReportedResult(_Open):
     """TestResult of docs/results-format.md, without what the document says elsewhere."""
 
-    verdict: Literal["pass", "fail", "error", "unsupported"]
+    verdict: Verdict
     max_abs_error: float | None
     max_rel_error: float | None
     max_ulp: float | None
     ulp_histogram: Annotated[list[int], Field(max_length=100)]
     mismatched: int
+    unbounded: int = 0
+    tied: int = 0
     total: int
     nan: int
     inf: int
@@ -169,7 +175,7 @@ class Other(Message):
     """What another device of the same suite said last."""
 
     device: Text
-    verdict: Literal["pass", "fail", "error", "unsupported"]
+    verdict: Verdict
     created: Text
 
 
@@ -199,9 +205,26 @@ class ReproDocument(Message):
         return self
 
     @property
-    def tensors(self) -> list[Input]:
+    def arguments(self) -> list[Input]:
         """Inputs, then outputs."""
         return [*self.inputs, *self.outputs]
+
+    @property
+    def named_tensors(self) -> dict[str, Input]:
+        """All there are, by their names in files: "inputs.0", "outputs.0", "bounds.0" and "ties.0" (of output 0)."""
+        found = {f"inputs.{number}": tensor for number, tensor in enumerate(self.inputs)}
+        found |= {f"outputs.{number}": tensor for number, tensor in enumerate(self.outputs)}
+        for number, output in enumerate(self.outputs):
+            for kind, ref in (("bounds", output.tolerance.bound), ("ties", output.tolerance.ties)):
+                if ref is not None:
+                    name = f"{kind} of {output.name}"[:_MOST_NAME]
+                    found[f"{kind}.{number}"] = Input(name=name, **ref.model_dump())
+        return found
+
+    @property
+    def tensors(self) -> list[Input]:
+        """Inputs, outputs, bounds and ties; in the order of a test's `refs`."""
+        return list(self.named_tensors.values())
 
     @property
     def wgsl_names(self) -> list[str]:
@@ -230,17 +253,32 @@ def checked(where: Path | str, found: Any) -> ReproDocument:
         raise InputError(f"{where}: {field}: {first['msg']}; export the test again") from error
     kernel_document(path, document.kernel)
     _check_kernel(where, document)
+    _check_tolerances(where, document)
     return document
 
 
 def _check_kernel(where: Path | str, document: ReproDocument) -> None:
     described = [(argument["dtype"], argument["shape"]) for argument in document.kernel["arguments"]]
-    carried = [(tensor.dtype, list(tensor.shape)) for tensor in document.tensors]
+    carried = [(tensor.dtype, list(tensor.shape)) for tensor in document.arguments]
     if described != carried:
         raise InputError(f"{where}: kernel.arguments: dtypes and shapes are not those of inputs and outputs")
     names = [file.name for file in document.files]
     if sorted(names) != sorted(set(document.wgsl_names)) or len(set(names)) != len(names):
         raise InputError(f"{where}: files: they are not the files that the kernel's entry points name")
+
+
+def _check_tolerances(where: Path | str, document: ReproDocument) -> None:
+    for number, output in enumerate(document.outputs):
+        field = f"{where}: outputs.{number}.tolerance"
+        bound, ties = output.tolerance.bound, output.tolerance.ties
+        if bound is not None and (bound.dtype, bound.shape) != ("float32", output.shape):
+            raise InputError(f"{field}.bound: it is not float32{list(output.shape)}, as its output's shape wants it")
+        if ties is None:
+            continue
+        if output.dtype.startswith("float"):
+            raise InputError(f"{field}.ties: its output is {output.dtype}, and ties are for integers")
+        if ties.dtype != "int32" or len(ties.shape) != 2 or ties.shape[1] != 3:
+            raise InputError(f"{field}.ties: it is not int32[n, 3]")
 
 
 def with_texts(where: Path | str, document: ReproDocument, texts: dict[str, str]) -> ReproDocument:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tapml.errors import InputError
+from tapml.protocol import base as protocol
+from tapml.sharing.document import Bound, Input
 from tapml.sharing.repro import REPORTED, Repro
 from tapml.suite import CarvedTest, Suite, SuiteWriter, TensorRef, Tolerance
 from tapml.suite.imported import add_imported
@@ -26,7 +28,7 @@ def new_suite(repro: Repro, path: Path, *, overwrite: bool = False) -> Suite:
     """
     document = repro.document
     with SuiteWriter(path, overwrite=overwrite) as writer:
-        for array in (*repro.inputs, *repro.expected):
+        for array in repro.arrays.values():
             writer.tensors.put(array)
         writer.write_kernel(document.kernel, {file.name: file.text for file in document.files})
         test = _test(repro, "n000", document.test.kernel)
@@ -60,7 +62,7 @@ def add_to_suite(repro: Repro, suite: Suite) -> str:
     if kernel is not None and (known := _same_test(repro, suite, kernel)):
         return known
     try:
-        for array in (*repro.inputs, *repro.expected):
+        for array in repro.arrays.values():
             suite.tensors.put(array)
         if kernel is None:
             kernel = _add_kernel(repro, suite)
@@ -81,9 +83,8 @@ def _origin(repro: Repro) -> str:
 
 def _test(repro: Repro, node: str, kernel: str) -> CarvedTest:
     document = repro.document
-    refs = [TensorRef(t.digest, t.dtype, tuple(t.shape)) for t in document.tensors]
+    refs = [_ref(tensor) for tensor in document.arguments]
     count = len(document.inputs)
-    bounds = [output.tolerance for output in document.outputs]
     return CarvedTest(
         id=f"{node}.s0",
         node=node,
@@ -91,8 +92,18 @@ def _test(repro: Repro, node: str, kernel: str) -> CarvedTest:
         step=0,
         inputs=tuple(refs[:count]),
         outputs=tuple(refs[count:]),
-        tolerances=tuple(Tolerance(bound.absolute, bound.relative, tuple(bound.reasons)) for bound in bounds),
+        tolerances=tuple(_tolerance(output.tolerance) for output in document.outputs),
     )
+
+
+def _tolerance(found: Bound) -> Tolerance:
+    bound = _ref(found.bound) if found.bound else None
+    ties = _ref(found.ties) if found.ties else None
+    return Tolerance(found.absolute, found.relative, tuple(found.reasons), bound, ties)
+
+
+def _ref(tensor: Input | protocol.TensorRef) -> TensorRef:
+    return TensorRef(tensor.digest, tensor.dtype, tuple(tensor.shape))
 
 
 def _same_kernel(repro: Repro, suite: Suite) -> str | None:
@@ -113,7 +124,7 @@ def _same_kernel(repro: Repro, suite: Suite) -> str | None:
 def _same_test(repro: Repro, suite: Suite, kernel: str) -> str | None:
     digests = [tensor.digest for tensor in repro.document.tensors]
     for test in suite.tests:
-        if test.kernel == kernel and [ref.digest for ref in (*test.inputs, *test.outputs)] == digests:
+        if test.kernel == kernel and [ref.digest for ref in test.refs] == digests:
             return test.id
     return None
 

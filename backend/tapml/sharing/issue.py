@@ -23,6 +23,7 @@ _SYMPTOM = {
     "fail": "gives wrong results",
     "error": "does not run",
     "unsupported": "cannot run",
+    "unbounded": "relies on what WGSL promises nothing for",
     "pass": "gives the expected results",
 }
 
@@ -100,14 +101,19 @@ def _symptom(document: ReproDocument) -> list[str]:
 def _numbers(result: ReportedResult) -> list[tuple[str, str]]:
     rows = [
         ("Elements outside the tolerance", f"{result.mismatched} of {result.total}"),
-        ("Of them NaN, infinite", f"{result.nan}, {result.inf}"),
+        ("NaN, infinite", f"{result.nan}, {result.inf}"),
         ("Largest absolute error", _short(result.max_abs_error)),
         ("Largest relative error", _short(result.max_rel_error)),
         ("Largest ULP distance", "-" if result.max_ulp is None else f"{result.max_ulp:.0f}"),
     ]
+    if result.unbounded:
+        rows.insert(1, ("Elements WGSL promises nothing for", f"{result.unbounded} of {result.total}"))
+    if result.tied:
+        rows.insert(1, ("Other choices among equals", f"{result.tied} of {result.total}"))
     for name, element in (("First", result.first), ("Worst", result.worst)):
         if element is not None:
             text = f"output {element.output} {element.index}: {element.got}, expected {element.expected}"
+            text += "" if element.bound is None else f", may differ by {element.bound}"
             rows.append((f"{name} element", text))
     return rows
 
@@ -125,6 +131,7 @@ def _tensors(document: ReproDocument) -> list[str]:
     lines += [f"| input | {cell(t.name)} | {cell(_type(t))} | |" for t in document.inputs]
     for output in document.outputs:
         bound = f"{output.tolerance.absolute:.3g} + {output.tolerance.relative:.3g} * abs(expected)"
+        bound = f"each element's own, all in all {bound}" if output.tolerance.bound else bound
         lines.append(f"| output | {cell(output.name)} | {cell(_type(output))} | {cell(bound)} |")
     return [*lines, ""]
 

@@ -15,9 +15,12 @@ from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.graph import Graph, Node, NodeKind, TensorType, Value, ValueKind
 from tapml.graph.model import numpy_dtype
+from tapml.protocol.base import TensorRef
 from tapml.sharing.document import FORMAT, Input, ReproDocument, checked
 from tapml.suite import CarvedTest, Suite
+from tapml.suite.ties import accepted_ties
 from tapml.validation.events import now
+from tapml.validation.results import SEVERITY
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,33 @@ class Repro:
     def expected(self) -> list[np.ndarray]:
         """The reference's outputs."""
         return [self._array(tensor) for tensor in self.document.outputs]
+
+    @cached_property
+    def bounds(self) -> list[np.ndarray]:
+        """What each element of each output may differ by, in float64; infinite where WGSL promises nothing."""
+        found = []
+        for output, expected in zip(self.document.outputs, self.expected, strict=True):
+            tolerance = output.tolerance
+            if tolerance.bound is not None:
+                found.append(self._array(tolerance.bound).astype(np.float64))
+                continue
+            with np.errstate(invalid="ignore"):
+                bound = tolerance.absolute + tolerance.relative * np.abs(expected.astype(np.float64))
+            # NaN and infinities pass for themselves only.
+            found.append(np.where(np.isfinite(bound), bound, 0.0))
+        return found
+
+    def tied(self, number: int, got: np.ndarray) -> np.ndarray:
+        """A mask: elements of output `number` that differ and are right, as the operator may choose among equals."""
+        ties = self.document.outputs[number].tolerance.ties
+        if ties is None:
+            return np.zeros(got.shape, bool)
+        return accepted_ties(self._array(ties), got, self.expected[number])
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All tensors by the names that files give them."""
+        return {name: self._array(tensor) for name, tensor in self.document.named_tensors.items()}
 
     @property
     def digests(self) -> list[str]:
@@ -62,7 +92,7 @@ class Repro:
         call = Node(node, NodeKind.KERNEL, kernel or document.test.kernel, names[:count], names[count:])
         return Graph({value.id: value for value in values}, [call], names[:count], names[count:])
 
-    def _array(self, tensor: Input) -> np.ndarray:
+    def _array(self, tensor: Input | TensorRef) -> np.ndarray:
         return np.frombuffer(self.read(tensor.digest), numpy_dtype(tensor.dtype)).reshape(tensor.shape)
 
 
@@ -96,7 +126,7 @@ def of_suite(suite: Suite, test_id: str, device: str | None = None) -> Repro:
     node = next(node for node in suite.graph.nodes if node.id == test.node)
     names = [suite.graph.values[value].name for value in (*node.inputs, *node.outputs)]
     refs = [{"name": n, **ref.to_json()} for n, ref in zip(names, (*test.inputs, *test.outputs), strict=True)]
-    for ref in (*test.inputs, *test.outputs):
+    for ref in test.refs:
         suite.tensors.verify(ref.digest)
     inputs, outputs = refs[: len(test.inputs)], refs[len(test.inputs) :]
     texts = {} if kernel["unsupported"] else {file.name: file for file in suite.kernel_files(test.kernel)}
@@ -131,8 +161,6 @@ def of_suite(suite: Suite, test_id: str, device: str | None = None) -> Repro:
 REPORTED = " (reported)"
 """Ends the name of a device whose results came with an imported test."""
 
-_ORDER = ("error", "fail", "unsupported", "pass")
-
 
 def _reports(suite: Suite, test: CarvedTest, device: str | None) -> dict[str, Any]:
     """Whose result goes along, and what the other devices said."""
@@ -156,7 +184,7 @@ def _reports(suite: Suite, test: CarvedTest, device: str | None) -> dict[str, An
     if not found and device is not None:
         have = f"there are results of {', '.join(names)}" if names else "there are none yet"
         raise InputError(f"{suite.path} has no result of test {test.id} on {device}: {have}; run `tapml validate`")
-    chosen = min(found, key=lambda report: _ORDER.index(report["result"]["verdict"]), default=None)
+    chosen = max(found, key=lambda report: SEVERITY.index(report["result"]["verdict"]), default=None)
     others = [
         {"device": report["device"]["name"], "verdict": report["result"]["verdict"], "created": report["created"]}
         for _, report in every

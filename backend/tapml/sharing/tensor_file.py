@@ -1,4 +1,4 @@
-"""A test as one safetensors file: tensors "inputs.0", "outputs.0" and so on, the document in its metadata."""
+"""A test as one safetensors file: tensors "inputs.0", "outputs.0", "bounds.0", the document in its metadata."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ _KEY = "tapml"
 
 def safetensors_file(repro: Repro) -> bytes:
     """The file's bytes."""
-    arrays = {f"inputs.{i}": array for i, array in enumerate(repro.inputs)}
-    arrays |= {f"outputs.{i}": array for i, array in enumerate(repro.expected)}
-    return bytes(save(arrays, metadata={_KEY: repro.document.model_dump_json()}))
+    return bytes(save(repro.arrays, metadata={_KEY: repro.document.model_dump_json()}))
 
 
 def read_safetensors(where: Path | str, data: bytes) -> Repro:
@@ -34,10 +32,8 @@ def read_safetensors(where: Path | str, data: bytes) -> Repro:
     if not isinstance(metadata, dict) or not isinstance(metadata.get(_KEY), str):
         raise InputError(f"{where} holds tensors, but no test: export it with `tapml export SUITE TEST --safetensors`")
     document = parse(where, metadata[_KEY])
-    names = [f"inputs.{i}" for i in range(len(document.inputs))]
-    names += [f"outputs.{i}" for i in range(len(document.outputs))]
     tensors = {}
-    for name, tensor in zip(names, document.tensors, strict=True):
+    for name, tensor in document.named_tensors.items():
         if name in arrays:
             tensors[tensor.digest] = np.ascontiguousarray(arrays[name]).tobytes()
     return of_memory(where, document, tensors)

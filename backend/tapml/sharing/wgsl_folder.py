@@ -24,9 +24,8 @@ def write_folder(repro: Repro, folder: Path) -> None:
     write_text(folder / "README.md", issue_text(document))
     for file in document.files:
         write_text(folder / file.name, file.text)
-    for role, arrays in (("inputs", repro.inputs), ("outputs", repro.expected)):
-        for number, array in enumerate(arrays):
-            np.save(folder / f"{role}.{number}.npy", array, allow_pickle=False)
+    for name, array in repro.arrays.items():
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)
 
 
 def read_folder(folder: Path) -> Repro:
@@ -43,9 +42,8 @@ def read_folder(folder: Path) -> Repro:
         except UnicodeDecodeError as error:
             raise InputError(f"{folder / file.name} is no UTF-8 text: {error}") from error
     tensors = {}
-    places = [(f"inputs.{i}.npy", t) for i, t in enumerate(document.inputs)]
-    places += [(f"outputs.{i}.npy", t) for i, t in enumerate(document.outputs)]
-    for name, tensor in places:
+    for stem, tensor in document.named_tensors.items():
+        name = f"{stem}.npy"
         try:
             array = np.load(folder / name, allow_pickle=False)
         except (OSError, ValueError) as error:
