@@ -7,7 +7,7 @@ import datetime
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,13 @@ import numpy as np
 import tvm
 
 from tapml.carving.agreement import Agreement, agreement
+from tapml.carving.operators import OperatorTolerances
 from tapml.carving.reference import Reference, Values, to_numpy
-from tapml.carving.tolerance import UNIT, noisy, nudge, tolerance
+from tapml.carving.tolerance import noisy, nudge
 from tapml.graph import Graph, Node, NodeKind
 from tapml.importing import ImportedModel, Step
-from tapml.kernels.analysis import Numerics, numerics
+from tapml.kernels.analysis import numerics
+from tapml.kernels.bundle import CompiledKernel
 from tapml.kernels.compile import compile_kernels
 from tapml.kernels.lower import Lowered, lower
 from tapml.kernels.variants import BASE
@@ -27,10 +29,6 @@ from tapml.suite import CarvedTest, Suite, SuiteWriter, TensorRef, Tolerance
 
 Progress = Callable[[str, int, int], None]
 """progress(phase, done, total)"""
-
-# Below this an output is too small for one nudged run to show its sensitivity: several are made.
-_SMALL_OUTPUT = 64
-_SMALL_RUNS = 4
 
 # The oracle is another implementation on the same CPU: more than this apart is an importer bug, not rounding.
 _ORACLE_COSINE = 1 - 1e-5
@@ -114,7 +112,7 @@ def carve(
             writer.write_kernel(kernel.document, {file.name: file.text for file in kernel.files})
         timings.kernels = clock.lap()
         platform = Reference(lowered, reference)
-        carver = _Carver(lowered, platform, model, writer)
+        carver = _Carver(lowered, platform, model, writer, kernels)
         timings.build = clock.lap()
         with carver:
             runs = [carver.record(number, step, progress) for number, step in enumerate(model.steps)]
@@ -157,7 +155,14 @@ class _Run:
 
 
 class _Carver:
-    def __init__(self, lowered: Lowered, platform: Reference, model: ImportedModel, writer: SuiteWriter) -> None:
+    def __init__(
+        self,
+        lowered: Lowered,
+        platform: Reference,
+        model: ImportedModel,
+        writer: SuiteWriter,
+        kernels: Mapping[str, CompiledKernel],
+    ) -> None:
         self._graph: Graph = lowered.graph
         self._platform = platform
         self._model = model
@@ -169,7 +174,12 @@ class _Carver:
             **lowered.constants,
         }
         self._weights: Values = platform.values(self.parameters)
-        self._numerics: dict[str, Numerics] = {k: numerics(lowered.kernel(k)) for k in lowered.graph.kernels}
+        self._store = writer.tensors
+        self._tolerances: dict[str, OperatorTolerances] = {}
+        for name, kernel in kernels.items():
+            program = lowered.kernel(name)
+            texts = [file.text for file in kernel.files]
+            self._tolerances[name] = OperatorTolerances(program, numerics(program), texts, writer.tensors.put)
 
     # -------------------------------------------------------- recording
 
@@ -225,12 +235,10 @@ class _Carver:
 
     def derive_tolerances(self, runs: list[_Run], refs: dict[str, TensorRef], progress: Progress) -> list[CarvedTest]:
         random = np.random.default_rng(0)
-        nudged = {value: self._platform.tensor(nudge(a, random)) for value, a in self._sensitive_parameters()}
         tests = []
         nodes = self._graph.kernel_nodes
         for run in runs:
             for position, node in enumerate(nodes):
-                bounds = self._bounds(run, node, nudged, random)
                 tests.append(
                     CarvedTest(
                         id=f"{node.id}.s{run.number}",
@@ -239,33 +247,26 @@ class _Carver:
                         step=run.number,
                         inputs=tuple(self._ref(refs, run, value) for value in node.inputs),
                         outputs=tuple(self._ref(refs, run, value) for value in node.outputs),
-                        tolerances=bounds,
+                        tolerances=self._tolerances_of(run, node, random),
                     )
                 )
                 progress("tolerances", position + 1, len(nodes))
         return tests
 
-    def _sensitive_parameters(self) -> list[tuple[str, np.ndarray]]:
-        used = {
-            value for node in self._graph.kernel_nodes if not self._numerics[node.kernel].exact for value in node.inputs
-        }
-        return [(value, array) for value, array in self.parameters.items() if value in used]
-
-    def _bounds(self, run: _Run, node: Node, nudged: Values, random: np.random.Generator) -> tuple[Tolerance, ...]:
-        known = self._numerics[node.kernel]
+    def _tolerances_of(self, run: _Run, node: Node, random: np.random.Generator) -> tuple[Tolerance, ...]:
+        inputs = [self._array(run, value) for value in node.inputs]
         expected = [run.arrays[value] for value in node.outputs]
-        moved: list[list[np.ndarray]] = [[] for _ in expected]
-        if not known.exact and any(str(array.dtype) in UNIT for array in expected):
-            small = min(array.size for array in expected) < _SMALL_OUTPUT
-            types = [self._graph.values[value].type for value in node.outputs]
-            for _ in range(_SMALL_RUNS if small else 1):
-                inputs = [
-                    nudged[value] if value in nudged else self._platform.tensor(nudge(self._array(run, value), random))
-                    for value in node.inputs
-                ]
-                for position, result in enumerate(self._platform.call(node.kernel, inputs, types)):
+        types = [self._graph.values[value].type for value in node.outputs]
+
+        def move(times: int) -> list[list[np.ndarray]]:
+            moved: list[list[np.ndarray]] = [[] for _ in expected]
+            for _ in range(times):
+                nudged = [self._platform.tensor(nudge(array, random)) for array in inputs]
+                for position, result in enumerate(self._platform.call(node.kernel, nudged, types)):
                     moved[position].append(to_numpy(result, types[position].dtype))
-        return tuple(tolerance(known, array, others) for array, others in zip(expected, moved, strict=True))
+            return moved
+
+        return self._tolerances[node.kernel].of_call(inputs, expected, move)
 
     def model_tolerance(self, runs: list[_Run], tests: list[CarvedTest]) -> dict[str, Any]:
         """How far the model's outputs move when every operator is off by a random share of its own tolerance."""
@@ -280,7 +281,7 @@ class _Carver:
             for value, bound in zip(node.outputs, bounds[node.id], strict=True):
                 if bound.absolute or bound.relative:
                     array = to_numpy(current[value], self._graph.values[value].type.dtype)
-                    current[value] = self._platform.tensor(noisy(array, bound, random))
+                    current[value] = self._platform.tensor(noisy(array, self._allowed(bound, array), random))
 
         disturbed = self._outputs(self._platform.run(values, after=disturb))
         found = agreement(disturbed, [self._array(run, value) for value in self._graph.outputs])
@@ -293,6 +294,15 @@ class _Carver:
                 f"{found.max_abs_error:.3g} (cosine {found.cosine:.9f}); four times that is allowed"
             ],
         }
+
+    def _allowed(self, tolerance: Tolerance, array: np.ndarray) -> np.ndarray:
+        """What each element may differ by."""
+        if tolerance.bound is not None:
+            bound = self._store.get(tolerance.bound)
+            # What nothing is promised for is not disturbed: the whole model's output would have no bound either.
+            return np.where(np.isfinite(bound), bound, 0.0)
+        allowed: np.ndarray = tolerance.absolute + tolerance.relative * np.abs(array.astype(np.float32))
+        return allowed
 
     # -------------------------------------------------------- oracle
 

@@ -1,6 +1,7 @@
-"""How much an operator's output may differ on another platform, derived for each carved call.
+"""Tolerances of carved tests: derived bounds for each element, and an estimate where none can be derived.
 
-The bound of an output is `absolute + relative * |expected|`. It is made of
+Bounds are derived by tapml.bounds. For an operator that it has no rules for, an output's tolerance is estimated as
+`absolute + relative * |expected|`, made of
 - the operator's sensitivity at the carved inputs: how far the reference itself moves when every floating-point
   input changes by one unit in the last place (Monte Carlo arithmetic), times a factor for the rounding inside:
   2 sqrt(K) for sums of K terms in any order (the random-walk growth of the worst-case K of gamma_K) and one for
@@ -14,13 +15,14 @@ Operators that only move values are exact, and so are integer outputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from tapml.bounds import Bound
 from tapml.kernels.analysis import Numerics
-from tapml.suite import Tolerance
+from tapml.suite import TensorRef, Tolerance
 
 UNIT = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 _SMALLEST_NORMAL = {"float32": 2.0**-126, "float16": 2.0**-14, "bfloat16": 2.0**-126}
@@ -66,8 +68,19 @@ def spread(expected: np.ndarray, moved: np.ndarray) -> float:
     return float(np.max(distance[np.isfinite(distance)], initial=0.0))
 
 
-def tolerance(numerics: Numerics, expected: np.ndarray, moved: Sequence[np.ndarray]) -> Tolerance:
-    """The bound of one output: `expected` is the reference's, `moved` its values for nudged inputs."""
+def derived(bound: Bound, put: Callable[[np.ndarray], TensorRef]) -> Tolerance:
+    """The tolerance of a derived bound; `put` stores its tensors."""
+    return Tolerance(
+        bound.absolute,
+        0.0,
+        bound.reasons,
+        None if bound.bound is None else put(bound.bound),
+        None if bound.ties is None else put(bound.ties),
+    )
+
+
+def estimated(numerics: Numerics, expected: np.ndarray, moved: Sequence[np.ndarray]) -> Tolerance:
+    """The tolerance of one output: `expected` is the reference's, `moved` its values for nudged inputs."""
     dtype = str(expected.dtype)
     if dtype not in UNIT:
         return Tolerance(0.0, 0.0, (f"{dtype}: exact",))
@@ -98,13 +111,13 @@ def tolerance(numerics: Numerics, expected: np.ndarray, moved: Sequence[np.ndarr
     return Tolerance(from_inputs + from_builtins + flush, relative, tuple(reasons))
 
 
-def noisy(value: np.ndarray, bound: Tolerance, random: np.random.Generator) -> np.ndarray:
-    """`value` with every element moved by a random share of its tolerance: a device that is just good enough."""
-    if str(value.dtype) not in UNIT or (bound.absolute == 0.0 and bound.relative == 0.0):
+def noisy(value: np.ndarray, bound: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """`value` with every element moved by a random share of what it may differ by: a device just good enough."""
+    if str(value.dtype) not in UNIT:
         return value
     share = random.uniform(-1.0, 1.0, value.shape).astype(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):  # masks hold the largest numbers, and infinities
-        moved: Any = value + share * (bound.absolute + bound.relative * np.abs(value.astype(np.float32)))
+        moved: Any = value + share * bound
         moved = np.where(np.isfinite(moved), moved, value)
     return np.asarray(moved, dtype=value.dtype)
 

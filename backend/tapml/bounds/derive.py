@@ -1,0 +1,164 @@
+"""How much each element of an operator's outputs may differ on a device, derived from the operator's own program.
+
+The bound of an element is made of
+- what rounding in the program may do to it, given the exact carved inputs: running error analysis in float64 with
+  WGSL's accuracy rules for every operation and builtin (uncertain.py, wgsl.py), sums in any order (program.py);
+- how far the carved value, which the reference platform rounded too, is from the float64 result.
+An element that depends on what WGSL promises nothing for has no bound: Infinity.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tapml.bounds.expression import NotDerivable
+from tapml.bounds.program import Choice, Program, accumulation_factor
+from tapml.bounds.ties import alternatives, tie_groups
+from tapml.bounds.uncertain import FLOATS, Uncertain, unit
+from tapml.kernels.analysis import Numerics
+
+# Choices among equals that are tried one by one.
+_MOST_CHOICES = 64
+
+_TANH = re.compile(r"\btanh\s*\(")
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Of one output: `bound` (float32, the output's shape) is None where every bit counts; `ties` as in
+    `Tolerance.ties`; `reasons` in words; `absolute` the largest bound there is."""
+
+    bound: np.ndarray | None
+    ties: np.ndarray | None
+    absolute: float
+    reasons: tuple[str, ...]
+
+
+class Operator:
+    """One operator's program, whose bounds are derived for one input after the other."""
+
+    def __init__(self, prim_func: Any, numerics: Numerics, wgsl: Sequence[str] = ()) -> None:
+        """`wgsl`: the texts of the kernel that runs on the device; they tell whether it calls WGSL's tanh.
+
+        Raises NotDerivable where the program has something that is no map and no reduction.
+        """
+        self._numerics = numerics
+        self._tanh_builtin = any(_TANH.search(text) for text in wgsl)
+        self._program = Program(prim_func, tanh_builtin=self._tanh_builtin)
+
+    def bounds(self, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> list[Bound]:
+        """The bound of each output for these inputs; `expected` is what the reference platform made of them.
+
+        Raises NotDerivable, also where the program's float64 result is not what the reference gives.
+        """
+        found = self._program.run(inputs)
+        rankings, choices = self._program.rankings, min(self._program.most_equals, _MOST_CHOICES)
+        others = [self._program.run(inputs, Choice(number)) for number in range(1, choices)]
+        results = []
+        for number, (output, carved) in enumerate(zip(found, expected, strict=True)):
+            runs = [output, *(other[number] for other in others)]
+            if str(carved.dtype) not in FLOATS:
+                ties = alternatives([run.value for run in runs]) if others else None
+                for ranking in rankings:
+                    ties = tie_groups(ranking, output.value) if ties is None else ties
+                results.append(_discrete(output, carved, ties))
+            else:
+                results.append(self._continuous(runs, carved))
+        return results
+
+    def _continuous(self, runs: Sequence[Uncertain], carved: np.ndarray) -> Bound:
+        output = runs[0]
+        value = np.broadcast_to(output.value, carved.shape)
+        error = np.broadcast_to(output.spread, carved.shape).copy()
+        with np.errstate(invalid="ignore", over="ignore"):
+            for other in runs[1:]:
+                # Either of the equals may have been taken.
+                apart = np.abs(other.value - value) + other.spread
+                error = np.maximum(error, np.where(np.isnan(apart), np.inf, apart))
+            reference = carved.astype(np.float64)
+            same = (reference == value) | (np.isnan(reference) & np.isnan(value))
+            own = np.where(same, 0.0, np.abs(reference - value))
+            own = np.where(np.isnan(own), np.inf, own)
+        if output.exact and len(runs) == 1 and same.all():
+            return Bound(None, None, 0.0, ("only moves or selects values: exact",))
+        if bool((own > 4.0 * error + np.abs(value) * unit(str(carved.dtype)))[np.isfinite(error)].any()):
+            raise NotDerivable("its float64 result is not what the reference platform gives")
+        bound = _rounded_up(error + own)
+        return Bound(bound, None, _largest_finite(bound), self._reasons(bound, own, carved))
+
+    def _reasons(self, bound: np.ndarray, own: np.ndarray, carved: np.ndarray) -> tuple[str, ...]:
+        dtype, known = str(carved.dtype), self._numerics
+        finite = bound[np.isfinite(bound)]
+        reasons = [
+            f"{dtype}: one operation may be off by one unit in the last place, {unit(dtype):.3g} of its result "
+            f"({known.operations} operations)"
+        ]
+        if known.accumulation_length > 1:
+            factor = accumulation_factor(known.accumulation_length)
+            reasons.append(
+                f"sums of up to {known.accumulation_length} terms in any order: {factor:.4g} units of the sum of their "
+                "magnitudes"
+            )
+        if known.builtins:
+            reasons.append(f"WGSL's accuracy of {', '.join(known.builtins)} at these arguments")
+        reasons.append(
+            f"the reference's own rounding: up to {_largest_finite(own):.3g} from the float64 result, which is added"
+        )
+        if finite.size:
+            reasons.append(
+                f"together {finite.min():.3g} to {finite.max():.3g} absolute, {float(np.median(finite)):.3g} for half "
+                "of the elements"
+            )
+        if finite.size < bound.size:
+            reasons.append(f"{bound.size - finite.size} of {bound.size} elements are unbounded: {self._unbounded()}")
+        return tuple(reasons)
+
+    def _unbounded(self) -> str:
+        doubtful = [name for name in self._numerics.builtins if name in _UNBOUNDED]
+        if self._tanh_builtin:
+            doubtful.append("tanh")
+        what = "; ".join(f"{name}: {_UNBOUNDED[name]}" for name in doubtful)
+        return f"WGSL promises nothing there ({what or 'overflow or a value that is no number'})"
+
+
+_UNBOUNDED = {
+    "exp": "nothing once it overflows, above 88.7 (f16: 11.09)",
+    "sigmoid": "1 / (1 + exp(-x)), whose exp overflows below -88.7 (f16: -11.09)",
+    "sin": "nothing beyond pi",
+    "cos": "nothing beyond pi",
+    "tan": "nothing beyond pi",
+    "tanh": "nothing once exp overflows, above 88.7 (f16: 11.09)",
+    "pow": "exp2(y * log2(x)), nothing for x < 0",
+    "log": "nothing for x <= 0",
+    "log2": "nothing for x <= 0",
+    "rsqrt": "nothing for x <= 0",
+    "sqrt": "nothing for x < 0",
+}
+
+
+def _discrete(output: Uncertain, carved: np.ndarray, ties: np.ndarray | None) -> Bound:
+    dtype = str(carved.dtype)
+    if not np.array_equal(np.broadcast_to(output.value, carved.shape).astype(np.int64), carved.astype(np.int64)):
+        raise NotDerivable("its result is not what the reference platform gives")
+    absolute = float(np.ceil(np.max(output.spread, initial=0.0)))
+    if not np.isfinite(absolute):
+        raise NotDerivable("an integer that WGSL promises nothing for")
+    reasons = [f"{dtype}: exact" if absolute == 0 else f"{dtype}: rounding may move it by {absolute:g}"]
+    if ties is not None:
+        reasons.append(f"{int(ties[-1, 0]) + 1} groups of equals, any of which may be chosen")
+    return Bound(None, ties, absolute, tuple(reasons))
+
+
+def _rounded_up(bound: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        narrow = bound.astype(np.float32)
+    return np.where(narrow < bound, np.nextafter(narrow, np.float32(np.inf)), narrow).astype(np.float32)
+
+
+def _largest_finite(array: np.ndarray) -> float:
+    return float(np.max(array[np.isfinite(array)], initial=0.0))

@@ -1,0 +1,362 @@
+"""Running an operator's program (an unscheduled PrimFunc) in float64, with what a device's results may be off by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tapml.bounds.contraction import contract
+from tapml.bounds.expression import Grid, NotDerivable, dtype_of, wrapped
+from tapml.bounds.ties import Ranking
+from tapml.bounds.uncertain import FLOATS, Uncertain, distance, largest, product_error, smallest_normal, unit
+
+_REDUCTION = 2  # tirx.IterVar.CommReduce
+
+# Points of a grid that are evaluated at a time: some arrays of this many float64 are held at once.
+_POINTS = 1 << 22
+
+CONFIDENCE = 4.0
+"""A sum of K terms, each rounded, is off by at most min(K, CONFIDENCE sqrt(K)) units of the sum of their magnitudes.
+
+The first is the worst case (Higham, section 4.2, gamma_K), the second holds for roundings that do not conspire, with a
+probability of failure below 2 exp(-CONFIDENCE^2 / 2) a sum for errors of a whole unit, and below 3e-14 where results
+are rounded to nearest, which is half of that (Higham and Mary, "A New Approach to Probabilistic Rounding Error
+Analysis", SIAM J. Sci. Comput. 41, 2019, Theorem 2.4).
+"""
+
+
+def accumulation_factor(terms: int) -> float:
+    """Units in the last place that a sum of so many terms may be off by, of the sum of their magnitudes."""
+    return min(max(terms - 1.0, 0.0), CONFIDENCE * math.sqrt(terms))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which of equals an argmax takes: the `number`-th, where there are so many."""
+
+    number: int = 0
+
+
+class Program:
+    """One operator's program, as blocks that map or reduce."""
+
+    def __init__(self, prim_func: Any, *, tanh_builtin: bool = False) -> None:
+        """`tanh_builtin`: the kernel calls WGSL's tanh rather than TVM's expansion of it."""
+        self._function = prim_func
+        self._tanh_builtin = tanh_builtin
+        self._blocks = [_Block(*found) for found in _realized(prim_func.body)]
+        self.most_equals = 1
+        """The most candidates among which an argmax of the last run could choose."""
+        self.rankings: list[Ranking] = []
+        """What the last run ranked (importing/portable.py, `_ranked`)."""
+
+    def run(self, inputs: Sequence[np.ndarray], choice: Choice | None = None) -> list[Uncertain]:
+        """The outputs for these inputs: float64 (int64, bool) values and errors, in the outputs' shapes.
+
+        Raises NotDerivable where the program has something else than maps and reductions.
+        """
+        buffers: dict[Any, Uncertain] = {}
+        parameters = list(self._function.params)
+        for parameter, array in zip(parameters, inputs, strict=False):
+            buffers[parameter] = _input(array, str(parameter.ty.dtype), _shape(parameter))
+        runner = _Runner(buffers, self._tanh_builtin, choice or Choice())
+        for block in self._blocks:
+            runner.run(block)
+        outputs = parameters[len(inputs) :]
+        missing = [str(output) for output in outputs if output not in buffers]
+        if missing:
+            raise NotDerivable(f"{missing[0]} is not written by a block")
+        self.most_equals = runner.most_equals
+        self.rankings = runner.rankings
+        return [buffers[output] for output in outputs]
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A block and the extents of its variables."""
+
+    realize: Any
+    extents: dict[Any, int]
+    reductions: frozenset[Any]
+
+    @property
+    def block(self) -> Any:
+        return self.realize.block
+
+
+class _Runner:
+    def __init__(self, buffers: dict[Any, Uncertain], tanh_builtin: bool, choice: Choice) -> None:
+        self._buffers = buffers
+        self._tanh_builtin = tanh_builtin
+        self._choice = choice
+        self.most_equals = 1
+        self.rankings: list[Ranking] = []
+
+    def run(self, block: _Block) -> None:
+        stores, lets = _statements(block.block.body)
+        for store in stores:
+            self._allocate(store.buffer)
+        spatial = {var: extent for var, extent in block.extents.items() if var not in block.reductions}
+        for part in _parts(spatial, math.prod(block.extents.values()), self._splittable(block, stores)):
+            ranges = {var: part.get(var, range(extent)) for var, extent in block.extents.items()}
+            grid = Grid(ranges, self._buffers, self._tanh_builtin)
+            if not block.reductions:
+                for variable, value in lets:
+                    grid.bind(variable, value)
+                # All are evaluated before any is stored: they happen at once.
+                for store, found in [(store, grid.evaluate(store.value)) for store in stores]:
+                    self._store(grid, block, store, found)
+            elif lets or len(stores) == 2:
+                self._argument_of_extremum(grid, block, stores, dict(lets))
+            else:
+                for store in stores:
+                    self._store(grid, block, store, self._reduce(grid, block, store))
+        if str(block.block.name_hint) == "rank" and block.reductions:
+            self._note_ranking(block, stores[0])
+
+    def _note_ranking(self, block: _Block, store: Any) -> None:
+        condition = _accumulation(store)[1].condition
+        while type(condition).__name__ in ("Or", "And"):
+            condition = condition.a
+        for load in (condition.a, condition.b):
+            along = [axis for axis, index in enumerate(load.indices) if index in block.reductions]
+            if len(along) == 1:
+                ranks = self._buffers[store.buffer].value
+                self.rankings.append(Ranking(self._buffers[load.source], along[0], ranks))
+
+    def _splittable(self, block: _Block, stores: Sequence[Any]) -> bool:
+        """A sum of products is a matrix product, which needs no grid of all points."""
+        return not (block.reductions and len(stores) == 1 and _is_product_sum(stores[0]))
+
+    def _allocate(self, buffer: Any) -> None:
+        if buffer not in self._buffers:
+            kind: Any = np.float64 if str(buffer.ty.dtype) in FLOATS else np.int64
+            kind = np.bool_ if str(buffer.ty.dtype) == "bool" else kind
+            self._buffers[buffer] = Uncertain(np.zeros(_shape(buffer), kind))
+
+    def _store(self, grid: Grid, block: _Block, store: Any, found: Uncertain) -> None:
+        held = self._buffers[store.buffer]
+        shape = [1 if var in block.reductions else len(grid.ranges[var]) for var in grid.ranges]
+        at = tuple(grid.evaluate(index).value for index in store.indices)
+        value = np.broadcast_to(found.value, shape)
+        at = tuple(np.broadcast_to(index, shape) for index in at)
+        if any(((index < 0) | (index >= extent)).any() for index, extent in zip(at, held.value.shape, strict=True)):
+            raise NotDerivable(f"writes outside {store.buffer}")
+        held.value[at] = value
+        error = held.error
+        if found.error is not None and error is None:
+            error = np.zeros(held.value.shape)
+        if error is not None:
+            error[at] = np.broadcast_to(found.spread, shape)
+            self._buffers[store.buffer] = Uncertain(held.value, error)
+
+    # ------------------------------------------------ reductions
+
+    def _reduce(self, grid: Grid, block: _Block, store: Any) -> Uncertain:
+        kind, update = _accumulation(store)
+        axes = tuple(axis for axis, var in enumerate(grid.ranges) if var in block.reductions)
+        terms = math.prod(block.extents[var] for var in block.reductions)
+        start = self._start(block, store)
+        dtype = dtype_of(store.value)
+        if kind == "Add":
+            return self._sum(grid, update, axes, terms, start, dtype)
+        found = grid.evaluate(update)
+        if kind in ("Max", "Min"):
+            choose = np.maximum if kind == "Max" else np.minimum
+            value = choose(choose.reduce(found.value, axis=axes, keepdims=True), start)
+            if found.exact:
+                return Uncertain(value)
+            low = choose(choose.reduce(found.low, axis=axes, keepdims=True), start)
+            high = choose(choose.reduce(found.high, axis=axes, keepdims=True), start)
+            return Uncertain(value, distance(value, low, high))
+        raise NotDerivable(f"a reduction by {kind}")
+
+    def _start(self, block: _Block, store: Any) -> Any:
+        if block.block.init is None:
+            raise NotDerivable("a reduction without a start")
+        for other in _statements(block.block.init)[0]:
+            if other.buffer.same_as(store.buffer) and type(other.value).__name__ in ("FloatImm", "IntImm"):
+                return other.value.value
+        raise NotDerivable("a reduction whose start is no number")
+
+    def _sum(self, grid: Grid, update: Any, axes: tuple[int, ...], terms: int, start: float, dtype: str) -> Uncertain:
+        extents = [len(values) for values in grid.ranges.values()]
+        if type(update).__name__ == "Mul" and dtype_of(update) == dtype and _loads_floats_only(update):
+            a, b = grid.evaluate(update.a), grid.evaluate(update.b)
+            value = contract(a.value, b.value, extents, axes)
+            if dtype not in FLOATS:
+                if not (a.exact and b.exact):
+                    raise NotDerivable("an integer sum of what depends on rounding")
+                return Uncertain(wrapped(value.astype(np.int64), dtype) + start)
+            size = contract(np.abs(a.value), np.abs(b.value), extents, axes)
+            off = np.zeros((1,) * grid.rank)
+            if not (a.exact and b.exact):
+                off = self._products_off(a, b, extents, axes)
+            # Each product is rounded, or flushed, on its own.
+            off = off + unit(dtype) * size + (smallest_normal(dtype) * terms if size.any() else 0.0)
+        else:
+            found = grid.evaluate(update)
+            shape = np.broadcast_shapes(found.value.shape, [e if i in axes else 1 for i, e in enumerate(extents)])
+            values = np.broadcast_to(found.value, shape)
+            value = values.sum(axis=axes, keepdims=True)
+            if dtype not in FLOATS:
+                error = None if found.exact else np.broadcast_to(found.spread, shape).sum(axis=axes, keepdims=True)
+                return Uncertain(wrapped(value, dtype) + start, error)
+            size = np.abs(values).sum(axis=axes, keepdims=True)
+            off = np.broadcast_to(found.spread, shape).sum(axis=axes, keepdims=True)
+            off = off + (smallest_normal(dtype) * (size > 0) if terms > 1 else 0.0)
+        with np.errstate(invalid="ignore"):
+            error = off + accumulation_factor(terms) * unit(dtype) * (size + off)
+            # In the worst order all terms of one sign come first.
+            peak = (size + np.abs(value)) / 2 + off
+            error = np.where(~(peak < largest(dtype)) | np.isnan(error), np.inf, error)
+        return Uncertain(value + start, error)
+
+    def _products_off(self, a: Uncertain, b: Uncertain, extents: list[int], axes: tuple[int, ...]) -> np.ndarray:
+        finite = np.isfinite(a.spread).all() and np.isfinite(b.spread).all()
+        if not finite:
+            error = product_error(a, b)
+            shape = np.broadcast_shapes(error.shape, [e if i in axes else 1 for i, e in enumerate(extents)])
+            total: np.ndarray = np.broadcast_to(error, shape).sum(axis=axes, keepdims=True)
+            return total
+        off = np.zeros((1,) * len(extents))
+        if not b.exact:
+            off = off + contract(np.abs(a.value) + a.spread, b.spread, extents, axes)
+        if not a.exact:
+            off = off + contract(a.spread, np.abs(b.value), extents, axes)
+        return off
+
+    # ------------------------------------------------ argmax
+
+    def _argument_of_extremum(self, grid: Grid, block: _Block, stores: Sequence[Any], lets: Mapping[Any, Any]) -> None:
+        """A reduction of pairs (place, value): of equals, or of what rounding may make equal, one is chosen."""
+        by_kind = {str(s.buffer.ty.dtype) in FLOATS: (s, lets.get(s.value, s.value)) for s in stores}
+        if (
+            len(stores) != 2
+            or set(by_kind) != {True, False}
+            or any(type(v).__name__ != "Select" for _, v in by_kind.values())
+        ):
+            raise NotDerivable("a reduction of several values that is no argmax")
+        (value_store, pick), (place_store, place_pick) = by_kind[True], by_kind[False]
+        largest_wins = type(pick.condition).__name__ in ("GT", "GE")
+        candidates, places = grid.evaluate(pick.false_value), grid.evaluate(place_pick.false_value)
+        axes = tuple(axis for axis, var in enumerate(grid.ranges) if var in block.reductions)
+        shape = np.broadcast_shapes(candidates.value.shape, places.value.shape)
+        sign = 1.0 if largest_wins else -1.0
+        value = np.broadcast_to(sign * candidates.value, shape)
+        spread = np.broadcast_to(candidates.spread, shape)
+        best = (value - spread).max(axis=axes, keepdims=True)
+        equal = value + spread >= best
+        count = equal.sum(axis=axes, keepdims=True)
+        self.most_equals = max(self.most_equals, int(count.max()))
+        top = value.max(axis=axes, keepdims=True)
+        # The first of those that are the best by value comes first, then the others in order.
+        order = np.where(equal, np.where(value == top, 0, 1), 2) * (1 << 40) + np.broadcast_to(places.value, shape)
+        flat = np.moveaxis(order, axes, range(-len(axes), 0)).reshape(*_kept(order.shape, axes), -1)
+        number = np.minimum(self._choice.number, count.reshape(flat.shape[:-1]) - 1)[..., None]
+        picked = np.take_along_axis(np.sort(flat, axis=-1), number, axis=-1)[..., 0] & ((1 << 40) - 1)
+        kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
+        error = None if candidates.exact else (value + spread).max(axis=axes, keepdims=True) - top
+        self._store(grid, block, place_store, Uncertain(picked.reshape(kept)))
+        self._store(grid, block, value_store, Uncertain(sign * top, error))
+
+
+def _kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> list[int]:
+    return [extent for axis, extent in enumerate(shape) if axis not in axes]
+
+
+def _input(array: np.ndarray, dtype: str, shape: tuple[int, ...]) -> Uncertain:
+    if dtype in FLOATS:
+        value = array.astype(np.float64).reshape(shape)
+        subnormal = (value != 0) & (np.abs(value) < smallest_normal(dtype))
+        # A device may take it for zero.
+        return Uncertain(value, np.where(subnormal, np.abs(value), 0.0) if subnormal.any() else None)
+    if dtype == "bool":
+        return Uncertain(array.astype(np.bool_).reshape(shape))
+    if not np.issubdtype(array.dtype, np.integer):
+        raise NotDerivable(f"{dtype} inputs")
+    return Uncertain(array.astype(np.int64).reshape(shape))
+
+
+def _shape(buffer: Any) -> tuple[int, ...]:
+    return tuple(int(extent) for extent in buffer.ty.shape)
+
+
+def _realized(root: Any) -> list[tuple[Any, dict[Any, int], frozenset[Any]]]:
+    """The blocks within loops, in order: (realization, extents of its variables, those that reduce)."""
+    body = root.block.body if type(root).__name__ == "SBlockRealize" else root
+    found = []
+    for statement in body.seq if type(body).__name__ == "SeqStmt" else [body]:
+        loops: dict[Any, int] = {}
+        while type(statement).__name__ == "For":
+            loops[statement.loop_var] = int(statement.extent)
+            statement = statement.body
+        if type(statement).__name__ != "SBlockRealize":
+            raise NotDerivable(f"{type(statement).__name__} in its program")
+        # A loop of one turn may be written as its number.
+        if not all(
+            type(value).__name__ == "Var" or int(variable.dom.extent) == 1
+            for value, variable in zip(statement.iter_values, statement.block.iter_vars, strict=True)
+        ):
+            raise NotDerivable("blocks that are not simple loops")
+        variables = list(statement.block.iter_vars)
+        extents = {variable.var: int(variable.dom.extent) for variable in variables}
+        found.append((statement, extents, frozenset(v.var for v in variables if int(v.iter_type) == _REDUCTION)))
+    return found
+
+
+def _statements(body: Any) -> tuple[list[Any], list[tuple[Any, Any]]]:
+    """(stores, bound variables with their values) of a block's body."""
+    stores, lets = [], []
+    for statement in body.seq if type(body).__name__ == "SeqStmt" else [body]:
+        kind = type(statement).__name__
+        if kind == "BufferStore":
+            stores.append(statement)
+        elif kind == "Bind":
+            lets.append((statement.var, statement.value))
+        else:
+            raise NotDerivable(f"{kind} in its program")
+    return stores, lets
+
+
+def _accumulation(store: Any) -> tuple[str, Any]:
+    """(operation, the term) of `buffer[i] = operation(buffer[i], term)`."""
+    kind = type(store.value).__name__
+    if kind in ("Add", "Max", "Min"):
+        for own, term in ((store.value.a, store.value.b), (store.value.b, store.value.a)):
+            if type(own).__name__ == "TensorLoad" and own.source.same_as(store.buffer):
+                return kind, term
+    raise NotDerivable(f"a reduction by {kind}")
+
+
+def _is_product_sum(store: Any) -> bool:
+    try:
+        kind, term = _accumulation(store)
+    except NotDerivable:
+        return False
+    return kind == "Add" and type(term).__name__ == "Mul" and _loads_floats_only(term)
+
+
+def _loads_floats_only(product: Any) -> bool:
+    """A product of two elements (perhaps converted): what `contract` can sum without making the grid."""
+
+    def plain(node: Any) -> bool:
+        while type(node).__name__ == "Cast":
+            node = node.value
+        return type(node).__name__ == "TensorLoad"
+
+    return plain(product.a) and plain(product.b)
+
+
+def _parts(spatial: Mapping[Any, int], points: int, splittable: bool) -> list[dict[Any, range]]:
+    """The grid in parts along its longest axis that can be split, each of at most some points."""
+    if not splittable or points <= _POINTS or not spatial:
+        return [{}]
+    var = max(spatial, key=lambda v: spatial[v])
+    extent = spatial[var]
+    step = max(1, extent * _POINTS // points)
+    return [{var: range(start, min(start + step, extent))} for start in range(0, extent, step)]

@@ -1,0 +1,167 @@
+"""Numbers with what they may be off by: running error analysis on whole arrays.
+
+N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, section 3.3 (running error analysis):
+beside each value, computed here in float64, goes a bound of how far a device's value may be from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+FLOATS = ("float16", "float32")
+_UNIT = {"float32": 2.0**-23, "float16": 2.0**-10}
+_NORMAL = {"float32": 2.0**-126, "float16": 2.0**-14}
+_MAX = {"float32": float(np.finfo(np.float32).max), "float16": 65504.0}
+
+
+@dataclass(frozen=True)
+class Uncertain:
+    """`value`: float64 for floats, int64 or bool for the rest. `error`: float64, not negative, of a shape that
+    broadcasts with it; Infinity where nothing is promised; None where the value is exact."""
+
+    value: np.ndarray
+    error: np.ndarray | None = None
+
+    @property
+    def exact(self) -> bool:
+        return self.error is None
+
+    @property
+    def spread(self) -> np.ndarray:
+        """The error as an array, also where there is none."""
+        return np.zeros((1,) * self.value.ndim) if self.error is None else self.error
+
+    @property
+    def low(self) -> np.ndarray:
+        return self.value if self.error is None else self.value - self.error
+
+    @property
+    def high(self) -> np.ndarray:
+        return self.value if self.error is None else self.value + self.error
+
+
+def unit(dtype: str) -> float:
+    """2^-23 for float32, 2^-10 for float16: one unit in the last place of 1.
+
+    WGSL leaves the rounding mode open ("correctly rounded" means either neighbour), so this is what one operation
+    may be off by, relatively (WGSL specification, "Floating Point Accuracy").
+    """
+    return _UNIT[dtype]
+
+
+def smallest_normal(dtype: str) -> float:
+    return _NORMAL[dtype]
+
+
+def largest(dtype: str) -> float:
+    return _MAX[dtype]
+
+
+def ulp(magnitude: np.ndarray, dtype: str) -> np.ndarray:
+    """The distance of neighbours at a magnitude; below the smallest normal number that of normal numbers."""
+    with np.errstate(invalid="ignore"):
+        _, exponent = np.frexp(np.maximum(np.abs(magnitude), _NORMAL[dtype]))
+    spacing: np.ndarray = np.ldexp(2.0 * _UNIT[dtype], exponent - 2)
+    return spacing
+
+
+def rounded(value: np.ndarray, error: np.ndarray, dtype: str, ulps: float = 1.0) -> Uncertain:
+    """The result of a floating-point operation that is off by `error` and then by `ulps` units in the last place.
+
+    What may be subnormal may be flushed to zero; what may overflow, or is no number, has no bound (WGSL
+    specification, "Floating Point Evaluation": overflow gives an indeterminate value). A sum that rounds to the
+    largest number does not count as overflow: implementations round to nearest, and real models add a score to a mask
+    of the lowest number.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        size = np.abs(value) + error
+        total = error + ulps * ulp(size, dtype)
+        if ulps <= 1.0:
+            # Correctly rounded: what the dtype holds exactly stays as it is.
+            total = np.where((value.astype(np.dtype(dtype)) == value) & (error == 0), 0.0, total)
+        total = total + np.where((np.abs(value) - error < _NORMAL[dtype]) & (size > 0), _NORMAL[dtype], 0.0)
+        # Half a unit above the largest number still rounds down to it.
+        overflow = ~(size < _MAX[dtype] * (1.0 + _UNIT[dtype] / 4.0))
+    return Uncertain(value, np.where(overflow, np.inf, total))
+
+
+def add(a: Uncertain, b: Uncertain, dtype: str, sign: int = 1) -> Uncertain:
+    """a + b, or a - b. Where an operand was rounded itself it may be a sum, and sums may be reassociated: off by a
+    unit of the largest of the three then."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        value = a.value + b.value if sign > 0 else a.value - b.value
+        result = rounded(value, a.spread + b.spread, dtype)
+        if a.exact and b.exact:
+            return result
+        size = np.maximum(np.abs(a.value), np.abs(b.value))
+        idle = (a.value == 0) & (a.spread == 0) | (b.value == 0) & (b.spread == 0)
+        extra = np.where((size > np.abs(value)) & (result.spread > 0), ulp(size, dtype) - ulp(value, dtype), 0.0)
+        # Adding nothing moves nothing, however the sum is ordered.
+        return Uncertain(value, np.where(idle, a.spread + b.spread, result.spread + extra))
+
+
+def multiply(a: Uncertain, b: Uncertain, dtype: str) -> Uncertain:
+    with np.errstate(invalid="ignore", over="ignore"):
+        value = a.value * b.value
+        error = product_error(a, b)
+        one = (np.abs(a.value) == 1) & (a.spread == 0) | (np.abs(b.value) == 1) & (b.spread == 0)
+        return Uncertain(value, np.where(one, error, rounded(value, error, dtype).spread))
+
+
+def product_error(a: Uncertain, b: Uncertain) -> np.ndarray:
+    """What a product is off by because its factors are."""
+    if a.exact and b.exact:
+        return np.zeros((1,) * a.value.ndim)
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.abs(a.value) * b.spread + np.abs(b.value) * a.spread + a.spread * b.spread
+    # 0 * Infinity: what nothing is promised for stays so.
+    return np.where(np.isnan(error), np.inf, error)
+
+
+def divide(a: Uncertain, b: Uncertain, dtype: str) -> Uncertain:
+    """2.5 ULP for divisors within the normal range and no bound outside (WGSL specification, "x / y")."""
+    power = {"float32": 2.0**126, "float16": 2.0**14}[dtype]
+    with np.errstate(all="ignore"):
+        value = a.value / b.value
+        least, most = np.abs(b.value) - b.spread, np.abs(b.value) + b.spread
+        error = (a.spread + np.abs(value) * b.spread) / least
+        outside = ~((least >= 1 / power) & (most <= power))
+    return without_bound(rounded(np.where(np.isnan(value), 0.0, value), error, dtype, 2.5), outside)
+
+
+def without_bound(number: Uncertain, where: np.ndarray) -> Uncertain:
+    """Nothing is promised `where` this is true."""
+    with np.errstate(invalid="ignore"):
+        spread = np.where(np.isnan(number.spread), np.inf, number.spread)
+    return Uncertain(number.value, np.where(where, np.inf, spread))
+
+
+def extremum(a: Uncertain, b: Uncertain, *, largest: bool) -> Uncertain:
+    """The larger or the smaller of two."""
+    choose = np.maximum if largest else np.minimum
+    value = choose(a.value, b.value)
+    if a.exact and b.exact:
+        return Uncertain(value)
+    return Uncertain(value, distance(value, choose(a.low, b.low), choose(a.high, b.high)))
+
+
+def distance(value: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """How far the ends of an interval are from a value within it."""
+    with np.errstate(invalid="ignore"):
+        error = np.maximum(high - value, value - low)
+    return np.where(np.isnan(error), np.inf, error)
+
+
+def chosen(condition: np.ndarray, unsure: np.ndarray | None, yes: Uncertain, no: Uncertain) -> Uncertain:
+    """`yes` where the condition holds, else `no`; where the condition is `unsure` it may be either."""
+    value = np.where(condition, yes.value, no.value)
+    if unsure is None and yes.exact and no.exact:
+        return Uncertain(value)
+    error = np.where(condition, yes.spread, no.spread)
+    if unsure is not None:
+        low = np.minimum(yes.low, no.low)
+        high = np.maximum(yes.high, no.high)
+        error = np.where(unsure, distance(value, low, high), error)
+    return Uncertain(value, error)

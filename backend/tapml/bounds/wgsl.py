@@ -1,0 +1,198 @@
+"""What WGSL promises of its builtin functions, and how TVM spells the functions that WGSL has not.
+
+The numbers are those of the WGSL specification, "Accuracy of Concrete Floating Point Expressions", as the WebGPU
+conformance suite tests them. A function takes its argument and its dtype and gives the result with what it may be
+off by; Infinity where the specification promises nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from tapml.bounds import uncertain
+from tapml.bounds.uncertain import Uncertain, add, divide, multiply, rounded, unit, without_bound
+
+_PI = float(np.float32(math.pi))
+
+# erf is TVM's own: a ratio of polynomials on [-4, 4] (tirx.fast_erf). Its distance from erf, found by evaluating it in
+# float64, and the growth of rounding through its 13 fused steps.
+_ERF_ABSOLUTE = {"float32": 6e-7, "float16": 4e-3}
+
+
+def _constant(value: float, like: Uncertain) -> Uncertain:
+    return Uncertain(np.full((1,) * like.value.ndim, value))
+
+
+def _negative(x: Uncertain) -> Uncertain:
+    return Uncertain(-x.value, x.error)
+
+
+def exp(x: Uncertain, dtype: str) -> Uncertain:
+    """3 + 2|x| ULP in f32, 1 + 2|x| in f16."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = np.exp(x.value)
+        # A result that underflows is flushed, however many units 2|x| would allow.
+        size = np.minimum(np.abs(x.value) + x.spread, 150.0)
+        ulps = (3.0 if dtype == "float32" else 1.0) + 2.0 * size
+        error = value * np.expm1(np.minimum(x.spread, 700.0))
+    return without_bound(rounded(value, error + ulps * uncertain.ulp(value, dtype), dtype, 0.0), ~np.isfinite(x.high))
+
+
+def exp2(x: Uncertain, dtype: str) -> Uncertain:
+    """As exp."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = np.exp2(x.value)
+        size = np.minimum(np.abs(x.value) + x.spread, 160.0)
+        ulps = (3.0 if dtype == "float32" else 1.0) + 2.0 * size
+        error = value * np.expm1(math.log(2.0) * np.minimum(x.spread, 1000.0))
+    return without_bound(rounded(value, error + ulps * uncertain.ulp(value, dtype), dtype, 0.0), ~np.isfinite(x.high))
+
+
+def log(x: Uncertain, dtype: str, scale: float = 1.0) -> Uncertain:
+    """2^-21 (f16: 2^-7) absolute on [0.5, 2], else 3 ULP; `scale` 1 / ln(2) for log2."""
+    with np.errstate(all="ignore"):
+        value = np.log(x.value) * scale
+        error = x.spread / np.maximum(x.low, 0.0) * scale
+        near = (x.high >= 0.5) & (x.low <= 2.0)
+        absolute = np.where(near, 2.0**-21 if dtype == "float32" else 2.0**-7, 0.0)
+        value = np.where(np.isfinite(value), value, 0.0)
+    found = rounded(value, error + absolute, dtype, 3.0)
+    return without_bound(found, ~(x.low >= uncertain.smallest_normal(dtype)))
+
+
+def log2(x: Uncertain, dtype: str) -> Uncertain:
+    return log(x, dtype, 1.0 / math.log(2.0))
+
+
+def rsqrt(x: Uncertain, dtype: str) -> Uncertain:
+    """2 ULP for positive arguments, nothing for others."""
+    with np.errstate(all="ignore"):
+        value = 1.0 / np.sqrt(x.value)
+        error = 1.0 / np.sqrt(np.maximum(x.low, 0.0)) - value
+        value = np.where(np.isfinite(value), value, 0.0)
+    return without_bound(rounded(value, error, dtype, 2.0), ~(x.low > 0))
+
+
+def sqrt(x: Uncertain, dtype: str) -> Uncertain:
+    """Inherited from 1 / inverseSqrt(x); 0 gives 0."""
+    with np.errstate(all="ignore"):
+        value = np.sqrt(np.maximum(x.value, 0.0))
+        error = np.maximum(value - np.sqrt(np.maximum(x.low, 0.0)), np.sqrt(np.maximum(x.high, 0.0)) - value)
+    zero = (x.value == 0) & (x.spread == 0)
+    found = without_bound(rounded(value, error, dtype, 4.5), (x.low < 0) & ~zero)
+    return Uncertain(found.value, np.where(zero, 0.0, found.spread))
+
+
+def sine(x: Uncertain, dtype: str, function: Callable[[np.ndarray], np.ndarray] = np.sin) -> Uncertain:
+    """2^-11 (f16: 2^-7) absolute within [-pi, pi], nothing outside."""
+    with np.errstate(invalid="ignore"):
+        value = function(np.where(np.isfinite(x.value), x.value, 0.0))
+        outside = ~(np.abs(x.value) + x.spread <= _PI * (1 + 2 * unit(dtype)))
+    absolute = 2.0**-11 if dtype == "float32" else 2.0**-7
+    return without_bound(Uncertain(value, x.spread + absolute), outside)
+
+
+def cosine(x: Uncertain, dtype: str) -> Uncertain:
+    return sine(x, dtype, np.cos)
+
+
+def tan(x: Uncertain, dtype: str) -> Uncertain:
+    """Inherited from sin(x) / cos(x)."""
+    return divide(sine(x, dtype), cosine(x, dtype), dtype)
+
+
+def tanh(x: Uncertain, dtype: str) -> Uncertain:
+    """The builtin's 1e-5 absolute, or what TVM makes of it: (1 - e) / (1 + e) with e = exp(-2|x|), which has no end.
+
+    The builtin alone ends where exp overflows: `tanh_builtin`.
+    """
+    return _at_least(_tanh_by_exp(x, dtype), 1e-5 + x.spread)
+
+
+def tanh_builtin(x: Uncertain, dtype: str) -> Uncertain:
+    """Worse of 1e-5 absolute and sinh(x) / cosh(x); nothing once exp overflows (above 88.7, 11.09 in f16)."""
+    end = math.log(uncertain.largest(dtype))
+    return without_bound(tanh(x, dtype), ~(np.abs(x.value) + x.spread < end))
+
+
+def _tanh_by_exp(x: Uncertain, dtype: str) -> Uncertain:
+    size = Uncertain(np.abs(x.value), x.error)
+    e = exp(_negative(Uncertain(2.0 * size.value, 2.0 * size.spread)), dtype)
+    one = _constant(1.0, x)
+    found = divide(add(one, e, dtype, -1), add(one, e, dtype), dtype)
+    return Uncertain(np.copysign(found.value, x.value), found.error)
+
+
+def sigmoid(x: Uncertain, dtype: str) -> Uncertain:
+    """TVM's 1 / (1 + exp(-x))."""
+    one = _constant(1.0, x)
+    return divide(one, add(one, exp(_negative(x), dtype), dtype), dtype)
+
+
+def erf(x: Uncertain, dtype: str) -> Uncertain:
+    """TVM's ratio of polynomials."""
+    value = _erf(x.value)
+    slope = 2.0 / math.sqrt(math.pi)
+    return rounded(value, slope * x.spread + _ERF_ABSOLUTE[dtype], dtype, 1.0)
+
+
+def _erf(x: np.ndarray) -> np.ndarray:
+    # numpy has none; errors of math.erf are below a unit of float64. Element by element: a million take 0.15 s.
+    return np.fromiter(map(math.erf, x.reshape(-1).tolist()), np.float64, x.size).reshape(x.shape)
+
+
+def power(x: Uncertain, y: Uncertain, dtype: str) -> Uncertain:
+    """Inherited from exp2(y * log2(x)): nothing for negative x, whatever y is."""
+    zero = (x.value == 0) & (x.spread == 0) & (y.low > 0)
+    positive = Uncertain(np.where(zero, 1.0, x.value), x.error)
+    found = exp2(multiply(y, log2(positive, dtype), dtype), dtype)
+    return Uncertain(np.where(zero, 0.0, found.value), np.where(zero, 0.0, found.spread))
+
+
+def atan(x: Uncertain, dtype: str) -> Uncertain:
+    """4096 ULP, 5 in f16."""
+    return rounded(np.arctan(x.value), x.spread, dtype, 4096.0 if dtype == "float32" else 5.0)
+
+
+def whole(x: Uncertain, dtype: str, function: Callable[[np.ndarray], np.ndarray]) -> Uncertain:
+    """floor, ceil, round, trunc: exact, and either neighbour where the argument may be on both sides of a step."""
+    value = function(x.value)
+    if x.exact:
+        return Uncertain(value)
+    return Uncertain(value, uncertain.distance(value, function(x.low), function(x.high)))
+
+
+def absolute(x: Uncertain, dtype: str) -> Uncertain:
+    return Uncertain(np.abs(x.value), x.error)
+
+
+def _at_least(number: Uncertain, error: np.ndarray) -> Uncertain:
+    return Uncertain(number.value, np.maximum(number.spread, error))
+
+
+UNARY: dict[str, Callable[[Uncertain, str], Uncertain]] = {
+    "exp": exp,
+    "exp2": exp2,
+    "log": log,
+    "log2": log2,
+    "rsqrt": rsqrt,
+    "sqrt": sqrt,
+    "sin": sine,
+    "cos": cosine,
+    "tan": tan,
+    "tanh": tanh,
+    "sigmoid": sigmoid,
+    "erf": erf,
+    "atan": atan,
+    "fabs": absolute,
+    "abs": absolute,
+    "floor": lambda x, dtype: whole(x, dtype, np.floor),
+    "ceil": lambda x, dtype: whole(x, dtype, np.ceil),
+    "round": lambda x, dtype: whole(x, dtype, np.round),
+    "nearbyint": lambda x, dtype: whole(x, dtype, np.round),
+    "trunc": lambda x, dtype: whole(x, dtype, np.trunc),
+}
+"""By TVM's name of the function."""

@@ -1,0 +1,65 @@
+"""The tolerances of one operator's outputs, call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tapml.bounds import Bound, NotDerivable, Operator
+from tapml.bounds.uncertain import FLOATS
+from tapml.carving.tolerance import UNIT, derived, estimated
+from tapml.kernels.analysis import Numerics
+from tapml.suite import TensorRef, Tolerance
+
+Move = Callable[[int], list[list[np.ndarray]]]
+"""The outputs of the reference for nudged inputs, so many times over, by output."""
+
+# Below this an output is too small for one nudged run to show its sensitivity: several are made.
+_SMALL_OUTPUT = 64
+_SMALL_RUNS = 4
+
+
+class OperatorTolerances:
+    """Derives bounds as long as that can be done, and estimates from then on."""
+
+    def __init__(
+        self, prim_func: Any, numerics: Numerics, wgsl: Sequence[str], put: Callable[[np.ndarray], TensorRef]
+    ) -> None:
+        """`put` stores the tensors of bounds."""
+        self.numerics = numerics
+        self._put = put
+        self._obstacle = ""
+        self._operator: Operator | None = None
+        try:
+            self._operator = Operator(prim_func, numerics, wgsl)
+        except NotDerivable as error:
+            self._obstacle = str(error)
+
+    @property
+    def rounds(self) -> bool:
+        """False where every element is moved or selected, never computed."""
+        return not self.numerics.exact
+
+    def of_call(
+        self, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray], move: Move
+    ) -> tuple[Tolerance, ...]:
+        """The tolerance of each output of one call."""
+        discrete = any(str(array.dtype) not in FLOATS for array in expected)
+        # An operator that only moves values and chooses none has nothing to derive.
+        if self._operator is not None and (self.rounds or (discrete and self.numerics.accumulation_length > 1)):
+            try:
+                bounds: list[Bound] = self._operator.bounds(inputs, expected)
+                return tuple(derived(bound, self._put) for bound in bounds)
+            except NotDerivable as error:
+                self._operator, self._obstacle = None, str(error)
+        moved: list[list[np.ndarray]] = [[] for _ in expected]
+        if self.rounds and any(str(array.dtype) in UNIT for array in expected):
+            small = min(array.size for array in expected) < _SMALL_OUTPUT
+            moved = move(_SMALL_RUNS if small else 1)
+        found = [estimated(self.numerics, array, others) for array, others in zip(expected, moved, strict=True)]
+        if not self.rounds or not self._obstacle:
+            return tuple(found)
+        why = f"estimated, for no bound can be derived: {self._obstacle}"
+        return tuple(Tolerance(t.absolute, t.relative, (why, *t.reasons)) for t in found)
