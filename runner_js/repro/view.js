@@ -2,12 +2,20 @@
 /** @import { Device, Diagnostic, ErrorMap, Numbers, Outcome, Output, Repro, Variant, View } from "./types" */
 import { bytesOf } from "./compare.js";
 import { foldDispatch, placeOf } from "./kernel.js";
+import { toleranceTensors } from "./test.js";
 import { numbersOf, statement } from "./verdict.js";
 
 /** @typedef {Node | string | null | undefined | Child[]} Child */
 
 /** @type {Record<string, string>} */
-const SIGNS = { pass: "\u2713", fail: "\u2717", error: "!", unsupported: "\u25cb", running: "\u2026" };
+const SIGNS = {
+  pass: "\u2713",
+  fail: "\u2717",
+  error: "!",
+  unsupported: "\u25cb",
+  unbounded: "\u221e",
+  running: "\u2026",
+};
 const DASH = "\u2013";
 
 /**
@@ -121,6 +129,10 @@ function elementText(found, repro) {
     el("span.got", `got ${number(found.got, 9)},`),
     " ",
     el("span.got", `expected ${number(found.expected, 9)}`),
+    // Reports of earlier versions do not tell it.
+    found.bound === undefined || found.bound === null
+      ? null
+      : [" ", el("span.got", `within ${number(found.bound)}`)],
   ];
 }
 
@@ -215,11 +227,16 @@ function comparison(repro, outcome, here) {
       verdict === "error" ? [error && el("b", error.kind, " "), message] : DASH,
     ),
     row("Outside tolerance", ({ mismatched, total }) => (total ? `${mismatched} of ${total}` : DASH)),
+    row("Unbounded", ({ unbounded, total }) => (unbounded ? `${unbounded} of ${total}` : DASH)),
+    row("Other choices among equals", ({ tied, total }) => (tied ? `${tied} of ${total}` : DASH)),
     row("NaN, Inf", ({ nan, inf }) => (nan || inf ? `${nan}, ${inf}` : DASH)),
     row("Largest error", ({ max_abs_error }) => number(max_abs_error)),
     row("Relative", ({ max_rel_error }) => number(max_rel_error)),
     row("In ULP", ({ max_ulp }) => number(max_ulp)),
-    row("First wrong element", ({ first }) => elementText(first, repro)),
+    row("First wrong element", ({ mismatched, first }) => (mismatched ? elementText(first, repro) : DASH)),
+    row("First unbounded element", ({ mismatched, unbounded, first }) =>
+      unbounded && !mismatched ? elementText(first, repro) : DASH,
+    ),
     row("Worst element", ({ worst }) => elementText(worst, repro)),
     row("Variant", ({ variant }) => variant ?? DASH),
     row("Time", ({ total, seconds: { compile, run, gpu } }) =>
@@ -253,9 +270,11 @@ function capabilities(devices) {
 function perOutput({ outputs }, compared) {
   const rows = compared.map((found, i) => {
     const errors = [found.max_abs_error, found.max_rel_error, found.max_ulp].map((value) => number(value));
-    return [`${i} ${outputs[i]?.name ?? ""}`, `${found.mismatched} of ${found.total}`, ...errors];
+    const { mismatched, unbounded, total } = found;
+    const counts = [`${mismatched} of ${total}`, unbounded ? `${unbounded} of ${total}` : DASH];
+    return [`${i} ${outputs[i]?.name ?? ""}`, ...counts, ...errors];
   });
-  return [["output", "outside tolerance", "absolute", "relative", "ULP"], rows];
+  return [["output", "outside tolerance", "unbounded", "absolute", "relative", "ULP"], rows];
 }
 
 /** Colours of an error map: inside, just outside, a million times the tolerance, NaN or Inf. */
@@ -318,11 +337,18 @@ function diagnosticText(diagnostic) {
 
 /** @param {readonly Output[]} outputs */
 function tolerances(outputs) {
-  return outputs.map(({ name, tolerance: { absolute, relative, reasons } }) => [
+  return outputs.map(({ name, tolerance: { absolute, relative, reasons, bound, ties } }) => [
     el(
       "p",
       `${name}: `,
-      el("code", `|got - expected| <= ${number(absolute)} + ${number(relative)} * |expected|`),
+      el(
+        "code",
+        bound
+          ? "|got - expected| <= bound[element]"
+          : `|got - expected| <= ${number(absolute)} + ${number(relative)} * |expected|`,
+      ),
+      bound ? `, at most ${number(absolute)}` : null,
+      ties ? ", or another choice among equals" : null,
     ),
     el(
       "ul",
@@ -372,12 +398,14 @@ function launches(repro, variant, limits) {
 }
 
 /** @param {Repro} repro */
-function tensors({ inputs, outputs }) {
+function tensors(repro) {
+  const { inputs, outputs } = repro;
+  const roles = [...inputs.map(() => "input"), ...outputs.map(() => "expected output")];
   return table(
     ["tensor", "", "type", "bytes", "SHA-256"],
-    [...inputs, ...outputs].map((tensor, i) => [
+    [...inputs, ...outputs, ...toleranceTensors(repro)].map((tensor, i) => [
       tensor.name,
-      i < inputs.length ? "input" : "expected output",
+      roles[i] ?? "tolerance",
       typeText(tensor),
       bytesOf(tensor).toLocaleString("en"),
       digestText(tensor.digest),

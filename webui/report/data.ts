@@ -66,6 +66,7 @@ export const CHOICES = [
   "fails run",
   "fail",
   "error",
+  "unbounded",
   "unsupported",
   "expected",
   "fixed",
@@ -113,7 +114,9 @@ export function excess(
   const { expected, got } = element;
   const tolerance = test.tolerances[element.output];
   if (typeof expected !== "number" || typeof got !== "number" || !tolerance) return null;
-  const allowed = Number(tolerance.absolute) + Number(tolerance.relative) * Math.abs(expected);
+  const allowed = Number(
+    element.bound ?? Number(tolerance.absolute) + Number(tolerance.relative) * Math.abs(expected),
+  );
   const difference = Math.abs(got - expected);
   return { difference, allowed, times: allowed > 0 ? difference / allowed : Number.POSITIVE_INFINITY };
 }

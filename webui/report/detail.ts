@@ -107,6 +107,8 @@ function numbers(test: Test): HTMLElement {
       ["max abs error", error(test.max_abs_error)],
       ["max rel error", error(test.max_rel_error)],
       ["max ULP", number(test.max_ulp)],
+      ["unbounded", test.unbounded && `${grouped(test.unbounded)} of ${grouped(test.total)}`],
+      ["other choices among equals", test.tied && grouped(test.tied)],
       ["NaN", test.nan > 0 && grouped(test.nan)],
       ["Inf", test.inf > 0 && grouped(test.inf)],
     ],
@@ -116,7 +118,7 @@ function numbers(test: Test): HTMLElement {
 
 function elements(test: Test): HTMLElement | null {
   const rows: [string, Element | null][] = [
-    ["first out of tolerance", test.mismatched > 0 ? test.first : null],
+    [test.mismatched > 0 ? "first out of tolerance" : "first unbounded", test.first],
     ["worst", test.worst],
   ];
   const body = el("tbody");
@@ -187,7 +189,8 @@ function histogram(counts: readonly number[]): HTMLElement {
 function tolerances(test: Test): HTMLElement {
   const section = el("section", {}, el("h4", {}, "Tolerance"));
   test.tolerances.forEach((tolerance, output) => {
-    const bound = `|got − expected| ≤ ${error(tolerance.absolute)} + ${error(tolerance.relative)} · |expected|`;
+    const numbers = `${error(tolerance.absolute)} + ${error(tolerance.relative)} · |expected|`;
+    const bound = `|got − expected| ≤ ${tolerance.bound ? "bound of the element" : numbers}`;
     section.append(
       el("p", {}, test.tolerances.length > 1 ? `output ${output}: ` : null, el("code", {}, bound)),
       el("ul", { class: "reasons" }, ...tolerance.reasons.map((reason) => el("li", {}, reason))),

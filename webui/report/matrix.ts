@@ -19,7 +19,7 @@ interface Cell {
   outcomes: Set<string>;
 }
 
-const WORST: readonly Verdict[] = ["error", "fail", "unsupported", "pass"];
+const WORST: readonly Verdict[] = ["error", "fail", "unbounded", "unsupported", "pass"];
 
 export function matrix(document: TestDocument, choose: (place: Place) => void): HTMLElement {
   const cells = count(document.tests);
@@ -97,7 +97,7 @@ function count(tests: readonly Test[]): Map<string, Cell> {
     const at = key(test);
     let cell = cells.get(at);
     if (!cell) {
-      const verdicts = { pass: 0, fail: 0, error: 0, unsupported: 0 };
+      const verdicts = { pass: 0, fail: 0, error: 0, unsupported: 0, unbounded: 0 };
       cell = { tests: 0, verdicts, failing: 0, flaky: 0, outcomes: new Set() };
       cells.set(at, cell);
     }

@@ -54,9 +54,18 @@ function header(title: string, found: TestDocument): HTMLElement {
 
 function counts(found: TestDocument, choose: (choice: Choice) => void): HTMLElement {
   const bar = el("div", { class: "counts" });
-  for (const name of ["pass", "fail", "error", "unsupported", "expected", "fixed", "flaky"] as const) {
+  for (const name of [
+    "pass",
+    "fail",
+    "error",
+    "unbounded",
+    "unsupported",
+    "expected",
+    "fixed",
+    "flaky",
+  ] as const) {
     const many = found.summary[name];
-    if (many === 0 && name !== "pass") continue;
+    if (!many && name !== "pass") continue;
     const button = el(
       "button",
       { type: "button", class: `count is-${name}` },

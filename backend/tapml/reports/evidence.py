@@ -44,10 +44,9 @@ def evidence(result: Mapping[str, Any], suite_path: str) -> str:
 
 def tolerance_text(tolerance: Mapping[str, Any]) -> str:
     """The rule that elements pass by."""
-    numbers = f"{tolerance['absolute']:.4g} + {tolerance['relative']:.4g} * |expected|"
     if tolerance.get("bound"):
-        return f"|got - expected| <= a bound of each element's own, all in all {numbers}"
-    return f"|got - expected| <= {numbers}"
+        return f"|got - expected| <= a bound of each element's own, at most {tolerance['absolute']:.4g}"
+    return f"|got - expected| <= {tolerance['absolute']:.4g} + {tolerance['relative']:.4g} * |expected|"
 
 
 def _element(element: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 from tapml.suite import Suite
 from tapml.validation.results import SEVERITY, VERDICTS
 
-COLOURS = {"pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow", "unbounded": "dark_orange"}
+COLOURS = {"pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow", "unbounded": "dark_cyan"}
 MARKS = {
     "pass": "✓ pass",
     "fail": "✗ fail",

@@ -131,7 +131,8 @@ def _tensors(document: ReproDocument) -> list[str]:
     lines += [f"| input | {cell(t.name)} | {cell(_type(t))} | |" for t in document.inputs]
     for output in document.outputs:
         bound = f"{output.tolerance.absolute:.3g} + {output.tolerance.relative:.3g} * abs(expected)"
-        bound = f"each element's own, all in all {bound}" if output.tolerance.bound else bound
+        if output.tolerance.bound:
+            bound = f"each element's own, at most {output.tolerance.absolute:.3g}"
         lines.append(f"| output | {cell(output.name)} | {cell(_type(output))} | {cell(bound)} |")
     return [*lines, ""]
 

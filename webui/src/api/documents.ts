@@ -3,7 +3,7 @@
 /** A number as JSON carries it: non-finite values travel as strings. */
 export type JsonNumber = number | "NaN" | "Infinity" | "-Infinity";
 
-export type Verdict = "pass" | "fail" | "error" | "unsupported";
+export type Verdict = "pass" | "fail" | "error" | "unsupported" | "unbounded";
 
 export interface DeviceFacts {
   id: string;
@@ -19,12 +19,24 @@ export interface Element {
   index: number[];
   expected: JsonNumber;
   got: JsonNumber;
+  /** What it may differ by; results of earlier versions lack it. */
+  bound?: JsonNumber | null;
 }
 
 export interface Tolerance {
   absolute: JsonNumber;
   relative: JsonNumber;
   reasons: string[];
+  /** A tensor: what each element may differ by. */
+  bound?: TensorRef;
+  /** A tensor: groups of equals, any of which an index element may be. */
+  ties?: TensorRef;
+}
+
+export interface TensorRef {
+  digest: string;
+  dtype: string;
+  shape: number[];
 }
 
 export interface Diagnostic {
@@ -48,6 +60,9 @@ export interface TestResult {
   max_ulp: JsonNumber | null;
   ulp_histogram: number[];
   mismatched: number;
+  /** Results of earlier versions lack these two. */
+  unbounded?: number;
+  tied?: number;
   total: number;
   nan: number;
   inf: number;
@@ -88,6 +103,8 @@ export interface ValidationDocument {
     fail: number;
     error: number;
     unsupported: number;
+    /** Documents of earlier versions lack it. */
+    unbounded?: number;
     failing_kernels: string[];
     seconds: number;
     devices: Record<string, Record<string, number>>;

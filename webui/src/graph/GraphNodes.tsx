@@ -1,5 +1,5 @@
 import { Component } from "preact";
-import { GLYPH, type State, WORD } from "../model/verdicts";
+import { GLYPH, isProblem, type State, WORD } from "../model/verdicts";
 import type { Box, Layout } from "./layout";
 import type { NodeStates } from "./types";
 
@@ -134,6 +134,6 @@ class NodeBox extends Component<NodeBoxProps> {
 export function stateWord(state: State, view: "validation" | "offload"): string {
   if (view === "validation") return WORD[state];
   if (state === "pass") return "on the device";
-  if (state === "fail" || state === "error" || state === "unsupported") return "stayed on the reference";
+  if (isProblem(state) || state === "unsupported") return "stayed on the reference";
   return state === "waiting" || state === "running" ? "waiting" : "not moved";
 }

@@ -6,6 +6,7 @@ const OFFLOAD: Partial<Record<State, string>> = {
   fail: "moved, then put back",
   error: "operator error",
   unsupported: "operator unsupported",
+  unbounded: "operator unbounded",
   none: "not moved",
 };
 

@@ -29,6 +29,8 @@ export function result(test: string, on: string, verdict: Verdict = "pass"): Tes
     max_ulp: 0,
     ulp_histogram: [1],
     mismatched: 0,
+    unbounded: verdict === "unbounded" ? 1 : 0,
+    tied: 0,
     total: 1,
     nan: 0,
     inf: 0,

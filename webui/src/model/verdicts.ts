@@ -9,6 +9,7 @@ export const GLYPH: Record<State, string> = {
   fail: "✗",
   error: "!",
   unsupported: "–",
+  unbounded: "∞",
   running: "▸",
   waiting: "…",
   none: "·",
@@ -19,25 +20,36 @@ export const WORD: Record<State, string> = {
   fail: "fail",
   error: "error",
   unsupported: "unsupported",
+  unbounded: "unbounded",
   running: "running",
   waiting: "waiting",
   none: "not run",
 };
 
 /** Worst first: what a group of tests is shown as. */
-export const ORDER: readonly State[] = ["error", "fail", "running", "waiting", "unsupported", "pass", "none"];
+export const ORDER: readonly State[] = [
+  "error",
+  "fail",
+  "unbounded",
+  "running",
+  "waiting",
+  "unsupported",
+  "pass",
+  "none",
+];
 
-const VERDICTS: ReadonlySet<string> = new Set(["pass", "fail", "error", "unsupported"]);
+/** In the order in which they are counted. */
+export const VERDICTS: readonly Verdict[] = ["pass", "fail", "error", "unbounded", "unsupported"];
 
 /** A word the server sent; one this page does not know is an error, never a pass. */
 export function asState(verdict: string): State {
-  return VERDICTS.has(verdict) ? (verdict as Verdict) : "error";
+  return VERDICTS.find((known) => known === verdict) ?? "error";
 }
 
 export type Counts = Record<State, number>;
 
 export function noCounts(): Counts {
-  return { pass: 0, fail: 0, error: 0, unsupported: 0, running: 0, waiting: 0, none: 0 };
+  return { pass: 0, fail: 0, error: 0, unsupported: 0, unbounded: 0, running: 0, waiting: 0, none: 0 };
 }
 
 export function worst(counts: Counts): State {
@@ -49,12 +61,12 @@ export function total(counts: Counts): number {
 }
 
 export function isProblem(state: State): boolean {
-  return state === "fail" || state === "error";
+  return state === "fail" || state === "error" || state === "unbounded";
 }
 
 /** "5 pass, 1 fail" */
 export function describe(counts: Counts): string {
-  const parts = (["fail", "error", "unsupported", "pass", "running", "waiting", "none"] as const)
+  const parts = (["fail", "error", "unbounded", "unsupported", "pass", "running", "waiting", "none"] as const)
     .filter((state) => counts[state] > 0)
     .map((state) => `${counts[state]} ${WORD[state]}`);
   return parts.join(", ") || "no tests";

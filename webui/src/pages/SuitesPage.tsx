@@ -2,6 +2,7 @@ import { useEffect } from "preact/hooks";
 import { api } from "../api/client";
 import type { Results, SuiteSummary } from "../api/types";
 import { bytes, count, date } from "../model/format";
+import { VERDICTS } from "../model/verdicts";
 import { Link, Loading, Problem, TopBar, VerdictBadge } from "../parts/Basics";
 import { DeviceList } from "../parts/DeviceList";
 import { OpenTest } from "../parts/OpenTest";
@@ -112,11 +113,9 @@ function ValidationLine(props: { document: Results["validations"][number] }) {
   return (
     <li title={date(created)}>
       <span class="latest-device">{names}</span>
-      {(["pass", "fail", "error", "unsupported"] as const)
-        .filter((verdict) => summary[verdict] > 0)
-        .map((verdict) => (
-          <VerdictBadge key={verdict} state={verdict} word={`${summary[verdict]} ${verdict}`} />
-        ))}
+      {VERDICTS.filter((verdict) => (summary[verdict] ?? 0) > 0).map((verdict) => (
+        <VerdictBadge key={verdict} state={verdict} word={`${summary[verdict]} ${verdict}`} />
+      ))}
       {summary.failing_kernels.length > 0 && (
         <span class="muted">
           {summary.failing_kernels.slice(0, 4).join(", ")}

@@ -5,7 +5,7 @@ import { api } from "../api/client";
 import type { DeviceHistory, HistoryPoint, Trend } from "../api/history";
 import { percent, seconds } from "../model/format";
 import { type Curve, curve, facts, pointText, timeScale, ulpScale, version } from "../model/history";
-import { asState, GLYPH } from "../model/verdicts";
+import { asState, GLYPH, VERDICTS } from "../model/verdicts";
 import { useResource } from "../state/resource";
 import { Loading, Problem, VerdictBadge } from "./Basics";
 
@@ -186,9 +186,7 @@ function Chart(props: { name: string; points: readonly HistoryPoint[]; shown: nu
 }
 
 function Versions({ versions }: { versions: Trend["versions"] }) {
-  const verdicts = (["pass", "fail", "error", "unsupported"] as const).filter((verdict) =>
-    versions.some((row) => row[verdict] > 0),
-  );
+  const verdicts = VERDICTS.filter((verdict) => versions.some((row) => row[verdict] > 0));
   return (
     <div class="scroll-x">
       <table class="elements">

@@ -108,13 +108,23 @@ function Evidence(props: { result: TestResult; showLine: ShowLine }) {
               value={`${short(result.mismatched)} of ${short(result.total)}`}
               note={result.mismatched > 0 ? percent(result.mismatched, result.total) : ""}
             />
+            {(result.unbounded ?? 0) > 0 && (
+              <Fact
+                name="unbounded"
+                value={`${short(result.unbounded ?? 0)} of ${short(result.total)}`}
+                note="WGSL promises nothing for them"
+              />
+            )}
+            {(result.tied ?? 0) > 0 && (
+              <Fact name="other choices among equals" value={grouped(result.tied ?? 0)} />
+            )}
             {result.nan > 0 && <Fact name="NaN" value={grouped(result.nan)} />}
             {result.inf > 0 && <Fact name="Inf" value={grouped(result.inf)} />}
           </dl>
           {result.ulp_histogram.length > 0 && (
             <Bars title="Elements by ULP distance" bars={ulpBars(result.ulp_histogram)} labelled />
           )}
-          {(result.first || result.worst) && <Elements first={result.first} worst={result.worst} />}
+          {(result.first || result.worst) && <Elements result={result} />}
         </>
       )}
       {result.error && <DeviceSaid error={result.error} />}
@@ -166,11 +176,12 @@ function Fact(props: { name: string; value: string; note?: string }) {
   );
 }
 
-function Elements(props: { first: Element | null; worst: Element | null }) {
+function Elements({ result: { mismatched, first, worst } }: { result: TestResult }) {
   const rows = [
-    { name: "first out of tolerance", element: props.first },
-    { name: "worst", element: props.worst },
-  ].filter((row) => row.element !== null);
+    { name: mismatched > 0 ? "first out of tolerance" : "first unbounded", element: first },
+    { name: "worst", element: worst },
+  ].filter((row): row is { name: string; element: Element } => row.element !== null);
+  const bounded = rows.some(({ element }) => element.bound !== undefined && element.bound !== null);
   return (
     <div class="scroll-x">
       <table class="elements">
@@ -180,6 +191,7 @@ function Elements(props: { first: Element | null; worst: Element | null }) {
             <th scope="col">index</th>
             <th scope="col">expected</th>
             <th scope="col">got</th>
+            {bounded && <th scope="col">may differ by</th>}
           </tr>
         </thead>
         <tbody>
@@ -187,11 +199,11 @@ function Elements(props: { first: Element | null; worst: Element | null }) {
             <tr key={name}>
               <th scope="row">{name}</th>
               <td>
-                {element && element.output > 0 ? `output ${element.output} ` : ""}[{element?.index.join(", ")}
-                ]
+                {element.output > 0 ? `output ${element.output} ` : ""}[{element.index.join(", ")}]
               </td>
-              <td>{element && exact(element.expected)}</td>
-              <td>{element && exact(element.got)}</td>
+              <td>{exact(element.expected)}</td>
+              <td>{exact(element.got)}</td>
+              {bounded && <td>{number(element.bound)}</td>}
             </tr>
           ))}
         </tbody>
@@ -236,8 +248,13 @@ function Tolerances(props: { tolerances: readonly Tolerance[] }) {
           <p>
             {props.tolerances.length > 1 && `output ${output}: `}
             <code>
-              |got − expected| ≤ {error(tolerance.absolute)} + {error(tolerance.relative)} · |expected|
+              |got − expected| ≤{" "}
+              {tolerance.bound
+                ? "bound of the element"
+                : `${error(tolerance.absolute)} + ${error(tolerance.relative)} · |expected|`}
             </code>
+            {tolerance.bound && `, at most ${error(tolerance.absolute)}`}
+            {tolerance.ties && ", or another choice among equals"}
           </p>
           <ul>
             {tolerance.reasons.map((reason) => (
