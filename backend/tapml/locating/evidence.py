@@ -1,0 +1,133 @@
+"""What is known of one wrong output: what pattern detectors look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tapml.locating.judging import errors, excesses, outside
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is true of the mismatch. `strength` (0..1): how much of it this explains, and how specifically."""
+
+    pattern: str
+    text: str
+    strength: float
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "pattern": self.pattern,
+            "text": self.text,
+            "strength": round(float(self.strength), 4),
+            "details": {key: jsonable(value) for key, value in self.details.items()},
+        }
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One output of one failing test, as the device gave it (several times) and as the reference did.
+
+    `bound`: float64, what each element may differ by. `runs`: the outputs of all runs, `got` is the first of them;
+    `fills`: the byte that the output's buffer held before each run.
+    `accepted`: elements that differ and are right all the same (ties). `names`: of the inputs.
+    """
+
+    got: np.ndarray
+    expected: np.ndarray
+    bound: np.ndarray
+    inputs: Sequence[np.ndarray] = ()
+    runs: Sequence[np.ndarray] = ()
+    fills: Sequence[int] = ()
+    accepted: np.ndarray | None = None
+    names: Sequence[str] = ()
+
+    @cached_property
+    def g(self) -> np.ndarray:
+        """`got` in float64."""
+        return self.got.astype(np.float64)
+
+    @cached_property
+    def e(self) -> np.ndarray:
+        """`expected` in float64."""
+        return self.expected.astype(np.float64)
+
+    @cached_property
+    def error(self) -> np.ndarray:
+        found = errors(self.got, self.expected)
+        return found if self.accepted is None else np.where(self.accepted, 0.0, found)
+
+    @cached_property
+    def wrong(self) -> np.ndarray:
+        """Mask of the elements outside their bound."""
+        return outside(self.error, self.bound)
+
+    @cached_property
+    def excess(self) -> np.ndarray:
+        return excesses(self.error, self.bound)
+
+    @cached_property
+    def count(self) -> int:
+        """How many elements are wrong."""
+        return int(self.wrong.sum())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.got.shape
+
+    def name(self, number: int) -> str:
+        """Of an input, for people."""
+        return self.names[number] if number < len(self.names) else f"input {number}"
+
+    @cached_property
+    def finite(self) -> np.ndarray:
+        """Wrong elements that are finite on both sides: those that arithmetic can explain."""
+        return np.asarray(self.wrong & np.isfinite(self.g) & np.isfinite(self.e))
+
+    @cached_property
+    def sample(self) -> np.ndarray:
+        """Flat places of up to 1024 wrong elements, spread over all of them."""
+        places = np.flatnonzero(self.finite.reshape(-1))
+        return np.asarray(places[:: max(1, len(places) // 1024)][:1024])
+
+    def explains(self, predicted: np.ndarray, where: np.ndarray | None = None) -> np.ndarray:
+        """Mask of the wrong elements (of `where`) that a hypothesis gives, but for rounding.
+
+        What is left of the error must be inside the bound, or a fiftieth of it and of the value: a hypothesis that is
+        merely a little nearer explains nothing.
+        """
+        mask = self.finite if where is None else where & self.finite
+        with np.errstate(invalid="ignore", over="ignore"):
+            left = np.abs(self.g - predicted)
+            fine = np.maximum(2 * np.where(np.isfinite(self.bound), self.bound, 0.0), 1e-3 * np.abs(self.g))
+            near = (left <= fine) & (left <= 0.02 * self.error)
+        return np.asarray(mask & near)
+
+
+def jsonable(value: Any) -> Any:
+    """Numbers of numpy as JSON's; what is not finite by name; arrays and sequences as lists."""
+    if isinstance(value, np.ndarray):
+        return [jsonable(item) for item in value.tolist()]
+    if isinstance(value, list | tuple):
+        return [jsonable(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return "NaN" if np.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def short(value: float) -> str:
+    """A number for people: six digits at most."""
+    value = float(value)
+    if np.isnan(value):
+        return "NaN"
+    if np.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return str(int(value)) if value == int(value) and abs(value) < 1e7 else f"{value:.6g}"

@@ -1,0 +1,52 @@
+"""Where an output is wrong, as a small picture: the excess over the bound along the last two axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+MOST = 64
+"""Cells along a side."""
+
+DECADES = 6.0
+"""Above 10^6 times the bound it does not get any darker."""
+
+_INSIDE = 0.25
+
+
+def heatmap(excess: np.ndarray) -> dict[str, Any]:
+    """`excess`: |error| / bound of each element (judging.excesses). The worst along leading axes and within a cell.
+
+    A cell is 0 where every element is inside its bound, else from 0.25 (just outside) to 1, by the excess' logarithm.
+    """
+    columns = excess.shape[-1] if excess.ndim else 1
+    rows = excess.shape[-2] if excess.ndim > 1 else 1
+    flat = excess.reshape(-1, rows, columns) if excess.size else np.zeros((1, 0, 0))
+    worst = flat.max(axis=0)
+    down, across = -(-rows // MOST) or 1, -(-columns // MOST) or 1
+    cells = _binned(_binned(worst, down).T, across).T if worst.size else worst
+    return {
+        "rows": cells.shape[0],
+        "columns": cells.shape[1],
+        "row_extent": down,
+        "column_extent": across,
+        "values": [[round(float(value), 3) for value in row] for row in shade(cells)],
+        "legend": {
+            "0": "every element inside its bound",
+            str(_INSIDE): "just outside the bound",
+            "1": f"10^{DECADES:.0f} times the bound or more, NaN or Infinity",
+        },
+    }
+
+
+def shade(excess: np.ndarray) -> np.ndarray:
+    """0..1, logarithmic above the bound."""
+    with np.errstate(divide="ignore"):
+        above = np.log10(np.maximum(excess, 1.0)) / DECADES
+    return np.where(excess > 1.0, _INSIDE + (1 - _INSIDE) * np.minimum(above, 1.0), 0.0)
+
+
+def _binned(values: np.ndarray, size: int) -> np.ndarray:
+    """The largest of each `size` rows."""
+    return np.maximum.reduceat(values, np.arange(0, len(values), size), axis=0)

@@ -1,0 +1,193 @@
+"""Locate: name the faulty kernels of a suite on a device, with the reason in words (tapml.locate/1)."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tapml.devices import Blobs, Device
+from tapml.devices.device import HANG_SECONDS
+from tapml.devices.messages import KernelMessages
+from tapml.errors import DeviceError
+from tapml.locating.examine import Examiner
+from tapml.locating.suspects import WORST_FIRST, Examined, clearest, examined, suspect
+from tapml.suite import Suite
+from tapml.validation.events import Cancel, Cancelled, Emit
+from tapml.validation.operatorwise import OperatorRun
+from tapml.validation.results import header
+
+FORMAT = "tapml.locate/1"
+RUNS = 3
+"""Of each examined test: two that begin alike, for races, and one on another fill."""
+
+_TESTS_A_KERNEL = 2
+_PASSED_ON = ("device", "compile", "verdict", "message")
+
+
+class Locate:
+    """One search on one device; `run` blocks until it is through.
+
+    Every kernel is judged by its own carved inputs, so a fault does not spread to the kernels behind it: only those
+    whose own tests fail are accused. Where none is and the whole model fails, the fault is a compound one, and the
+    nodes that make it are searched for.
+    """
+
+    def __init__(
+        self,
+        suite: Suite,
+        device: Device,
+        blobs: Blobs,
+        *,
+        kernels: Sequence[str] | None = None,
+        runs: int = RUNS,
+        model: bool = True,
+        emit: Emit = lambda event: None,
+        cancel: Cancel | None = None,
+        hang_seconds: float = HANG_SECONDS,
+    ) -> None:
+        """`kernels`: only these; `runs`: how often a failing test runs again; `model`: run the whole model where every
+        operator passes (not with `kernels`, and not where the suite has no model).
+
+        Raises InputError for an unknown kernel, or a tensor that is missing or corrupted."""
+        self.suite = suite
+        self.device = device
+        self._blobs = blobs
+        self._runs = runs
+        self._model = model and not kernels and bool(suite.manifest["steps"])
+        self._emit = emit
+        self._cancel = cancel or Cancel()
+        self._hang_seconds = hang_seconds
+        self._seconds: dict[str, float] = {"validate": 0.0, "examine": 0.0, "model": 0.0}
+        self._operators = OperatorRun(
+            suite,
+            [device],
+            blobs,
+            kernels=kernels,
+            emit=self._pass_on,
+            cancel=self._cancel,
+            hang_seconds=hang_seconds,
+        )
+
+    @property
+    def total(self) -> int:
+        """Tests that are validated."""
+        return self._operators.total
+
+    def run(self) -> dict[str, Any]:
+        """Validate, examine what fails, and run the model where nothing does; gives the document, also after a
+        cancel."""
+        self._emit({"type": "started", "kind": "locate", "total": self.total, "kernels": self._operators.kernels})
+        with self._timed("validate"):
+            validation = self._operators.run()
+        by_kernel: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for result in validation["tests"]:
+            by_kernel[result["kernel"]].append(result)
+        bad = {name: found for name, found in by_kernel.items() if any(test["verdict"] != "pass" for test in found)}
+        interrupted = validation["interrupted"]
+        suspects: list[dict[str, Any]] = []
+        model: dict[str, Any] | None = None
+        try:
+            with self._timed("examine"):
+                tests = {} if interrupted else self._examine(bad)
+                suspects = self._suspects(bad, tests)
+            if self._model and not interrupted and all(found["verdict"] == "unsupported" for found in suspects):
+                with self._timed("model"):
+                    model = self._whole_model(by_kernel)
+        except Cancelled:
+            interrupted = True
+            suspects = suspects or self._suspects(bad, {})
+        return self._document(validation, suspects, model, interrupted=interrupted)
+
+    def _document(
+        self,
+        validation: Mapping[str, Any],
+        suspects: list[dict[str, Any]],
+        model: dict[str, Any] | None,
+        *,
+        interrupted: bool,
+    ) -> dict[str, Any]:
+        faulty = [found["kernel"] for found in suspects if found["verdict"] != "unsupported"]
+        compound = model is not None and model["verdict"] != "pass"
+        edited = validation["edited_kernels"]
+        return {
+            **header(FORMAT, self.suite, [self.device], interrupted=interrupted, edited=edited),
+            "runs": self._runs,
+            "summary": {
+                "faulty_kernels": faulty,
+                "verdict": "faulty" if faulty else "compound" if compound else "clean",
+                "tests": len(validation["tests"]),
+                "seconds": round(sum(self._seconds.values()), 4),
+                "parts": {name: round(seconds, 4) for name, seconds in self._seconds.items()},
+            },
+            "kernels": suspects,
+            "model": model,
+        }
+
+    def _examine(self, bad: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[Examined]]:
+        """Kernel -> its clearest failing tests, run again. A device that is gone leaves what the verdicts tell."""
+        chosen = {name: clearest(results, self.suite, _TESTS_A_KERNEL) for name, results in bad.items()}
+        todo = [test for tests in chosen.values() for test in tests]
+        if not todo:
+            return {}
+        verdicts = {result["id"]: result["verdict"] for results in bad.values() for result in results}
+        names = [name for name, tests in chosen.items() if tests]
+        found: dict[str, list[Examined]] = defaultdict(list)
+        with KernelMessages(self.suite, self._blobs, names) as messages:
+            examiner = Examiner(
+                self.device,
+                self._blobs,
+                messages,
+                check=self._cancel.check,
+                hang_seconds=self._hang_seconds,
+            )
+            try:
+                outputs = examiner.run(todo, self._runs)
+            except DeviceError as error:
+                text = f"the failing tests could not be run again: {error.summary}"
+                self._emit({"type": "message", "level": "warning", "text": text})
+                return {}
+        for number, test in enumerate(todo, 1):
+            self._cancel.check()
+            if test.id in outputs:
+                found[test.kernel].append(examined(self.suite, test, outputs[test.id], verdicts[test.id]))
+            progress = {"kernel": test.kernel, "test": test.id, "number": number, "total": len(todo)}
+            self._emit({"type": "examine", "device": self.device.id, **progress})
+        return found
+
+    def _suspects(
+        self, bad: Mapping[str, Sequence[Mapping[str, Any]]], tests: Mapping[str, Sequence[Examined]]
+    ) -> list[dict[str, Any]]:
+        """Most certain first; what is unsupported last."""
+        found = [suspect(self.suite, name, results, tests.get(name, ()), self._runs) for name, results in bad.items()]
+        return sorted(found, key=lambda entry: (-entry["score"], WORST_FIRST.index(entry["verdict"])))
+
+    def _whole_model(self, by_kernel: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+        from tapml.locating.whole_model import WholeModel  # late: TVM takes seconds to load
+
+        results = {result["id"]: result for found in by_kernel.values() for result in found}
+        return WholeModel(self.suite, self.device, self._blobs, results, self._emit, self._cancel).run()
+
+    @contextmanager
+    def _timed(self, part: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[part] = time.perf_counter() - started
+
+    def _pass_on(self, event: dict[str, Any]) -> None:
+        if event["type"] in _PASSED_ON:
+            self._emit(event)
+
+
+def save_locate(suite: Suite, document: Mapping[str, Any]) -> None:
+    """Keep it as the latest of its device."""
+    suite.save_result("locate", document["devices"][0]["name"], document)
+
+
+def clean(document: Mapping[str, Any]) -> bool:
+    """True where nothing is suspected."""
+    return bool(document["summary"]["verdict"] == "clean")

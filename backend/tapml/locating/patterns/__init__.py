@@ -1,0 +1,44 @@
+"""Pattern analysis of a mismatch: each detector looks for one family and says only what is true of all elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tapml.locating.evidence import Evidence, Finding
+from tapml.locating.patterns import determinism, dtypes, inputs, limits, moved, places, rest, values
+
+PATTERNS = (
+    "stride", "tile-edge", "tail", "broadcast", "mask", "sign", "scale", "offset", "saturation", "nan-range",
+    "dtype-conversion", "unwritten", "uninitialised", "race", "repeat-row", "shift", "transpose", "constant", "noise",
+    "scattered", "error", "unbounded", "ties",
+)  # fmt: skip
+
+PLACES = frozenset({"stride", "tile-edge", "tail", "scattered"})
+"""Patterns that say where, beside which another may say what."""
+
+Detector: TypeAlias = Callable[[Evidence], list[Finding]]
+
+DETECTORS: tuple[Detector, ...] = (
+    determinism.detect,
+    limits.detect,
+    values.detect,
+    moved.detect,
+    dtypes.detect,
+    inputs.detect,
+    places.detect,
+    rest.detect,
+)
+
+
+def findings(evidence: Evidence) -> list[Finding]:
+    """All that is found of an output's mismatch, strongest first; one of each pattern."""
+    if not evidence.count and len(evidence.runs) < 2:
+        return []
+    found: dict[str, Finding] = {}
+    for detector in DETECTORS:
+        for finding in detector(evidence):
+            known = found.get(finding.pattern)
+            if known is None or finding.strength > known.strength:
+                found[finding.pattern] = finding
+    return sorted(found.values(), key=lambda finding: -finding.strength)

@@ -1,0 +1,47 @@
+"""Wrong elements told by the inputs they come with, or that are an input."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tapml.locating.conditions import condition
+from tapml.locating.evidence import Evidence, Finding
+
+
+def detect(evidence: Evidence) -> list[Finding]:
+    """Mask: a condition on an input that tells wrong from right. And outputs that are an input as it is."""
+    return [*_condition(evidence), *_copied(evidence)]
+
+
+def _condition(evidence: Evidence) -> list[Finding]:
+    found = condition(evidence, evidence.wrong)
+    if found is None:
+        return []
+    share = "all of them are" if found.precision == 1.0 else f"{found.precision:.0%} of the elements there are wrong"
+    text = f"wrong only where {_mean(found.text)}" + ("" if found.precision == 1.0 else f" ({share})")
+    strength = (0.9 if found.discrete else 0.85) * (0.5 + 0.5 * found.precision)
+    return [Finding("mask", text, strength, {**found.details, "precision": found.precision})]
+
+
+def _mean(text: str) -> str:
+    for word in (" above ", " below ", " = "):
+        if word in text:
+            left, right = text.split(word, 1)
+            return f"{left} is {right}" if word == " = " else f"{left} is{word}{right}"
+    return text
+
+
+def _copied(evidence: Evidence) -> list[Finding]:
+    for number, array in enumerate(evidence.inputs):
+        if array.size != math.prod(evidence.shape) or array.dtype.kind not in "fiu" or evidence.count < 4:
+            continue
+        values = array.astype(np.float64).reshape(evidence.shape)
+        n = int(evidence.explains(values).sum())
+        if n >= 0.9 * evidence.count and np.ptp(values[evidence.wrong]) > 0:
+            name = evidence.name(number)
+            of = "all" if n == evidence.count else f"{n} of"
+            text = f"{of} {evidence.count} wrong elements are {name} as it came in"
+            return [Finding("mask", text, 0.93 * n / evidence.count, {"input": name, "explained": n})]
+    return []

@@ -1,0 +1,74 @@
+"""Values that stop somewhere: saturated, constant, not a number."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tapml.locating.conditions import condition
+from tapml.locating.evidence import Evidence, Finding, short
+from tapml.locating.regions import box_of
+
+
+def detect(evidence: Evidence) -> list[Finding]:
+    """NaN and Inf by the inputs they come with; one value at all wrong elements; one value everywhere."""
+    return [*_not_finite(evidence), *_constant(evidence)]
+
+
+def _not_finite(evidence: Evidence) -> list[Finding]:
+    found = []
+    for name, mask in (("NaN", np.isnan(evidence.g)), ("Infinity", np.isinf(evidence.g))):
+        bad = mask & evidence.wrong & np.isfinite(evidence.e)
+        count = int(bad.sum())
+        if not count or _is_fill(evidence, bad):
+            continue
+        share = count / evidence.count
+        expected = evidence.e[bad]
+        gives = (
+            short(expected.min())
+            if expected.min() == expected.max()
+            else (f"{short(expected.min())} to {short(expected.max())}")
+        )
+        details = {"elements": count, "expected_least": expected.min(), "expected_most": expected.max()}
+        where = condition(evidence, bad)
+        if where is not None:
+            text = f"{name} for {where.text}; the reference gives {gives} there ({count} elements)"
+            strength = 0.95 if where.precision == 1.0 else 0.8
+            found.append(Finding("nan-range", text, strength * share, {**details, **where.details}))
+        else:
+            all_ = "every element" if count == bad.size else f"{count} of {bad.size} elements ({box_of(bad).words()})"
+            text = f"{name} in {all_}; the reference gives {gives} there"
+            found.append(Finding("nan-range", text, 0.6 * share, details))
+    return found
+
+
+def _is_fill(evidence: Evidence, bad: np.ndarray) -> bool:
+    """NaN of all ones is what an output's buffer was filled with: nobody wrote it."""
+    size = evidence.got.dtype.itemsize
+    bits = evidence.got.view(np.dtype(f"u{size}"))
+    return bool((bits[bad] == 2 ** (8 * size) - 1).all())
+
+
+def _constant(evidence: Evidence) -> list[Finding]:
+    g, wrong = evidence.g, evidence.wrong
+    values = g[wrong & np.isfinite(g)]
+    if values.size < 2:
+        return []
+    value = float(np.median(values))
+    same = wrong & (g == value)
+    n = int(same.sum())
+    share = n / evidence.count
+    expected = evidence.e[same]
+    if share < 0.9 or (np.ptp(expected) == 0 and g.size > n):
+        return []
+    details = {"value": value, "elements": n}
+    if bool((g == value).all()):
+        return [Finding("constant", f"every element is {short(value)}", 0.94, details)]
+    rest = g[~same & np.isfinite(g)]
+    if rest.size and value >= rest.max() and bool((expected > value).all()):
+        text = f"values stop at {short(value)}: {n} elements are expected above it, up to {short(expected.max())}"
+        return [Finding("saturation", text, 0.96 * share, details)]
+    if rest.size and value <= rest.min() and bool((expected < value).all()):
+        text = f"values stop at {short(value)}: {n} elements are expected below it, down to {short(expected.min())}"
+        return [Finding("saturation", text, 0.96 * share, details)]
+    of = "all" if n == evidence.count else f"{n} of"
+    return [Finding("constant", f"{of} {evidence.count} wrong elements are {short(value)}", 0.9 * share, details)]

@@ -1,0 +1,158 @@
+"""Right values in wrong places: repeated, shifted, transposed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from tapml.locating.evidence import Evidence, Finding
+from tapml.locating.regions import axis_name, plural
+
+_ENOUGH = 0.9
+_SHIFTS = (1, -1, 2, -2, 3, -3, 4, -4, *(sign * 2**power for power in range(3, 13) for sign in (1, -1)))
+_SAMPLE = 4096
+
+
+def detect(evidence: Evidence) -> list[Finding]:
+    """Repeats first: where rows repeat, a shift may fit as well and say less."""
+    if evidence.got.size < 4 or not evidence.finite.any():
+        return []
+    return [*_repeats(evidence), *_shifted(evidence), *_transposed(evidence)]
+
+
+def _repeats(evidence: Evidence) -> list[Finding]:
+    found = []
+    ndim = evidence.got.ndim
+    for axis in range(ndim):
+        size = evidence.shape[axis]
+        if size < 2 or (evidence.got.size // size < 2 and size < 4):
+            continue
+        g = np.moveaxis(evidence.g, axis, 0).reshape(size, -1)
+        e = np.moveaxis(evidence.e, axis, 0).reshape(size, -1)
+        wrong = np.moveaxis(evidence.wrong, axis, 0).reshape(size, -1)
+        same = (g[1:] == g[:-1]).all(axis=1)
+        alike = (e[1:] == e[:-1]).all(axis=1)
+        odd = same & ~alike
+        name = axis_name(axis, ndim)
+        if not odd.any() or bool((g == g.flat[0]).all()):
+            found += _periodic(evidence, g, e, wrong, name)
+            continue
+        broken = np.flatnonzero(~same)
+        start = int(broken[-1]) + 2 if len(broken) else 1
+        if start >= size:
+            continue
+        explained = int(wrong[start:].sum())
+        if explained < _ENOUGH * evidence.count:
+            continue
+        details = {"axis": axis, "from": start, "repeats": start - 1, "explained": explained}
+        if start == 1:
+            text = f"all {size} {plural(name, size)} are the same; the reference's are not"
+            found.append(Finding("broadcast", text, 0.95, details))
+        else:
+            text = f"{plural(name, 2)} from {start} on repeat {name} {start - 1}"
+            found.append(Finding("repeat-row", text, 0.96 * explained / evidence.count, details))
+    return found
+
+
+def _periodic(evidence: Evidence, g: np.ndarray, e: np.ndarray, wrong: np.ndarray, name: str) -> list[Finding]:
+    """Lines that begin again after a while: an axis taken modulo something."""
+    size = len(g)
+    for period in [p for p in range(1, size // 2 + 1) if size % p == 0 or p & (p - 1) == 0]:
+        if period == 1 or not np.array_equal(g[period:], g[:-period]) or np.array_equal(e[period:], e[:-period]):
+            continue
+        explained = int(wrong[period:].sum())
+        if explained >= _ENOUGH * evidence.count and not bool((g == g[0]).all()):
+            text = f"{plural(name, 2)} repeat after {period}: those from {period} on are the first {period} again"
+            details = {"period": period, "explained": explained}
+            return [Finding("broadcast", text, 0.94 * explained / evidence.count, details)]
+    return []
+
+
+def _shifted(evidence: Evidence) -> list[Finding]:
+    best: Finding | None = None
+    ndim = evidence.got.ndim
+    for axis in range(ndim):
+        size = evidence.shape[axis]
+        for shift in _SHIFTS:
+            if abs(shift) >= size or (abs(shift) > size // 2 and size > 2):
+                continue
+            predicted = np.roll(evidence.e, -shift, axis=axis)
+            if not _likely(evidence, predicted):
+                continue
+            n = int(evidence.explains(predicted).sum())
+            inside = evidence.finite & _stays(size, shift, axis, ndim)
+            # What came in from outside the axis may be anything.
+            reachable = int(inside.sum())
+            if n < 4 or n < _ENOUGH * reachable or reachable < 0.5 * evidence.count:
+                continue
+            name = axis_name(axis, ndim)
+            which = "next" if shift == 1 else "previous" if shift == -1 else ""
+            place = (
+                f"the {which} {name}'s"
+                if which
+                else f"of the {name} {abs(shift)} {'later' if shift > 0 else 'earlier'}"
+            )
+            text = f"shifted: got is the value {place}" if not which else f"shifted: got is {place} value"
+            text = f"{text} ({n} of {evidence.count} wrong elements)"
+            strength = 0.95 * n / evidence.count
+            if best is None or strength > best.strength:
+                best = Finding("shift", text, strength, {"axis": axis, "shift": shift, "explained": n})
+    return [best] if best else []
+
+
+def _stays(size: int, shift: int, axis: int, ndim: int) -> np.ndarray:
+    index = np.arange(size) + shift
+    shape = [1] * ndim
+    shape[axis] = size
+    return ((index >= 0) & (index < size)).reshape(shape)
+
+
+def _transposed(evidence: Evidence) -> list[Finding]:
+    shape = evidence.shape
+    real = [axis for axis in range(len(shape)) if shape[axis] > 1]
+    found: list[Finding] = []
+    if 2 <= len(real) <= 4:
+        for order in itertools.permutations(real):
+            if list(order) == real:
+                continue
+            axes = list(range(len(shape)))
+            for place, axis in zip(real, order, strict=True):
+                axes[place] = axis
+            predicted = evidence.e.transpose(axes).reshape(shape)
+            if not _likely(evidence, predicted):
+                continue
+            n = int(evidence.explains(predicted).sum())
+            if n >= 4 and n >= _ENOUGH * evidence.count:
+                text = f"axes are swapped: got is the expected output transposed by {axes} in memory"
+                details = {"axes": axes, "explained": n}
+                found.append(Finding("transpose", text, 0.96 * n / evidence.count, details))
+                break
+    return found or _elsewhere(evidence)
+
+
+def _elsewhere(evidence: Evidence) -> list[Finding]:
+    """The same values, in another order."""
+    if evidence.count < 4 or not np.isfinite(evidence.g).all() or not np.isfinite(evidence.e).all():
+        return []
+    g, e = np.sort(evidence.g[evidence.wrong]), np.sort(evidence.e[evidence.wrong])
+    if e[0] == e[-1] or len(np.unique(e[:_SAMPLE])) < 4:
+        return []
+    error = evidence.error[evidence.wrong]
+    close = np.abs(g - e) <= np.maximum(1e-6 * np.abs(e), 1e-3 * float(np.median(error)))
+    if close.mean() < 0.99:
+        return []
+    text = f"the {evidence.count} wrong elements hold each other's values: right numbers in wrong places"
+    return [Finding("transpose", text, 0.85, {"elements": evidence.count})]
+
+
+def _likely(evidence: Evidence, predicted: np.ndarray) -> bool:
+    """Look at some wrong elements before all."""
+    if evidence.got.size <= 4 * _SAMPLE:
+        return True
+    places = evidence.sample
+    g, p = evidence.g.reshape(-1)[places], predicted.reshape(-1)[places]
+    with np.errstate(invalid="ignore"):
+        near = np.abs(g - p) <= 0.02 * evidence.error.reshape(-1)[places]
+    return bool(near.mean() >= 0.4) and math.isfinite(float(near.mean()))

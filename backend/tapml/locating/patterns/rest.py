@@ -1,0 +1,34 @@
+"""What can be said where nothing else fits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tapml.locating.evidence import Evidence, Finding, short
+from tapml.locating.regions import box_of, first
+
+
+def detect(evidence: Evidence) -> list[Finding]:
+    """Noise everywhere, or some elements without a pattern; true of every mismatch, and weak."""
+    if not evidence.count:
+        return []
+    total = evidence.wrong.size
+    largest = float(evidence.error[evidence.wrong].max())
+    details = {"elements": evidence.count, "total": total, "largest_error": largest, "first": first(evidence.wrong)}
+    mask = evidence.finite
+    if evidence.count >= 0.5 * total and mask.sum() >= 16:
+        g, e = evidence.g[mask], evidence.e[mask]
+        related = float(np.corrcoef(g, e)[0, 1]) if np.ptp(g) > 0 and np.ptp(e) > 0 else 0.0
+        middle = float(np.median(evidence.error[mask]))
+        how = "follow the expected ones" if related > 0.9 else "have little to do with the expected ones"
+        text = (
+            f"{evidence.count} of {total} elements are wrong and {how} (correlation {related:.3f}); "
+            f"errors of {short(middle)} in the middle, {short(largest)} at most"
+        )
+        return [Finding("noise", text, 0.25, {**details, "correlation": related, "median_error": middle})]
+    words = box_of(evidence.wrong).words()
+    text = (
+        f"{evidence.count} of {total} elements are wrong, the first {details['first']} ({words}); "
+        f"the largest error is {short(largest)}"
+    )
+    return [Finding("scattered", text, 0.15, details)]

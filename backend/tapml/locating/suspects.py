@@ -1,0 +1,217 @@
+"""One suspect kernel: what its clearest test shows, with a score and a reason in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tapml.locating.conditions import condition
+from tapml.locating.evidence import Evidence, Finding, jsonable
+from tapml.locating.examine import Outputs, fill_of
+from tapml.locating.heatmap import heatmap
+from tapml.locating.judging import bound_of, tied
+from tapml.locating.patterns import PLACES, findings
+from tapml.locating.patterns.determinism import differing
+from tapml.suite import CarvedTest, Suite
+
+WORST_FIRST = ("error", "fail", "unbounded", "unsupported", "pass")
+Result = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Examined:
+    """One test that ran again: its outputs' evidence and what was found."""
+
+    test: CarvedTest
+    outputs: list[Evidence]
+    found: list[tuple[int, Finding]]
+    """(output, finding), strongest first."""
+
+    @property
+    def strength(self) -> float:
+        return max((finding.strength for _, finding in self.found), default=0.0)
+
+
+def clearest(results: Sequence[Result], suite: Suite, most: int) -> list[CarvedTest]:
+    """The failing tests that show most: some elements right and some wrong, few of them, small tensors."""
+
+    def key(result: Result) -> tuple[float, int]:
+        share = result["mismatched"] / result["total"] if result["total"] else 1.0
+        test = suite.test(result["id"])
+        return (round(share, 2) or 0.005, sum(ref.type.nbytes for ref in (*test.inputs, *test.outputs)))
+
+    wanted = [result for result in results if result["verdict"] in ("fail", "unbounded")]
+    worst = [result for result in wanted if result["verdict"] == "fail"] or wanted
+    return [suite.test(result["id"]) for result in sorted(worst, key=key)[:most]]
+
+
+def examined(suite: Suite, test: CarvedTest, runs: Sequence[Outputs], verdict: str) -> Examined:
+    """Look for patterns in what the device gave for `test`; `verdict` is what it got when it was validated."""
+    inputs = [suite.tensors.get(ref) for ref in test.inputs]
+    names = [argument["name"] for argument in suite.bundle(test.kernel)["arguments"]]
+    outputs = []
+    found: list[tuple[int, Finding]] = []
+    for place, (ref, tolerance) in enumerate(zip(test.outputs, test.tolerances, strict=True)):
+        expected = suite.tensors.get(ref)
+        given = [run[place] for run in runs]
+        evidence = Evidence(
+            got=given[0],
+            expected=expected,
+            bound=bound_of(suite, tolerance, expected),
+            inputs=inputs,
+            runs=given,
+            fills=[fill_of(number) for number in range(len(given))],
+            accepted=tied(suite, tolerance.ties, given[0], expected),
+            names=names[: len(inputs)],
+        )
+        outputs.append(evidence)
+        found += [(place, finding) for finding in _of_output(evidence, has_ties=tolerance.ties is not None)]
+    if verdict == "fail" and not any(evidence.count for evidence in outputs):
+        text = "it failed when it was validated and passed when it ran again: the result differs from run to run"
+        found.append((0, Finding("race", text, 0.98, {"runs": len(runs)})))
+    found.sort(key=lambda item: -item[1].strength)
+    return Examined(test, outputs, found)
+
+
+def _of_output(evidence: Evidence, *, has_ties: bool) -> list[Finding]:
+    found = findings(evidence)
+    unbounded = np.isposinf(evidence.bound)
+    if count := int(unbounded.sum()):
+        where = condition(evidence, unbounded)
+        place = f" ({where.text})" if where is not None else ""
+        text = f"{count} of {unbounded.size} elements are unbounded{place}: WGSL promises nothing for them"
+        found.append(Finding("unbounded", text, 0.3 if evidence.count else 0.9, {"elements": count}))
+    if has_ties and evidence.count:
+        accepted = int(evidence.accepted.sum()) if evidence.accepted is not None else 0
+        text = f"{evidence.count} indices are none of the equals that may be chosen ({accepted} others are)"
+        found.append(Finding("ties", text, 0.55, {"wrong": evidence.count, "accepted": accepted}))
+    return found
+
+
+def suspect(
+    suite: Suite, kernel: str, results: Sequence[Result], tests: Sequence[Examined], runs: int
+) -> dict[str, Any]:
+    """An entry of `kernels` in tapml.locate/1. `results`: all of the kernel's, with at least one that did not pass."""
+    worst = min((result["verdict"] for result in results), key=WORST_FIRST.index)
+    bad = [result for result in results if result["verdict"] != "pass"]
+    culprit = next(result for result in bad if result["verdict"] == worst)
+    shown = max(tests, key=lambda test: test.strength, default=None)
+    several = shown is not None and len(shown.outputs) > 1
+    found = [_named(place, finding, several) for place, finding in shown.found] if shown else []
+    if worst in ("error", "unsupported"):
+        found.insert(0, Finding(worst if worst == "error" else "error", culprit["message"], 1.0))
+    failing = {result["node"] for result in bad}
+    nodes = [node.id for node in suite.graph.nodes_of(kernel)]
+    outputs = [_output(place, evidence, shown.test) for place, evidence in enumerate(shown.outputs)] if shown else []
+    changing = _differing(tests)
+    return {
+        "kernel": kernel,
+        "nodes": [node for node in nodes if node in failing],
+        "passing_nodes": [node for node in nodes if node not in failing],
+        "verdict": worst,
+        "tests": {"failed": len(bad), "total": len(results)},
+        "score": round(_score(worst, len(bad) / len(results), outputs, found), 4),
+        "reason": reason(worst, culprit["message"], found),
+        "edited": any(result["edited"] for result in results),
+        "findings": [finding.to_json() for finding in found] if worst != "unsupported" else [],
+        "deterministic": _deterministic(tests, runs, changing),
+        "runs": runs if tests else 0,
+        "differing": changing,
+        "test": shown.test.id if shown else culprit["id"],
+        "outputs": outputs,
+    }
+
+
+def _named(place: int, finding: Finding, several: bool) -> Finding:
+    if not several:
+        return finding
+    text = f"output {place}: {finding.text}"
+    return Finding(finding.pattern, text, finding.strength, {"output": place, **finding.details})
+
+
+def reason(verdict: str, message: str, found: Sequence[Finding]) -> str:
+    """One sentence: what is wrong, and where where both are known."""
+    if verdict in ("error", "unsupported") or not found:
+        return message
+    first, *rest = found
+    place = next((finding for finding in rest if finding.pattern in PLACES and finding.strength >= 0.5), None)
+    if first.pattern in PLACES or place is None or first.pattern in ("race", "unwritten", "uninitialised"):
+        return first.text
+    return f"{first.text}; {place.text}"
+
+
+def _score(verdict: str, share: float, outputs: Sequence[Mapping[str, Any]], found: Sequence[Finding]) -> float:
+    """How surely the kernel is faulty: an error is; far outside in every test and by a pattern is nearly one."""
+    if verdict == "unsupported":
+        return 0.0
+    if verdict == "error":
+        return 1.0
+    strength = found[0].strength if found else 0.0
+    if verdict == "unbounded":
+        return 0.2 + 0.1 * strength
+    excess = max((_number(output["max_excess"]) for output in outputs), default=math.inf)
+    margin = min(1.0, math.log10(max(1.0, excess)) / 3) if math.isfinite(excess) else 1.0
+    return 0.5 + 0.25 * margin + 0.15 * share + 0.09 * strength
+
+
+def _number(value: Any) -> float:
+    return float(value.replace("Infinity", "inf")) if isinstance(value, str) else float(value)
+
+
+def _differing(tests: Sequence[Examined]) -> int:
+    """Elements of all examined tests that differ between runs that began alike."""
+    return sum(
+        int(differing(evidence.runs, evidence.fills, same_fill=True).sum())
+        for test in tests
+        for evidence in test.outputs
+    )
+
+
+def _deterministic(tests: Sequence[Examined], runs: int, changing: int) -> bool | None:
+    if not tests or runs < 2:
+        return None
+    return changing == 0 and not any(finding.pattern == "race" for test in tests for _, finding in test.found)
+
+
+def _output(place: int, evidence: Evidence, test: CarvedTest) -> dict[str, Any]:
+    got, expected = evidence.g, evidence.e
+    unbounded = np.isposinf(evidence.bound)
+    bounded = evidence.bound[~unbounded]
+    both = np.isfinite(got) & np.isfinite(expected)
+    excess = evidence.excess
+    numbers = {
+        "max_abs_error": float(np.max(evidence.error[both], initial=0.0)),
+        "max_excess": float(np.max(excess, initial=0.0)),
+    }
+    bound = {
+        name: float(function(bounded)) if bounded.size else math.inf
+        for name, function in (("min", np.min), ("median", np.median), ("max", np.max))
+    }
+    return {
+        "output": place,
+        "shape": list(evidence.shape),
+        "dtype": str(evidence.got.dtype),
+        "total": evidence.got.size,
+        "mismatched": evidence.count,
+        "unbounded": int(unbounded.sum()),
+        "nan": int((np.isnan(got) & ~np.isnan(expected)).sum()),
+        "inf": int((np.isinf(got) & ~np.isinf(expected)).sum()),
+        **{name: jsonable(value) for name, value in numbers.items()},
+        "bound": {**{k: jsonable(v) for k, v in bound.items()}, "reasons": list(test.tolerances[place].reasons)},
+        "first": _element(evidence, int(np.argmax(evidence.wrong))) if evidence.count else None,
+        "worst": _element(evidence, int(np.argmax(np.where(evidence.wrong, excess, -1)))) if evidence.count else None,
+        "heatmap": heatmap(excess),
+    }
+
+
+def _element(evidence: Evidence, flat: int) -> dict[str, Any]:
+    return {
+        "index": [int(i) for i in np.unravel_index(flat, evidence.shape)],
+        "expected": jsonable(float(evidence.e.reshape(-1)[flat])),
+        "got": jsonable(float(evidence.g.reshape(-1)[flat])),
+        "bound": jsonable(float(evidence.bound.reshape(-1)[flat])),
+    }
