@@ -1,0 +1,145 @@
+"""Finding one's way in WGSL as TVM writes it: one statement a line, every binary expression in parentheses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+_OPEN, _CLOSE = "([", ")]"
+_BINARY = re.compile(r" (\+|-|\*|/|%|<|<=|==|!=|&&|\|\||&|\|) |(>>)")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of the text, `start` to `end`."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Binary:
+    """`(left operator right)`; `whole` includes the parentheses."""
+
+    whole: Span
+    left: Span
+    operator: str
+    right: Span
+
+
+@dataclass(frozen=True)
+class Call:
+    """`name(arguments)`."""
+
+    name: str
+    whole: Span
+    arguments: tuple[Span, ...]
+
+
+class Code:
+    """The text of one WGSL file and what stands where in it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __getitem__(self, span: Span) -> str:
+        return self.text[span.start : span.end]
+
+    def line_of(self, position: int) -> int:
+        """Counted from 1."""
+        return self.text.count("\n", 0, position) + 1
+
+    @cached_property
+    def body(self) -> int:
+        """Where the entry point's statements begin, after the guard that TVM puts before them."""
+        start = self.text.index("{", self.text.index("\nfn ")) + 1
+        guard = re.compile(r"\s*if \(blockIdx\.z \* gridDim\.x .*\{ return; \}").match(self.text, start)
+        return guard.end() if guard else start
+
+    @cached_property
+    def lines(self) -> list[Span]:
+        """The body's lines, without values that nothing reads: TVM names subexpressions and then writes them out."""
+        found, start = [], self.body
+        for line in self.text[self.body :].splitlines(keepends=True):
+            named = re.match(r"\s*let (\w+) :", line)
+            if named is None or len(re.findall(rf"\b{named[1]}\b", self.text)) > 1:
+                found.append(Span(start, start + len(line.rstrip())))
+            start += len(line)
+        return found
+
+    def matches(self, pattern: str) -> Iterator[re.Match[str]]:
+        """Where a pattern matches within a line of the body."""
+        compiled = re.compile(pattern)
+        for line in self.lines:
+            yield from compiled.finditer(self.text, line.start, line.end)
+
+    def closing(self, position: int) -> int:
+        """Where the bracket that opens at `position` closes."""
+        depth = 0
+        for place in range(position, len(self.text)):
+            if self.text[place] in _OPEN:
+                depth += 1
+            elif self.text[place] in _CLOSE:
+                depth -= 1
+                if depth == 0:
+                    return place
+        raise ValueError(f"the bracket at {position} does not close")
+
+    @cached_property
+    def indices(self) -> list[Span]:
+        """What stands between the brackets of each access to a buffer or array."""
+        opened = (match.end() for match in self.matches(r"(?<=\w)\["))
+        return [Span(start, self.closing(start - 1)) for start in opened]
+
+    def in_index(self, position: int) -> bool:
+        return any(span.start <= position < span.end for span in self.indices)
+
+    @cached_property
+    def binaries(self) -> list[Binary]:
+        """All binary expressions of the body."""
+        found = []
+        for match in self.matches(r"(?<!\w)\("):
+            start, end = match.start(), self.closing(match.start())
+            operator = self._operator(start + 1, end)
+            if operator is not None:
+                left, right = Span(start + 1, operator.start()), Span(operator.end(), end)
+                found.append(Binary(Span(start, end + 1), left, operator[1] or operator[2], right))
+        return found
+
+    def _operator(self, start: int, end: int) -> re.Match[str] | None:
+        """The operator between `start` and `end` that stands in no further bracket."""
+        depth = 0
+        for place in range(start, end):
+            if self.text[place] in _OPEN:
+                depth += 1
+            elif self.text[place] in _CLOSE:
+                depth -= 1
+            elif depth == 0 and (match := _BINARY.match(self.text, place, end)):
+                return match
+        return None
+
+    def calls(self, *names: str) -> Iterator[Call]:
+        """Calls of these functions in the body."""
+        for match in self.matches(rf"\b({'|'.join(names)})\("):
+            end = self.closing(match.end() - 1)
+            yield Call(match[1], Span(match.start(), end + 1), tuple(self._arguments(match.end(), end)))
+
+    def _arguments(self, start: int, end: int) -> Iterator[Span]:
+        depth, first = 0, start
+        for place in range(start, end):
+            if self.text[place] in _OPEN:
+                depth += 1
+            elif self.text[place] in _CLOSE:
+                depth -= 1
+            elif depth == 0 and self.text[place] == ",":
+                yield Span(first, place)
+                first = place + 2
+        yield Span(first, end)
+
+    def element_type(self, target: str) -> str | None:
+        """What an assignment to `target` stores: "f32", "i32", or None where it is not declared."""
+        name = re.escape(target.split("[")[0].strip())
+        declared = re.search(rf"\b{name} : (?:array<)?(\w+)", self.text)
+        return declared[1] if declared else None
