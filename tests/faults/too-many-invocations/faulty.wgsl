@@ -1,0 +1,8 @@
+@group(0) @binding(0) var<storage, read> x : array<f32>;
+@group(0) @binding(1) var<storage, read> y : array<f32>;
+@group(0) @binding(2) var<storage, read_write> out : array<f32>;
+
+@compute @workgroup_size(512)
+fn main(@builtin(global_invocation_id) id : vec3<u32>) {
+  out[id.x] = x[id.x] + y[id.x];
+}
