@@ -84,8 +84,8 @@ class Operator:
             same = (reference == value) | (np.isnan(reference) & np.isnan(value))
             own = np.where(same, 0.0, np.abs(reference - value))
             own = np.where(np.isnan(own), np.inf, own)
-        if output.exact and len(runs) == 1 and same.all():
-            return Bound(None, None, 0.0, ("only moves or selects values: exact",))
+        if same.all() and not error.any():
+            return Bound(None, None, 0.0, ("nothing is rounded: exact",))
         if bool((own > 4.0 * error + np.abs(value) * unit(str(carved.dtype)))[np.isfinite(error)].any()):
             raise NotDerivable("its float64 result is not what the reference platform gives")
         bound = _rounded_up(error + own)
@@ -101,8 +101,8 @@ class Operator:
         if known.accumulation_length > 1:
             factor = accumulation_factor(known.accumulation_length)
             reasons.append(
-                f"sums of up to {known.accumulation_length} terms in any order: {factor:.4g} units of the sum of their "
-                "magnitudes"
+                f"sums of up to {known.accumulation_length} terms in any order: {factor:.4g} units of the "
+                "largest partial sum"
             )
         if known.builtins:
             reasons.append(f"WGSL's accuracy of {', '.join(known.builtins)} at these arguments")

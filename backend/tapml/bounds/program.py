@@ -19,18 +19,18 @@ _REDUCTION = 2  # tirx.IterVar.CommReduce
 # Points of a grid that are evaluated at a time: some arrays of this many float64 are held at once.
 _POINTS = 1 << 22
 
-CONFIDENCE = 4.0
-"""A sum of K terms, each rounded, is off by at most min(K, CONFIDENCE sqrt(K)) units of the sum of their magnitudes.
+CONFIDENCE = 3.0
+"""A sum of K terms is off by at most min(K - 1, CONFIDENCE sqrt(K)) units of its largest partial sum.
 
-The first is the worst case (Higham, section 4.2, gamma_K), the second holds for roundings that do not conspire, with a
-probability of failure below 2 exp(-CONFIDENCE^2 / 2) a sum for errors of a whole unit, and below 3e-14 where results
-are rounded to nearest, which is half of that (Higham and Mary, "A New Approach to Probabilistic Rounding Error
-Analysis", SIAM J. Sci. Comput. 41, 2019, Theorem 2.4).
+The first is the worst case (Higham, section 4.2, gamma_K), the second holds for roundings that do not conspire: with a
+probability of failure of 3e-8 a sum where results are rounded to nearest, which is half a unit (Higham and Mary, "A New
+Approach to Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41, 2019, Theorem 2.4: 2 exp(-lambda^2 / 2)
+with lambda = 2 CONFIDENCE). In any order no partial sum is larger than all terms of one sign together.
 """
 
 
 def accumulation_factor(terms: int) -> float:
-    """Units in the last place that a sum of so many terms may be off by, of the sum of their magnitudes."""
+    """Units in the last place that a sum of so many terms may be off by, of its largest partial sum."""
     return min(max(terms - 1.0, 0.0), CONFIDENCE * math.sqrt(terms))
 
 
@@ -207,12 +207,14 @@ class _Runner:
                 error = None if found.exact else np.broadcast_to(found.spread, shape).sum(axis=axes, keepdims=True)
                 return Uncertain(wrapped(value, dtype) + start, error)
             size = np.abs(values).sum(axis=axes, keepdims=True)
+            if found.exact and _sums_exactly(values, size, axes, dtype):
+                return Uncertain(value + start)
             off = np.broadcast_to(found.spread, shape).sum(axis=axes, keepdims=True)
             off = off + (smallest_normal(dtype) * (size > 0) if terms > 1 else 0.0)
         with np.errstate(invalid="ignore"):
-            error = off + accumulation_factor(terms) * unit(dtype) * (size + off)
             # In the worst order all terms of one sign come first.
             peak = (size + np.abs(value)) / 2 + off
+            error = off + accumulation_factor(terms) * unit(dtype) * peak
             error = np.where(~(peak < largest(dtype)) | np.isnan(error), np.inf, error)
         return Uncertain(value + start, error)
 
@@ -263,6 +265,13 @@ class _Runner:
         error = None if candidates.exact else (value + spread).max(axis=axes, keepdims=True) - top
         self._store(grid, block, place_store, Uncertain(picked.reshape(kept)))
         self._store(grid, block, value_store, Uncertain(sign * top, error))
+
+
+def _sums_exactly(values: np.ndarray, size: np.ndarray, axes: tuple[int, ...], dtype: str) -> bool:
+    """One term that is not zero (a selection by a sum), or small whole numbers (counting): nothing is rounded."""
+    if int(np.count_nonzero(values, axis=axes).max(initial=0)) <= 1:
+        return True
+    return bool((size * unit(dtype) < 1).all()) and np.array_equal(values, np.rint(values))
 
 
 def _kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> list[int]:
