@@ -14,6 +14,7 @@ from rich.console import Console
 from tapml.cli.device_options import add_parsers as add_device_parsers
 from tapml.cli.history_options import add_database_option
 from tapml.cli.history_options import add_parser as add_history_parser
+from tapml.cli.locate_options import add_parsers as add_locate_parsers
 from tapml.cli.sharing_options import add_parsers as add_sharing_parsers
 from tapml.cli.test_options import add_parser as add_test_parser
 from tapml.errors import TapmlError
@@ -31,6 +32,7 @@ examples:
   tapml validate model.suite --device chromium --device firefox --json result.json
   tapml test *.suite --device chromium --device firefox --junit junit.xml --html report.html --retries 1
   tapml offload model.suite --device chromium
+  tapml locate model.suite --device chromium               name the faulty kernels, with the reason in words
   tapml serve model.suite                                  the same in the browser
   tapml validate model.suite --device node-dawn            without a browser: Dawn in node, ready in a second
   tapml devices                                            what is connected, and what can be started here
@@ -83,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     add_history_parser(commands)
     _demo(commands)
     add_sharing_parsers(commands)
+    add_locate_parsers(commands)
     add_device_parsers(commands)
     setup = commands.add_parser("setup", help="build TVM's wasm runtime (done by itself when first needed)")
     setup.set_defaults(run="setup")

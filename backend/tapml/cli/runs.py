@@ -1,4 +1,4 @@
-"""Running validations and offloads from the command line, here or at a running server."""
+"""Running validations, offloads and searches for faulty kernels from the command line, here or at a running server."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from tapml.devices import Device
 from tapml.devices.device import HANG_SECONDS
 from tapml.errors import InputError
 from tapml.history import Recorder, check_database
+from tapml.locating import Locate
+from tapml.locating.locate import save_locate
 from tapml.reports.progress import ProgressReport
 from tapml.server import Server
 from tapml.server.client import RemoteServer
@@ -46,7 +48,7 @@ def run_validation(
             return remote.run("validation", suite, kernels, show, cancel)
         check_database(database_url(options))
         with served(server, options, devices) as used:
-            connected = _acquire(used, devices, report)
+            connected = acquire(used, devices, report)
             blobs = used.state.blobs
             hang = getattr(options, "hang_seconds", HANG_SECONDS)  # `tapml demo` has no such option
             return OperatorRun(
@@ -74,9 +76,27 @@ def run_offload(
         if remote := _remote([device]):
             return remote.run("offload", suite, None, show, cancel)
         with served(server, options, [device]) as used:
-            (connected,) = _acquire(used, [device], report)
+            (connected,) = acquire(used, [device], report)
             document = Offload(suite, connected, used.state.blobs, emit=show, cancel=cancel).run()
             save_offload(suite, document)
+            return document
+
+
+def run_locate(suite: Suite, device: str, options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """Locate on one device; Ctrl-C ends it early and keeps what was found."""
+    for name in options.kernel or []:
+        suite.bundle(name)  # an unknown one is an error before any browser starts
+    with ProgressReport(console) as report, interruptible() as cancel:
+        show = JobEvents(report)
+        wanted = {"runs": options.runs, "model": not options.no_model}
+        if remote := _remote([device]):
+            return remote.run("locate", suite, options.kernel, show, cancel, **wanted)
+        with served(None, options, [device]) as used:
+            (connected,) = acquire(used, [device], report)
+            blobs = used.state.blobs
+            search = Locate(suite, connected, blobs, kernels=options.kernel, emit=show, cancel=cancel, **wanted)
+            document = search.run()
+            save_locate(suite, document)
             return document
 
 
@@ -100,7 +120,8 @@ def served(server: Server | None, options: argparse.Namespace, devices: Sequence
         yield started
 
 
-def _acquire(server: Server, names: Sequence[str], report: ProgressReport) -> list[Device]:
+def acquire(server: Server, names: Sequence[str], report: ProgressReport) -> list[Device]:
+    """Devices by name, started or waited for. Raises what `State.device` raises, InputError for one without WebGPU."""
     found: list[Device] = []
     for name in dict.fromkeys(names):
         if name == "open":
@@ -164,7 +185,7 @@ class JobEvents:
         device = event["device"]
         self._done[device] = self._done.get(device, 0) + 1
         self._bad[device] = self._bad.get(device, 0) + (event["result"]["verdict"] in FAILING)
-        if self._kind != "validation":
+        if self._kind == "offload":
             return
         name, bad = self._names.get(device, device), self._bad[device]
         total = self._total // max(1, len(self._names))
@@ -174,6 +195,13 @@ class JobEvents:
         step = event["step"]
         note = step["kernel"] if step["kept"] else f"{step['kernel']} stays on the reference"
         self._report.update("offloading", event["number"], event["total"], note)
+
+    def _on_examine(self, event: dict[str, Any]) -> None:
+        self._report.update("looking for patterns", event["number"], event["total"], event["kernel"])
+
+    def _on_model(self, event: dict[str, Any]) -> None:
+        # How many runs a search takes is known when it has ended.
+        self._report.update(event["text"], event["runs"], event["runs"] + 1)
 
     def _on_message(self, event: dict[str, Any]) -> None:
         self._report.line(event["text"])

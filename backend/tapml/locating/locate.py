@@ -23,6 +23,8 @@ FORMAT = "tapml.locate/1"
 RUNS = 3
 """Of each examined test: two that begin alike, for races, and one on another fill."""
 
+MOST_RUNS = 100
+
 _TESTS_A_KERNEL = 2
 _PASSED_ON = ("device", "compile", "verdict", "message")
 

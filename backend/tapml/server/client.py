@@ -45,14 +45,23 @@ class RemoteServer:
         """What is connected there. Raises InputError where nobody answers."""
         return list(self._request("GET", "/api/devices")["connected"])
 
-    def run(self, kind: str, suite: Suite, kernels: Sequence[str] | None, emit: Emit, cancel: Cancel) -> dict[str, Any]:
+    def run(
+        self,
+        kind: str,
+        suite: Suite,
+        kernels: Sequence[str] | None,
+        emit: Emit,
+        cancel: Cancel,
+        **options: Any,
+    ) -> dict[str, Any]:
         """Run a job on the server's suite of the same content, on a device connected there (waiting for one).
+        `options`: further fields of the job's request (docs/http-api.md).
 
         Raises InputError where the server cannot be reached or does not serve the suite.
         """
         suite_id = self._suite(suite)
         device = self._device(emit, cancel)
-        body = {"kind": kind, "suite": suite_id, "devices": [device], "kernels": kernels}
+        body = {"kind": kind, "suite": suite_id, "devices": [device], "kernels": kernels, **options}
         job = self._request("POST", "/api/jobs", body)["job"]
         try:
             return self._follow(f"/api/jobs/{quote(job)}", emit, cancel)

@@ -1,4 +1,4 @@
-"""Validations and offloads that run in the server's process, with their events."""
+"""Validations, offloads and searches for faulty kernels that run in the server's process, with their events."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import Any
 from tapml.devices import Blobs, Device
 from tapml.errors import InputError, TapmlError
 from tapml.history import Recorder
+from tapml.locating import Locate
+from tapml.locating.locate import RUNS, save_locate
 from tapml.suite import Suite
 from tapml.validation.events import Cancel
 from tapml.validation.operatorwise import OperatorRun, require_devices
 from tapml.validation.results import save_offload
 
-KINDS = ("validation", "offload")
+KINDS = ("validation", "offload", "locate")
 _KEPT_JOBS = 50
 
 Listener = Callable[["Job", int, dict[str, Any]], None]
@@ -58,13 +60,17 @@ class Jobs:
         suite: Suite,
         acquire: Callable[[], list[Device]],
         kernels: Sequence[str] | None = None,
+        *,
+        runs: int = RUNS,
+        model: bool = True,
     ) -> Job:
         """`acquire` gives the devices (it may have to start a browser), inside the job's thread.
+        `runs` and `model` are for kind "locate" (Locate).
 
         Raises InputError for an unknown kind.
         """
         if kind not in KINDS:
-            raise InputError(f"unknown kind of job {kind!r}: choose {' or '.join(KINDS)}")
+            raise InputError(f"unknown kind of job {kind!r}: choose {', '.join(KINDS)}")
         job = Job(secrets.token_urlsafe(12), kind, suite_id)
         with self._lock:
             self._jobs[job.id] = job
@@ -72,7 +78,7 @@ class Jobs:
             for old in ended[: max(0, len(self._jobs) - _KEPT_JOBS)]:
                 del self._jobs[old.id]
         thread = threading.Thread(
-            target=self._run, args=(job, suite, acquire, kernels), name=f"job {job.id}", daemon=True
+            target=self._run, args=(job, suite, acquire, kernels, runs, model), name=f"job {job.id}", daemon=True
         )
         thread.start()
         return job
@@ -83,7 +89,15 @@ class Jobs:
         for job in jobs:
             job.cancel.set()
 
-    def _run(self, job: Job, suite: Suite, acquire: Callable[[], list[Device]], kernels: Sequence[str] | None) -> None:
+    def _run(
+        self,
+        job: Job,
+        suite: Suite,
+        acquire: Callable[[], list[Device]],
+        kernels: Sequence[str] | None,
+        runs: int,
+        model: bool,
+    ) -> None:
         def emit(event: dict[str, Any]) -> None:
             with self._lock:
                 job.events.append(event)
@@ -104,6 +118,18 @@ class Jobs:
                     save=True,
                     history=self._history,
                 ).run()
+            elif job.kind == "locate":
+                job.document = Locate(
+                    suite,
+                    devices[0],
+                    self._blobs,
+                    kernels=kernels,
+                    runs=runs,
+                    model=model,
+                    emit=emit,
+                    cancel=job.cancel,
+                ).run()
+                save_locate(suite, job.document)
             else:
                 from tapml.validation.offload import Offload  # late: it loads TVM
 

@@ -12,6 +12,7 @@ from tapml.devices import Device
 from tapml.errors import InputError
 from tapml.graph import Graph
 from tapml.kernels.wasm import runtime_wasm
+from tapml.locating.locate import MOST_RUNS, RUNS
 from tapml.server import history_views, share_views
 from tapml.server.pages import STATIC, blob_response, page_file
 from tapml.server.registry import detail, summary
@@ -116,7 +117,13 @@ def _suites(routes: Blueprint, state: State) -> None:
     @routes.get("/api/suites/<suite_id>/results")
     def results(suite_id: str) -> Response:
         suite = state.suites.require(suite_id)
-        return jsonify({"validations": suite.results("validation"), "offloads": suite.results("offload")})
+        return jsonify(
+            {
+                "validations": suite.results("validation"),
+                "offloads": suite.results("offload"),
+                "locates": suite.results("locate"),
+            }
+        )
 
 
 def _tensors(suite: Suite, test: CarvedTest, graph: Graph) -> list[dict[str, Any]]:
@@ -159,10 +166,21 @@ def _jobs(routes: Blueprint, state: State) -> None:
             raise InputError("devices: give at least one device")
         if kernels is not None and not (isinstance(kernels, list) and all(isinstance(k, str) for k in kernels)):
             raise InputError("kernels: give a list of names, or null")
+        runs, model = body.get("runs", RUNS), body.get("model", True)
+        if isinstance(runs, bool) or not isinstance(runs, int) or not 1 <= runs <= MOST_RUNS:
+            raise InputError(f"runs: give a number from 1 to {MOST_RUNS}")
+        if not isinstance(model, bool):
+            raise InputError("model: give true or false")
         suite = state.suites.require(str(suite_id))
         unique = list(dict.fromkeys(names))
         job = state.jobs.start(
-            str(kind), str(suite_id), suite, lambda: [state.device(name) for name in unique], kernels
+            str(kind),
+            str(suite_id),
+            suite,
+            lambda: [state.device(name) for name in unique],
+            kernels,
+            runs=runs,
+            model=model,
         )
         return jsonify({"job": job.id})
 

@@ -1,0 +1,63 @@
+"""Arguments of `tapml locate` and `tapml reduce`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+_LOCATE = """\
+Name the faulty kernels of SUITE on a device, most certain first, with the reason in words: every carved test is
+validated, the clearest failing ones run again (is it a race?) and their mismatches are searched for patterns. Where
+every operator passes, the whole model runs on the device; where that fails, the fewest nodes are found whose return
+to the reference brings it back. Exit codes: 0 clean, 1 something is suspected, 2 wrong command or input,
+130 interrupted.
+"""
+
+_REDUCE = """\
+Shrink a failing test while it still fails: simpler input values, fewer of them, fewer workgroups. What is expected of
+the changed inputs comes from the reference. Prints what remained; -o writes it as a file that runs anywhere.
+"""
+
+
+def add_parsers(commands: Any) -> None:
+    """The two commands' arguments."""
+    parser = commands.add_parser(
+        "locate", help="name the faulty kernels, with the reason in words", description=_LOCATE
+    )
+    parser.add_argument("suite", type=Path, metavar="SUITE", help="folder that `tapml carve` wrote")
+    _device(parser, "or the address of a running `tapml serve`")
+    parser.add_argument(
+        "--kernel", action="append", metavar="NAME", help="only this kernel's tests; repeat for several"
+    )
+    parser.add_argument(
+        "--runs", type=int, default=3, metavar="N", help="how often a failing test runs again (default 3)"
+    )
+    parser.add_argument(
+        "--no-model", action="store_true", help="do not run the whole model where every operator passes"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the document (- for standard output)")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write one page with heat maps")
+    parser.set_defaults(run="locate")
+    parser = commands.add_parser("reduce", help="shrink a failing test while it still fails", description=_REDUCE)
+    parser.add_argument("suite", type=Path, metavar="SUITE", help="folder that `tapml carve` wrote")
+    parser.add_argument("test", metavar="TEST_ID", help="such as n012.s0")
+    _device(parser, "")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE",
+        help="write the reduced test: .html, .safetensors, .py, .md, or .suite for a suite of its own",
+    )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="replace a file that exists")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the document (- for standard output)")
+    parser.set_defaults(run="reduce")
+
+
+def _device(parser: argparse.ArgumentParser, remote: str) -> None:
+    text = "what to run on: a name that `tapml devices` lists, such as chromium (the default) or node-dawn, open"
+    parser.add_argument("--device", default="chromium", metavar="DEVICE", help=", ".join(filter(None, (text, remote))))
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="with --device open: address to listen on (default 127.0.0.1)"
+    )
+    parser.add_argument(
+        "--port", type=int, default=0, help="with --device open: port to listen on (default: any free one)"
+    )

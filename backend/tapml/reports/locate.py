@@ -1,0 +1,181 @@
+"""What `tapml locate` found, as text: suspects by certainty, their reasons, and heat maps of shade characters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tapml.reports.plain import one_line
+from tapml.reports.terminal import COLOURS, MARKS, number
+
+_SHADES = ((0.0, "·"), (0.4, "░"), (0.6, "▒"), (0.8, "▓"), (1.0, "█"))
+_MOST_PICTURES = 5
+_MOST_FINDINGS = 4
+_MOST_ROWS = 16
+_MOST_GROWN = 8
+
+
+def show_locate(console: Console, document: Mapping[str, Any]) -> None:
+    """A row a suspect, what is known of each, then the whole model."""
+    _banner(console, document)
+    suspects = document["kernels"]
+    if suspects:
+        console.print(_table(suspects))
+    for place, found in enumerate(suspects):
+        if found["verdict"] != "unsupported":
+            _suspect(console, place + 1, found, picture=place < _MOST_PICTURES)
+    if document["model"] is not None:
+        _model(console, document["model"])
+    mark = {"clean": "pass", "faulty": "fail", "compound": "fail"}[document["summary"]["verdict"]]
+    console.print()
+    console.print(Text(verdict_line(document), style=COLOURS[mark]))
+
+
+def verdict_line(document: Mapping[str, Any]) -> str:
+    """One line: what was looked at, and who is accused."""
+    summary = document["summary"]
+    device = document["devices"][0]["name"]
+    looked = f"{summary['tests']} tests on {device} in {summary['seconds']:.1f} s"
+    if document["interrupted"]:
+        looked += ", interrupted"
+    faulty = summary["faulty_kernels"]
+    if faulty:
+        return f"{looked}: {len(faulty)} faulty kernel{'s' if len(faulty) > 1 else ''}: {', '.join(faulty)}"
+    if summary["verdict"] == "compound":
+        return f"{looked}: no kernel is faulty by itself, but the whole model fails"
+    model = document["model"]
+    rest = ", and so does the whole model" if model is not None else "; the whole model was not run"
+    return f"{looked}: every operator passes{rest}"
+
+
+def _banner(console: Console, document: Mapping[str, Any]) -> None:
+    if document["synthetic"]:
+        console.print(Text("SYNTHETIC INPUTS: this suite was carved from made-up data", style="yellow"))
+
+
+def _table(suspects: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in ("", "kernel", "score", "verdict", "tests", "runs alike", "reason"):
+        table.add_column(column, justify="right" if column in ("", "score", "tests") else "left", overflow="fold")
+    for place, found in enumerate(suspects):
+        alike = {True: "yes", False: "NO", None: "-"}[found["deterministic"]]
+        tests = found["tests"]
+        table.add_row(
+            f"{place + 1}.",
+            Text(found["kernel"] + (" (edited)" if found["edited"] else "")),
+            f"{found['score']:.2f}",
+            Text(MARKS[found["verdict"]], style=COLOURS[found["verdict"]]),
+            f"{tests['failed']} of {tests['total']}",
+            alike,
+            Text(one_line(found["reason"], 300)),
+        )
+    return table
+
+
+def _suspect(console: Console, place: int, found: Mapping[str, Any], *, picture: bool) -> None:
+    console.print()
+    head = f"{place}. {found['kernel']}, test {found['test']}"
+    nodes = f"; nodes {_listed(found['nodes'])} fail"
+    if found["passing_nodes"]:
+        nodes += f", {_listed(found['passing_nodes'])} pass"
+    console.print(Text(head, style="bold") + Text(nodes))
+    for finding in found["findings"][:_MOST_FINDINGS]:
+        console.print(Text(f"   {finding['pattern']}: ", style="bold") + Text(one_line(finding["text"])))
+    if found["runs"] and found["deterministic"] is False:
+        text = f"   not deterministic: {found['differing']} elements differ between {found['runs']} runs"
+        console.print(Text(text, style="yellow"))
+    for output in found["outputs"]:
+        _output(console, output, several=len(found["outputs"]) > 1)
+        if picture and output["mismatched"]:
+            for line in picture_lines(output["heatmap"]):
+                console.print(Text("   " + line))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+
+
+def _output(console: Console, output: Mapping[str, Any], *, several: bool) -> None:
+    shape = " x ".join(map(str, output["shape"])) or "a scalar"
+    name = f"output {output['output']}" if several else "output"
+    text = f"   {name} {output['dtype']} {shape}: {output['mismatched']} of {output['total']} outside the bound"
+    if output["unbounded"]:
+        text += f", {output['unbounded']} unbounded"
+    if output["nan"] or output["inf"]:
+        text += f" ({output['nan']} NaN, {output['inf']} infinite)"
+    console.print(text, markup=False, highlight=False)
+    for name in ("first", "worst"):
+        if element := output[name]:
+            text = (
+                f"   {name} {element['index']}: expected {_value(element['expected'])}, got {_value(element['got'])}, "
+                f"may differ by {_value(element['bound'])}"
+            )
+            console.print(text, markup=False, highlight=False)
+    bound = output["bound"]
+    if output["mismatched"]:
+        spread = (
+            f"{_value(bound['min'])} to {_value(bound['max'])}"
+            if bound["min"] != bound["max"]
+            else _value(bound["min"])
+        )
+        console.print(f"   bound: {spread}", markup=False, highlight=False)
+        for reason in bound["reasons"]:
+            console.print(f"     {one_line(reason)}", markup=False, highlight=False)
+
+
+def _value(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.6g}"
+
+
+def picture_lines(heatmap: Mapping[str, Any]) -> list[str]:
+    """A heat map in shade characters: · inside the bound, █ a million times it; at most 16 lines."""
+    rows = heatmap["values"]
+    merged = -(-len(rows) // _MOST_ROWS) or 1
+    lines = []
+    for start in range(0, len(rows), merged):
+        worst = [max(column) for column in zip(*rows[start : start + merged], strict=True)]
+        lines.append("".join(_shade(value) for value in worst))
+    if not lines:
+        return []
+    down, across = heatmap["row_extent"] * merged, heatmap["column_extent"]
+    cell = f"{down} row{'s' if down > 1 else ''} x {across} column{'s' if across > 1 else ''}"
+    return [*lines, f"each character is {cell}: · inside, ░ ▒ ▓ █ outside by ever more"]
+
+
+def _shade(value: float | None) -> str:
+    return " " if value is None else next(shade for most, shade in _SHADES if value <= most)
+
+
+def _model(console: Console, model: Mapping[str, Any]) -> None:
+    console.print()
+    mark = Text(MARKS[model["verdict"]] + " ", style=COLOURS[model["verdict"]])
+    console.print(mark + Text(f"whole model, {model['model_runs']} runs: {model['text']}"))
+    if model["verdict"] != "fail":
+        return
+    table = Table(title="where the error grows most", title_justify="left", box=None, pad_edge=False)
+    for column in ("node", "kernel", "error", "relative", "of its own", "amplification"):
+        table.add_column(column, justify="left" if column in ("node", "kernel") else "right", overflow="fold")
+    guilty = set(model["minimal_nodes"] or ())
+    for node in steepest(model["growth"])[:_MOST_GROWN]:
+        style = "bold red" if node["node"] in guilty else ""
+        numbers = (_number(node[key]) for key in ("error", "relative", "local", "amplification"))
+        table.add_row(node["node"], node["kernel"], *numbers, style=style)
+    console.print(table)
+
+
+def steepest(growth: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The nodes that amplify most first."""
+
+    def key(node: Mapping[str, Any]) -> float:
+        value = node["amplification"]
+        return -1.0 if value is None else float("inf") if isinstance(value, str) else float(value)
+
+    return sorted(growth, key=key, reverse=True)
+
+
+def _number(value: float | str | None) -> str:
+    return value if isinstance(value, str) else number(value)
