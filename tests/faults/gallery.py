@@ -50,7 +50,7 @@ class Case:
     """A kernel on a device and what must come of it. `kernel` None: as TVM generates it, or as the correct one is.
 
     `verdicts`: of the step's tests, in order. `words` stand in the message of the first test that does not pass, whose
-    first wrong element is `first`.
+    first wrong element is `first`. `race`: each of the tests may pass or not, as it comes; at least one does not.
     """
 
     kernel: Wgsl | Edit | None = None
@@ -58,6 +58,7 @@ class Case:
     verdicts: tuple[str, ...] = ("pass",)
     words: tuple[str, ...] = ()
     first: tuple[int, ...] | None = None
+    race: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import numpy as np
 from tvm import te, tirx
 
-from gallery import Case, Fault
+from gallery import Case, Fault, Wgsl
 from operators import normal, te_model
 
 
@@ -18,10 +18,10 @@ BROKEN[[5, 40]] = np.nan
 FAULT = Fault(
     title="isNaN, min and max under WGSL's licence to assume that there is no NaN",
     sources=("https://github.com/gpuweb/gpuweb/issues/2270",),
-    how="nan_to_num as TVM generates it: with finite inputs it passes; with NaN among them what it gives is up to the "
-    "device, whatever this one gives.",
+    how="nan_to_num as TVM generates it, `x != x`: Dawn's compiler knows that this is never true. With finite inputs it "
+    "passes, with NaN among them it does not. Looking at the bits is what every device must do right.",
     model=lambda: te_model("without_nan", without_nan, {"x": FINITE}, {"x": BROKEN}),
-    correct=Case(verdicts=("pass", "unbounded")),
-    faulty=Case(verdicts=("pass", "unbounded"), words=("2 of 64 elements are unbounded",)),
-    patterns=("unbounded",),
+    correct=Case(Wgsl("correct.wgsl"), verdicts=("pass", "pass")),
+    faulty=Case(Wgsl("faulty.wgsl"), verdicts=("pass", "fail"), words=("2 of 64", "2 NaN")),
+    patterns=("nan-range",),
 )

@@ -5,17 +5,20 @@ from tvm import relax
 from gallery import Case, Edit, Fault
 from operators import normal, relax_model
 
+STEPS = 24
+
 FAULT = Fault(
     title="TVM 0.27's surplus workgroup when a folded grid is padded",
     sources=("https://github.com/apache/tvm/blob/v0.27.0/src/target/source/codegen_webgpu.cc",),
     how="A softmax of 5 rows on a device of 4 workgroups a dimension: 5 are folded into 3 x 2, and TVM's own guard, "
-    "`> packGridDimX`, lets the sixth run. What it writes is clamped to the last element.",
-    model=lambda: relax_model(lambda x: relax.op.nn.softmax(x, axis=-1), {"x": normal(50, 5, 100)}),
-    correct=Case(Edit("> podArgs.packGridDimX", ">= podArgs.packGridDimX"), device="node-dawn+few-workgroups"),
+    "`> packGridDimX`, lets the sixth run. What it writes is clamped to the last element, where it races with the fifth: 24 prompts show it.",
+    model=lambda: relax_model(lambda x: relax.op.nn.softmax(x, axis=-1), *({"x": normal(500 + step, 5, 100)} for step in range(STEPS))),
+    correct=Case(Edit("> podArgs.packGridDimX", ">= podArgs.packGridDimX"), device="node-dawn+few-workgroups", verdicts=("pass",) * STEPS),
     faulty=Case(
         Edit(">= podArgs.packGridDimX", "> podArgs.packGridDimX"),
         device="node-dawn+few-workgroups",
-        verdicts=("fail",),
+        verdicts=("fail",) * STEPS,
+        race=True,
         words=("1 of 500", "[4, 99]"),
     ),
     patterns=("tail",),

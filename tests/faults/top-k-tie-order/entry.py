@@ -20,4 +20,5 @@ FAULT = Fault(
     model=lambda: relax_model(lambda x: relax.op.topk(x, k=2, axis=1, ret_type="indices", dtype="int32"), router()),
     correct=Case(Wgsl("correct.wgsl")),
     faulty=Case(Wgsl("faulty.wgsl")),
+    tied=9,
 )
