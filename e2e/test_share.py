@@ -61,7 +61,8 @@ def carved_tests(suite: Path) -> list[dict[str, Any]]:
 
 
 def nbytes(test: dict[str, Any], suite: Path) -> int:
-    digests = {ref["digest"] for ref in (*test["inputs"], *test["outputs"])}
+    tolerances = [found[key] for found in test["tolerances"] for key in ("bound", "ties") if key in found]
+    digests = {ref["digest"] for ref in (*test["inputs"], *test["outputs"], *tolerances)}
     return sum((suite / "tensors" / digest[:2] / f"{digest}.bin").stat().st_size for digest in digests)
 
 
