@@ -184,6 +184,21 @@ def test_ties_and_infinities(array: np.ndarray) -> None:
     np.testing.assert_array_equal(is_infinite.numpy(), np.isinf(array))
 
 
+@pytest.mark.parametrize("exponent", [2.0, 3.0, 4.0])
+def test_powers_of_negative_numbers_are_products(evaluate: Callable[..., list[np.ndarray]], exponent: float) -> None:
+    """RMS normalisation squares with pow, GELU cubes: WGSL's pow promises nothing for a negative base."""
+    x = np.array([-1.5, 0.0, 2.5], np.float32)
+    seen: list[str] = []
+
+    def inspect(model: Any) -> list[np.ndarray]:
+        seen.append(model.module.script())
+        return evaluate(model)
+
+    result = run(inspect, {"x": x}, lambda x: op.power(x, relax.const(exponent, "float32")))
+    assert "power" not in seen[0]
+    np.testing.assert_allclose(result, x**exponent, rtol=1e-6)
+
+
 def test_large_constants_stay_kernels(evaluate: Callable[..., list[np.ndarray]]) -> None:
     """A causal mask is made of large repetitions, of an infinity and of a bool."""
 

@@ -1,8 +1,8 @@
 """Operators TVM has no kernel for that is the same on every platform, in terms of what it has.
 
 TVM types gather_nd and gather_elements with int64 indices, gives argmax in int64 only, spells isinf
-and half-open clips with an infinity (which WGSL has no literal for), and leaves sorting and
-scanning to code of each platform. A carved test needs one kernel for the reference and the browser:
+and half-open clips with an infinity (which WGSL has no literal for), spells squares with a pow that
+WGSL does not define for negative bases, and leaves sorting and scanning to code of each platform. A carved test needs one kernel for the reference and the browser:
 these are, with int32 indices throughout. Ranking and scanning compare every pair of elements, so
 the axis has a limit.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import tvm
 from tvm import relax, te, tirx, topi
 from tvm.relax import op
 
@@ -38,6 +39,8 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
         return op.broadcast_to(arguments[1], shape)
     if name == "relax.clip":
         return _half_open_clip(builder, data, float(arguments[1].value), float(arguments[2].value))
+    if name == "relax.power":
+        return _power(builder, data, arguments[1])
     if name in ("relax.argmax", "relax.argmin"):
         return _extremum(builder, name, data, attrs)
     if name == "relax.gather_nd":
@@ -79,6 +82,22 @@ def _half_open_clip(builder: Expr, data: Expr, low: float, high: float) -> Expr 
         if not math.isinf(bound):
             data = builder.emit(limit(data, relax.const(bound, dtype)), "clip")
     return data
+
+
+def _power(builder: Expr, base: Expr, exponent: Expr) -> Expr | None:
+    """Squares and cubes as products: WGSL's pow promises nothing for a negative base, whatever the exponent."""
+    value = float(exponent.value.numpy()) if _is_scalar(exponent) else None
+    if value not in (2.0, 3.0, 4.0):
+        return None
+    square = op.multiply(base, base)
+    if value == 2.0:
+        return square
+    square = builder.emit(square, "square")
+    return op.multiply(square, square if value == 4.0 else base)
+
+
+def _is_scalar(expr: Expr) -> bool:
+    return isinstance(expr, tvm.ir.GenericConst) and not expr.value.shape
 
 
 def _extremum(builder: Expr, name: str, data: Expr, attrs: dict[str, Any]) -> Expr:
