@@ -17,6 +17,9 @@ PATTERNS = (
 PLACES = frozenset({"stride", "tile-edge", "tail", "scattered"})
 """Patterns that say where, beside which another may say what."""
 
+_TELLING = 0.5
+"""From this strength on nothing needs to be said of how the rest looks."""
+
 Detector: TypeAlias = Callable[[Evidence], list[Finding]]
 
 DETECTORS: tuple[Detector, ...] = (
@@ -27,7 +30,6 @@ DETECTORS: tuple[Detector, ...] = (
     dtypes.detect,
     inputs.detect,
     places.detect,
-    rest.detect,
 )
 
 
@@ -41,4 +43,6 @@ def findings(evidence: Evidence) -> list[Finding]:
             known = found.get(finding.pattern)
             if known is None or finding.strength > known.strength:
                 found[finding.pattern] = finding
+    if all(finding.strength < _TELLING for finding in found.values()):
+        found |= {finding.pattern: finding for finding in rest.detect(evidence)}
     return sorted(found.values(), key=lambda finding: -finding.strength)

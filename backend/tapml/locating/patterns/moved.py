@@ -36,7 +36,9 @@ def _repeats(evidence: Evidence) -> list[Finding]:
         alike = (e[1:] == e[:-1]).all(axis=1)
         odd = same & ~alike
         name = axis_name(axis, ndim)
-        if not odd.any() or bool((g == g.flat[0]).all()):
+        if bool((g[-1] == g[-1].flat[0]).all()):
+            continue  # a constant is not a line that repeats
+        if not odd.any():
             found += _periodic(evidence, g, e, wrong, name)
             continue
         broken = np.flatnonzero(~same)
@@ -63,7 +65,7 @@ def _periodic(evidence: Evidence, g: np.ndarray, e: np.ndarray, wrong: np.ndarra
         if period == 1 or not np.array_equal(g[period:], g[:-period]) or np.array_equal(e[period:], e[:-period]):
             continue
         explained = int(wrong[period:].sum())
-        if explained >= _ENOUGH * evidence.count and not bool((g == g[0]).all()):
+        if explained >= _ENOUGH * evidence.count:
             text = f"{plural(name, 2)} repeat after {period}: those from {period} on are the first {period} again"
             details = {"period": period, "explained": explained}
             return [Finding("broadcast", text, 0.94 * explained / evidence.count, details)]

@@ -47,7 +47,7 @@ def _of_box(evidence: Evidence, box: Box) -> Finding:
     if ends and all(axis.to_end or axis.kind in ("one", "range") for axis in parts):
         tile = max(_power(axis.start) for axis in ends)
         if tile >= 8:
-            text = f"wrong from {where} on{dense}: a multiple of {tile}"
+            text = f"wrong only in {where}{dense}: from a multiple of {tile} on"
             return Finding("tile-edge", text, 0.8 * weight, {**details, "tile": tile})
         return Finding("tail", f"wrong only at the end: {where}{dense}", 0.78 * weight, details)
     inner = [axis for axis in parts if axis.kind == "range"]

@@ -15,6 +15,9 @@ def detect(evidence: Evidence) -> list[Finding]:
     total = evidence.wrong.size
     largest = float(evidence.error[evidence.wrong].max())
     details = {"elements": evidence.count, "total": total, "largest_error": largest, "first": first(evidence.wrong)}
+    if total == 1:
+        text = f"the only element is {short(evidence.g.item())} instead of {short(evidence.e.item())}"
+        return [Finding("scattered", text, 0.15, details)]
     mask = evidence.finite
     if evidence.count >= 0.5 * total and mask.sum() >= 16:
         g, e = evidence.g[mask], evidence.e[mask]
@@ -29,6 +32,6 @@ def detect(evidence: Evidence) -> list[Finding]:
     words = box_of(evidence.wrong).words()
     text = (
         f"{evidence.count} of {total} elements are wrong, the first {details['first']} ({words}); "
-        f"the largest error is {short(largest)}"
+        + (f"the largest error is {short(largest)}" if np.isfinite(largest) else "some are NaN or infinite")
     )
     return [Finding("scattered", text, 0.15, details)]

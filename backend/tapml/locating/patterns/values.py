@@ -52,7 +52,7 @@ def _scale(evidence: Evidence) -> list[Finding]:
     n = int(evidence.explains(factor * evidence.e).sum())
     # A fit to values that are all alike is an offset as well: it says nothing of scale.
     if n >= _FEWEST and np.ptp(e) > 1e-3 * np.max(np.abs(e)):
-        text = f"every wrong element is {_factor(factor)} of the expected one"
+        text = f"every wrong element is {_factor(factor)} times the expected one"
         found = _finding(evidence, "scale", text, 0.92, n, factor=factor)
         if found:
             return found
@@ -99,6 +99,8 @@ def _by_axis(evidence: Evidence) -> list[Finding]:
             offset = (g - e).sum(axis, keepdims=True) / np.maximum(finite.sum(axis, keepdims=True), 1)
         whole = evidence.e.reshape(rows, width)
         for pattern, predicted, numbers in (("scale", whole * factor, factor), ("offset", whole + offset, offset)):
+            if not numbers.any():
+                continue  # nothing is left of it: that is a constant
             n = int(evidence.explains(predicted.reshape(shape)).sum())
             used = numbers.reshape(-1)[lines > 0]
             range_ = f"{short(float(used.min()))} to {short(float(used.max()))}"
@@ -121,4 +123,4 @@ def _nice(value: float) -> float:
 def _factor(value: float) -> str:
     fraction = Fraction(value).limit_denominator(1024)
     exact = float(fraction) == value and fraction.denominator > 1
-    return f"{short(value)}" + (f" ({fraction})" if exact else "") + " times"
+    return short(value) + (f" ({fraction})" if exact else "")
