@@ -1,10 +1,10 @@
 """Operators TVM has no kernel for that is the same on every platform, in terms of what it has.
 
 TVM types gather_nd and gather_elements with int64 indices, gives argmax in int64 only, spells isinf
-and half-open clips with an infinity (which WGSL has no literal for), spells squares with a pow that
-WGSL does not define for negative bases, and leaves sorting and scanning to code of each platform. A carved test needs one kernel for the reference and the browser:
-these are, with int32 indices throughout. Ranking and scanning compare every pair of elements, so
-the axis has a limit.
+and half-open clips with an infinity (which WGSL has no literal for), squares with a pow that WGSL
+does not define for negative bases, and leaves sorting and scanning to code of each platform. A
+carved test needs one kernel for the reference and the browser: these are, with int32 indices
+throughout. Ranking and scanning compare every pair of elements, so the axis has a limit.
 """
 
 from __future__ import annotations
