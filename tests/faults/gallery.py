@@ -9,16 +9,19 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from operators import BYSTANDER
+
 from tapml.carving.carve import carve
 from tapml.importing import ImportedModel
 from tapml.kernels.bundle import bindings, requirements, workgroup_size
+from tapml.server import Server
 from tapml.suite import Suite
+from tapml.validation.operatorwise import OperatorRun
 
 FOLDER = Path(__file__).parent
 
@@ -65,9 +68,10 @@ class Case:
 class Fault:
     """A bug. `sources`: where it was found; `how` it is reproduced here.
 
-    `patterns`: of which locating must find one, `reason`: words of its sentence about the kernel.
-    `elsewhere`: verdicts (of the correct, of the faulty case) in a browser where they are others, with the reason in `how`.
-    `everywhere`: the device is to blame, so that each kernel on it is wrong.
+    `pattern`: the strongest that locating finds, `says`: words of its sentence about the kernel; none where nothing is
+    wrong. `tied`: elements of the faulty case that are another one of equals. `everywhere`: the device is to blame, so
+    that each kernel on it is wrong. `elsewhere`: by browser, the verdicts of the correct and of the faulty case where
+    they are others there.
     """
 
     title: str
@@ -76,11 +80,11 @@ class Fault:
     model: Callable[[], ImportedModel]
     correct: Case
     faulty: Case
-    patterns: tuple[str, ...] = ()
-    reason: tuple[str, ...] = ()
-    elsewhere: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
-    everywhere: bool = False
+    pattern: str | None = None
+    says: str = ""
     tied: int = 0
+    everywhere: bool = False
+    elsewhere: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
 
 
 SLUGS = sorted(path.parent.name for path in FOLDER.glob("*/entry.py"))
@@ -125,6 +129,33 @@ def prepared(slug: str, fault: Fault, case: Case, suite: Path, folder: Path) -> 
             assert kernel.old in text, f"{slug}: {kernel.old!r} is not in the correct kernel"
             wgsl.write_text(text.replace(kernel.old, kernel.new))
     return Suite(path)
+
+
+def validated(server: Server, suite: Suite, device: str) -> dict[str, list[dict[str, Any]]]:
+    """The results on a device that the server starts or has, by kernel."""
+    run = OperatorRun(suite, [server.state.device(device)], server.state.blobs)
+    by_kernel: dict[str, list[dict[str, Any]]] = {kernel: [] for kernel in suite.kernels}
+    for result in run.run()["tests"]:
+        by_kernel[result["kernel"]].append(result)
+    return by_kernel
+
+
+def check_verdicts(
+    results: Mapping[str, Sequence[Mapping[str, Any]]],
+    suite: Suite,
+    verdicts: Sequence[str],
+    race: bool,
+    innocent: bool,
+) -> None:
+    """The suspect has these verdicts (some of them, where it is a race), and the bystander passes if it is innocent."""
+    found = [result["verdict"] for result in results[suspect(suite)]]
+    told = [(result["verdict"], result["message"]) for result in results[suspect(suite)]]
+    if race:
+        assert set(found) - {"pass"} == set(verdicts), told
+    else:
+        assert found == list(verdicts), told
+    if innocent:
+        assert {result["verdict"] for result in results[BYSTANDER]} == {"pass"}, results[BYSTANDER]
 
 
 def _install(suite: Path, name: str, text: str, kernel: Wgsl) -> None:

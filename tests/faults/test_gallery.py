@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 import gallery
-from gallery import SLUGS, Case, Fault
+import pytest
+from gallery import SLUGS, Fault
 from operators import BYSTANDER
+from table import DOCUMENT, updated
+
+from tapml.locating import Locate
 from tapml.server import Server
-from tapml.suite import Suite
-from tapml.validation.operatorwise import OperatorRun
+
+Entry = Callable[[str], tuple[Fault, Path]]
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def entry(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Fault, Path]]:
+def entry(tmp_path_factory: pytest.TempPathFactory) -> Entry:
     """An entry and its carved suite, made once."""
     made: dict[str, tuple[Fault, Path]] = {}
 
@@ -38,46 +38,46 @@ def entry(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Fau
     return get
 
 
-Entry = Callable[[str], tuple[Fault, Path]]
-
-
-def validated(server: Server, suite: Suite, device: str) -> dict[str, list[dict[str, Any]]]:
-    """The results by kernel."""
-    run = OperatorRun(suite, [server.state.device(device)], server.state.blobs)
-    by_kernel: dict[str, list[dict[str, Any]]] = {kernel: [] for kernel in suite.kernels}
-    for result in run.run()["tests"]:
-        by_kernel[result["kernel"]].append(result)
-    return by_kernel
-
-
-def check(server: Server, fault: Fault, case: Case, suite: Suite) -> list[dict[str, Any]]:
-    results = validated(server, suite, case.device)
-    found = results[gallery.suspect(suite)]
-    told = json.dumps([{key: each[key] for key in ("verdict", "message")} for each in found])
-    verdicts = tuple(result["verdict"] for result in found)
-    if case.race:
-        assert len(verdicts) == len(case.verdicts), told
-        assert set(verdicts) - {"pass"} == set(case.verdicts), told
-    else:
-        assert verdicts == case.verdicts, told
-    wrong = next((result for result in found if result["verdict"] != "pass"), found[0])
-    assert [word for word in case.words if word not in wrong["message"]] == [], wrong["message"]
-    if case.first is not None:
-        assert tuple(wrong["first"]["index"]) == case.first
-    innocent = {result["verdict"] for result in results[BYSTANDER]}
-    if not (fault.everywhere and case is fault.faulty):
-        assert innocent == {"pass"}, results[BYSTANDER]
-    return found
-
-
 @pytest.mark.parametrize("slug", SLUGS)
 def test_the_correct_kernel_passes(slug: str, server: Server, entry: Entry, tmp_path: Path) -> None:
-    fault, suite = entry(slug)
-    check(server, fault, fault.correct, gallery.prepared(slug, fault, fault.correct, suite, tmp_path))
+    fault, carved = entry(slug)
+    suite = gallery.prepared(slug, fault, fault.correct, carved, tmp_path)
+    results = gallery.validated(server, suite, fault.correct.device)
+    gallery.check_verdicts(results, suite, fault.correct.verdicts, race=False, innocent=True)
 
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_the_fault_gets_its_verdict(slug: str, server: Server, entry: Entry, tmp_path: Path) -> None:
-    fault, suite = entry(slug)
-    found = check(server, fault, fault.faulty, gallery.prepared(slug, fault, fault.faulty, suite, tmp_path))
+    fault, carved = entry(slug)
+    case = fault.faulty
+    suite = gallery.prepared(slug, fault, case, carved, tmp_path)
+    results = gallery.validated(server, suite, case.device)
+    gallery.check_verdicts(results, suite, case.verdicts, case.race, innocent=not fault.everywhere)
+    found = results[gallery.suspect(suite)]
     assert sum(result["tied"] for result in found) == fault.tied
+    wrong = next((result for result in found if result["verdict"] != "pass"), found[0])
+    assert [word for word in case.words if word not in wrong["message"]] == [], wrong["message"]
+    if case.first is not None:
+        assert tuple(wrong["first"]["index"]) == case.first
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_locating_names_exactly_what_is_faulty(slug: str, server: Server, entry: Entry, tmp_path: Path) -> None:
+    fault, carved = entry(slug)
+    suite = gallery.prepared(slug, fault, fault.faulty, carved, tmp_path)
+    device = server.state.device(fault.faulty.device)
+    document = Locate(suite, device, server.state.blobs, model=False).run()
+    kernel = gallery.suspect(suite)
+    accused = {kernel, BYSTANDER} if fault.everywhere else {kernel}
+    assert set(document["summary"]["faulty_kernels"]) == (accused if fault.pattern else set())
+    told = {each["kernel"]: each for each in document["kernels"]}
+    if fault.says:
+        assert fault.says in told[kernel]["reason"]
+    if fault.pattern:
+        assert told[kernel]["findings"][0]["pattern"] == fault.pattern, told[kernel]["findings"]
+    if fault.faulty.race:
+        assert told[kernel]["deterministic"] is False
+
+
+def test_the_table_in_the_documents_is_the_gallery() -> None:
+    assert DOCUMENT.read_text() == updated(DOCUMENT.read_text()), "run `.venv/bin/python tests/faults/table.py`"

@@ -1,9 +1,8 @@
 """A weight that is bound as one buffer."""
 
-from tvm import relax
-
 from gallery import Case, Fault
 from operators import normal, relax_model
+from tvm import relax
 
 FAULT = Fault(
     title="a binding of more than 128 MiB",
@@ -16,4 +15,5 @@ FAULT = Fault(
         verdicts=("unsupported",),
         words=("maxStorageBufferBindingSize 8 KiB", "allows 4 KiB"),
     ),
+    says="needs maxStorageBufferBindingSize 8 KiB, this device allows 4 KiB",
 )

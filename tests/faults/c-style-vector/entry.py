@@ -1,9 +1,8 @@
 """Code generation that names a vector's elements as C does."""
 
-from tvm import relax
-
 from gallery import Case, Edit, Fault, Wgsl
 from operators import normal, relax_model
+from tvm import relax
 
 FAULT = Fault(
     title="C-style vector access does not compile",
@@ -12,5 +11,6 @@ FAULT = Fault(
     model=lambda: relax_model(lambda x: relax.op.sum(x, axis=-1), {"x": normal(25, 16, 4)}),
     correct=Case(Wgsl("correct.wgsl")),
     faulty=Case(Edit("(held[0])", "(held.s0)"), verdicts=("error",), words=("s0",)),
-    patterns=("error",),
+    pattern="error",
+    says="sum.wgsl:7:24",
 )

@@ -1,9 +1,8 @@
 """`n + 63 / 64` workgroups instead of `(n + 63) / 64`."""
 
-from tvm import relax
-
 from gallery import Case, Fault, Wgsl
 from operators import normal, relax_model
+from tvm import relax
 
 ELEMENTS = 192
 
@@ -14,8 +13,7 @@ FAULT = Fault(
     "the last element. (With a guard the bug only costs time, as it did there: no test can see that.)",
     model=lambda: relax_model(lambda x: relax.op.flip(x, axis=0), {"x": normal(19, ELEMENTS)}),
     correct=Case(Wgsl("kernel.wgsl", (((ELEMENTS + 63) // 64, 1, 1),))),
-    faulty=Case(
-        Wgsl("kernel.wgsl", ((ELEMENTS + 63 // 64, 1, 1),)), verdicts=("fail",), words=("1 of 192", "[191]")
-    ),
-    patterns=("tail",),
+    faulty=Case(Wgsl("kernel.wgsl", ((ELEMENTS + 63 // 64, 1, 1),)), verdicts=("fail",), words=("1 of 192", "[191]")),
+    pattern="tail",
+    says="wrong only at the end: element 191",
 )

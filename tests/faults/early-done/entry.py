@@ -1,9 +1,8 @@
 """A queue that says too early that it is done."""
 
-from tvm import relax
-
 from gallery import Case, Fault
 from operators import normal, relax_model
+from tvm import relax
 
 FAULT = Fault(
     title="onSubmittedWorkDone resolves too early",
@@ -12,6 +11,7 @@ FAULT = Fault(
     model=lambda: relax_model(lambda x: relax.op.add(x, x), {"x": normal(11, 8, 32)}),
     correct=Case(),
     faulty=Case(device="node-dawn+early-done", verdicts=("fail",), words=("256 of 256", ": 0, expected")),
-    patterns=("constant",),
+    pattern="constant",
+    says="every element is 0",
     everywhere=True,
 )

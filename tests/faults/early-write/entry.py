@@ -1,9 +1,8 @@
 """Two passes whose parameters lie in one buffer, which the queue writes before the first pass runs."""
 
-from tvm import relax
-
 from gallery import Case, Fault, Wgsl
 from operators import normal, relax_model
+from tvm import relax
 
 PASSES = ((1, 1, 1), (1, 1, 1))
 
@@ -16,7 +15,11 @@ FAULT = Fault(
     model=lambda: relax_model(lambda x: relax.op.add(x, x), {"x": normal(28, 128)}),
     correct=Case(Wgsl("kernel.wgsl", PASSES, scalars=((0,), (64,)))),
     faulty=Case(
-        Wgsl("kernel.wgsl", PASSES, scalars=((64,), (64,))), verdicts=("fail",), words=("64 of 128", "64 NaN"), first=(0,)
+        Wgsl("kernel.wgsl", PASSES, scalars=((64,), (64,))),
+        verdicts=("fail",),
+        words=("64 of 128", "64 NaN"),
+        first=(0,),
     ),
-    patterns=("unwritten",),
+    pattern="unwritten",
+    says="64 of 128 elements were never written",
 )

@@ -1,10 +1,9 @@
 """A GPU whose float16 subtraction loses a bit of one operand."""
 
 import numpy as np
-from tvm import relax
-
 from gallery import Case, Fault, Wgsl
 from operators import random, relax_model
+from tvm import relax
 
 VALUES = random(1).integers(1024, 1040, (2, 64))
 VALUES[:, 0] = 1035, 1031
@@ -18,5 +17,7 @@ FAULT = Fault(
     ),
     correct=Case(device="deno"),
     faulty=Case(Wgsl("faulty.wgsl"), device="deno", verdicts=("fail",), words=("worst at [0]: 5, expected 4",)),
+    pattern="offset",
+    says="every wrong element is the expected one + 1",
     elsewhere={"chromium": (("unsupported",), ("unsupported",))},
 )

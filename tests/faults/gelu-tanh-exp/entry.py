@@ -1,9 +1,8 @@
 """Phi-2's GELU with tanh written as (exp(2x) - 1) / (exp(2x) + 1)."""
 
-from tvm import relax
-
 from gallery import Case, Fault, Wgsl
 from operators import normal, relax_model
+from tvm import relax
 
 # One prompt whose activations stay small, and one that brings the outliers that language models have.
 QUIET = normal(2, 4, 64)
@@ -17,6 +16,6 @@ FAULT = Fault(
     model=lambda: relax_model(relax.op.nn.gelu_tanh, {"x": QUIET}, {"x": OUTLIERS}),
     correct=Case(verdicts=("pass", "pass")),
     faulty=Case(Wgsl("faulty.wgsl", ((4, 1, 1),)), verdicts=("pass", "fail"), words=("2 of 256", "NaN")),
-    patterns=("nan-range",),
-    reason=("NaN",),
+    pattern="nan-range",
+    says="NaN in 2 of 256 elements",
 )

@@ -1,10 +1,9 @@
 """A LayerNorm whose variance is computed in float16."""
 
 import numpy as np
-from tvm import te
-
 from gallery import Case, Fault, Wgsl
 from operators import normal, te_model
+from tvm import te
 
 ROWS, WIDTH = 4, 64
 
@@ -39,5 +38,7 @@ FAULT = Fault(
     model=lambda: te_model("layer_norm", layer_norm, inputs()),
     correct=Case(Wgsl("correct.wgsl", ((ROWS, 1, 1),)), device="deno"),
     faulty=Case(Wgsl("faulty.wgsl", ((ROWS, 1, 1),)), device="deno", verdicts=("fail",), words=("of 256",)),
+    pattern="scattered",
+    says="the first [1, 0]",
     elsewhere={"chromium": (("unsupported",), ("unsupported",))},
 )

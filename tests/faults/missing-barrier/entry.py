@@ -1,9 +1,8 @@
 """A tile that is read before all of it is there."""
 
-from tvm import relax
-
 from gallery import Case, Edit, Fault, Wgsl
 from operators import normal, relax_model
+from tvm import relax
 
 FAULT = Fault(
     title="a missing workgroupBarrier",
@@ -12,4 +11,6 @@ FAULT = Fault(
     model=lambda: relax_model(lambda x: relax.op.flip(x, axis=1), {"x": normal(22, 8, 128)}),
     correct=Case(Wgsl("correct.wgsl", ((8, 1, 1),))),
     faulty=Case(Edit("  workgroupBarrier();\n", ""), verdicts=("fail",), words=("of 1024",)),
+    pattern="constant",
+    says="every element is 0",
 )

@@ -1,10 +1,9 @@
 """A reduction into a tile that is narrower than the invocations that write it."""
 
 import numpy as np
-from tvm import relax
-
 from gallery import Case, Edit, Fault, Wgsl
 from operators import normal, random, relax_model
+from tvm import relax
 
 
 def inputs() -> dict[str, np.ndarray]:
@@ -21,4 +20,6 @@ FAULT = Fault(
     model=lambda: relax_model(relax.op.matmul, inputs()),
     correct=Case(Wgsl("correct.wgsl")),
     faulty=Case(Edit("if (j < 8u && j < 2u)", "if (j < 8u)"), verdicts=("fail",), words=("1 of 2", "[0, 1]")),
+    pattern="scattered",
+    says="the first [0, 1]",
 )

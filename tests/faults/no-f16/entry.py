@@ -1,9 +1,8 @@
 """A float16 model on a GPU without float16."""
 
-from tvm import relax
-
 from gallery import Case, Fault
 from operators import normal, relax_model
+from tvm import relax
 
 FAULT = Fault(
     title="an adapter without shader-f16",
@@ -12,5 +11,6 @@ FAULT = Fault(
     model=lambda: relax_model(lambda x: relax.op.add(x, x), {"x": normal(26, 256, dtype="float16")}),
     correct=Case(device="deno"),
     faulty=Case(device="deno+no-f16", verdicts=("unsupported",), words=("needs the feature shader-f16",)),
+    says="needs the feature shader-f16, which this device lacks",
     elsewhere={"chromium": (("unsupported",), ("unsupported",))},
 )

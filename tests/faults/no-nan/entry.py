@@ -1,10 +1,9 @@
 """An operator that relies on NaN, of which WGSL may assume that there is none."""
 
 import numpy as np
-from tvm import te, tirx
-
 from gallery import Case, Fault, Wgsl
 from operators import normal, te_model
+from tvm import te, tirx
 
 
 def without_nan(x: te.Tensor) -> te.Tensor:
@@ -23,5 +22,6 @@ FAULT = Fault(
     model=lambda: te_model("without_nan", without_nan, {"x": FINITE}, {"x": BROKEN}),
     correct=Case(Wgsl("correct.wgsl"), verdicts=("pass", "pass")),
     faulty=Case(Wgsl("faulty.wgsl"), verdicts=("pass", "fail"), words=("2 of 64", "2 NaN")),
-    patterns=("nan-range",),
+    pattern="nan-range",
+    says="NaN in 2 of 64 elements",
 )

@@ -3,10 +3,9 @@
 import numpy as np
 import torch
 import transformers
-from tvm import te, tirx
-
 from gallery import Case, Edit, Fault, Wgsl
 from operators import random, te_model
+from tvm import te, tirx
 
 HEADS, SIZE, PAGE, POOL = 2, 16, 4, 16
 TOKENS = 13
@@ -81,4 +80,6 @@ FAULT = Fault(
     model=lambda: te_model("paged_attention", attention, inputs()),
     correct=Case(Wgsl("correct.wgsl", ((HEADS, 1, 1),))),
     faulty=Case(Edit("t < u32(length[0])", "t < 16u"), verdicts=("fail",), words=("32 of 32",)),
+    pattern="noise",
+    says="32 of 32 elements are wrong",
 )

@@ -1,10 +1,9 @@
 """One piece of workgroup memory for floats and for integers that both still live."""
 
 import numpy as np
-from tvm import te
-
 from gallery import Case, Fault, Wgsl
 from operators import normal, random, te_model
+from tvm import te
 
 
 def reversed_product(x: te.Tensor, count: te.Tensor) -> te.Tensor:
@@ -22,4 +21,6 @@ FAULT = Fault(
     ),
     correct=Case(Wgsl("correct.wgsl")),
     faulty=Case(Wgsl("faulty.wgsl"), verdicts=("fail",), words=("64 of 64",)),
+    pattern="constant",
+    says="every element is 0",
 )

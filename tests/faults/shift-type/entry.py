@@ -1,9 +1,8 @@
 """Code generation that shifts by a signed number."""
 
-from tvm import relax
-
 from gallery import Case, Edit, Fault
 from operators import normal, relax_model
+from tvm import relax
 
 FAULT = Fault(
     title="a shift amount of the wrong type does not compile",
@@ -12,5 +11,6 @@ FAULT = Fault(
     model=lambda: relax_model(lambda x: relax.op.add(x, x), {"x": normal(24, 3000)}),
     correct=Case(),
     faulty=Case(Edit(">>3u)", ">> 3i)"), verdicts=("error",), words=("i32",)),
-    patterns=("error",),
+    pattern="error",
+    says="add.wgsl:18:24",
 )

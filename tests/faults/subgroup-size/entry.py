@@ -1,9 +1,8 @@
 """A sum over the subgroup that takes it for a row of 32."""
 
-from tvm import relax
-
 from gallery import Case, Fault, Wgsl
 from operators import normal, relax_model
+from tvm import relax
 
 FAULT = Fault(
     title="subgroups are taken to be 32 wide",
@@ -16,5 +15,7 @@ FAULT = Fault(
     model=lambda: relax_model(lambda x: relax.op.sum(x, axis=-1), {"x": normal(23, 8, 32)}),
     correct=Case(Wgsl("correct.wgsl", ((8, 1, 1),))),
     faulty=Case(Wgsl("faulty.wgsl", ((8, 1, 1),)), verdicts=("fail",), words=("8 of 8",)),
+    pattern="scattered",
+    says="8 of 8 elements are wrong",
     elsewhere={"firefox": (("unsupported",), ("unsupported",))},
 )

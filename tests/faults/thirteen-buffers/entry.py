@@ -1,9 +1,8 @@
 """A fused operator of twelve inputs."""
 
-from tvm import te
-
 from gallery import Case, Fault
 from operators import normal, te_model
+from tvm import te
 
 
 def total(*inputs: te.Tensor) -> te.Tensor:
@@ -21,5 +20,6 @@ FAULT = Fault(
         verdicts=("unsupported",),
         words=("maxStorageBuffersPerShaderStage 13", "allows 10"),
     ),
+    says="needs maxStorageBuffersPerShaderStage 13, this device allows 10",
     elsewhere={"chromium": (("unsupported",), ("unsupported",))},
 )

@@ -1,9 +1,8 @@
 """A kernel for desktop GPUs on a device of the least limits."""
 
-from tvm import relax
-
 from gallery import Case, Fault, Wgsl
 from operators import normal, relax_model
+from tvm import relax
 
 FAULT = Fault(
     title="more than 256 invocations in a workgroup",
@@ -17,5 +16,6 @@ FAULT = Fault(
         verdicts=("error",),
         words=("512", "256"),
     ),
-    patterns=("error",),
+    pattern="error",
+    says="workgroup_size(512, 1, 1) that exceeds the maximum allowed",
 )

@@ -1,10 +1,9 @@
 """A router whose top-k takes the other of two equal experts."""
 
 import numpy as np
-from tvm import relax
-
 from gallery import Case, Fault, Wgsl
 from operators import normal, relax_model
+from tvm import relax
 
 
 def router() -> dict[str, np.ndarray]:

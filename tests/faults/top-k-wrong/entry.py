@@ -1,10 +1,9 @@
 """A router whose top-k takes the best expert twice."""
 
 import numpy as np
-from tvm import relax
-
 from gallery import Case, Fault, Wgsl
 from operators import normal, relax_model
+from tvm import relax
 
 
 def router() -> dict[str, np.ndarray]:
@@ -20,4 +19,6 @@ FAULT = Fault(
     model=lambda: relax_model(lambda x: relax.op.topk(x, k=2, axis=1, ret_type="indices", dtype="int32"), router()),
     correct=Case(Wgsl("correct.wgsl")),
     faulty=Case(Wgsl("faulty.wgsl"), verdicts=("fail",), words=("of 32",)),
+    pattern="broadcast",
+    says="all 2 columns are the same; the reference's are not",
 )

@@ -3,10 +3,9 @@
 from typing import Any
 
 import numpy as np
-from tvm import te, tirx
-
 from gallery import Case, Fault, Wgsl
 from operators import random, te_model
+from tvm import te, tirx
 
 
 def dequantize(packed: te.Tensor, scale: te.Tensor) -> te.Tensor:
@@ -30,5 +29,7 @@ FAULT = Fault(
     model=lambda: te_model("dequantize", dequantize, inputs()),
     correct=Case(Wgsl("correct.wgsl", ((4, 1, 1),)), device="deno"),
     faulty=Case(Wgsl("faulty.wgsl", ((4, 1, 1),)), device="deno", verdicts=("fail",), words=("of 256",)),
+    pattern="nan-range",
+    says="Infinity in every element",
     elsewhere={"chromium": (("unsupported",), ("unsupported",))},
 )

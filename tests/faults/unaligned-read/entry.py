@@ -1,9 +1,8 @@
 """A slice that starts where no vector does, read by vectors."""
 
-from tvm import relax
-
 from gallery import Case, Fault, Wgsl
 from operators import normal, relax_model
+from tvm import relax
 
 FAULT = Fault(
     title="reads of unaligned data",
@@ -14,5 +13,6 @@ FAULT = Fault(
     ),
     correct=Case(),
     faulty=Case(Wgsl("faulty.wgsl"), verdicts=("fail",), words=("256 of 256",)),
-    patterns=("shift",),
+    pattern="shift",
+    says="got is the value of the element 3 earlier",
 )

@@ -1,9 +1,8 @@
 """A reduction that leaves out barriers once 32 invocations are left, as one warp needs none."""
 
-from tvm import relax
-
 from gallery import Case, Fault, Wgsl
 from operators import normal, relax_model
+from tvm import relax
 
 FAULT = Fault(
     title="a warp of 32 is taken for granted",
@@ -12,4 +11,6 @@ FAULT = Fault(
     model=lambda: relax_model(lambda x: relax.op.sum(x, axis=-1), {"x": normal(10, 8, 64)}),
     correct=Case(Wgsl("correct.wgsl", ((8, 1, 1),))),
     faulty=Case(Wgsl("faulty.wgsl", ((8, 1, 1),)), verdicts=("fail",), words=("8 of 8",)),
+    pattern="scattered",
+    says="8 of 8 elements are wrong",
 )
