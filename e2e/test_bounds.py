@@ -13,6 +13,8 @@ from playwright.sync_api import expect
 
 from bounded import EXPECTED, bounded_suite
 from conftest import read_json, tapml
+from tapml.sharing import export, of_suite
+from tapml.suite import Suite
 from tapml.validation.results import VERDICTS
 from test_share import opened, run_to_end
 
@@ -46,11 +48,11 @@ def test_every_element_is_held_against_its_own_bound(bounded: tuple[Path, dict[s
 
 
 def test_exported_files_say_the_same(bounded: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
-    suite, cases = bounded
+    path, cases = bounded
+    suite = Suite(path)
     with opened("chromium") as page:
         for case, test in cases.items():
-            path = tmp_path / f"{test}.html"
-            assert tapml("export", suite, test, "--html", path).code == 0
+            (path,) = export(of_suite(suite, test), "html", tmp_path / f"{test}.html")
             verdict, _ = run_to_end(page, path.as_uri())
             (output,) = page.evaluate("window.tapmlRepro")["outputs"]
             counts = {key: output[key] for key in ("mismatched", "unbounded", "tied")}
@@ -63,22 +65,21 @@ def test_exported_files_say_the_same(bounded: tuple[Path, dict[str, str]], tmp_p
         ("open", 1, "2 elements are unbounded"),
         ("ties", 0, "0 of 8 elements"),
     ):
-        script = tmp_path / f"{cases[case]}.py"
-        assert tapml("export", suite, cases[case], "--python", script).code == 0
+        script, _ = export(of_suite(suite, cases[case]), "python", tmp_path / f"{cases[case]}.py")
         done = subprocess.run([sys.executable, script, "node-dawn"], capture_output=True, text=True, timeout=120)
         assert (done.returncode, words in done.stdout) == (code, True), done.stdout + done.stderr
 
 
 def test_an_imported_test_keeps_its_bounds(bounded: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     suite, cases = bounded
-    for case in ("narrow", "open", "ties"):
-        file, again = tmp_path / f"{case}.safetensors", tmp_path / f"{case}.suite"
-        assert tapml("export", suite, cases[case], "--safetensors", file).code == 0
-        assert tapml("import", file, "-o", again).code == 0
-        out = tmp_path / "again.json"
-        assert tapml("validate", again, "--device", "node-dawn", "--json", out).code == (case != "ties")
-        (test,) = read_json(out)["tests"]
-        assert {key: test[key] for key in EXPECTED[case]} == EXPECTED[case]
+    (file,) = export(of_suite(Suite(suite), cases["open and narrow"]), "safetensors", tmp_path / "x.safetensors")
+    again = tmp_path / "again.suite"
+    assert tapml("import", file, "-o", again).code == 0
+    out = tmp_path / "again.json"
+    assert tapml("validate", again, "--device", "node-dawn", "--json", out).code == 1
+    (test,) = read_json(out)["tests"]
+    expected = EXPECTED["open and narrow"]
+    assert {key: test[key] for key in expected} == expected
 
 
 def test_unbounded_is_a_failure_of_its_own_in_ci_and_keeps_its_kernel_on_the_reference(

@@ -106,6 +106,11 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         ("error", "fail", "fixed", False),
         ("unsupported", "unsupported", "expected", False),
         ("unsupported", "fail", "fail", True),
+        ("unbounded", "unbounded", "expected", False),
+        ("unbounded", "unsupported", "fixed", False),
+        ("unbounded", "fail", "fail", True),
+        ("unsupported", "unbounded", "unbounded", True),
+        ("fail", "unbounded", "fixed", False),
     ],
 )
 def test_only_worse_fails_the_run(expected: str, verdict: str, outcome: str, fails: bool) -> None:
@@ -128,6 +133,10 @@ def test_with_a_baseline_losing_support_is_worse_without_one_it_is_not() -> None
     with_baseline = Judge(Baseline(Path("b"), "", {}), TODAY)
     assert with_baseline.judge(KEY, unsupported, unavailable=False)["fails_run"]
     assert not Judge(None, TODAY).judge(KEY, unsupported, unavailable=False)["fails_run"]
+
+
+def test_unbounded_fails_a_run_that_expects_nothing() -> None:
+    assert Judge(None, TODAY).judge(KEY, [result(verdict="unbounded")], unavailable=False)["fails_run"]
 
 
 def test_a_device_without_webgpu_fails_the_run_unless_expected() -> None:

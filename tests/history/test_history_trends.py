@@ -91,6 +91,15 @@ def test_a_test_that_always_passed(history: History, suite: Suite, monkeypatch: 
         assert trend["flaky_rate"] == 0
 
 
+def test_unbounded_is_failing(history: History, suite: Suite) -> None:
+    for day, verdict in enumerate(("pass", "unbounded", "fail")):
+        history.record(document(suite, day, [result(verdict=verdict)]), source="validate")
+    trend = only(history)
+    assert (trend["state"], trend["new_failure"]) == ("failing", True)
+    assert day_of(trend["since"]) == day_of(trend["first_failing"]) == 1
+    assert trend["versions"][0]["unbounded"] == 1
+
+
 def test_a_test_that_never_passed_is_no_new_failure(history: History, suite: Suite) -> None:
     for day, verdict in enumerate(("unsupported", "error", "fail")):
         history.record(document(suite, day, [result(verdict=verdict)]), source="validate")

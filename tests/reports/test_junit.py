@@ -78,6 +78,25 @@ def test_flaky_expected_and_worse() -> None:
     assert [child.tag for child in cases["again"]] == ["failure", "rerunFailure"]
 
 
+def test_unbounded_is_a_failure_with_its_own_type_and_words() -> None:
+    element = {"output": 0, "index": [0], "expected": 1.0, "got": 2.0, "bound": "Infinity"}
+    bound = {"digest": "0" * 64, "dtype": "float32", "shape": [4]}
+    root = parsed(
+        bad(
+            verdict="unbounded", outcome="unbounded", mismatched=0, unbounded=2, tied=1, first=element, worst=None,
+            message="2 of 4 elements are unbounded: WGSL promises nothing for them",
+            tolerances=[{"absolute": 0.25, "relative": 0, "reasons": ["a reason"], "bound": bound}],
+        )
+    )  # fmt: skip
+    assert root.get("failures") == "1"
+    (failure,) = root.iter("failure")
+    assert failure.get("type") == "unbounded"
+    assert failure.text is not None
+    assert "first: output 0 [0]: expected 1.0, got 2.0, may differ by Infinity" in failure.text
+    assert "|got - expected| <= a bound of each element's own, at most 0.25" in failure.text
+    assert "1 elements differ and are right" in failure.text
+
+
 def test_a_whole_device_that_is_missing_is_a_failure() -> None:
     root = parsed(bad(verdict="unsupported", outcome="unsupported", message="no WebGPU"))
     assert root.get("failures") == "1"

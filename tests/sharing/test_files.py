@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bounded import INDICES, bounded_suite
 from repro_helpers import keep_result, nasty
 from tapml.errors import InputError
 from tapml.sharing import Repro, export, file_name, load_repro, of_suite, read
 from tapml.sharing.document import checked
 from tapml.sharing.html_file import html_file
+from tapml.sharing.imports import add_to_suite, new_suite
 from tapml.suite import Suite
 
 READABLE = {"html": "x.html", "safetensors": "x.safetensors", "python": "x.py", "wgsl": "x"}
@@ -29,6 +31,45 @@ def test_a_test_comes_back_whole(repro: Repro, form: str, tmp_path: Path) -> Non
     assert again.document == repro.document
     for array, expected in zip(again.inputs + again.expected, repro.inputs + repro.expected, strict=True):
         np.testing.assert_array_equal(array, expected)
+
+
+@pytest.fixture(scope="module")
+def bounded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Suite, dict[str, str]]:
+    return bounded_suite(tmp_path_factory.mktemp("bounded") / "bounded.suite")
+
+
+@pytest.mark.parametrize("case", ["open", "ties"])
+@pytest.mark.parametrize("form", READABLE)
+def test_bounds_and_ties_come_along(
+    bounded: tuple[Suite, dict[str, str]], form: str, case: str, tmp_path: Path
+) -> None:
+    suite, cases = bounded
+    repro = of_suite(suite, cases[case])
+    export(repro, form, tmp_path / READABLE[form])
+    again = load_repro(tmp_path / READABLE[form])
+    assert again.document == repro.document
+    np.testing.assert_array_equal(again.bounds[0], repro.bounds[0])
+    got = INDICES + 1
+    if case == "open":
+        assert np.isinf(again.bounds[0]).sum() == 2
+    else:
+        assert again.tied(0, got).tolist() == [True, True, *[False] * 6]
+    assert new_suite(again, tmp_path / "new.suite").tests[0].tolerances == suite.test(cases[case]).tolerances
+    assert add_to_suite(again, Suite(suite.path)) == cases[case], "it is there already"
+
+
+def test_a_document_of_before_there_were_bounds_is_read(repro: Repro) -> None:
+    found = json.loads(repro.document.model_dump_json())
+    for output in found["outputs"]:
+        output["tolerance"] = {"absolute": 0.5, "relative": 0.25, "reasons": []}
+    for field in ("unbounded", "tied"):
+        del found["report"]["result"][field]
+    for element in ("first", "worst"):
+        del found["report"]["result"][element]["bound"]
+    document = checked("old", found)
+    assert len(document.tensors) == len(document.arguments)
+    expected = repro.expected[0].astype(np.float64)
+    np.testing.assert_array_equal(Repro(document, repro.read).bounds[0], 0.5 + 0.25 * np.abs(expected))
 
 
 @pytest.mark.parametrize("form", [*READABLE, "markdown"])
@@ -149,6 +190,14 @@ CHANGES: dict[str, tuple[Any, str]] = {
     "a dtype WebGPU lacks": (lambda d: d["inputs"][0].update(dtype="float64"), "dtype"),
     "a shape the kernel does not take": (lambda d: d["inputs"][0].update(shape=[1]), "dtypes and shapes"),
     "an infinite tolerance": (lambda d: d["outputs"][0]["tolerance"].update(absolute=1e999), "absolute"),
+    "a bound of another shape": (
+        lambda d: d["outputs"][0]["tolerance"].update(bound={"digest": "0" * 64, "dtype": "float32", "shape": [1]}),
+        r"outputs\.0\.tolerance\.bound: it is not float32",
+    ),
+    "ties of an output of floats": (
+        lambda d: d["outputs"][0]["tolerance"].update(ties={"digest": "0" * 64, "dtype": "int32", "shape": [1, 3]}),
+        "ties are for integers",
+    ),
     "a negative step": (lambda d: d["test"].update(step=-1), "step"),
     "no output": (lambda d: d.update(outputs=[]), "outputs"),
     "a verdict of its own": (lambda d: d["report"]["result"].update(verdict="great"), "verdict"),

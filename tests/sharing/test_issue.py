@@ -30,6 +30,15 @@ def test_a_reader_without_tapml_can_dispatch_it(repro: Repro) -> None:
     assert bindings == [(str(number), role) for number, role in enumerate(order)]
 
 
+def test_it_says_what_is_unbounded(suite: Suite, test_id: str) -> None:
+    element = {"output": 0, "index": [0, 3], "expected": 1.0, "got": 1.5, "bound": "Infinity"}
+    keep_result(suite, test_id, "unbounded", mismatched=0, unbounded=6, tied=2, first=element, worst=None)
+    text = issue_text(of_suite(suite, test_id).document)
+    assert "relies on what WGSL promises nothing for on `Fake 1`" in text.splitlines()[0]
+    assert "| Elements WGSL promises nothing for | `6 of 96` |" in text
+    assert "[0, 3]: 1.5, expected 1.0, may differ by Infinity" in text
+
+
 def test_other_devices_and_edits_are_told_at_once(suite: Suite, test_id: str) -> None:
     keep_result(suite, test_id, "fail", "Bad 1")
     keep_result(suite, test_id, "pass", "Good 1")

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from helpers import FakeRunner, all_pass, small_model
+from bounded import bounded_suite
+from helpers import Answer, FakeRunner, all_pass, small_model, verdict
 from tapml.carving.carve import carve
 from tapml.devices import Blobs, DeviceHub
 from tapml.devices.messages import KernelMessages
@@ -60,6 +61,78 @@ def test_a_pass_that_compared_too_little_is_no_pass(suite: Suite) -> None:
 
     document = OperatorRun(suite, [FakeRunner(DeviceHub(), lie).device], Blobs()).run()
     assert document["summary"]["error"] == len(suite.tests)
+
+
+def reporting(**changes: Any) -> Answer:
+    """Every test's verdict and its output's counts."""
+    told = {key: changes.pop(key) for key in ("verdict", "message") if key in changes}
+
+    def answer(message: dict[str, Any], runner: FakeRunner) -> None:
+        for test in message["params"]["tests"]:
+            right = verdict(test)
+            runner.progress(message, {**right, **told, "outputs": [{**right["outputs"][0], **changes}]})
+        runner.finish(message)
+
+    return answer
+
+
+def test_unbounded_is_a_verdict_of_its_own_and_no_pass(suite: Suite) -> None:
+    element = {"index": [0, 1], "expected": 1.0, "got": 2.0, "bound": "Infinity"}
+    answer = reporting(verdict="unbounded", unbounded=3, tied=2, first=element, message="3 of 96 elements")
+    document = OperatorRun(suite, [FakeRunner(DeviceHub(), answer).device], Blobs()).run()
+    test = document["tests"][0]
+    assert (test["verdict"], test["unbounded"], test["tied"], test["mismatched"]) == ("unbounded", 3, 2, 0)
+    assert test["first"] == {"output": 0, **element}
+    assert test["max_abs_error"] is not None
+    assert document["summary"]["unbounded"] == document["summary"]["total"] == len(suite.tests)
+    assert set(document["summary"]["failing_kernels"]) == set(suite.kernels)
+    assert not passed(document)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "counts"),
+    [
+        ("pass", {"unbounded": 1}),
+        ("pass", {"mismatched": 1}),
+        ("unbounded", {"unbounded": 1, "mismatched": 1}),
+        ("unbounded", {"unbounded": 1, "total": 1}),
+        ("unbounded", {}),
+    ],
+)
+def test_a_verdict_that_its_own_numbers_deny_is_an_error(suite: Suite, claimed: str, counts: dict[str, int]) -> None:
+    device = FakeRunner(DeviceHub(), reporting(verdict=claimed, **counts)).device
+    document = OperatorRun(suite, [device], Blobs()).run()
+    assert document["summary"]["error"] == len(suite.tests)
+    assert f"the device says {claimed} with {counts.get('mismatched', 0)} mismatches" in document["tests"][0]["message"]
+
+
+def test_bounds_and_ties_go_out_with_the_test_and_are_served(tmp_path: Path) -> None:
+    suite, cases = bounded_suite(tmp_path / "bounded.suite")
+    blobs = Blobs()
+    sent: dict[str, dict[str, Any]] = {}
+
+    def look(message: dict[str, Any], runner: FakeRunner) -> None:
+        for test in message["params"]["tests"]:
+            (sent[test["id"]],) = test["tolerances"]
+            for ref in filter(None, (test["tolerances"][0]["bound"], test["tolerances"][0]["ties"])):
+                assert blobs.find(ref["digest"]) is not None
+        all_pass(message, runner)
+
+    OperatorRun(suite, [FakeRunner(DeviceHub(), look).device], blobs).run()
+    assert sent[cases["open"]]["bound"]["shape"] == [4, 8]
+    assert sent[cases["open"]]["ties"] is None
+    assert sent[cases["ties"]]["ties"]["dtype"] == "int32"
+
+
+def test_a_damaged_bound_is_named_before_anything_runs(tmp_path: Path) -> None:
+    suite, cases = bounded_suite(tmp_path / "bounded.suite")
+    bound = suite.test(cases["narrow"]).tolerances[0].bound
+    assert bound is not None
+    path = suite.tensors.path(bound.digest)
+    path.chmod(0o644)
+    path.write_bytes(b"\0" * path.stat().st_size)
+    with pytest.raises(InputError, match=bound.digest[:16]):
+        OperatorRun(Suite(suite.path), [FakeRunner(DeviceHub(), all_pass).device], Blobs())
 
 
 def test_a_test_without_verdict_is_an_error(suite: Suite) -> None:
