@@ -18,7 +18,7 @@ from tapml.cache import cache_dir
 from tapml.cli.devices import device, devices
 from tapml.cli.history import history
 from tapml.cli.history_options import database_url
-from tapml.cli.locate_command import locate
+from tapml.cli.locate_command import locate, reduce
 from tapml.cli.runs import run_offload, run_validation
 from tapml.cli.sharing import export, import_, share
 from tapml.cli.test_command import test
@@ -44,6 +44,7 @@ __all__ = [
     "import_",
     "locate",
     "offload",
+    "reduce",
     "serve",
     "setup",
     "share",

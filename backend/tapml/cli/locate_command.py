@@ -9,13 +9,19 @@ from typing import Any
 
 from rich.console import Console
 
-from tapml.cli.runs import run_locate
+from tapml.cli.runs import JobEvents, acquire, interruptible, run_locate, served
 from tapml.errors import InputError
 from tapml.files import write_json_output, write_text
 from tapml.locating.locate import MOST_RUNS, clean
 from tapml.reports.locate import show_locate
 from tapml.reports.locate_html import locate_page
+from tapml.reports.progress import ProgressReport
+from tapml.reports.reduce import show_reduce
+from tapml.sharing import check_export, export
+from tapml.sharing.imports import new_suite
+from tapml.sharing.repro import Repro
 from tapml.suite import Suite
+from tapml.validation.events import Cancelled
 
 
 def locate(options: argparse.Namespace, console: Console, progress: Console) -> int:
@@ -45,3 +51,56 @@ def _suggest(suite: Path, document: Mapping[str, Any], progress: Console) -> Non
     if first is not None:
         text = f"make the clearest test smaller: `tapml reduce {suite} {first} -o small.html`"
         progress.print(text, markup=False, highlight=False)
+
+
+_FORMS = {".html": "html", ".safetensors": "safetensors", ".py": "python", ".md": "markdown", ".suite": "suite"}
+
+
+def reduce(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    """Exit code 0: it was reduced. One that passes is a wrong input."""
+    suite = Suite(options.suite)
+    suite.test(options.test)  # an unknown one is an error before any browser starts
+    suite.require_model()
+    form = _form(options.output, overwrite=options.force)
+    from tapml.locating.reduce import Reduce  # late: TVM takes seconds to load
+    from tapml.locating.reduced_repro import reduced_repro
+
+    with ProgressReport(progress) as report, interruptible() as cancel:
+        show = JobEvents(report)
+        with served(None, options, [options.device]) as server:
+            (device,) = acquire(server, [options.device], report)
+            reduction = Reduce(suite, options.test, device, server.state.blobs, emit=show, cancel=cancel)
+            try:
+                document = reduction.run()
+            except Cancelled:
+                raise KeyboardInterrupt from None
+    if not write_json_output(options.json, document):
+        show_reduce(console, document)
+    if form is not None and reduction.reduced is not None:
+        _write_reduced(reduced_repro(suite, options.test, reduction.reduced), form, options, progress)
+    return 0
+
+
+def _form(path: Path | None, *, overwrite: bool) -> str | None:
+    """By the file's name, checked before the work is done."""
+    if path is None:
+        return None
+    form = _FORMS.get(path.suffix)
+    if form is None:
+        raise InputError(f"-o {path}: give a name that ends with {', '.join(_FORMS)}")
+    if form != "suite":
+        check_export(form, path, overwrite=overwrite)
+    elif path.exists() and not overwrite:
+        raise InputError(f"{path} exists: choose another name, or replace it with --force")
+    return form
+
+
+def _write_reduced(repro: Repro, form: str, options: argparse.Namespace, progress: Console) -> None:
+    path: Path = options.output
+    if form == "suite":
+        new_suite(repro, path, overwrite=options.force)
+        written = [path]
+    else:
+        written = export(repro, form, path, overwrite=True)
+    for found in written:
+        progress.print(f"wrote {found}", markup=False, highlight=False)

@@ -203,5 +203,8 @@ class JobEvents:
         # How many runs a search takes is known when it has ended.
         self._report.update(event["text"], event["runs"], event["runs"] + 1)
 
+    def _on_reduce(self, event: dict[str, Any]) -> None:
+        self._report.update("reducing", event["runs"], event["runs"] + 1)
+
     def _on_message(self, event: dict[str, Any]) -> None:
         self._report.line(event["text"])

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import numpy as np
 
 from tapml.suite import Suite, TensorRef, Tolerance
+from tapml.suite.ties import accepted_ties
 
 
 def bound_of(suite: Suite, tolerance: Tolerance, expected: np.ndarray) -> np.ndarray:
     """What each element may differ by, in float64; infinite where it is unbounded."""
     if tolerance.bound is not None:
         return suite.tensors.get(tolerance.bound).astype(np.float64).reshape(expected.shape)
+    return scalar_bound(tolerance, expected)
+
+
+def scalar_bound(tolerance: Tolerance, expected: np.ndarray) -> np.ndarray:
+    """`absolute + relative * |expected|` of each element; 0 where that is no number, for such are met exactly."""
     with np.errstate(invalid="ignore", over="ignore"):
         bound = tolerance.absolute + tolerance.relative * np.abs(expected.astype(np.float64))
-    # An expected infinity is met by itself only, and NaN by NaN.
     return np.where(np.isfinite(bound), bound, 0.0)
 
 
@@ -42,19 +45,6 @@ def excesses(error: np.ndarray, bound: np.ndarray) -> np.ndarray:
 
 def tied(suite: Suite, ties: TensorRef | None, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Index elements that are accepted because the operator may choose among equals (suite-format.md, "Tolerances")."""
-    accepted = np.zeros(expected.size, bool)
     if ties is None:
-        return accepted.reshape(expected.shape)
-    positions: dict[int, list[int]] = defaultdict(list)
-    values: dict[int, set[int]] = defaultdict(set)
-    for group, kind, number in suite.tensors.get(ties).reshape(-1, 3).tolist():
-        if kind == 0:
-            positions[group].append(number)
-        else:
-            values[group].add(number)
-    flat, wanted = got.reshape(-1), expected.reshape(-1)
-    for group, places in positions.items():
-        chosen = flat[places].tolist()
-        if len(set(chosen)) == len(chosen) and values[group].issuperset(chosen):
-            accepted[places] = flat[places] != wanted[places]
-    return accepted.reshape(expected.shape)
+        return np.zeros(expected.shape, bool)
+    return accepted_ties(suite.tensors.get(ties), got, expected)

@@ -30,8 +30,7 @@ def detect(evidence: Evidence) -> list[Finding]:
         )
         return [Finding("noise", text, 0.25, {**details, "correlation": related, "median_error": middle})]
     words = box_of(evidence.wrong).words()
-    text = (
-        f"{evidence.count} of {total} elements are wrong, the first {details['first']} ({words}); "
-        + (f"the largest error is {short(largest)}" if np.isfinite(largest) else "some are NaN or infinite")
+    text = f"{evidence.count} of {total} elements are wrong, the first {details['first']} ({words}); " + (
+        f"the largest error is {short(largest)}" if np.isfinite(largest) else "some are NaN or infinite"
     )
     return [Finding("scattered", text, 0.15, details)]

@@ -1,0 +1,265 @@
+"""Reduce: a failing test made smaller while it still fails (tapml.reduce/1)."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tapml.devices import Blobs, Device
+from tapml.devices.messages import KernelMessages
+from tapml.errors import DeviceError, InputError
+from tapml.graph.model import numpy_dtype
+from tapml.locating.evidence import jsonable
+from tapml.locating.judging import errors, excesses, outside
+from tapml.locating.reduced_reference import Expected, ReducedReference
+from tapml.locating.simplify import Budget, simplify
+from tapml.suite import CarvedTest, Suite
+from tapml.validation.events import Cancel, Emit
+from tapml.validation.results import header
+
+FORMAT = "tapml.reduce/1"
+MOST_RUNS = 400
+MOST_SECONDS = 90.0
+_LIBRARY = "reduce"
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """What remained: inputs, what the reference gives for them and what the device gave; tensors of tolerances."""
+
+    inputs: list[np.ndarray]
+    expected: list[Expected]
+    got: list[np.ndarray]
+    tensors: Mapping[str, np.ndarray]
+
+
+class Reduce:
+    """One reduction on one device; `run` blocks until nothing simpler fails or the budget is spent."""
+
+    def __init__(
+        self,
+        suite: Suite,
+        test: str,
+        device: Device,
+        blobs: Blobs,
+        *,
+        emit: Emit = lambda event: None,
+        cancel: Cancel | None = None,
+    ) -> None:
+        """Raises InputError for an unknown test, one without its operator's program, or a kernel without WGSL."""
+        self.suite = suite
+        self.test: CarvedTest = suite.test(test)
+        self.device = device
+        bundle = suite.bundle(self.test.kernel)
+        if bundle["unsupported"]:
+            raise InputError(f"{self.test.kernel} has no WGSL: {bundle['unsupported']}")
+        self._names = [str(argument["name"]) for argument in bundle["arguments"]]
+        self._reference = ReducedReference(suite, self.test)
+        self._blobs = blobs
+        self._emit = emit
+        self._cancel = cancel or Cancel()
+        self._budget = Budget(MOST_RUNS, MOST_SECONDS)
+        self._uploaded: dict[int, str] = {}
+        self._kernel: dict[str, Any] = {}
+        self.reduced: Reduced | None = None
+
+    def run(self) -> dict[str, Any]:
+        """Give the document; `reduced` holds the arrays then.
+
+        Raises InputError where the test does not fail on the device, and DeviceError where its kernel does not run.
+        """
+        started = time.perf_counter()
+        carved = [self.suite.tensors.get(ref) for ref in self.test.inputs]
+        with KernelMessages(self.suite, self._blobs, [self.test.kernel]) as messages:
+            self._kernel = messages.kernel(self.test.kernel)
+            try:
+                self._load(self._kernel)
+                if not self._fails(carved):
+                    raise InputError(
+                        f"{self.test.id} passes on {self.device.name}: there is nothing to reduce "
+                        "(a race may fail now and then: `tapml locate` runs it several times)"
+                    )
+                inputs = simplify(carved, self._fails, self._budget)
+                self.reduced = self._judge(inputs)
+                workgroups = self._fewer_workgroups(inputs)
+            finally:
+                self._free()
+            edited = [self.test.kernel] if messages.edited(self.test.kernel) else []
+        return {
+            **header(FORMAT, self.suite, [self.device], interrupted=self._cancel.requested, edited=edited),
+            "test": self.test.id,
+            "kernel": self.test.kernel,
+            "runs": self._budget.spent,
+            "seconds": round(time.perf_counter() - started, 4),
+            "inputs": [
+                _input(name, before, after)
+                for name, before, after in zip(self._names, carved, self.reduced.inputs, strict=False)
+            ],
+            "outputs": [_output(number, self.reduced) for number in range(len(self.reduced.got))],
+            "workgroups": workgroups,
+        }
+
+    # ------------------------------------------------ does it still fail?
+
+    def _fails(self, inputs: list[np.ndarray]) -> bool:
+        self._cancel.check()
+        self._emit({"type": "reduce", "device": self.device.id, "runs": self._budget.spent})
+        judged = self._judge(inputs)
+        return any(_wrong(got, expected).any() for got, expected in zip(judged.got, judged.expected, strict=True))
+
+    def _judge(self, inputs: list[np.ndarray]) -> Reduced:
+        expected = self._reference.expected_and_tolerance(inputs)
+        return Reduced(inputs, expected, self._call(inputs), dict(self._reference.tensors))
+
+    # ------------------------------------------------ the device
+
+    def _load(self, kernel: Mapping[str, Any]) -> None:
+        self._send([{"op": "load", "library": _LIBRARY, "kernels": [kernel]}], [])
+
+    def _call(self, inputs: Sequence[np.ndarray], fill: int = 0xFF) -> list[np.ndarray]:
+        """Run the kernel. Inputs that are there already are not sent again."""
+        refs = self.test.outputs
+        names = [f"{_LIBRARY}/i{place}" for place in range(len(inputs))]
+        outputs = [f"{_LIBRARY}/o{place}" for place in range(len(refs))]
+        commands: list[dict[str, Any]] = []
+        with ExitStack() as held:
+            pieces = [np.ascontiguousarray(array).tobytes() for array in inputs]
+            digests = held.enter_context(self._blobs.holding(pieces))
+            for place, (name, digest, ref) in enumerate(zip(names, digests, self.test.inputs, strict=True)):
+                if self._uploaded.get(place) != digest:
+                    commands.append({"op": "upload", "tensor": name, **ref.to_json(), "digest": digest})
+                    self._uploaded[place] = digest
+            zeros = held.enter_context(self._blobs.holding(bytes(ref.type.nbytes) for ref in refs))
+            for name, ref, digest in zip(outputs, refs, zeros, strict=True):
+                tensor = {"tensor": name, "dtype": ref.dtype, "shape": list(ref.shape)}
+                filled = {"op": "allocate", **tensor} if fill else {"op": "upload", "digest": digest, **tensor}
+                commands.append(filled)
+            arguments = [*names, *outputs]
+            commands.append({"op": "call", "library": _LIBRARY, "kernel": self.test.kernel, "arguments": arguments})
+            commands += [{"op": "download", "tensor": name} for name in outputs]
+            data = memoryview(self._send(commands, [ref.type.nbytes for ref in refs]))
+        found = []
+        for ref in refs:
+            size = ref.type.nbytes
+            found.append(np.frombuffer(data[:size], numpy_dtype(ref.dtype)).reshape(ref.shape))
+            data = data[size:]
+        return found
+
+    def _send(self, commands: list[dict[str, Any]], sizes: list[int]) -> bytes:
+        params = {"commands": commands, "timing": False}
+        downloads = self.device.call("execute", params, download_bytes=sum(sizes), check=self._cancel.check).downloads
+        if len(downloads) != sum(sizes):
+            raise DeviceError(f"the device sent {len(downloads)} bytes where {sum(sizes)} were asked for", "protocol")
+        return downloads
+
+    def _free(self) -> None:
+        if self.device.connected:
+            with contextlib.suppress(DeviceError):  # it is gone, and its memory with it
+                freed = [{"op": "unload", "library": _LIBRARY}, {"op": "free_prefix", "prefix": f"{_LIBRARY}/"}]
+                self._send(freed, [])
+
+    # ------------------------------------------------ fewer workgroups
+
+    def _fewer_workgroups(self, inputs: list[np.ndarray]) -> dict[str, Any]:
+        """The fewest workgroups from the first on that still write a wrong element. Shapes are fixed in the WGSL."""
+        launches = self._kernel["variants"][-1]["launches"]
+        total = [int(count) for count in launches[0]["dispatch"]]
+        if len(launches) != 1 or len(self._kernel["variants"]) != 1:
+            return {"total": total, "needed": None, "text": "the shape is fixed, and all dispatches are needed"}
+        needed = list(total)
+        for axis in range(3):
+            low, high = 0, needed[axis]  # high workgroups show it, low do not
+            while high - low > 1:
+                middle = (low + high) // 2
+                if self._shows([*needed[:axis], middle, *needed[axis + 1 :]], inputs):
+                    high = middle
+                else:
+                    low = middle
+            needed[axis] = high
+        count, of = math.prod(needed), math.prod(total)
+        text = (
+            f"the shape is fixed, but {count} of its {of} workgroups {'are' if count > 1 else 'is'} enough"
+            if count < of
+            else f"the shape is fixed, and {'all' if of > 1 else 'its one'} {of if of > 1 else ''} "
+            f"workgroup{'s are' if of > 1 else ' is'} needed"
+        )
+        return {"total": total, "needed": needed, "text": " ".join(text.split())}
+
+    def _shows(self, dispatch: list[int], inputs: list[np.ndarray]) -> bool:
+        """Is an element that these workgroups write wrong? What they leave alone keeps the fill, whichever it is."""
+        if self.reduced is None or not self._budget.left:
+            return False
+        self._budget.spent += 1
+        kernel = copy.deepcopy(self._kernel)
+        kernel["variants"][-1]["launches"][0]["dispatch"] = dispatch
+        try:
+            self._load(kernel)
+            first, second = self._call(inputs, 0xFF), self._call(inputs, 0x00)
+        except DeviceError:
+            return False  # a device may refuse to run it so
+        for a, b, expected in zip(first, second, self.reduced.expected, strict=True):
+            written = a.view(f"u{a.dtype.itemsize}") == b.view(f"u{b.dtype.itemsize}")
+            if bool((written & _wrong(a, expected)).any()):
+                return True
+        return False
+
+
+def _wrong(got: np.ndarray, expected: Expected) -> np.ndarray:
+    """Outside the bound. Where the reference itself gives no number nothing is said of the kernel."""
+    found = outside(errors(got, expected.value), expected.bound)
+    return np.asarray(found & np.isfinite(expected.value.astype(np.float64)))
+
+
+def _input(name: str, before: np.ndarray, after: np.ndarray) -> dict[str, Any]:
+    values = after.reshape(-1)
+    places = np.flatnonzero(values)
+    distinct = np.unique(values)
+    return {
+        "name": name,
+        "dtype": str(after.dtype),
+        "shape": list(after.shape),
+        "total": int(values.size),
+        "nonzero": len(places),
+        "nonzero_before": int(np.count_nonzero(before)),
+        "distinct": len(distinct),
+        "values": jsonable(distinct[:8].astype(np.float64)),
+        "elements": [
+            {
+                "index": [int(i) for i in np.unravel_index(int(place), after.shape)],
+                "value": jsonable(values[place].astype(np.float64)),
+            }
+            for place in places[:8]
+        ],
+        "changed": not np.array_equal(before, after),
+    }
+
+
+def _output(number: int, reduced: Reduced) -> dict[str, Any]:
+    got, expected = reduced.got[number], reduced.expected[number]
+    wrong = _wrong(got, expected)
+    element = None
+    if wrong.any():
+        excess = np.where(wrong, excesses(errors(got, expected.value), expected.bound), -1.0)
+        flat = int(np.argmax(excess))
+        element = {
+            "index": [int(i) for i in np.unravel_index(flat, got.shape)],
+            "expected": jsonable(float(expected.value.reshape(-1)[flat])),
+            "got": jsonable(float(got.reshape(-1)[flat])),
+            "bound": jsonable(float(expected.bound.reshape(-1)[flat])),
+        }
+    return {
+        "output": number,
+        "dtype": str(got.dtype),
+        "shape": list(got.shape),
+        "total": int(got.size),
+        "mismatched": int(wrong.sum()),
+        "worst": element,
+    }

@@ -1,0 +1,87 @@
+"""What is expected of inputs that nobody carved: the reference's result, and how far a device may be from it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from tapml.carving.operators import OperatorTolerances
+from tapml.carving.reference import Reference, to_numpy
+from tapml.carving.tolerance import nudge
+from tapml.errors import InputError
+from tapml.files import sha256
+from tapml.graph import Graph
+from tapml.kernels.analysis import numerics
+from tapml.kernels.script import parse_script
+from tapml.locating.judging import scalar_bound
+from tapml.suite import CarvedTest, Suite, TensorRef, Tolerance
+
+
+@dataclasses.dataclass(frozen=True)
+class Expected:
+    """One output: the reference's value, and what a device may differ by (`bound`: float64, for each element)."""
+
+    value: np.ndarray
+    tolerance: Tolerance
+    bound: np.ndarray
+
+
+class ReducedReference:
+    """One operator of a suite's model on the reference platform, for any inputs of its types."""
+
+    def __init__(self, suite: Suite, test: CarvedTest) -> None:
+        """Raises InputError where the suite has no model, or not this operator in it (imported tests)."""
+        graph = suite.model_graph
+        node = next((node for node in graph.nodes if node.id == test.node), None)
+        if node is None:
+            raise InputError(
+                f"{test.id} was imported, and {suite.path} does not have its operator's program: "
+                "reduce it in the suite that it was carved in"
+            )
+        path = suite.path / "model" / "module.tvmscript"
+        lowered = parse_script(suite.module_text, len(graph.inputs), str(path))
+        # Only this operator is built for the reference: a model's others take seconds.
+        names = (*node.inputs, *node.outputs)
+        single = Graph({name: lowered.graph.values[name] for name in names}, [node], node.inputs, node.outputs)
+        self._reference = Reference(dataclasses.replace(lowered, graph=single))
+        self._kernel = test.kernel
+        self._types = [single.values[name].type for name in node.outputs]
+        self.tensors: dict[str, np.ndarray] = {}
+        """Of the latest tolerances, by digest."""
+        program = lowered.kernel(test.kernel)
+        texts = [file.text for file in suite.kernel_files(test.kernel)]
+        self._tolerances = OperatorTolerances(program, numerics(program), texts, self._put)
+
+    def expected_and_tolerance(self, inputs: Sequence[np.ndarray]) -> list[Expected]:
+        """What a device has to give for `inputs`, output by output."""
+        self.tensors.clear()
+        values = self._call(inputs)
+        random = np.random.default_rng(0)
+
+        def moved(runs: int) -> list[list[np.ndarray]]:
+            found = [self._call([nudge(array, random) for array in inputs]) for _ in range(runs)]
+            return [list(outputs) for outputs in zip(*found, strict=True)]
+
+        tolerances = self._tolerances.of_call(inputs, values, moved)
+        return [
+            Expected(value, tolerance, self._bound(value, tolerance))
+            for value, tolerance in zip(values, tolerances, strict=True)
+        ]
+
+    def _call(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        tensors = [self._reference.tensor(array) for array in inputs]
+        results = self._reference.call(self._kernel, tensors, self._types)
+        return [to_numpy(result, found.dtype) for result, found in zip(results, self._types, strict=True)]
+
+    def _put(self, array: np.ndarray) -> TensorRef:
+        dense = np.ascontiguousarray(array)
+        digest = sha256(dense.tobytes())
+        self.tensors[digest] = dense
+        return TensorRef(digest, str(dense.dtype), tuple(array.shape))
+
+    def _bound(self, value: np.ndarray, tolerance: Tolerance) -> np.ndarray:
+        if tolerance.bound is not None:
+            return self.tensors[tolerance.bound.digest].astype(np.float64).reshape(value.shape)
+        return scalar_bound(tolerance, value)

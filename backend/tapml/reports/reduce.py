@@ -1,0 +1,57 @@
+"""What `tapml reduce` left of a test, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+
+from tapml.reports.plain import one_line
+
+_FEW = 4
+
+
+def show_reduce(console: Console, document: Mapping[str, Any]) -> None:
+    """A line an input and an output."""
+    for line in reduce_lines(document):
+        console.print(line, markup=False, highlight=False)
+
+
+def reduce_lines(document: Mapping[str, Any]) -> list[str]:
+    """What remained of inputs, and what is wrong for them."""
+    lines = [f"{document['test']} of {document['kernel']} still fails with less ({document['runs']} runs):"]
+    lines += [f"  {_input(found)}" for found in document["inputs"]]
+    for output in document["outputs"]:
+        lines.append(f"  output {output['output']}: {output['mismatched']} of {output['total']} elements are wrong")
+        if element := output["worst"]:
+            lines.append(
+                f"  at {element['index']} the reference gives {_number(element['expected'])} and the device "
+                f"{_number(element['got'])}; they may differ by {_number(element['bound'])}"
+            )
+    lines.append(f"  {document['workgroups']['text']}")
+    return [one_line(line, 1000) if not line.startswith("  ") else "  " + one_line(line, 1000) for line in lines]
+
+
+def _input(found: Mapping[str, Any]) -> str:
+    name = f"{found['name']} {found['dtype']}{found['shape']}"
+    if not found["changed"]:
+        return f"{name}: as carved, {found['nonzero']} of {found['total']} nonzero"
+    if not found["nonzero"]:
+        return f"{name}: all zeros"
+    if found["distinct"] == 1:
+        return f"{name}: all {_number(found['values'][0])}"
+    before = f"(of {found['nonzero_before']})"
+    if found["nonzero"] <= _FEW:
+        listed = ", ".join(f"{element['index']} = {_number(element['value'])}" for element in found["elements"])
+        return f"{name}: zeros but for {listed} {before}"
+    few = (
+        f"values {', '.join(map(_number, found['values']))}"
+        if found["distinct"] <= 2 * _FEW
+        else (f"{found['distinct']} distinct values")
+    )
+    return f"{name}: {found['nonzero']} of {found['total']} nonzero {before}, {few}"
+
+
+def _number(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.6g}"
