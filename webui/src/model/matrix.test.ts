@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
+import type { Verdict } from "../api/documents";
 import type { JobEvent } from "../api/types";
 import { device, result, suite } from "./fixture";
 import { buildMatrix, cellText, entryNode, filterRows, nodeNames, nodeStates, problemNodes } from "./matrix";
 import { EMPTY, type ResultsState, reduce } from "./results";
-import { asState, describe as words } from "./verdicts";
+import { asState, isProblem, noCounts, total, describe as words, worst } from "./verdicts";
 
 function running(...events: JobEvent[]): ResultsState {
   const asked = reduce(EMPTY, { type: "asked", job: "j", kernels: null });
@@ -14,7 +15,7 @@ function running(...events: JobEvent[]): ResultsState {
     events: [started, { type: "device", device: device("a") }, ...events],
   });
 }
-const verdict = (test: string, how: "pass" | "fail" = "pass"): JobEvent => ({
+const verdict = (test: string, how: Verdict = "pass"): JobEvent => ({
   type: "verdict",
   device: "a",
   result: result(test, "a", how),
@@ -58,6 +59,31 @@ describe("cells", () => {
 
 it("treats a verdict it does not know as an error", () => {
   expect(asState("splendid")).toBe("error");
+});
+
+describe("unbounded", () => {
+  it("is a problem, worse than waiting and better than a failure", () => {
+    expect(asState("unbounded")).toBe("unbounded");
+    expect(isProblem("unbounded")).toBe(true);
+    const counts = { ...noCounts(), pass: 3, unsupported: 1, unbounded: 2 };
+    expect(worst(counts)).toBe("unbounded");
+    expect(worst({ ...counts, fail: 1 })).toBe("fail");
+    expect(total(counts)).toBe(6);
+    expect(words(counts)).toBe("2 unbounded, 1 unsupported, 3 pass");
+  });
+
+  it("is shown, opened and listed as what needs a look", () => {
+    const state = running(verdict("n1.s0"), verdict("n3.s0", "unbounded"));
+    const row = rowOf(state, "norm");
+    expect(row.cells.a?.state).toBe("unbounded");
+    expect(row.cells.a && cellText(row.cells.a)).toBe("1/2");
+    expect(entryNode(row)).toBe("n3");
+    const matrix = buildMatrix(suite, state, ["a"]);
+    expect(problemNodes(suite, matrix)).toEqual(["n3"]);
+    expect(filterRows(matrix.rows, { text: "", problems: true }).map(({ kernel }) => kernel)).toEqual([
+      "norm",
+    ]);
+  });
 });
 
 it("opens the node that needs a look", () => {
