@@ -62,13 +62,11 @@ def _says(fault: Fault) -> str:
 
 
 def _short(url: str) -> str:
-    """A link's text: "onnxruntime#26732", "arXiv 2404.09151"."""
-    parts = url.removeprefix("https://").split("/")
-    if parts[0] == "github.com" and parts[3] in ("issues", "pull"):
-        return f"{parts[2]}#{parts[4]}"
-    if parts[0] == "arxiv.org":
-        return f"arXiv {parts[-1]}"
-    return parts[-1]
+    """A link's text: "onnxruntime#26732", "doi:10.1145/3728957", "WebKit 301878"."""
+    host, *parts = url.removeprefix("https://").split("/")
+    if host == "github.com":
+        return f"{parts[1]}#{parts[3]}"
+    return f"doi:{'/'.join(parts)}" if host == "doi.org" else f"WebKit {url.rpartition('=')[2]}"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Code generation that names a vector's elements as C does."""
 
+from tvm import relax
+
 from gallery import Case, Edit, Fault, Wgsl
 from operators import normal, relax_model
-from tvm import relax
 
 FAULT = Fault(
     title="C-style vector access does not compile",

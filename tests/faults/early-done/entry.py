@@ -1,12 +1,13 @@
 """A queue that says too early that it is done."""
 
+from tvm import relax
+
 from gallery import Case, Fault
 from operators import normal, relax_model
-from tvm import relax
 
 FAULT = Fault(
     title="onSubmittedWorkDone resolves too early",
-    sources=("https://arxiv.org/abs/2404.09151",),
+    sources=("https://doi.org/10.1145/3728957",),
     how="A device whose queue is done as soon as it is asked, and whose mapped buffers show what was there before.",
     model=lambda: relax_model(lambda x: relax.op.add(x, x), {"x": normal(11, 8, 32)}),
     correct=Case(),

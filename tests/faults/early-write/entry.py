@@ -1,8 +1,9 @@
 """Two passes whose parameters lie in one buffer, which the queue writes before the first pass runs."""
 
+from tvm import relax
+
 from gallery import Case, Fault, Wgsl
 from operators import normal, relax_model
-from tvm import relax
 
 PASSES = ((1, 1, 1), (1, 1, 1))
 

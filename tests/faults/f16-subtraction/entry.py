@@ -1,16 +1,17 @@
 """A GPU whose float16 subtraction loses a bit of one operand."""
 
 import numpy as np
+from tvm import relax
+
 from gallery import Case, Fault, Wgsl
 from operators import random, relax_model
-from tvm import relax
 
 VALUES = random(1).integers(1024, 1040, (2, 64))
 VALUES[:, 0] = 1035, 1031
 
 FAULT = Fault(
     title="float16 1035 - 1031 gives 5",
-    sources=("https://arxiv.org/abs/2404.09151",),
+    sources=("https://doi.org/10.1145/3728957",),
     how="The kernel rounds its first operand to one bit less, as that GPU did; every odd one is off by one.",
     model=lambda: relax_model(
         relax.op.subtract, {"x": VALUES[0].astype(np.float16), "y": VALUES[1].astype(np.float16)}

@@ -1,8 +1,9 @@
 """A kernel that knows nothing of the folding of its dispatch."""
 
+from tvm import relax
+
 from gallery import Case, Edit, Fault
 from operators import normal, relax_model
-from tvm import relax
 
 FAULT = Fault(
     title="raw workgroup_id.x after the dispatch was folded",

@@ -1,8 +1,9 @@
 """Phi-2's GELU with tanh written as (exp(2x) - 1) / (exp(2x) + 1)."""
 
+from tvm import relax
+
 from gallery import Case, Fault, Wgsl
 from operators import normal, relax_model
-from tvm import relax
 
 # One prompt whose activations stay small, and one that brings the outliers that language models have.
 QUIET = normal(2, 4, 64)
@@ -11,7 +12,11 @@ OUTLIERS[2, 17], OUTLIERS[3, 40] = 12.5, 14.0
 
 FAULT = Fault(
     title="tanh through exp overflows to NaN for large inputs",
-    sources=("https://arxiv.org/abs/2404.09151", "https://github.com/gpuweb/gpuweb/issues/4458"),
+    sources=(
+        "https://doi.org/10.1145/3728957",
+        "https://github.com/apache/tvm/pull/16438",
+        "https://github.com/gpuweb/gpuweb/issues/4458",
+    ),
     how="Two prompts: activations of an ordinary one pass, those of another have outliers above 9 and give NaN.",
     model=lambda: relax_model(relax.op.nn.gelu_tanh, {"x": QUIET}, {"x": OUTLIERS}),
     correct=Case(verdicts=("pass", "pass")),

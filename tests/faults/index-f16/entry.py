@@ -1,8 +1,9 @@
 """Index arithmetic in the tensor's own dtype."""
 
+from tvm import relax
+
 from gallery import Case, Fault, Wgsl
 from operators import normal, relax_model
-from tvm import relax
 
 FAULT = Fault(
     title="index arithmetic in float16 is wrong past 2048",

@@ -1,9 +1,10 @@
 """A LayerNorm whose variance is computed in float16."""
 
 import numpy as np
+from tvm import te
+
 from gallery import Case, Fault, Wgsl
 from operators import normal, te_model
-from tvm import te
 
 ROWS, WIDTH = 4, 64
 

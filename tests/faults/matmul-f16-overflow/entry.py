@@ -1,9 +1,10 @@
 """A quantised matmul that adds up in float16."""
 
 import numpy as np
+from tvm import te
+
 from gallery import Case, Fault, Wgsl
 from operators import random, te_model
-from tvm import te
 
 ROWS, LENGTH, COLUMNS = 4, 64, 16
 

@@ -1,8 +1,9 @@
 """A tile that is read before all of it is there."""
 
+from tvm import relax
+
 from gallery import Case, Edit, Fault, Wgsl
 from operators import normal, relax_model
-from tvm import relax
 
 FAULT = Fault(
     title="a missing workgroupBarrier",

@@ -1,9 +1,10 @@
 """A reduction into a tile that is narrower than the invocations that write it."""
 
 import numpy as np
+from tvm import relax
+
 from gallery import Case, Edit, Fault, Wgsl
 from operators import normal, random, relax_model
-from tvm import relax
 
 
 def inputs() -> dict[str, np.ndarray]:

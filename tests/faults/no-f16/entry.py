@@ -1,8 +1,9 @@
 """A float16 model on a GPU without float16."""
 
+from tvm import relax
+
 from gallery import Case, Fault
 from operators import normal, relax_model
-from tvm import relax
 
 FAULT = Fault(
     title="an adapter without shader-f16",

@@ -1,8 +1,9 @@
 """A browser that does not tell what its adapter is."""
 
+from tvm import relax
+
 from gallery import Case, Fault
 from operators import normal, relax_model
-from tvm import relax
 
 FAULT = Fault(
     title="an adapter without `info`",

@@ -1,11 +1,12 @@
 """Attention over a paged KV cache that takes the last page for full."""
 
+from typing import Any
+
 import numpy as np
-import torch
-import transformers
+from tvm import te, tirx
+
 from gallery import Case, Edit, Fault, Wgsl
 from operators import random, te_model
-from tvm import te, tirx
 
 HEADS, SIZE, PAGE, POOL = 2, 16, 4, 16
 TOKENS = 13
@@ -42,12 +43,15 @@ def inputs() -> dict[str, np.ndarray]:
 
     The pool's pages hold an earlier sequence's tokens where this one has not written.
     """
+    import torch  # here, for it takes seconds to load
+    import transformers
+
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
         vocab_size=64, hidden_size=HEADS * SIZE, intermediate_size=64, num_hidden_layers=2, num_attention_heads=HEADS
     )
     model = transformers.LlamaForCausalLM(config).eval()
-    queries: list[torch.Tensor] = []
+    queries: list[Any] = []
     projection = model.model.layers[1].self_attn.q_proj
     projection.register_forward_hook(lambda module, given, result: queries.append(result))
     earlier, tokens = random(60).integers(0, 64, (1, POOL * PAGE)), random(61).integers(0, 64, (1, TOKENS))
@@ -74,7 +78,7 @@ def inputs() -> dict[str, np.ndarray]:
 
 FAULT = Fault(
     title="a paged-attention kernel that reads past the sequence's end in its last page",
-    sources=("https://arxiv.org/abs/2404.09151",),
+    sources=("https://doi.org/10.1145/3728957",),
     how="The KV cache of a real (tiny, random) Llama in pages; the mask ends with the last page instead of the last "
     "token, so that what an earlier sequence left there is attended to.",
     model=lambda: te_model("paged_attention", attention, inputs()),

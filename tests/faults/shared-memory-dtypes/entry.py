@@ -1,9 +1,10 @@
 """One piece of workgroup memory for floats and for integers that both still live."""
 
 import numpy as np
+from tvm import te
+
 from gallery import Case, Fault, Wgsl
 from operators import normal, random, te_model
-from tvm import te
 
 
 def reversed_product(x: te.Tensor, count: te.Tensor) -> te.Tensor:
@@ -12,7 +13,7 @@ def reversed_product(x: te.Tensor, count: te.Tensor) -> te.Tensor:
 
 FAULT = Fault(
     title="workgroup memory reused for two dtypes",
-    sources=("https://arxiv.org/abs/2404.09151",),
+    sources=("https://doi.org/10.1145/3728957",),
     how="Floats and integers are staged in one array; the integers come before the floats have been read.",
     model=lambda: te_model(
         "reversed_product",

@@ -1,8 +1,9 @@
 """Code generation that shifts by a signed number."""
 
+from tvm import relax
+
 from gallery import Case, Edit, Fault
 from operators import normal, relax_model
-from tvm import relax
 
 FAULT = Fault(
     title="a shift amount of the wrong type does not compile",

@@ -1,8 +1,9 @@
 """A sum over the subgroup that takes it for a row of 32."""
 
+from tvm import relax
+
 from gallery import Case, Fault, Wgsl
 from operators import normal, relax_model
-from tvm import relax
 
 FAULT = Fault(
     title="subgroups are taken to be 32 wide",

@@ -1,8 +1,9 @@
 """A fused operator of twelve inputs."""
 
+from tvm import te
+
 from gallery import Case, Fault
 from operators import normal, te_model
-from tvm import te
 
 
 def total(*inputs: te.Tensor) -> te.Tensor:

@@ -1,8 +1,9 @@
 """A workgroup for each row of a large batch, along one dimension."""
 
+from tvm import relax
+
 from gallery import Case, Fault, Wgsl
 from operators import normal, relax_model
-from tvm import relax
 
 FAULT = Fault(
     title="more than 65535 workgroups in one dimension",

@@ -1,9 +1,10 @@
 """A router whose top-k takes the other of two equal experts."""
 
 import numpy as np
+from tvm import relax
+
 from gallery import Case, Fault, Wgsl
 from operators import normal, relax_model
-from tvm import relax
 
 
 def router() -> dict[str, np.ndarray]:
@@ -14,8 +15,9 @@ def router() -> dict[str, np.ndarray]:
 
 FAULT = Fault(
     title="a top-k with another tie order (the mixture-of-experts case): no bug, and not accused",
-    sources=("https://arxiv.org/abs/2404.09151",),
-    how="A kernel that takes the last of equal experts where the reference takes the first: a pass, with the elements that changed places counted.",
+    sources=("https://doi.org/10.1145/3728957",),
+    how="A kernel that takes the last of equal experts where the reference takes "
+    "the first: a pass, with the elements that changed places counted.",
     model=lambda: relax_model(lambda x: relax.op.topk(x, k=2, axis=1, ret_type="indices", dtype="int32"), router()),
     correct=Case(Wgsl("correct.wgsl")),
     faulty=Case(Wgsl("faulty.wgsl")),

@@ -1,9 +1,10 @@
 """A router whose top-k takes the best expert twice."""
 
 import numpy as np
+from tvm import relax
+
 from gallery import Case, Fault, Wgsl
 from operators import normal, relax_model
-from tvm import relax
 
 
 def router() -> dict[str, np.ndarray]:
@@ -14,7 +15,7 @@ def router() -> dict[str, np.ndarray]:
 
 FAULT = Fault(
     title="a top-k that is wrong, ties or not",
-    sources=("https://arxiv.org/abs/2404.09151",),
+    sources=("https://doi.org/10.1145/3728957",),
     how="The second round does not leave out the expert of the first: equals do not excuse that.",
     model=lambda: relax_model(lambda x: relax.op.topk(x, k=2, axis=1, ret_type="indices", dtype="int32"), router()),
     correct=Case(Wgsl("correct.wgsl")),

@@ -3,9 +3,10 @@
 from typing import Any
 
 import numpy as np
+from tvm import te, tirx
+
 from gallery import Case, Fault, Wgsl
 from operators import random, te_model
-from tvm import te, tirx
 
 
 def dequantize(packed: te.Tensor, scale: te.Tensor) -> te.Tensor:
@@ -24,7 +25,7 @@ def inputs() -> dict[str, np.ndarray]:
 
 FAULT = Fault(
     title="uint8x4 converted through uint32 before half",
-    sources=("https://arxiv.org/abs/2404.09151",),
+    sources=("https://doi.org/10.1145/3728957",),
     how="Each of the four lanes gets the half of the whole word, which overflows, instead of its own byte's.",
     model=lambda: te_model("dequantize", dequantize, inputs()),
     correct=Case(Wgsl("correct.wgsl", ((4, 1, 1),)), device="deno"),

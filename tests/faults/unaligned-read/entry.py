@@ -1,12 +1,13 @@
 """A slice that starts where no vector does, read by vectors."""
 
+from tvm import relax
+
 from gallery import Case, Fault, Wgsl
 from operators import normal, relax_model
-from tvm import relax
 
 FAULT = Fault(
     title="reads of unaligned data",
-    sources=("https://arxiv.org/abs/2404.09151",),
+    sources=("https://doi.org/10.1145/3728957",),
     how="A slice from element 3 on, read as vec4: the address is rounded down to the vector that holds it.",
     model=lambda: relax_model(
         lambda x: relax.op.strided_slice(x, axes=[0], begin=[3], end=[259]), {"x": normal(5, 264)}
