@@ -1,1 +1,1 @@
-"""The localisation benchmark: bugs injected into the kernels of real models, and who is accused of them (docs/localization.md)."""
+"""The localisation benchmark: bugs in the kernels of real models, and who is accused of them (docs/localization.md)."""

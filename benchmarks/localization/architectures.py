@@ -11,6 +11,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 VOCABULARY = 128
 MASKED = -1e4
@@ -74,7 +75,7 @@ class RmsNorm(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Like GPT-2: layer norm, learned positions. `forward` takes and gives the cache, [layers, 2, 1, heads, tokens, depth]."""
+    """Like GPT-2: layer norm, learned positions, and a cache [layers, 2, 1, heads, tokens, depth] in and out."""
 
     def __init__(self, layers: int, width: int, heads: int) -> None:
         super().__init__()
@@ -204,9 +205,15 @@ class Residual(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return torch.relu(self.body(x) + self.way(x))
 
+    def fold(self) -> None:
+        """Batch norms into the convolutions before them, as one does for inference."""
+        parts = list(self.body.eval())
+        first, second = fuse_conv_bn_eval(parts[0], parts[1]), fuse_conv_bn_eval(parts[3], parts[4])
+        self.body = nn.Sequential(first, nn.ReLU(), second)
+
 
 class Convolutional(nn.Module):
-    """Like ResNet: images [n, 1, 32, 32] to four classes; `blocks` of two convolutions each."""
+    """Like ResNet: images [n, 1, 16, 16] to four classes; `blocks` of two convolutions each."""
 
     def __init__(self, blocks: int = 12) -> None:
         super().__init__()
@@ -216,6 +223,11 @@ class Convolutional(nn.Module):
         befores = [8, *widths[:-1]]
         self.blocks = nn.Sequential(*(Residual(a, b, 1 if a == b else 2) for a, b in zip(befores, widths, strict=True)))
         self.head = nn.Linear(32, 4)
+
+    def fold(self) -> None:
+        """All batch norms but the first, which stays an operation of its own."""
+        for block in self.blocks:
+            cast(Residual, block).fold()
 
     def forward(self, image: Tensor) -> Tensor:
         return torch.softmax(self.head(self.blocks(self.stem(image)).mean((2, 3))), -1)

@@ -1,12 +1,12 @@
 """Which mutants are none: what a mutated kernel changes on the carved inputs, on two implementations of WebGPU.
 
 Each mutant runs over all carved tests of its kernel, twice, on Dawn with SwiftShader and on wgpu with llvmpipe, and is
-compared with the kernel as it was, on the same implementation:
+compared with the kernel as it was, on the same one:
 
 - "equivalent": not a bit of any output changes, on neither;
-- "within rounding": something changes, but nowhere by more than the test allows, so a conforming device may differ as much;
+- "within rounding": something changes, but nowhere by more than the test allows, as a device may;
 - "detectable": some element changes by more, in every run, on both; or it does not compile or run on both;
-- "implementation": neither; what changes depends on the implementation or on chance, as with races and reads out of bounds.
+- "implementation": what changes depends on the implementation or on chance, as with races and reads out of bounds.
 """
 
 from __future__ import annotations
@@ -31,14 +31,17 @@ from tapml.suite import Suite, Tolerance
 
 IMPLEMENTATIONS = ("node-dawn", "deno")
 EQUIVALENT, WITHIN, DETECTABLE, IMPLEMENTATION = "equivalent", "within rounding", "detectable", "implementation"
+CLASSES = (DETECTABLE, EQUIVALENT, WITHIN, IMPLEMENTATION)
 _RUNS = 2
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What a mutant changes on one implementation, the least of some runs. `excess`: the largest change against what the
-    test allows, above 1 where it is more. `change`: the largest one against the output's largest magnitude.
-    `error`: why it did not run, else empty."""
+    """What a mutant changes on one implementation, the least of some runs.
+
+    `excess`: the largest change against what the test allows, above 1 where it is more. `change`: the largest one
+    against the output's largest magnitude. `error`: why it did not run, else empty.
+    """
 
     differs: bool
     excess: float
@@ -107,14 +110,19 @@ class Equivalence:
         """Implementation -> what `run` found there. Raises KeyError where it did not run."""
         found = {name: self._known[self._key(bug, name)] for name in IMPLEMENTATIONS}
         return {
-            name: Effect(**{**given, "excess": float(given["excess"]), "change": float(given["change"])})
-            for name, given in found.items()
+            name: Effect(known["differs"], float(known["excess"]), float(known["change"]), known["error"])
+            for name, known in found.items()
         }
 
     def run(
-        self, bugs: Iterable[Bug], device: Device, implementation: str, blobs: Blobs, progress: Callable[[str], None]
+        self,
+        bugs: Iterable[Bug],
+        started: Callable[[], Device],
+        implementation: str,
+        blobs: Blobs,
+        progress: Callable[[str], None],
     ) -> None:
-        """Find the effects of those bugs on one implementation that are not known."""
+        """Find the effects of those bugs on one implementation that are not known; it is `started` where any is not."""
         missing: dict[str, list[Bug]] = defaultdict(list)
         for bug in bugs:
             if self._key(bug, implementation) not in self._known:
@@ -123,7 +131,7 @@ class Equivalence:
             progress(
                 f"{self._suite.name} on {implementation}: kernel {number + 1} of {len(missing)}, {len(found)} mutants"
             )
-            self._run_kernel(kernel, found, device, implementation, blobs)
+            self._run_kernel(kernel, found, started(), implementation, blobs)
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.write_text(json.dumps(self._known))
 

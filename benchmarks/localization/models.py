@@ -52,6 +52,7 @@ def _recurrent() -> Made:
 def _convolutional() -> Made:
     model = architectures.Convolutional(blocks=30)
     training.train_vision(model, SIZE)
+    model.fold()
     return model, (training.shapes(1, SIZE)[0],)
 
 

@@ -1,0 +1,142 @@
+"""The benchmark's table, like the paper's Table 6, from the records of all cases."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.localization.baseline import TOLERANCES
+from benchmarks.localization.counting import Count, by_operator
+from benchmarks.localization.equivalence import CLASSES, DETECTABLE, EQUIVALENT, IMPLEMENTATION, WITHIN
+
+Record = Mapping[str, Any]
+Rows = list[list[str]]
+
+_HEAD = [
+    "model", "operators", "cases", "bugs", "equivalent", "within rounding", "implementation", "median s", "slowest s",
+    "reports", "false pos.", "false neg.",
+]  # fmt: skip
+_BASELINE_HEAD = ["model", "rtol = atol", "reports", "false pos.", "false neg.", "median s"]
+_OPERATOR_HEAD = ["mutation", *(f"{kind}, accused" for kind in CLASSES)]
+
+
+def text(records: Sequence[Record]) -> str:
+    """Everything, for a terminal."""
+    return "\n\n".join(f"{title}\n{_plain(rows)}" for title, rows in _tables(records)) + "\n\n" + _details(records)
+
+
+def markdown(records: Sequence[Record]) -> str:
+    parts = [f"**{title}**\n\n{_pipes(rows)}" for title, rows in _tables(records)]
+    return "\n\n".join(parts)
+
+
+def write(path: Path, device: str, records: Sequence[Record]) -> None:
+    """Put the tables between the device's marks in a Markdown file. Raises ValueError where there are none."""
+    begin, end = f"<!-- {device} -->", f"<!-- end of {device} -->"
+    found = path.read_text()
+    if begin not in found or end not in found:
+        raise ValueError(f"{path} has no marks {begin} and {end}: write them where the table is to stand")
+    head, tail = found.split(begin)[0], found.split(end)[1]
+    path.write_text(f"{head}{begin}\n\n{markdown(records)}\n\n{end}{tail}")
+
+
+def counted(records: Iterable[Record], accused: Callable[[Record], tuple[Sequence[str], float]]) -> dict[str, Count]:
+    """Model -> its count of mutated cases; `accused` gives the accused kernels and the seconds of a record."""
+    found: dict[str, Count] = defaultdict(Count)
+    for record in records:
+        if record["bugs"]:
+            names, seconds = accused(record)
+            found[record["model"]].add(record["kernels"], record["bugs"], names, seconds)
+    return dict(found)
+
+
+def _tables(records: Sequence[Record]) -> Iterable[tuple[str, Rows]]:
+    located = counted(records, lambda record: (record["accused"], record["seconds"]))
+    device = records[0]["device"]
+    operators = {record["model"]: str(record["operators"]) for record in records}
+    yield f"tapml locate, {device}", [_HEAD, *(_row(n, operators.get(n, ""), c) for n, c in _with_total(located))]
+    yield "Random normal inputs with one tolerance, the same cases and device", [_BASELINE_HEAD, *_baseline(records)]
+    clean = [record for record in records if not record["bugs"]]
+    rows = [[r["model"], r["verdict"], ", ".join(r["accused"]) or "none", f"{r['seconds']:.1f}"] for r in clean]
+    yield "Unmutated models", [["model", "verdict", "accused", "s"], *rows]
+    yield "By mutation operator", [_OPERATOR_HEAD, *_operators(records)]
+
+
+def _with_total(counts: Mapping[str, Count]) -> Iterable[tuple[str, Count]]:
+    yield from counts.items()
+    yield "all", sum(counts.values(), Count())
+
+
+def _row(name: str, operators: str, count: Count) -> list[str]:
+    return [
+        name,
+        operators,
+        str(count.cases),
+        str(count.injected),
+        str(count.bugs[EQUIVALENT]),
+        str(count.bugs[WITHIN]),
+        str(count.bugs[IMPLEMENTATION]),
+        f"{statistics.median(count.seconds):.1f}",
+        f"{max(count.seconds):.1f}",
+        str(count.reports),
+        f"{count.accused} ({count.false_positive_share:.1%})",
+        f"{count.missed} ({count.false_negative_share:.1%})",
+    ]
+
+
+def _baseline(records: Sequence[Record]) -> Iterable[list[str]]:
+    for tolerance in TOLERANCES:
+
+        def accused(record: Record, name: str = str(tolerance)) -> tuple[Sequence[str], float]:
+            return record["baseline"]["accused"][name], record["baseline"]["seconds"]
+
+        for model, count in _with_total(counted(records, accused)):
+            wrong, missed = count.false_positive_share, count.false_negative_share
+            yield [
+                model,
+                f"{tolerance:g}",
+                str(count.reports),
+                f"{count.accused} ({wrong:.1%})",
+                f"{count.missed} ({missed:.1%})",
+                f"{statistics.median(count.seconds):.1f}",
+            ]
+
+
+def _operators(records: Sequence[Record]) -> Iterable[list[str]]:
+    for name, kinds in sorted(by_operator(records).items()):
+        yield [name, *(f"{kinds[kind][0]}, {kinds[kind][1]}" for kind in CLASSES)]
+
+
+def _details(records: Sequence[Record]) -> str:
+    """Each false positive, each false negative, and what hides within rounding, one a line."""
+    lines = []
+    for record in records:
+        mutated = {bug["kernel"] for bug in record["bugs"]}
+        for found in record["suspects"]:
+            if found["kernel"] in record["accused"] and found["kernel"] not in mutated:
+                what = f"{found['verdict']}, excess {found['excess']}, {found['reason']}"
+                lines.append(f"false positive: {record['case']} {found['kernel']}: {what}")
+        for bug in record["bugs"]:
+            if bug["class"] == DETECTABLE and bug["kernel"] not in record["accused"]:
+                lines.append(f"false negative: {record['case']} {_bug(bug)}")
+            if bug["class"] == WITHIN and max(effect["change"] for effect in bug["effects"].values()) > 1e-3:
+                lines.append(f"hidden by its bound: {record['case']} {_bug(bug)}")
+    return "\n".join(lines)
+
+
+def _bug(bug: Mapping[str, Any]) -> str:
+    effects = {name: (effect["excess"], effect["change"], effect["error"]) for name, effect in bug["effects"].items()}
+    return f"{bug['kernel']} {bug['file']}:{bug['line']} {bug['operator']} ({bug['description']}) {effects}"
+
+
+def _plain(rows: Rows) -> str:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+
+
+def _pipes(rows: Rows) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])
