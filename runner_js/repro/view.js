@@ -132,7 +132,7 @@ function elementText(found, repro) {
     // Reports of earlier versions do not tell it.
     found.bound === undefined || found.bound === null
       ? null
-      : [" ", el("span.got", `within ${number(found.bound)}`)],
+      : [" ", el("span.got", found.bound === "Infinity" ? "unbounded" : `within ${number(found.bound)}`)],
   ];
 }
 

@@ -107,8 +107,8 @@ function numbers(test: Test): HTMLElement {
       ["max abs error", error(test.max_abs_error)],
       ["max rel error", error(test.max_rel_error)],
       ["max ULP", number(test.max_ulp)],
-      ["unbounded", test.unbounded && `${grouped(test.unbounded)} of ${grouped(test.total)}`],
-      ["other choices among equals", test.tied && grouped(test.tied)],
+      ["unbounded", (test.unbounded ?? 0) > 0 && `${grouped(test.unbounded ?? 0)} of ${grouped(test.total)}`],
+      ["other choices among equals", (test.tied ?? 0) > 0 && grouped(test.tied ?? 0)],
       ["NaN", test.nan > 0 && grouped(test.nan)],
       ["Inf", test.inf > 0 && grouped(test.inf)],
     ],
@@ -191,8 +191,9 @@ function tolerances(test: Test): HTMLElement {
   test.tolerances.forEach((tolerance, output) => {
     const numbers = `${error(tolerance.absolute)} + ${error(tolerance.relative)} · |expected|`;
     const bound = `|got − expected| ≤ ${tolerance.bound ? "bound of the element" : numbers}`;
+    const most = tolerance.bound ? `, at most ${error(tolerance.absolute)}` : null;
     section.append(
-      el("p", {}, test.tolerances.length > 1 ? `output ${output}: ` : null, el("code", {}, bound)),
+      el("p", {}, test.tolerances.length > 1 ? `output ${output}: ` : null, el("code", {}, bound), most),
       el("ul", { class: "reasons" }, ...tolerance.reasons.map((reason) => el("li", {}, reason))),
     );
   });
