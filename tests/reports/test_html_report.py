@@ -67,6 +67,9 @@ def test_a_page_that_was_not_built_says_how(monkeypatch: pytest.MonkeyPatch, tmp
         html(document([]))
 
 
+OPEN = {"index": [3], "expected": 1.0, "got": 2.0, "bound": "Infinity"}
+
+
 def test_hostile_names_and_odd_evidence_are_drawn_as_text(tmp_path: Any) -> None:
     """In a real browser: nothing runs, and what a device reported in the wrong shape is shown all the same."""
     diagnostic = {"severity": HOSTILE, "line": 1, "column": 2, "message": HOSTILE, "source": HOSTILE, "file": HOSTILE}
@@ -74,6 +77,7 @@ def test_hostile_names_and_odd_evidence_are_drawn_as_text(tmp_path: Any) -> None
         bad(id=HOSTILE, kernel=HOSTILE, node=HOSTILE, message=HOSTILE, diagnostics=[diagnostic],
             error={"kind": HOSTILE, "gpu_message": HOSTILE, "lost_reason": None, "arguments": None, "stack": HOSTILE}),
         bad(id="odd", first={"output": 0, "index": 7, "expected": None, "got": {}}, diagnostics=["text"]),
+        bad(id="open", verdict="unbounded", mismatched=0, unbounded=3, first={**OPEN, "output": 0}, worst=None),
     ]  # fmt: skip
     found = document(tests)
     found["suites"][0].update(id="s", name=HOSTILE, path=HOSTILE)
@@ -90,11 +94,15 @@ def test_hostile_names_and_odd_evidence_are_drawn_as_text(tmp_path: Any) -> None
         page.goto(path.as_uri())
         page.wait_for_selector("body[data-state=ready]")
         assert page.title() == "tapml test: s"
-        for number in (0, 1):
+        for number in (0, 1, 2):
             page.locator("details.test").nth(number).locator("summary").first.click()
         page.wait_for_selector(".detail")
         assert page.locator("details.test").first.inner_text().count("onerror") > 3
         assert '"index": 7' in page.locator("details.test").nth(1).inner_text()
+        unbounded = page.locator("details.test").nth(2).inner_text()
+        assert "∞ unbounded" in unbounded
+        assert "3 of 4" in unbounded
+        assert "first unbounded" in unbounded
         assert page.locator("img").count() == 1, "the screenshot"
         assert page.locator("script").count() == 2
         assert page.title() == "tapml test: s"
