@@ -9,6 +9,7 @@ import "./style/suites.css";
 import "./style/suite.css";
 import "./style/matrix.css";
 import "./style/offload.css";
+import "./style/locate.css";
 import "./style/graph.css";
 import "./style/detail.css";
 import "./style/share.css";

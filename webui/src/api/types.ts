@@ -4,6 +4,7 @@
  */
 
 import type { DeviceFacts, OffloadDocument, OffloadStep, TestResult, ValidationDocument } from "./documents";
+import type { LocateDocument } from "./locate";
 
 export interface TensorRef {
   digest: string;
@@ -140,6 +141,7 @@ export interface Devices {
 export interface Results {
   validations: ValidationDocument[];
   offloads: OffloadDocument[];
+  locates: LocateDocument[];
 }
 
 /** A link to one test; the link itself is told once, when it is made. */
@@ -154,7 +156,7 @@ export interface Share {
   expires: string | null;
 }
 
-export type JobKind = "validation" | "offload";
+export type JobKind = "validation" | "offload" | "locate";
 export type JobEnd = "done" | "failed" | "cancelled";
 
 export interface Job {
@@ -164,7 +166,7 @@ export interface Job {
   state: "running" | JobEnd;
   events: JobEvent[];
   next: number;
-  document: ValidationDocument | OffloadDocument | null;
+  document: ValidationDocument | OffloadDocument | LocateDocument | null;
   error: string | null;
 }
 
@@ -176,6 +178,8 @@ export type JobEvent =
   | { type: "verdict"; device: string; result: TestResult }
   | { type: "step"; device: string; step: OffloadStep; number: number; total: number }
   | { type: "final"; device: string; final: OffloadDocument["final"] }
+  | { type: "examine"; device: string; kernel: string; test: string; number: number; total: number }
+  | { type: "model"; device: string; runs: number; text: string }
   | { type: "message"; level: "info" | "warning" | "error"; text: string }
   | { type: "ended"; state: JobEnd; error: string | null };
 

@@ -1,12 +1,14 @@
 import { Component } from "preact";
+import type { Mark, Marks } from "../model/locate";
 import { GLYPH, isProblem, type State, WORD } from "../model/verdicts";
 import type { Box, Layout } from "./layout";
-import type { NodeStates } from "./types";
+import type { NodeStates, View } from "./types";
 
 interface GraphNodesProps {
   layout: Layout;
   states: NodeStates;
-  view: "validation" | "offload";
+  marks: Marks;
+  view: View;
   selected: string | null;
   select: (node: string) => void;
 }
@@ -14,14 +16,18 @@ interface GraphNodesProps {
 /** Not drawn again for a mere pan: `select` is a new function each time and is left out of the comparison. */
 export class GraphNodes extends Component<GraphNodesProps> {
   override shouldComponentUpdate(next: GraphNodesProps): boolean {
-    const { layout, states, view, selected } = this.props;
+    const { layout, states, marks, view, selected } = this.props;
     return (
-      next.layout !== layout || next.states !== states || next.view !== view || next.selected !== selected
+      next.layout !== layout ||
+      next.states !== states ||
+      next.marks !== marks ||
+      next.view !== view ||
+      next.selected !== selected
     );
   }
 
   override render() {
-    const { layout, states, view, selected } = this.props;
+    const { layout, states, marks, view, selected } = this.props;
     const stop = selected ?? layout.boxes.find((box) => box.kind === "kernel")?.id ?? null;
     const touches = (edge: { from: string; to: string }) =>
       selected !== null && (edge.from === selected || edge.to === selected);
@@ -38,6 +44,7 @@ export class GraphNodes extends Component<GraphNodesProps> {
             key={box.id}
             box={box}
             state={states.get(box.id) ?? "none"}
+            mark={marks.get(box.id)}
             view={view}
             selected={box.id === selected}
             stop={box.id === stop}
@@ -68,7 +75,8 @@ class Edges extends Component<{ layout: Layout }> {
 interface NodeBoxProps {
   box: Box;
   state: State;
-  view: "validation" | "offload";
+  mark: Mark | undefined;
+  view: View;
   selected: boolean;
   stop: boolean;
   select: (node: string) => void;
@@ -76,10 +84,11 @@ interface NodeBoxProps {
 
 class NodeBox extends Component<NodeBoxProps> {
   override shouldComponentUpdate(next: NodeBoxProps): boolean {
-    const { box, state, view, selected, stop } = this.props;
+    const { box, state, mark, view, selected, stop } = this.props;
     return (
       next.box !== box ||
       next.state !== state ||
+      next.mark !== mark ||
       next.view !== view ||
       next.selected !== selected ||
       next.stop !== stop
@@ -87,7 +96,7 @@ class NodeBox extends Component<NodeBoxProps> {
   }
 
   override render() {
-    const { box, state, view, selected, stop } = this.props;
+    const { box, state, mark, view, selected, stop } = this.props;
     const { x, y, width, height, kind, label } = box;
     if (kind === "input" || kind === "output") {
       return (
@@ -100,7 +109,9 @@ class NodeBox extends Component<NodeBoxProps> {
       );
     }
     const shown = kind === "kernel";
-    const said = shown ? `, ${stateWord(state, view)}` : ", a view: no kernel runs";
+    const said = shown
+      ? `, ${stateWord(state, view)}${mark ? `, ${mark.word}` : ""}`
+      : ", a view: no kernel runs";
     return (
       // biome-ignore lint/a11y/useSemanticElements: SVG has no button element
       <g
@@ -126,13 +137,21 @@ class NodeBox extends Component<NodeBoxProps> {
         <text x={shown ? 25 : width / 2} y={height / 2} text-anchor={shown ? "start" : "middle"}>
           {label}
         </text>
+        {mark !== undefined && (
+          <g class="mark-sign" transform={`translate(${width} 0)`}>
+            <circle r={9} />
+            <text y={0.5} text-anchor="middle">
+              {mark.label}
+            </text>
+          </g>
+        )}
       </g>
     );
   }
 }
 
-export function stateWord(state: State, view: "validation" | "offload"): string {
-  if (view === "validation") return WORD[state];
+export function stateWord(state: State, view: View): string {
+  if (view !== "offload") return WORD[state];
   if (state === "pass") return "on the device";
   if (isProblem(state) || state === "unsupported") return "stayed on the reference";
   return state === "waiting" || state === "running" ? "waiting" : "not moved";

@@ -3,12 +3,13 @@
 import { useEffect, useRef } from "preact/hooks";
 import type { DeviceFacts } from "../api/documents";
 import type { Graph } from "../api/types";
+import type { Marks } from "../model/locate";
 import { Loading } from "../parts/Basics";
 import { GraphNodes } from "./GraphNodes";
 import { Legend } from "./Legend";
 import { Overview } from "./Overview";
 import { step } from "./steps";
-import type { NodeStates } from "./types";
+import type { NodeStates, View } from "./types";
 import { useLayout } from "./use-layout";
 import { useViewport } from "./use-viewport";
 import { fit, opening, reveal, zoom } from "./viewport";
@@ -16,7 +17,9 @@ import { fit, opening, reveal, zoom } from "./viewport";
 export interface GraphPaneProps {
   graph: Graph;
   states: NodeStates;
-  view: "validation" | "offload";
+  /** Drawn at the corners of some nodes. */
+  marks: Marks;
+  view: View;
   devices: readonly DeviceFacts[];
   device: string | null;
   choose: (device: string) => void;
@@ -105,6 +108,7 @@ export function GraphPane(props: GraphPaneProps) {
               <GraphNodes
                 layout={layout}
                 states={states}
+                marks={props.marks}
                 view={props.view}
                 selected={selected}
                 select={(node) => !dragged.current && select(node)}
@@ -116,7 +120,7 @@ export function GraphPane(props: GraphPaneProps) {
           <Overview layout={layout} states={states} view={view} pane={pane} setView={setView} />
         )}
       </div>
-      <Legend states={states} view={props.view} />
+      <Legend states={states} marks={props.marks} view={props.view} />
     </section>
   );
 }

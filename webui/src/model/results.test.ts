@@ -31,6 +31,7 @@ const saved: Action = {
       },
     ],
     offloads: [],
+    locates: [],
   },
 };
 

@@ -4,8 +4,9 @@
  */
 
 import type { DeviceFacts, OffloadDocument, OffloadFinal, OffloadStep, TestResult } from "../api/documents";
+import type { LocateDocument } from "../api/locate";
 import type { Job, JobEnd, JobEvent, JobKind, Results } from "../api/types";
-import { asState, type Counts, noCounts } from "./verdicts";
+import { asState, type Counts, isProblem, noCounts } from "./verdicts";
 
 export interface OffloadRun {
   created: string | null;
@@ -28,6 +29,10 @@ export interface JobState {
   devices: string[];
   /** Which kernel each device compiles now. */
   compiling: Record<string, { kernel: string; done: number; total: number }>;
+  /** Kernels with a test that failed in this job, in the order of their first. */
+  failing: string[];
+  /** What a search for faulty kernels does after the tests. */
+  phase: { text: string; done: number; total: number } | null;
   messages: { level: "info" | "warning" | "error"; text: string }[];
   error: string | null;
 }
@@ -40,6 +45,8 @@ export interface ResultsState {
   /** When a device's saved validation was made; absent for a live one. */
   created: Record<string, string>;
   offloads: Record<string, OffloadRun>;
+  /** Device id -> what its last search for faulty kernels found. */
+  locates: Record<string, LocateDocument>;
   job: JobState | null;
   /** Job ids and the kernels they were started with, so that a feed's `job` can be matched. */
   asked: Record<string, string[] | null>;
@@ -50,6 +57,7 @@ export const EMPTY: ResultsState = {
   verdicts: {},
   created: {},
   offloads: {},
+  locates: {},
   job: null,
   asked: {},
 };
@@ -92,6 +100,8 @@ function newJob(job: string, kernels: string[] | null | undefined): JobState {
     kernels,
     devices: [],
     compiling: {},
+    failing: [],
+    phase: null,
     messages: [],
     error: null,
   };
@@ -113,7 +123,14 @@ function withSaved(state: ResultsState, results: Results): ResultsState {
     }
   }
   for (const document of results.offloads) next = withOffload(next, document);
+  for (const document of results.locates) next = withLocate(next, document);
   return next;
+}
+
+function withLocate(state: ResultsState, document: LocateDocument): ResultsState {
+  const device = document.devices[0];
+  if (device === undefined) return state;
+  return { ...withDevice(state, device), locates: { ...state.locates, [device.id]: document } };
 }
 
 function withOffload(state: ResultsState, document: OffloadDocument): ResultsState {
@@ -155,6 +172,7 @@ function joined(state: ResultsState, job: JobState, device: DeviceFacts): Result
       verdicts: renamed(state.verdicts, former.id, device.id),
       created: renamed(state.created, former.id, device.id),
       offloads: renamed(state.offloads, former.id, device.id),
+      locates: renamed(state.locates, former.id, device.id),
     };
   }
   return withDevice(next, device);
@@ -189,7 +207,10 @@ function withEvent(state: ResultsState, event: JobEvent): ResultsState {
       const counts = { ...job.counts, [verdict]: job.counts[verdict] + 1 };
       // An offload tests the operators first; what it counts are kernels moved.
       const done = job.kind === "offload" ? job.done : job.done + 1;
-      const next = update({ done, counts, compiling });
+      const { kernel } = event.result;
+      const failing =
+        isProblem(verdict) && !job.failing.includes(kernel) ? [...job.failing, kernel] : job.failing;
+      const next = update({ done, counts, compiling, failing });
       return { ...next, verdicts: { ...state.verdicts, [event.device]: tests } };
     }
     case "step": {
@@ -204,6 +225,13 @@ function withEvent(state: ResultsState, event: JobEvent): ResultsState {
       const run = state.offloads[event.device] ?? freshRun();
       return { ...state, offloads: { ...state.offloads, [event.device]: { ...run, final: event.final } } };
     }
+    case "examine": {
+      const { kernel, number, total } = event;
+      return update({ phase: { text: `runs failing tests again: ${kernel}`, done: number, total } });
+    }
+    case "model":
+      // How many runs the search takes is not known before.
+      return update({ phase: { text: `${event.text} (run ${event.runs})`, done: 0, total: 0 } });
     case "message":
       return update({ messages: [...job.messages, { level: event.level, text: event.text }] });
     case "ended":
@@ -225,6 +253,11 @@ function start(state: ResultsState, job: JobState, device: string): ResultsState
   if (job.kind === "offload") {
     return { ...next, offloads: { ...state.offloads, [device]: { ...freshRun(), total: job.total } } };
   }
+  if (job.kind === "locate") {
+    // Its verdicts are news to the operators' table, but do not empty it.
+    const { [device]: _, ...locates } = state.locates;
+    return { ...next, locates };
+  }
   const { [device]: _, ...created } = state.created;
   const kept = Object.entries(state.verdicts[device] ?? {}).filter(([, test]) => !inRange(job, test.kernel));
   return { ...next, created, verdicts: { ...state.verdicts, [device]: Object.fromEntries(kept) } };
@@ -241,10 +274,11 @@ function withEnd(state: ResultsState, job: Job): ResultsState {
   const ended = job.state === "running" ? "done" : job.state;
   let next: ResultsState = {
     ...state,
-    job: { ...state.job, state: ended, error: job.error ?? state.job.error, compiling: {} },
+    job: { ...state.job, state: ended, error: job.error ?? state.job.error, compiling: {}, phase: null },
   };
   const document = job.document;
   if (document?.format === "tapml.offload/1") next = withOffload(next, document);
+  if (document?.format === "tapml.locate/1") next = withLocate(next, document);
   if (document?.format === "tapml.validation/1") {
     const created = { ...next.created };
     for (const device of document.devices) created[device.id] = document.created;

@@ -92,8 +92,8 @@ function LatestResults(props: { suite: string }) {
     return <Problem title="Its results could not be loaded." error={results.error} retry={results.reload} />;
   }
   if (results.data === null) return <p class="muted latest">Loading results…</p>;
-  const { validations, offloads } = results.data;
-  if (validations.length + offloads.length === 0)
+  const { validations, offloads, locates } = results.data;
+  if (validations.length + offloads.length + locates.length === 0)
     return <p class="muted latest">Not run on any device yet.</p>;
   return (
     <ul class="latest" aria-label="Latest results">
@@ -102,6 +102,9 @@ function LatestResults(props: { suite: string }) {
       ))}
       {offloads.map((document) => (
         <OffloadLine key={document.devices.map((device) => device.id).join()} document={document} />
+      ))}
+      {locates.map((document) => (
+        <LocateLine key={document.devices.map((device) => device.id).join()} document={document} />
       ))}
     </ul>
   );
@@ -139,6 +142,30 @@ function OffloadLine(props: { document: Results["offloads"][number] }) {
         word={`${summary.offloaded} of ${count(summary.kernels, "kernel")} offloaded`}
       />
       {final && <VerdictBadge state={final.verdict} word={`whole model: ${final.verdict}`} />}
+    </li>
+  );
+}
+
+function LocateLine(props: { document: Results["locates"][number] }) {
+  const { summary, devices, interrupted, created } = props.document;
+  const faulty = summary.faulty_kernels;
+  return (
+    <li title={date(created)}>
+      <span class="latest-device">{devices.map((device) => device.name).join(", ")}</span>
+      <span>locate</span>
+      {summary.verdict === "clean" ? (
+        <VerdictBadge state={interrupted ? "none" : "pass"} word="no faulty kernel" />
+      ) : (
+        <VerdictBadge
+          state="fail"
+          word={summary.verdict === "compound" ? "compound error" : count(faulty.length, "faulty kernel")}
+        />
+      )}
+      <span class="muted">
+        {faulty.slice(0, 4).join(", ")}
+        {faulty.length > 4 && ` and ${faulty.length - 4} more`}
+      </span>
+      {interrupted && <span class="muted">interrupted</span>}
     </li>
   );
 }

@@ -1,7 +1,7 @@
 /** Choose devices, start and cancel jobs. */
 
 import { useState } from "preact/hooks";
-import type { Devices } from "../api/types";
+import type { Devices, JobKind } from "../api/types";
 import type { DeviceChoice } from "../state/device-choice";
 import type { Resource } from "../state/resource";
 import type { LiveResults } from "../state/use-results";
@@ -19,10 +19,10 @@ export function ActionBar(props: {
   const [sending, setSending] = useState(false);
   const running = results.state.job?.state === "running";
 
-  const start = async (kind: "validation" | "offload") => {
+  const start = async (kind: JobKind) => {
     setSending(true);
-    // The trace is about one device: the first one chosen.
-    await results.start(kind, kind === "offload" ? selected.slice(0, 1) : selected, null);
+    // A trace and a search are about one device: the first one chosen.
+    await results.start(kind, kind === "validation" ? selected : selected.slice(0, 1), null);
     setSending(false);
   };
   const first = choices.find((choice) => choice.value === selected[0])?.name ?? "";
@@ -69,6 +69,14 @@ export function ActionBar(props: {
           onClick={() => start("offload")}
         >
           Offload{selected.length > 1 ? ` to ${first}` : ""}
+        </button>
+        <button
+          type="button"
+          disabled={!idle}
+          title="Name the faulty kernels, with the reason in words"
+          onClick={() => start("locate")}
+        >
+          Locate{selected.length > 1 ? ` on ${first}` : ""}
         </button>
         <button type="button" disabled={!running} onClick={results.cancel}>
           Cancel

@@ -65,6 +65,18 @@ export function VerdictBadge(props: { state: State; word?: string }) {
   );
 }
 
+/** A number with its name, in a list of class "numbers". */
+export function Fact(props: { name: string; value: string; note?: string }) {
+  return (
+    <div>
+      <dt>{props.name}</dt>
+      <dd>
+        {props.value} {props.note && <span class="muted">{props.note}</span>}
+      </dd>
+    </div>
+  );
+}
+
 export function Badge(props: {
   kind: "synthetic" | "edited" | "plain";
   title?: string;

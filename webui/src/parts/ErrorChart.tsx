@@ -3,6 +3,7 @@ import { logScale } from "../model/charts";
 import { error } from "../model/format";
 import { finite, stepState } from "../model/offload";
 import { WORD } from "../model/verdicts";
+import { LogAxis } from "./LogAxis";
 
 const WIDTH = 520;
 const HEIGHT = 130;
@@ -35,14 +36,7 @@ export function ErrorChart(props: {
         <title>
           {`Max error after each move. ${steps.map((step, at) => `${step.kernel}: ${error(errors[at])}`).join("; ")}`}
         </title>
-        {scale.ticks.map((tick) => (
-          <g key={tick} class="tick">
-            <line x1={LEFT} x2={WIDTH - RIGHT} y1={y(10 ** tick)} y2={y(10 ** tick)} />
-            <text x={LEFT - 6} y={y(10 ** tick)} text-anchor="end">
-              {zero && tick === scale.ticks[0] ? "0" : `1e${tick}`}
-            </text>
-          </g>
-        ))}
+        <LogAxis scale={scale} zero={zero} left={LEFT} right={WIDTH - RIGHT} y={y} />
         {limit !== null && (
           <g class="limit">
             <line x1={LEFT} x2={WIDTH - RIGHT} y1={y(limit)} y2={y(limit)} />

@@ -3,7 +3,7 @@ import { grouped } from "../model/format";
 import type { JobState } from "../model/results";
 import { describe, total } from "../model/verdicts";
 
-const VERB = { validation: "Validation", offload: "Offload" } as const;
+const VERB = { validation: "Validation", offload: "Offload", locate: "Search for faulty kernels" } as const;
 const ENDED = { done: "done", failed: "failed", cancelled: "cancelled" } as const;
 
 /** How far the job is, in words beside the bar; its messages below. */
@@ -14,6 +14,7 @@ export function JobBar(props: { job: JobState | null; devices: readonly DeviceFa
   const last = job.messages.at(-1);
   const running = job.state === "running";
   const done = Math.min(job.done, job.total || job.done);
+  const bar = job.phase ?? { done, total: job.total };
   return (
     <section class={`job job-${job.state}`} aria-label="Job">
       <div class="job-line">
@@ -22,9 +23,10 @@ export function JobBar(props: { job: JobState | null; devices: readonly DeviceFa
           {job.state !== "running" && ` ${ENDED[job.state]}`}
         </strong>
         <progress
-          value={running ? done : 1}
-          max={running ? job.total || 1 : 1}
-          aria-label={`${done} of ${job.total}`}
+          // Without a number the bar says only that something goes on.
+          value={!running ? 1 : bar.total > 0 || job.phase === null ? bar.done : undefined}
+          max={running ? bar.total || 1 : 1}
+          aria-label={bar.total > 0 ? `${bar.done} of ${bar.total}` : "running"}
         />
         <span role="status">{progressText(job, props.devices, done)}</span>
       </div>
@@ -51,7 +53,7 @@ export function JobBar(props: { job: JobState | null; devices: readonly DeviceFa
 
 function progressText(job: JobState, devices: readonly DeviceFacts[], done: number): string {
   const what = job.kind === "offload" ? "kernels" : "tests";
-  const verdicts = job.kind === "validation" && done > 0 ? `: ${describe(job.counts)}` : "";
+  const verdicts = job.kind !== "offload" && done > 0 ? `: ${describe(job.counts)}` : "";
   const count = job.total > 0 ? `${grouped(done)} of ${grouped(job.total)} ${what}${verdicts}` : "";
   if (job.state !== "running") return count;
   const compiling = Object.entries(job.compiling)[0];
@@ -60,6 +62,10 @@ function progressText(job: JobState, devices: readonly DeviceFacts[], done: numb
     const name = devices.find((device) => device.id === id)?.name ?? id;
     return `${count}; ${name} compiles ${kernel} (${compiled} of ${total})`;
   }
+  if (job.phase !== null)
+    return job.phase.total > 0
+      ? `${job.phase.text} (${job.phase.done} of ${job.phase.total})`
+      : job.phase.text;
   if (job.devices.length === 0) return "waiting for a device";
   if (job.kind === "offload" && done === 0 && total(job.counts) > 0)
     return `tests the operators first: ${describe(job.counts)}`;

@@ -1,19 +1,13 @@
 import { useState } from "preact/hooks";
-import type {
-  DeviceFacts,
-  Diagnostic,
-  Element,
-  ErrorEvidence,
-  TestResult,
-  Tolerance,
-} from "../api/documents";
+import type { DeviceFacts, Diagnostic, ErrorEvidence, TestResult, Tolerance } from "../api/documents";
 import type { TestDetail, TestRef } from "../api/types";
 import { ulpBars } from "../model/charts";
-import { adapter, browser, error, exact, grouped, number, percent, seconds, short } from "../model/format";
+import { adapter, browser, error, grouped, number, percent, seconds, short } from "../model/format";
 import { testState } from "../model/matrix";
 import type { ResultsState } from "../model/results";
 import { Bars } from "./Bars";
-import { VerdictBadge } from "./Basics";
+import { Fact, VerdictBadge } from "./Basics";
+import { Elements } from "./Elements";
 import { ShareDialog } from "./ShareDialog";
 
 type ShowLine = (file: string, line: number) => void;
@@ -124,7 +118,15 @@ function Evidence(props: { result: TestResult; showLine: ShowLine }) {
           {result.ulp_histogram.length > 0 && (
             <Bars title="Elements by ULP distance" bars={ulpBars(result.ulp_histogram)} labelled />
           )}
-          {(result.first || result.worst) && <Elements result={result} />}
+          <Elements
+            rows={[
+              {
+                name: result.mismatched > 0 ? "first out of tolerance" : "first unbounded",
+                element: result.first,
+              },
+              { name: "worst", element: result.worst },
+            ]}
+          />
         </>
       )}
       {result.error && <DeviceSaid error={result.error} />}
@@ -162,53 +164,6 @@ function DeviceSaid({ error }: { error: ErrorEvidence }) {
         ))}
       </dl>
     </details>
-  );
-}
-
-function Fact(props: { name: string; value: string; note?: string }) {
-  return (
-    <div>
-      <dt>{props.name}</dt>
-      <dd>
-        {props.value} {props.note && <span class="muted">{props.note}</span>}
-      </dd>
-    </div>
-  );
-}
-
-function Elements({ result: { mismatched, first, worst } }: { result: TestResult }) {
-  const rows = [
-    { name: mismatched > 0 ? "first out of tolerance" : "first unbounded", element: first },
-    { name: "worst", element: worst },
-  ].filter((row): row is { name: string; element: Element } => row.element !== null);
-  const bounded = rows.some(({ element }) => element.bound !== undefined && element.bound !== null);
-  return (
-    <div class="scroll-x">
-      <table class="elements">
-        <thead>
-          <tr>
-            <th scope="col">element</th>
-            <th scope="col">index</th>
-            <th scope="col">expected</th>
-            <th scope="col">got</th>
-            {bounded && <th scope="col">may differ by</th>}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(({ name, element }) => (
-            <tr key={name}>
-              <th scope="row">{name}</th>
-              <td>
-                {element.output > 0 ? `output ${element.output} ` : ""}[{element.index.join(", ")}]
-              </td>
-              <td>{exact(element.expected)}</td>
-              <td>{exact(element.got)}</td>
-              {bounded && <td>{number(element.bound)}</td>}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
   );
 }
 

@@ -4,7 +4,9 @@ import { useEffect, useMemo } from "preact/hooks";
 import { api } from "../api/client";
 import type { SuiteDetail } from "../api/types";
 import { GraphPane } from "../graph/GraphPane";
+import type { View } from "../graph/types";
 import { remarks } from "../model/history";
+import { locateMarks, locateNodeStates } from "../model/locate";
 import { buildMatrix, nodeStates, problemNodes } from "../model/matrix";
 import { offloadNodeStates } from "../model/offload";
 import { isReported } from "../model/reported";
@@ -17,10 +19,11 @@ import { ActionBar } from "./ActionBar";
 import { Problem, Tabs } from "./Basics";
 import { DetailPane } from "./DetailPane";
 import { JobBar } from "./JobBar";
+import { LocatePane } from "./LocatePane";
 import { MatrixPane } from "./MatrixPane";
 import { OffloadPane } from "./OffloadPane";
 
-type View = "validation" | "offload";
+const VIEWS: readonly View[] = ["validation", "offload", "locate"];
 
 export function Workspace(props: { suite: SuiteDetail }) {
   const { suite } = props;
@@ -30,7 +33,7 @@ export function Workspace(props: { suite: SuiteDetail }) {
   const [node, setNode] = useQuery("node");
   const [chosen, setChosen] = useQuery("device");
   const [viewName, setViewName] = useQuery("view");
-  const view: View = viewName === "offload" ? "offload" : "validation";
+  const view = VIEWS.find((known) => known === viewName) ?? "validation";
   const setView = (next: View) => setViewName(next === "validation" ? null : next);
   const { state } = results;
   // What came with imported tests stands last: the suite is about what runs here.
@@ -50,10 +53,17 @@ export function Workspace(props: { suite: SuiteDetail }) {
     [suite, state, columns],
   );
   const run = device === null ? undefined : state.offloads[device];
+  const found = device === null ? undefined : state.locates[device];
   const states = useMemo(
-    () => (view === "offload" ? offloadNodeStates(suite, run) : nodeStates(matrix, device ?? "")),
-    [view, suite, run, matrix, device],
+    () =>
+      view === "offload"
+        ? offloadNodeStates(suite, run)
+        : view === "locate" && found !== undefined
+          ? locateNodeStates(suite, found)
+          : nodeStates(matrix, device ?? ""),
+    [view, suite, run, found, matrix, device],
   );
+  const marks = useMemo(() => locateMarks(view === "locate" ? found : undefined), [view, found]);
   // Asked again when a job has ended; without an answer the page has all but the hints.
   const round = state.job === null || state.job.state === "running" ? "" : state.job.job;
   const history = useResource(`${suite.id} ${round}`, () => api.history(suite.id)).data;
@@ -98,6 +108,7 @@ export function Workspace(props: { suite: SuiteDetail }) {
             tabs={[
               { id: "validation", name: "Operators" },
               { id: "offload", name: "Offload trace" },
+              { id: "locate", name: "Faulty kernels" },
             ]}
           />
           {view === "validation" ? (
@@ -111,6 +122,15 @@ export function Workspace(props: { suite: SuiteDetail }) {
               remarks={hints}
               select={select}
               choose={setChosen}
+            />
+          ) : view === "locate" ? (
+            <LocatePane
+              state={state}
+              device={device}
+              choose={setChosen}
+              node={known?.id ?? null}
+              kernel={known?.kernel ?? null}
+              select={select}
             />
           ) : (
             <OffloadPane
@@ -126,6 +146,7 @@ export function Workspace(props: { suite: SuiteDetail }) {
         <GraphPane
           graph={suite.graph}
           states={states}
+          marks={marks}
           view={view}
           devices={columns}
           device={device}

@@ -1,0 +1,116 @@
+/** A search for faulty kernels, in words and in the colours of the graph. */
+
+import type { GrownNode, LocateDocument, Suspect } from "../api/locate";
+import type { SuiteDetail } from "../api/types";
+import { count, grouped } from "./format";
+import { finite } from "./offload";
+import { asState, type State } from "./verdicts";
+
+/** What is drawn at a node's corner beside its state. */
+export interface Mark {
+  label: string;
+  word: string;
+}
+
+export type Marks = ReadonlyMap<string, Mark>;
+
+export const MINIMAL = "◆";
+
+/** Kernels that are accused, most certain first; what could not run at all is no suspect. */
+export function suspects(document: LocateDocument): Suspect[] {
+  return document.kernels.filter((kernel) => kernel.verdict !== "unsupported");
+}
+
+export function notRun(document: LocateDocument): Suspect[] {
+  return document.kernels.filter((kernel) => kernel.verdict === "unsupported");
+}
+
+/** Whether every test of the suite was run: only then is a node that is not named known to be right. */
+function complete(suite: SuiteDetail, document: LocateDocument): boolean {
+  return !document.interrupted && document.summary.tests >= suite.tests.length;
+}
+
+export function locateNodeStates(
+  suite: SuiteDetail,
+  document: LocateDocument | undefined,
+): Map<string, State> {
+  const states = new Map<string, State>();
+  if (document === undefined) return states;
+  const tested = new Set(suite.tests.map((test) => test.node));
+  const rest: State = complete(suite, document) ? "pass" : "none";
+  for (const node of suite.graph.nodes)
+    if (node.kind === "kernel") states.set(node.id, tested.has(node.id) ? rest : "none");
+  for (const kernel of document.kernels) {
+    for (const node of kernel.nodes) states.set(node, asState(kernel.verdict));
+    for (const node of kernel.passing_nodes) states.set(node, "pass");
+  }
+  return states;
+}
+
+/** Suspects by their rank; of a compound error the nodes that make it. */
+export function locateMarks(document: LocateDocument | undefined): Marks {
+  const marks = new Map<string, Mark>();
+  if (document === undefined) return marks;
+  for (const [at, suspect] of suspects(document).entries())
+    for (const node of suspect.nodes) marks.set(node, { label: String(at + 1), word: `suspect ${at + 1}` });
+  if (document.summary.verdict === "compound")
+    for (const node of document.model?.minimal_nodes ?? [])
+      marks.set(node, { label: MINIMAL, word: "in the minimal set" });
+  return marks;
+}
+
+/** The one sentence above everything else. */
+export function verdictSentence(document: LocateDocument, device: string): string {
+  const { verdict, tests } = document.summary;
+  if (document.interrupted && verdict === "clean")
+    return `The search on ${device} was interrupted; nothing was found until then.`;
+  if (verdict === "faulty") {
+    const named = suspects(document).length;
+    return `${count(named, "faulty kernel")} on ${device}${document.interrupted ? ", and the search was interrupted" : ""}.`;
+  }
+  if (verdict === "compound")
+    return `No kernel is faulty by itself on ${device}, but the whole model is off: the error is a compound one.`;
+  if (notRun(document).length > 0)
+    return `No faulty kernel on ${device}, but ${count(notRun(document).length, "kernel")} could not run there.`;
+  const all = tests === 1 ? "the one test passes" : `all ${grouped(tests)} tests pass`;
+  return document.model === null
+    ? `All is well on ${device}: ${all}. The whole model was not run.`
+    : `All is well on ${device}: ${all}, and so does the whole model.`;
+}
+
+/** Whether it fails the same way each time. */
+export function determinism(suspect: Suspect): string {
+  if (suspect.deterministic === null) return "not run again";
+  if (suspect.deterministic) return `${count(suspect.runs, "run")}, identical`;
+  const where = suspect.differing > 0 ? `${count(suspect.differing, "element")} differ` : "differs";
+  return `${where} from run to run: a race`;
+}
+
+export interface GrowthPoint {
+  node: string;
+  kernel: string;
+  /** Null: not a finite number. */
+  error: number | null;
+  local: number | null;
+  amplification: number | null;
+  minimal: boolean;
+}
+
+export function growthPoints(growth: readonly GrownNode[], minimal: readonly string[]): GrowthPoint[] {
+  return growth.map((node) => ({
+    node: node.node,
+    kernel: node.kernel,
+    error: finite(node.error),
+    local: finite(node.local),
+    amplification: finite(node.amplification),
+    minimal: minimal.includes(node.node),
+  }));
+}
+
+/** Where the error grows most, of those nodes that have one. */
+export function steepest(points: readonly GrowthPoint[], most: number): GrowthPoint[] {
+  return points
+    .filter((point) => (point.amplification ?? 0) > 1)
+    .sort((a, b) => (b.amplification ?? 0) - (a.amplification ?? 0))
+    .slice(0, most);
+}

@@ -1,0 +1,95 @@
+/** The whole model on the device: how errors grow along the graph, and which few nodes make them. */
+
+import type { ModelCheck } from "../api/locate";
+import { cosine, count, error, number } from "../model/format";
+import { growthPoints, MINIMAL, steepest } from "../model/locate";
+import { asState } from "../model/verdicts";
+import { Fact, VerdictBadge } from "./Basics";
+import { GrowthChart } from "./GrowthChart";
+
+const STEEPEST = 8;
+
+export function ModelCheckCard(props: {
+  model: ModelCheck;
+  node: string | null;
+  select: (node: string | null) => void;
+}) {
+  const { model, node, select } = props;
+  const points = growthPoints(model.growth, model.minimal_nodes ?? []);
+  const minimal = points.filter((point) => point.minimal);
+  const steep = steepest(points, STEEPEST);
+  return (
+    <section class="card locate-card" aria-label="Whole model">
+      <h2>
+        Whole model <VerdictBadge state={asState(model.verdict)} />
+        <span class="muted">{count(model.model_runs, "run")}</span>
+      </h2>
+      <p class="reason">{model.text}</p>
+      {model.metric && (
+        <dl class="numbers">
+          <Fact
+            name="max error"
+            value={error(model.metric.max_abs_error)}
+            note={`at most ${error(model.tolerance.max_abs_error)}`}
+          />
+          <Fact
+            name="cosine"
+            value={cosine(model.metric.cosine)}
+            note={`at least ${cosine(model.tolerance.cosine)}`}
+          />
+        </dl>
+      )}
+      {minimal.length > 0 && (
+        <div class="suspect-nodes">
+          <h3>Computed by the reference, these bring it back</h3>
+          <span class="node-buttons">
+            {minimal.map((point) => (
+              <button
+                type="button"
+                key={point.node}
+                class="node-button"
+                aria-pressed={point.node === node}
+                onClick={() => select(point.node)}
+              >
+                <span class="key-minimal" aria-hidden="true">
+                  {MINIMAL}
+                </span>{" "}
+                {point.node} <span class="muted">{point.kernel}</span>
+              </button>
+            ))}
+          </span>
+        </div>
+      )}
+      <GrowthChart points={points} selected={node} select={select} />
+      {model.verdict !== "pass" && steep.length > 0 && (
+        <div class="scroll-x">
+          <table class="elements">
+            <thead>
+              <tr>
+                <th scope="col">grows most at</th>
+                <th scope="col">times</th>
+                <th scope="col">error</th>
+                <th scope="col">of its own</th>
+              </tr>
+            </thead>
+            <tbody>
+              {steep.map((point) => (
+                <tr key={point.node}>
+                  <th scope="row">
+                    <button type="button" class="link" onClick={() => select(point.node)}>
+                      {point.node}
+                    </button>{" "}
+                    {point.kernel}
+                  </th>
+                  <td>{number(point.amplification, 2)}</td>
+                  <td>{error(point.error)}</td>
+                  <td>{error(point.local)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  );
+}

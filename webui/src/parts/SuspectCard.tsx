@@ -1,0 +1,172 @@
+/** One suspect kernel: the reason in words, what was found, and each output that is wrong. */
+
+import { useEffect, useState } from "preact/hooks";
+import type { Finding, Suspect, WrongOutput } from "../api/locate";
+import { error, grouped, number, percent, short, tensorType } from "../model/format";
+import { determinism } from "../model/locate";
+import { asState } from "../model/verdicts";
+import { Badge, Fact, VerdictBadge } from "./Basics";
+import { Elements } from "./Elements";
+import { HeatMapView } from "./HeatMapView";
+import { NodeButtons } from "./NodeButtons";
+
+const FIRST_FINDINGS = 4;
+
+export function SuspectCard(props: {
+  suspect: Suspect;
+  rank: number;
+  node: string | null;
+  /** Of the selected node. */
+  kernel: string | null;
+  select: (node: string | null) => void;
+}) {
+  const { suspect, rank, node, select } = props;
+  const chosen = props.kernel === suspect.kernel;
+  const [open, setOpen] = useState(rank === 1 || chosen);
+  // Selecting a marked node in the graph shows why it is marked.
+  useEffect(() => {
+    if (chosen) setOpen(true);
+  }, [chosen]);
+  const state = asState(suspect.verdict);
+  return (
+    <article class={`card locate-card suspect${chosen ? " selected" : ""}`} aria-label={suspect.kernel}>
+      <h2>
+        <button type="button" class="suspect-head" aria-expanded={open} onClick={() => setOpen(!open)}>
+          <span class="rank">{rank}</span>
+          <span class="suspect-name">{suspect.kernel}</span>
+          <VerdictBadge state={state} />
+          <span class="score" title="How certain the accusation is, from 0 to 1">
+            <Meter value={suspect.score} />
+            {suspect.score.toFixed(2)}
+            <span class="sr-only"> of 1 certain</span>
+          </span>
+          <span class="fold" aria-hidden="true">
+            ▸
+          </span>
+        </button>
+      </h2>
+      <p class="reason">
+        {suspect.reason}{" "}
+        {suspect.edited && (
+          <Badge kind="edited" title="The WGSL differs from what was generated.">
+            <span aria-hidden="true">✎ </span>edited
+          </Badge>
+        )}
+      </p>
+      {open && (
+        <>
+          <dl class="numbers">
+            <Fact
+              name="tests that fail"
+              value={`${grouped(suspect.tests.failed)} of ${grouped(suspect.tests.total)}`}
+            />
+            <Fact name="run to run" value={determinism(suspect)} />
+            <Fact name="shown" value={suspect.test} note="the clearest test" />
+          </dl>
+          <div class="suspect-nodes">
+            <h3>Nodes that fail</h3>
+            <NodeButtons nodes={suspect.nodes} state={state} node={node} select={select} />
+            {suspect.passing_nodes.length > 0 && (
+              <>
+                <h3>Nodes that pass</h3>
+                <NodeButtons nodes={suspect.passing_nodes} state="pass" node={node} select={select} />
+              </>
+            )}
+          </div>
+          {suspect.verdict !== "error" && <Findings findings={suspect.findings} />}
+          {suspect.outputs.map((output) => (
+            <Output key={output.output} output={output} several={suspect.outputs.length > 1} />
+          ))}
+        </>
+      )}
+    </article>
+  );
+}
+
+function Meter({ value }: { value: number }) {
+  return (
+    <span class="meter" aria-hidden="true">
+      <span style={{ width: `${Math.round(100 * Math.min(1, Math.max(0, value)))}%` }} />
+    </span>
+  );
+}
+
+function Findings({ findings }: { findings: readonly Finding[] }) {
+  if (findings.length === 0) return null;
+  const rest = findings.slice(FIRST_FINDINGS);
+  return (
+    <section>
+      <h3>What is true of the wrong elements</h3>
+      <FindingList findings={findings.slice(0, FIRST_FINDINGS)} />
+      {rest.length > 0 && (
+        <details>
+          <summary>{rest.length} weaker</summary>
+          <FindingList findings={rest} />
+        </details>
+      )}
+    </section>
+  );
+}
+
+function FindingList({ findings }: { findings: readonly Finding[] }) {
+  return (
+    <ul class="findings">
+      {findings.map((finding) => (
+        <li key={`${finding.pattern} ${finding.text}`}>
+          <span class="finding-strength" title="How much of the error this explains, from 0 to 1">
+            <Meter value={finding.strength} />
+            {finding.strength.toFixed(2)}
+          </span>
+          <span>
+            <strong>{finding.pattern}</strong> {finding.text}
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Output({ output, several }: { output: WrongOutput; several: boolean }) {
+  const wrong = output.mismatched > 0;
+  return (
+    <section class="wrong-output">
+      <h3>
+        Output {several && `${output.output}, `}
+        <code>{tensorType(output.dtype, output.shape)}</code>
+      </h3>
+      <dl class="numbers">
+        <Fact
+          name="outside their bound"
+          value={`${short(output.mismatched)} of ${short(output.total)}`}
+          note={wrong ? percent(output.mismatched, output.total) : ""}
+        />
+        {output.unbounded > 0 && (
+          <Fact name="unbounded" value={short(output.unbounded)} note="WGSL promises nothing for them" />
+        )}
+        {output.nan > 0 && <Fact name="NaN" value={short(output.nan)} />}
+        {output.inf > 0 && <Fact name="Inf" value={short(output.inf)} />}
+        {wrong && <Fact name="max abs error" value={error(output.max_abs_error)} />}
+        {wrong && <Fact name="error / bound" value={`up to ${error(output.max_excess)}`} />}
+      </dl>
+      {wrong && output.shape.length > 0 && <HeatMapView output={output} />}
+      <Elements
+        rows={[
+          { name: "first wrong", element: output.first },
+          { name: "worst", element: output.worst },
+        ]}
+      />
+      <section class="bound">
+        <h4>What an element may differ by</h4>
+        <p>
+          <code>{number(output.bound.min, 2)}</code> to <code>{number(output.bound.max, 2)}</code>,{" "}
+          <code>{number(output.bound.median, 2)}</code> in the middle. It is made of:
+        </p>
+        <ul>
+          {output.bound.reasons.map((reason) => (
+            <li key={reason}>{reason}</li>
+          ))}
+        </ul>
+      </section>
+    </section>
+  );
+}
