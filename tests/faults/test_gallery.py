@@ -14,6 +14,7 @@ from table import DOCUMENT, updated
 from tapml.locating import Locate
 from tapml.server import Server
 
+ENTRIES = [pytest.param(slug, marks=[pytest.mark.torch] if slug == "paged-attention" else []) for slug in SLUGS]
 Entry = Callable[[str], tuple[Fault, Path]]
 
 
@@ -38,7 +39,7 @@ def entry(tmp_path_factory: pytest.TempPathFactory) -> Entry:
     return get
 
 
-@pytest.mark.parametrize("slug", SLUGS)
+@pytest.mark.parametrize("slug", ENTRIES)
 def test_the_correct_kernel_passes(slug: str, server: Server, entry: Entry, tmp_path: Path) -> None:
     fault, carved = entry(slug)
     suite = gallery.prepared(slug, fault, fault.correct, carved, tmp_path)
@@ -46,7 +47,7 @@ def test_the_correct_kernel_passes(slug: str, server: Server, entry: Entry, tmp_
     gallery.check_verdicts(results, suite, fault.correct.verdicts, race=False, innocent=True)
 
 
-@pytest.mark.parametrize("slug", SLUGS)
+@pytest.mark.parametrize("slug", ENTRIES)
 def test_the_fault_gets_its_verdict(slug: str, server: Server, entry: Entry, tmp_path: Path) -> None:
     fault, carved = entry(slug)
     case = fault.faulty
@@ -61,7 +62,7 @@ def test_the_fault_gets_its_verdict(slug: str, server: Server, entry: Entry, tmp
         assert tuple(wrong["first"]["index"]) == case.first
 
 
-@pytest.mark.parametrize("slug", SLUGS)
+@pytest.mark.parametrize("slug", ENTRIES)
 def test_locating_names_exactly_what_is_faulty(slug: str, server: Server, entry: Entry, tmp_path: Path) -> None:
     fault, carved = entry(slug)
     suite = gallery.prepared(slug, fault, fault.faulty, carved, tmp_path)
