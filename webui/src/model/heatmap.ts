@@ -29,13 +29,6 @@ export function shade(value: number): number {
   return times <= 1 ? 1 : times <= 3 ? 2 : 3;
 }
 
-/** Shades that occur, in their order. */
-export function shadesOf(map: HeatMap): number[] {
-  const found = new Set<number>();
-  for (const row of map.values) for (const value of row) if (value !== null) found.add(shade(value));
-  return [...found].sort();
-}
-
 export interface Run {
   row: number;
   column: number;

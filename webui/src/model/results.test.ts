@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { OffloadStep } from "../api/documents";
-import type { JobEvent } from "../api/types";
+import type { LocateDocument } from "../api/locate";
+import type { Job, JobEvent } from "../api/types";
 import { device, result } from "./fixture";
 import { type Action, EMPTY, type ResultsState, reduce } from "./results";
 
@@ -129,6 +130,66 @@ describe("an offload", () => {
       first,
     );
     expect(again.offloads.a).toMatchObject({ steps: [], total: 2, final: null });
+  });
+});
+
+describe("a search for faulty kernels", () => {
+  const found: LocateDocument = {
+    format: "tapml.locate/1",
+    suite: "s",
+    suite_name: "s",
+    synthetic: false,
+    created: "2026-11-21",
+    interrupted: false,
+    edited_kernels: [],
+    devices: [device("old", "chromium")],
+    runs: 3,
+    summary: { faulty_kernels: [], verdict: "clean", tests: 3, seconds: 1, parts: {} },
+    kernels: [],
+    model: null,
+  };
+  const search: JobEvent = { type: "started", kind: "locate", total: 3 };
+  const fails: JobEvent = { type: "verdict", device: "old", result: result("n1.s0", "old", "fail") };
+
+  it("loads with the other results", () => {
+    const results = { validations: [], offloads: [], locates: [found] };
+    expect(run([{ type: "saved", results }]).locates.old?.summary.verdict).toBe("clean");
+  });
+
+  it("names what fails as it goes, each kernel once, and keeps the operators' table", () => {
+    const state = run([saved, ...begin(null), events(search, joins("old"), fails, fails)]);
+    expect(state.job).toMatchObject({ kind: "locate", failing: ["norm"], done: 2 });
+    expect(Object.keys(state.verdicts.old ?? {})).toHaveLength(2);
+  });
+
+  it("says what it does after the tests, and then gives what it found", () => {
+    const steps = run([
+      ...begin(null),
+      events(search, joins("old"), {
+        type: "examine",
+        device: "old",
+        kernel: "norm",
+        test: "n1.s0",
+        number: 1,
+        total: 2,
+      }),
+    ]);
+    expect(steps.job?.phase).toEqual({ text: "runs failing tests again: norm", done: 1, total: 2 });
+    const job: Job = {
+      job: "j",
+      kind: "locate",
+      suite: "s",
+      state: "done",
+      events: [],
+      next: 0,
+      document: found,
+      error: null,
+    };
+    const ended = run([{ type: "ended", job }], steps);
+    expect(ended.job?.phase).toBeNull();
+    expect(ended.locates.old).toBe(found);
+    const again = run([{ type: "job", job: "k" }, events(search, joins("old"))], ended);
+    expect(again.locates.old).toBeUndefined();
   });
 });
 

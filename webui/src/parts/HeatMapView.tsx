@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import type { WrongOutput } from "../api/locate";
-import { axesText, cellText, runs, SHADES, shadesOf } from "../model/heatmap";
+import { axesText, cellText, runs, SHADES } from "../model/heatmap";
 
 interface Place {
   row: number;
@@ -90,10 +90,10 @@ export function HeatMapView({ output }: { output: WrongOutput }) {
           : cellText(output, at.row, at.column)}
       </output>
       <ul class="heat-legend" aria-label="Shades">
-        {shadesOf(map).map((shade) => (
-          <li key={shade}>
+        {SHADES.map((name, shade) => (
+          <li key={name}>
             <span class={`heat-swatch shade-${shade}`} aria-hidden="true" />
-            {SHADES[shade]}
+            {name}
           </li>
         ))}
       </ul>

@@ -35,6 +35,11 @@ export function SuspectCard(props: {
           <span class="rank">{rank}</span>
           <span class="suspect-name">{suspect.kernel}</span>
           <VerdictBadge state={state} />
+          {suspect.edited && (
+            <Badge kind="edited" title="The WGSL differs from what was generated.">
+              <span aria-hidden="true">✎ </span>edited
+            </Badge>
+          )}
           <span class="score" title="How certain the accusation is, from 0 to 1">
             <Meter value={suspect.score} />
             {suspect.score.toFixed(2)}
@@ -45,14 +50,7 @@ export function SuspectCard(props: {
           </span>
         </button>
       </h2>
-      <p class="reason">
-        {suspect.reason}{" "}
-        {suspect.edited && (
-          <Badge kind="edited" title="The WGSL differs from what was generated.">
-            <span aria-hidden="true">✎ </span>edited
-          </Badge>
-        )}
-      </p>
+      <p class="reason">{suspect.reason}</p>
       {open && (
         <>
           <dl class="numbers">
@@ -61,7 +59,7 @@ export function SuspectCard(props: {
               value={`${grouped(suspect.tests.failed)} of ${grouped(suspect.tests.total)}`}
             />
             <Fact name="run to run" value={determinism(suspect)} />
-            <Fact name="shown" value={suspect.test} note="the clearest test" />
+            <Fact name="clearest test" value={suspect.test} />
           </dl>
           <div class="suspect-nodes">
             <h3>Nodes that fail</h3>
@@ -145,7 +143,13 @@ function Output({ output, several }: { output: WrongOutput; several: boolean }) 
         )}
         {output.nan > 0 && <Fact name="NaN" value={short(output.nan)} />}
         {output.inf > 0 && <Fact name="Inf" value={short(output.inf)} />}
-        {wrong && <Fact name="max abs error" value={error(output.max_abs_error)} />}
+        {wrong && (
+          <Fact
+            name="max abs error"
+            value={error(output.max_abs_error)}
+            note={output.nan + output.inf > 0 ? "of the finite ones" : ""}
+          />
+        )}
         {wrong && <Fact name="error / bound" value={`up to ${error(output.max_excess)}`} />}
       </dl>
       {wrong && output.shape.length > 0 && <HeatMapView output={output} />}

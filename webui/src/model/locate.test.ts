@@ -1,0 +1,137 @@
+import { describe, expect, it } from "vitest";
+import type { LocateDocument, ModelCheck, Suspect } from "../api/locate";
+import { device, suite } from "./fixture";
+import {
+  determinism,
+  growthPoints,
+  locateMarks,
+  locateNodeStates,
+  MINIMAL,
+  steepest,
+  verdictSentence,
+} from "./locate";
+
+const suspect: Suspect = {
+  kernel: "norm",
+  nodes: ["n3"],
+  passing_nodes: ["n1"],
+  verdict: "fail",
+  tests: { failed: 1, total: 2 },
+  score: 0.9,
+  reason: "wrong only at the end",
+  edited: true,
+  findings: [],
+  deterministic: true,
+  runs: 3,
+  differing: 0,
+  test: "n3.s0",
+  outputs: [],
+};
+
+const model: ModelCheck = {
+  verdict: "fail",
+  metric: null,
+  tolerance: { cosine: 0.999, max_abs_error: 1e-6, reasons: [] },
+  growth: [
+    { node: "n0", kernel: "take", error: 0, relative: 0, local: 0, amplification: null },
+    { node: "n1", kernel: "norm", error: 4e-6, relative: 1, local: 1e-6, amplification: 4 },
+    { node: "n3", kernel: "norm", error: "NaN", relative: "NaN", local: null, amplification: "Infinity" },
+  ],
+  minimal_nodes: ["n1"],
+  model_runs: 5,
+  text: "",
+};
+
+function document(changes: Partial<LocateDocument> = {}, verdict?: "clean" | "compound"): LocateDocument {
+  return {
+    format: "tapml.locate/1",
+    suite: "s",
+    suite_name: "s",
+    synthetic: false,
+    created: "2026-11-21",
+    interrupted: false,
+    edited_kernels: [],
+    devices: [device("a")],
+    runs: 3,
+    summary: {
+      faulty_kernels: verdict ? [] : ["norm"],
+      verdict: verdict ?? "faulty",
+      tests: 3,
+      seconds: 1,
+      parts: {},
+    },
+    kernels: verdict ? [] : [suspect],
+    model: null,
+    ...changes,
+  };
+}
+
+describe("the graph", () => {
+  it("shows failing and passing nodes of a suspect, and what was tested beside it", () => {
+    expect([...locateNodeStates(suite, document())]).toEqual([
+      ["n0", "pass"],
+      ["n1", "pass"],
+      ["n3", "fail"],
+    ]);
+  });
+
+  it("does not call right what was not run", () => {
+    expect(locateNodeStates(suite, document({ interrupted: true })).get("n0")).toBe("none");
+    const part = document();
+    part.summary.tests = 2;
+    expect(locateNodeStates(suite, part).get("n0")).toBe("none");
+  });
+
+  it("marks suspects by rank, not what could not run", () => {
+    const unsupported: Suspect = { ...suspect, kernel: "take", nodes: ["n0"], verdict: "unsupported" };
+    const marks = locateMarks(document({ kernels: [suspect, unsupported] }));
+    expect([...marks]).toEqual([["n3", { label: "1", word: "suspect 1" }]]);
+  });
+
+  it("marks the nodes of a compound error", () => {
+    expect(locateMarks(document({ model }, "compound")).get("n1")?.label).toBe(MINIMAL);
+    expect(locateMarks(document({ model: { ...model, minimal_nodes: null } }, "compound")).size).toBe(0);
+  });
+});
+
+describe("the sentence", () => {
+  it("is friendly where nothing is wrong", () => {
+    const whole = { ...model, verdict: "pass" as const };
+    expect(verdictSentence(document({ model: whole }, "clean"), "firefox")).toBe(
+      "All is well on firefox: all 3 tests pass, and so does the whole model.",
+    );
+    expect(verdictSentence(document({}, "clean"), "firefox")).toContain("The whole model was not run.");
+  });
+
+  it("never says that all is well after an interrupted search, or where kernels could not run", () => {
+    expect(verdictSentence(document({ interrupted: true }, "clean"), "a")).toContain("interrupted");
+    const kernels: Suspect[] = [{ ...suspect, verdict: "unsupported" }];
+    expect(verdictSentence(document({ kernels }, "clean"), "a")).toBe(
+      "No faulty kernel on a, but 1 kernel could not run there.",
+    );
+  });
+
+  it("counts the accused", () => {
+    expect(verdictSentence(document(), "a")).toBe("1 faulty kernel on a.");
+    expect(verdictSentence(document({}, "compound"), "a")).toContain("compound");
+  });
+});
+
+it("says whether a failure is the same each time", () => {
+  expect(determinism(suspect)).toBe("3 runs, identical");
+  expect(determinism({ ...suspect, deterministic: false, differing: 12 })).toBe(
+    "12 elements differ from run to run: a race",
+  );
+  expect(determinism({ ...suspect, deterministic: false })).toBe("differs from run to run: a race");
+  expect(determinism({ ...suspect, deterministic: null, runs: 0 })).toBe("not run again");
+});
+
+it("reads the growth of errors, with what is no number apart", () => {
+  const points = growthPoints(model.growth, ["n1"]);
+  expect(points.map((point) => [point.error, point.minimal])).toEqual([
+    [0, false],
+    [4e-6, true],
+    [null, false],
+  ]);
+  expect(steepest(points, 8).map((point) => point.node)).toEqual(["n1"]);
+});
