@@ -215,14 +215,14 @@ class Residual(nn.Module):
 class Convolutional(nn.Module):
     """Like ResNet: images [n, 1, 16, 16] to four classes; `blocks` of two convolutions each."""
 
-    def __init__(self, blocks: int = 12) -> None:
+    def __init__(self, blocks: int) -> None:
         super().__init__()
         self.stem = nn.Sequential(nn.Conv2d(1, 8, 3, 1, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2))
-        third = blocks // 3
-        widths = [8] * third + [16] * third + [32] * (blocks - 2 * third)
+        half = blocks // 2
+        widths = [8] * half + [16] * (blocks - half)
         befores = [8, *widths[:-1]]
         self.blocks = nn.Sequential(*(Residual(a, b, 1 if a == b else 2) for a, b in zip(befores, widths, strict=True)))
-        self.head = nn.Linear(32, 4)
+        self.head = nn.Linear(16, 4)
 
     def fold(self) -> None:
         """All batch norms but the first, which stays an operation of its own."""

@@ -1,0 +1,175 @@
+"""Each mutation operator on a piece of WGSL as TVM writes it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+import pytest
+from benchmarks.localization.mutate import OPERATORS, Mutant, mutants
+
+from tapml.suite import Suite
+
+HEAD = """\
+@group(0) @binding(0) var<storage, read_write> out_ptr : array<f32>;
+@group(0) @binding(1) var<storage, read> x_ptr : array<f32>;
+@group(0) @binding(2) var<storage, read_write> where_ptr : array<i32>;
+
+struct PODArgs {
+  packGridDimX: u32
+}
+@group(0) @binding(3) var<uniform> podArgs : PODArgs;
+
+var<workgroup> red_buf0 : array<f32, 64>;
+@compute @workgroup_size(64, 1, 1)
+fn made_kernel(
+  @builtin(workgroup_id) blockIdx : vec3<u32>,
+  @builtin(num_workgroups) gridDim : vec3<u32>,
+  @builtin(local_invocation_id) threadIdx : vec3<u32>
+) {
+  if (blockIdx.z * gridDim.x + blockIdx.x > podArgs.packGridDimX) { return; }
+"""
+
+
+@pytest.fixture
+def mutated() -> Callable[[str, str], list[str]]:
+    """mutated(operator, body): what the body's changed lines become by an operator, one entry a mutant."""
+
+    def change(operator: str, body: str) -> list[str]:
+        text = f"{HEAD}{body}\n}}\n"
+        return ["\n".join(_changed(text, mutant)) for mutant in mutants(text) if mutant.operator == operator]
+
+    return change
+
+
+def _changed(text: str, mutant: Mutant) -> list[str]:
+    lines = difflib.ndiff(text.splitlines(), mutant.text.splitlines())
+    return [line[2:].strip() for line in lines if line.startswith("+ ")]
+
+
+CASES = [
+    ("index off by one", "  out_ptr[0i] = x_ptr[i32(threadIdx.x)];", ["out_ptr[0i] = x_ptr[(i32(threadIdx.x) + 1i)];"]),
+    (
+        "swapped operands",
+        "  out_ptr[0i] = (x_ptr[0i] - x_ptr[1i]);",
+        ["out_ptr[0i] = (x_ptr[1i] - x_ptr[0i]);"],
+    ),
+    (
+        "swapped operands",
+        "  out_ptr[0i] = fma(x_ptr[0i], 2.000000e+00f, x_ptr[1i]);",
+        ["out_ptr[0i] = fma(x_ptr[0i], x_ptr[1i], 2.000000e+00f);"],
+    ),
+    ("swapped operands", "  where_ptr[0i] = select(0i, 3i, true);", ["where_ptr[0i] = select(3i, 0i, true);"]),
+    ("dropped barrier", "  workgroupBarrier();\n  out_ptr[0i] = red_buf0[0i];", [""]),
+    ("wrong constant", "  out_ptr[0i] = (x_ptr[0i] * 5.000000e-01f);", ["out_ptr[0i] = (x_ptr[0i] * 5.500000e-01f);"]),
+    ("sign", "  out_ptr[0i] = (x_ptr[0i] + x_ptr[(v_1 + 2i)]);", ["out_ptr[0i] = (x_ptr[0i] - x_ptr[(v_1 + 2i)]);"]),
+    (
+        "sign",
+        "  out_ptr[0i] = fma(x_ptr[0i], x_ptr[1i], x_ptr[2i]);",
+        ["out_ptr[0i] = fma(-(x_ptr[0i]), x_ptr[1i], x_ptr[2i]);"],
+    ),
+    (
+        "dropped guard",
+        "  if (i32(threadIdx.x) < 9i) {\n    out_ptr[0i] = x_ptr[0i];\n  }",
+        ["if (true) {"],
+    ),
+    (
+        "inverted guard",
+        "  if (i32(threadIdx.x) < 9i) {\n    out_ptr[0i] = x_ptr[0i];\n  }",
+        ["if (!(i32(threadIdx.x) < 9i)) {"],
+    ),
+    (
+        "dtype conversion",
+        "  out_ptr[0i] = x_ptr[1i];",
+        [
+            "out_ptr[0i] = f32(i32(x_ptr[1i]));",
+            "out_ptr[0i] = unpack2x16float(pack2x16float(vec2<f32>(x_ptr[1i], 0.0))).x;",
+            "out_ptr[0i] = bitcast<f32>(bitcast<u32>(x_ptr[1i]) & 4294901760u);",
+        ],
+    ),
+    (
+        "dtype conversion",
+        "  where_ptr[0i] = 1i;\n  out_ptr[0i] = x_ptr[(v_1>>4u)];",
+        [
+            "out_ptr[0i] = f32(i32(x_ptr[(v_1>>4u)]));",
+            "out_ptr[0i] = unpack2x16float(pack2x16float(vec2<f32>(x_ptr[(v_1>>4u)], 0.0))).x;",
+            "out_ptr[0i] = bitcast<f32>(bitcast<u32>(x_ptr[(v_1>>4u)]) & 4294901760u);",
+            "out_ptr[0i] = x_ptr[i32(u32(v_1)>>4u)];",
+        ],
+    ),
+    ("wrong accumulation start", "  red_buf0[0i] = 0.000000e+00f;", ["red_buf0[0i] = 1.000000e+00f;"]),
+    ("wrong accumulation start", "  red_buf0[0i] = -3.402823e+38f;", ["red_buf0[0i] = 0.000000e+00f;"]),
+    (
+        "swapped axes",
+        "  out_ptr[((i32(threadIdx.y) * 8i) + i32(threadIdx.x))] = 1.000000e+00f;",
+        [
+            "out_ptr[((i32(threadIdx.x) * 8i) + i32(threadIdx.y))] = 1.000000e+00f;",
+        ],
+    ),
+    (
+        "swapped axes",
+        "  out_ptr[((v_1 * 8i) + v_2)] = 1.000000e+00f;",
+        ["out_ptr[((v_2 * 8i) + v_1)] = 1.000000e+00f;"],
+    ),
+    (
+        "removed max-subtraction",
+        "  out_ptr[0i] = exp((x_ptr[0i] - red_buf0[0i]));",
+        ["out_ptr[0i] = exp(x_ptr[0i]);"],
+    ),
+    (
+        "wrong epsilon",
+        "  out_ptr[0i] = sqrt((x_ptr[0i] + 1.000000e-05f));",
+        ["out_ptr[0i] = sqrt((x_ptr[0i] + 0.000000e+00f));", "out_ptr[0i] = sqrt((x_ptr[0i] + 1.000000e-03f));"],
+    ),
+    (
+        "wrong reduction bound",
+        "  for (var k : i32 = 0i; k < 8i; k++) {\n    out_ptr[0i] = x_ptr[k];\n  }",
+        ["for (var k : i32 = 0i; k < 7i; k++) {", "for (var k : i32 = 1i; k < 8i; k++) {"],
+    ),
+    (
+        "wrong reduction bound",
+        "  if (i32(threadIdx.x) < 4i) {\n    red_buf0[0i] = red_buf0[4i];\n  }",
+        ["if (i32(threadIdx.x) < 3i) {"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("operator", "body", "expected"), CASES)
+def test_operator(mutated: Callable[[str, str], list[str]], operator: str, body: str, expected: list[str]) -> None:
+    assert mutated(operator, body) == expected
+
+
+def test_every_operator_is_tested() -> None:
+    assert {operator for operator, _, _ in CASES} == set(OPERATORS)
+
+
+def test_what_nothing_reads_is_left_alone(mutated: Callable[[str, str], list[str]]) -> None:
+    body = "  let cse_v1 : i32 = where_ptr[v_1];\n  out_ptr[0i] = x_ptr[v_1];"
+    assert mutated("index off by one", body) == ["out_ptr[0i] = x_ptr[(v_1 + 1i)];"]
+
+
+def test_what_was_read_is_changed(mutated: Callable[[str, str], list[str]]) -> None:
+    body = "  let place : i32 = where_ptr[v_1];\n  out_ptr[0i] = x_ptr[place];"
+    assert mutated("index off by one", body) == [
+        "let place : i32 = where_ptr[(v_1 + 1i)];",
+        "out_ptr[0i] = x_ptr[(place + 1i)];",
+    ]
+
+
+def test_a_barrier_stays_out_of_branches(mutated: Callable[[str, str], list[str]]) -> None:
+    body = "  if (v_1 < 2i) {\n    workgroupBarrier();\n  }"
+    assert mutated("dropped guard", body) == []
+
+
+def test_real_kernels(suite: Suite) -> None:
+    """Of each kernel there are mutants; each changes its text, no two alike, and they are the same every time."""
+    for kernel in suite.kernels:
+        for file in suite.kernel_files(kernel):
+            found = mutants(file.text)
+            texts = [mutant.text for mutant in found]
+            assert file.text not in texts
+            assert len(set(texts)) == len(texts) > 10
+            assert texts == [mutant.text for mutant in mutants(file.text)]
+            lines = file.text.splitlines()
+            for mutant in found:
+                assert mutant.text.splitlines()[: mutant.line - 1] == lines[: mutant.line - 1]
