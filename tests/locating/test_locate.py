@@ -62,7 +62,7 @@ def test_only_the_wrong_kernel_is_accused_with_its_reason(suite: Suite, softmax:
     assert found["deterministic"] is True
     assert found["runs"] == 3
     assert found["differing"] == 0
-    assert set(f["pattern"] for f in found["findings"]) <= set(PATTERNS)
+    assert {f["pattern"] for f in found["findings"]} <= set(PATTERNS)
     (output,) = found["outputs"]
     assert output["mismatched"] > 0
     assert output["first"]["got"] == pytest.approx(output["first"]["expected"] / 8)

@@ -10,6 +10,8 @@ import numpy as np
 from tapml.locating.evidence import Evidence, Finding
 
 _ENOUGH = 0.95
+# bfloat16's numbers of ordinary size are float16's as well, so they are tried first.
+_NARROW = (("bfloat16", ml_dtypes.bfloat16, 2.0**-7), ("float16", np.float16, 2.0**-10))
 
 
 def detect(evidence: Evidence) -> list[Finding]:
@@ -63,7 +65,7 @@ def _rounded(evidence: Evidence) -> list[Finding]:
     got = evidence.got[evidence.finite]
     if not (got != np.rint(got)).any():
         return []
-    for name, dtype, unit in (("float16", np.float16, 2.0**-10), ("bfloat16", ml_dtypes.bfloat16, 2.0**-7)):
+    for name, dtype, unit in _NARROW:
         with np.errstate(over="ignore"):
             held = got.astype(dtype).astype(np.float32) == got
         near = evidence.error[evidence.finite] <= 4 * unit * np.abs(evidence.e[evidence.finite])

@@ -37,7 +37,7 @@ def _not_finite(evidence: Evidence) -> list[Finding]:
         else:
             all_ = "every element" if count == bad.size else f"{count} of {bad.size} elements ({box_of(bad).words()})"
             text = f"{name} in {all_}; the reference gives {gives} there"
-            found.append(Finding("nan-range", text, 0.6 * share, details))
+            found.append(Finding("nan-range", text, 0.82 * share, details))
     return found
 
 
@@ -61,8 +61,9 @@ def _constant(evidence: Evidence) -> list[Finding]:
     if share < 0.9 or (np.ptp(expected) == 0 and g.size > n):
         return []
     details = {"value": value, "elements": n}
+    gives = short(expected[0]) if np.ptp(expected) == 0 else f"{short(expected.min())} to {short(expected.max())}"
     if bool((g == value).all()):
-        return [Finding("constant", f"every element is {short(value)}", 0.94, details)]
+        return [Finding("constant", f"every element is {short(value)}; the reference gives {gives}", 0.94, details)]
     rest = g[~same & np.isfinite(g)]
     if rest.size and value >= rest.max() and bool((expected > value).all()):
         text = f"values stop at {short(value)}: {n} elements are expected above it, up to {short(expected.max())}"
@@ -71,4 +72,11 @@ def _constant(evidence: Evidence) -> list[Finding]:
         text = f"values stop at {short(value)}: {n} elements are expected below it, down to {short(expected.min())}"
         return [Finding("saturation", text, 0.96 * share, details)]
     of = "all" if n == evidence.count else f"{n} of"
-    return [Finding("constant", f"{of} {evidence.count} wrong elements are {short(value)}", 0.9 * share, details)]
+    return [
+        Finding(
+            "constant",
+            f"{of} {evidence.count} wrong elements are {short(value)}; the reference gives {gives}",
+            0.9 * share,
+            details,
+        )
+    ]

@@ -71,23 +71,26 @@ def _flat(evidence: Evidence) -> list[Finding]:
         return [Finding("tail", text, 0.75 * (0.6 + 0.4 * density), {"start": start, "total": total})]
     if len(places) < 8:
         return []
+    best: tuple[float, int, np.ndarray] | None = None
     for modulus in _MODULI:
         if modulus > total // 4:
             break
         residues = np.unique(places % modulus)
-        if len(residues) > modulus // 2:
+        if len(residues) > modulus // 2 or len(places) < 4 * len(residues):
             continue
         possible = sum(-(-(total - int(residue)) // modulus) for residue in residues)
         density = len(places) / possible
-        if density >= _DENSE:
-            which = _residues(residues)
-            text = (
-                f"first wrong element {first(evidence.wrong)}; wrong where the place in memory modulo {modulus} "
-                f"is {which} ({density:.0%} of those)"
-            )
-            details = {"modulus": modulus, "residues": residues[:64], "density": round(density, 4)}
-            return [Finding("stride", text, 0.76 * (0.6 + 0.4 * density), details)]
-    return []
+        if density >= _DENSE and (best is None or density > best[0]):
+            best = (density, modulus, residues)
+    if best is None:
+        return []
+    density, modulus, residues = best
+    text = (
+        f"first wrong element {first(evidence.wrong)}; wrong where the place in memory modulo {modulus} "
+        f"is {_residues(residues)} ({density:.0%} of those)"
+    )
+    details = {"modulus": modulus, "residues": residues[:64], "density": round(density, 4)}
+    return [Finding("stride", text, 0.76 * (0.6 + 0.4 * density), details)]
 
 
 def _residues(residues: np.ndarray) -> str:

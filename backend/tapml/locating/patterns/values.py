@@ -122,5 +122,6 @@ def _nice(value: float) -> float:
 
 def _factor(value: float) -> str:
     fraction = Fraction(value).limit_denominator(1024)
-    exact = float(fraction) == value and fraction.denominator > 1
+    bottom = fraction.denominator
+    exact = float(fraction) == value and bottom > 1 and (bottom < 10 or bottom & (bottom - 1) == 0)
     return short(value) + (f" ({fraction})" if exact else "")
