@@ -92,6 +92,7 @@ def _imported(name: str) -> ImportedModel:
     if name == "encoder":
         return import_model("minilm", texts=[SENTENCE])
     torch.manual_seed(0)
+    torch.set_num_threads(1)  # threads that wait for each other take minutes on a busy machine
     model, inputs = _MAKERS[name]()
     with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         program = torch.export.export(model.eval(), tuple(tensor.detach() for tensor in inputs))

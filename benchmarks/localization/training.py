@@ -25,7 +25,7 @@ def _train(model: nn.Module, loss: Callable[[], Tensor]) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
     for _ in range(_STEPS):
         optimizer.zero_grad()
-        loss().backward()  # type: ignore[no-untyped-call]
+        loss().backward()
         optimizer.step()
     model.eval()
 
@@ -41,7 +41,7 @@ def train_language(model: nn.Module) -> None:
 
     def loss() -> Tensor:
         windows = _windows()
-        logits = torch.cat([model(row[None, :-1])[0] for row in windows])
+        logits = model(windows[:, :-1])[0]
         return functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
 
     _train(model, loss)
