@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { compare } from "../../repro/compare.js";
 import { runKernel } from "../../repro/kernel.js";
+import { allowedBy } from "../../repro/test.js";
 import type { Repro, Variant } from "../../repro/types";
+import { judge } from "../../repro/verdict.js";
 import { Blobs } from "../runner/blobs";
 import { TestDevice } from "../testing/dawn";
 import { addText, type KernelText } from "../testing/kernels";
@@ -31,20 +33,39 @@ async function alone(repro: Repro) {
   expect(seconds.run).toBeGreaterThan(0);
   return got.map((bytes, i) => {
     const type = repro.outputs[i] as Repro["outputs"][number];
-    return compare(bytes, data(type), type, { absolute: 0, relative: 0 });
+    return compare(bytes, data(type), type, allowedBy(type.tolerance, data));
   });
 }
 
-async function both(text: KernelText, outputs: number[][]) {
+async function both(text: KernelText, outputs: number[][], bound?: number[]) {
   const repro = reproOf(device, text, [range, range], outputs);
+  for (const output of bound ? repro.outputs : []) {
+    const digest = device.put("bound", Float32Array.from(bound as number[]));
+    output.tolerance.bound = { digest, dtype: "float32", shape: output.shape };
+  }
   const outcome = await shared(repro);
   const withoutHistogram = outcome.outputs.map((output) => ({ ...output, ulp_histogram: undefined }));
-  expect(await alone(repro)).toEqual(withoutHistogram);
+  const own = await alone(repro);
+  expect(own).toEqual(withoutHistogram);
+  expect(judge(own).verdict).toBe(outcome.verdict);
   return outcome;
 }
 
 describe("the page behind a link and the single file", () => {
   const doubled = range.map((i) => 2 * i);
+
+  it("hold each element against its own bound", async () => {
+    const off = { ...addText(COUNT), body: "p2[i] = p0[i] + p1[i] + 0.5;" };
+    const wide = doubled.map(() => 0.5);
+    expect(await both(off, [doubled], wide)).toMatchObject({ verdict: "pass", maps: [] });
+    const open = wide.with(3, Number.POSITIVE_INFINITY);
+    const unbounded = await both(off, [doubled], open);
+    expect(unbounded).toMatchObject({ verdict: "unbounded", outputs: [{ unbounded: 1 }], maps: [] });
+    expect(unbounded.message).toContain("WGSL promises nothing");
+    const failed = await both(off, [doubled], open.with(5, 0.25));
+    expect(failed).toMatchObject({ verdict: "fail", outputs: [{ mismatched: 1, unbounded: 1 }] });
+    expect(failed.maps[0]?.cells.filter(Boolean)).toHaveLength(1);
+  });
 
   it("pass a right kernel", async () => {
     const outcome = await both(addText(COUNT), [doubled]);
