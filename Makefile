@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test e2e protocol fmt bench bench-remote bench-reports bench-share bench-history wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test e2e protocol fmt bench bench-remote bench-reports bench-share bench-history bench-localization wheel clean distclean
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -35,6 +35,7 @@ help:
 	@echo 'make bench-remote  calls, uploads and downloads against TVM RPC (builds it once, a few minutes)'
 	@echo 'make bench-share  seconds from a link to its verdict, sizes of exported files'
 	@echo 'make bench-history  questions to 500 runs (DATABASE_URL=postgresql://... for a server)'
+	@echo 'make bench-localization  bugs injected into the kernels of six models: who is accused (DEVICE=firefox), about an hour'
 	@echo 'make wheel      dist/tapml-*.whl, with the pages in it: what CI installs (docs/ci.md)'
 	@echo 'make bench-reports  reports of 10,000 tests: seconds, sizes, and until the page can be used'
 	@echo 'make clean      remove what was built; make distclean: also what was downloaded into the checkout'
@@ -134,6 +135,10 @@ bench-reports: setup
 
 bench-history: setup
 	$(BIN)/python -m benchmarks.history $(DATABASE_URL)
+
+# Goes on where it was interrupted; build/localization holds what is there already.
+bench-localization: setup-dev
+	$(BIN)/python -m benchmarks.localization.run --device $(or $(DEVICE),chromium) --resume --docs docs/localization.md
 
 bench-share: setup
 	$(BIN)/python -m benchmarks.share
