@@ -1,0 +1,114 @@
+"""Reduce: what is left of a failing test is small, fails still, and runs anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from computing_device import ComputingDevice
+
+from tapml.errors import DeviceError, InputError
+from tapml.locating.reduce import Reduce
+from tapml.locating.reduced_repro import reduced_repro
+from tapml.reports.reduce import reduce_lines
+from tapml.sharing import export, load_repro
+from tapml.sharing.imports import new_suite
+from tapml.suite import Suite
+
+
+def kernel_of(suite: Suite, word: str) -> str:
+    return next(kernel for kernel in suite.kernels if word in kernel)
+
+
+def id_of(suite: Suite, kernel: str) -> str:
+    return next(test.id for test in suite.tests if test.kernel == kernel)
+
+
+def last_term_missing(inputs: list[np.ndarray], right: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """As a reduction whose bound is one too low: the last column of x and row of w are not multiplied."""
+    x, w, *rest = (array.astype(np.float64) for array in inputs)
+    return (x[:, :-1] @ w[:-1] + sum(rest)).astype(np.float32)
+
+
+def test_a_wrong_sum_is_reduced_to_the_term_it_lacks(suite: Suite, tmp_path: Path) -> None:
+    kernel = next(
+        name for name in suite.kernels if "matmul" in name and len(suite.bundle(name)["arguments"]) == 3
+    )  # fmt: skip
+    name = id_of(suite, kernel)
+    device = ComputingDevice(suite, {kernel: last_term_missing})
+    reduction = Reduce(suite, name, device.device, device.blobs)
+    document = reduction.run()
+    assert document["format"] == "tapml.reduce/1"
+    x, w = document["inputs"]
+    assert (x["nonzero"], w["nonzero"]) == (1, 1)
+    assert x["elements"][0]["index"][-1] == x["shape"][-1] - 1, "the last term"
+    assert w["elements"][0]["index"][0] == w["shape"][0] - 1
+    assert x["elements"][0]["value"] == w["elements"][0]["value"] == 1.0
+    (output,) = document["outputs"]
+    assert output["mismatched"] == 1
+    assert output["worst"]["expected"] == 1.0
+    assert output["worst"]["got"] == 0.0
+    text = "\n".join(reduce_lines(document))
+    assert f"zeros but for [{x['elements'][0]['index'][0]}, {x['shape'][-1] - 1}] = 1" in text
+    assert "the reference gives 1 and the device 0" in text
+    assert "the shape is fixed" in text
+
+    assert reduction.reduced is not None
+    repro = reduced_repro(suite, name, reduction.reduced)
+    (path,) = export(repro, "html", tmp_path / "small.html")
+    again = load_repro(path)
+    assert [np.count_nonzero(array) for array in again.inputs] == [1, 1]
+    imported = new_suite(again, tmp_path / "again.suite")
+    assert len(imported.tests) == 1
+    assert imported.tensors.get(imported.tests[0].outputs[0]).max() == 1.0
+    assert "reduced" in repro.document.suite.name
+
+
+def test_what_is_expected_of_new_inputs_comes_from_the_reference(suite: Suite) -> None:
+    """A fault in softmax that no value matters for: zeros are enough, for which it gives 1/16."""
+    kernel = kernel_of(suite, "softmax")
+    device = ComputingDevice(suite, {kernel: lambda inputs, right, before: right / 2})
+    reduction = Reduce(suite, id_of(suite, kernel), device.device, device.blobs)
+    document = reduction.run()
+    assert document["inputs"][0]["nonzero"] == 0
+    assert document["outputs"][0]["worst"]["expected"] == pytest.approx(1 / 16)
+    assert "all zeros" in "\n".join(reduce_lines(document))
+    assert reduction.reduced is not None
+    tolerance = reduction.reduced.expected[0].tolerance
+    assert 0 < float(reduction.reduced.expected[0].bound.max()) < 1e-3
+    assert tolerance.reasons
+
+
+def test_what_depends_on_one_value_keeps_it(suite: Suite) -> None:
+    kernel = kernel_of(suite, "softmax")
+    (name,) = [test.id for test in suite.tests if test.kernel == kernel][:1]
+    carved = suite.tensors.get(suite.test(name).inputs[0])
+    threshold = float(np.sort(carved.reshape(-1))[-2])
+    place = np.unravel_index(int(carved.argmax()), carved.shape)
+
+    def overflows(inputs: list[np.ndarray], right: np.ndarray, before: np.ndarray) -> np.ndarray:
+        rows = (inputs[0] > threshold).any(axis=-1)
+        right[rows] = np.nan
+        return right
+
+    device = ComputingDevice(suite, {kernel: overflows})
+    document = Reduce(suite, name, device.device, device.blobs).run()
+    (found,) = document["inputs"]
+    assert 1 <= found["nonzero"] < found["total"]
+    assert document["outputs"][0]["worst"]["got"] == "NaN"
+    if found["nonzero"] == 1:
+        assert found["elements"][0]["index"] == [int(i) for i in place]
+
+
+def test_a_passing_test_is_not_reduced(suite: Suite) -> None:
+    device = ComputingDevice(suite)
+    with pytest.raises(InputError, match="passes on Fake 1: there is nothing to reduce"):
+        Reduce(suite, suite.tests[0].id, device.device, device.blobs).run()
+
+
+def test_a_kernel_that_does_not_run_says_why(suite: Suite) -> None:
+    device = ComputingDevice(suite)
+    device.failing = {suite.tests[0].kernel: "it does not compile"}
+    with pytest.raises(DeviceError, match="it does not compile"):
+        Reduce(suite, suite.tests[0].id, device.device, device.blobs).run()
