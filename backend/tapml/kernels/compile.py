@@ -16,8 +16,9 @@ from tvm.s_tir import dlight
 
 from tapml.files import sha256
 from tapml.graph import TensorType
-from tapml.kernels.analysis import numerics
+from tapml.kernels.analysis import numerics, walk
 from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings, requirements, workgroup_size
+from tapml.kernels.constants import with_exact_constants
 from tapml.kernels.launches import LaunchError, LaunchPlan, plan_launches
 from tapml.kernels.lower import Lowered
 from tapml.kernels.quiet import quiet_tvm
@@ -27,7 +28,7 @@ from tapml.kernels.variants import BASE, VariantSpec, combine, parse_specs
 from tapml.suite.kernel_document import FORMAT
 
 # Raised whenever this module would write something else for the same PrimFunc.
-_GENERATION = 2
+_GENERATION = 3
 
 _WASM = {"kind": "llvm", "mtriple": "wasm32-unknown-unknown-wasm"}
 
@@ -151,7 +152,7 @@ def _describe(lowered: Lowered, name: str, prim_func: Any) -> dict[str, Any]:
 
 def _generate(name: str, prim_func: Any, spec: VariantSpec) -> tuple[dict[str, Any], dict[str, str], LaunchPlan]:
     target = webgpu_target(spec)
-    capture = _CaptureSplit()
+    capture = _Capture()
     with quiet_tvm():
         scheduled = schedule(tvm.IRModule({name: prim_func}), target)[name].with_attr("global_symbol", name)
         with tvm.transform.PassContext(opt_level=3, instruments=[capture]):
@@ -161,21 +162,31 @@ def _generate(name: str, prim_func: Any, spec: VariantSpec) -> tuple[dict[str, A
     hosts = [f for f in capture.module.functions.values() if not f.attrs.get("tirx.is_global_func")]
     if len(hosts) != 1:
         raise LaunchError(f"{name} has {len(hosts)} host functions instead of one")
-    texts = {entry: without_idle_enable(text) for entry, text in _split(webgpu.inspect_source()).items()}
+    texts = {
+        entry: with_exact_constants(without_idle_enable(text), capture.constants)
+        for entry, text in _split(webgpu.inspect_source()).items()
+    }
     if not all(map(same_in_wgsl, texts.values())):
         raise LaunchError(f"TVM's subgroup operations in {name} mean something else in WGSL")
     return info, texts, plan_launches(hosts[0], info)
 
 
 @tvm.ir.instrument.pass_instrument
-class _CaptureSplit:
-    """Keeps the module as it is once host and device code are apart: the host part holds the launches."""
+class _Capture:
+    """Keeps the module as it is once host and device code are apart: the host part holds the launches. And the
+    floating-point constants, once functions such as erf are written out."""
 
     module: Any = None
+
+    def __init__(self) -> None:
+        self.constants: set[float] = set()
 
     def run_after_pass(self, module: Any, info: Any) -> None:
         if info.name == "tirx.SplitHostDevice":
             self.module = module
+        elif info.name == "tirx.LowerIntrin":
+            for function in module.functions.values():
+                self.constants |= {float(n.value) for n in walk(function.body) if type(n).__name__ == "FloatImm"}
 
 
 def _split(source: str) -> dict[str, str]:

@@ -1,0 +1,31 @@
+"""Constants in WGSL as the operator has them: TVM 0.27 prints seven digits, and float32 needs nine.
+
+A scale of 0.35355338 becomes 3.535534e-01, which is the next float32: every product is one unit off.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+
+import numpy as np
+
+_LITERAL = re.compile(r"(?<![\w.])\d\.\d{6}e[+-]\d{2}(?=f\b)")
+
+
+def with_exact_constants(wgsl: str, values: Iterable[float]) -> str:
+    """The text with the float32 literals of `values` spelled out. One that stands for several values stays."""
+    meant: dict[str, set[np.float32]] = defaultdict(set)
+    for value in values:
+        # A sign is an operator in WGSL, not part of the literal.
+        meant[f"{abs(value):.6e}"].add(np.float32(abs(value)))
+
+    def exact(match: re.Match[str]) -> str:
+        known = meant.get(match[0], set())
+        if len(known) != 1:
+            return match[0]
+        (value,) = known
+        return match[0] if np.float32(match[0]) == value else np.format_float_scientific(value, unique=True)
+
+    return _LITERAL.sub(exact, wgsl)

@@ -1,0 +1,43 @@
+"""Constants keep all their digits on the way to WGSL."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from tvm import relax
+
+from tapml.kernels.compile import compile_kernel
+from tapml.kernels.constants import with_exact_constants
+from tapml.kernels.lower import lower
+
+
+def test_a_literal_is_the_constant_it_was_printed_from() -> None:
+    scale = float(np.float32(0.35355338454246521))
+    text = with_exact_constants("y = 3.535534e-01f * x - 1.000000e+00f + 3.535534e-01f;", {scale, 1.0})
+    assert text == "y = 3.5355338e-01f * x - 1.000000e+00f + 3.5355338e-01f;"
+    assert np.float32("3.5355338e-01") == np.float32(scale)
+
+
+def test_a_negative_constant_is_found_by_its_magnitude() -> None:
+    assert with_exact_constants("-2.726142e-10f", {-2.72614225801306e-10}) == "-2.7261424e-10f"
+
+
+def test_what_is_ambiguous_or_unknown_stays() -> None:
+    close = {float(np.float32(0.35355338454246521)), float(np.float32(0.3535534143447876))}
+    for text, values in (("3.535534e-01f", close), ("3.535534e-01f", set()), ("a3.535534e-01f", {0.35355338})):
+        assert with_exact_constants(text, values) == text
+
+
+def test_compiled_kernels_hold_the_constants_of_their_operators() -> None:
+    """TVM prints 3.535534e-01 for this one."""
+    scale = np.float32(0.35355338454246521)
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((4, 8), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            result = builder.emit_output(relax.op.multiply(x, relax.const(scale, "float32")))
+        builder.emit_func_output(result)
+    kernel = compile_kernel(lower(builder.finalize(), 1), "multiply")
+    literals = re.findall(r"\* ([\d.e+-]+)f", kernel.files[0].text)
+    assert [np.float32(literal) for literal in literals] == [scale]
