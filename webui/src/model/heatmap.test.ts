@@ -38,6 +38,20 @@ it("turns the server's scale back into times of the bound", () => {
   expect(excess(0.25)).toBe(1);
 });
 
+it("says no more digits than it has", () => {
+  const cell = (times: number): WrongOutput => ({
+    ...output,
+    shape: [1],
+    heatmap: { rows: 1, columns: 1, row_extent: 1, column_extent: 1, values: [[value(times)]] },
+  });
+  const said = [1.26, 45.4, 255_859].map((times) => cellText(cell(times), 0, 0));
+  expect(said).toEqual([
+    "[0]: 1.3 times the bound",
+    "[0]: 45 times the bound",
+    "[0]: 260,000 times the bound",
+  ]);
+});
+
 it("has a shade for each range, and one for what has no number", () => {
   expect([0, 0.25, value(10), value(11), value(999), value(2e3), value(9e5), 1].map(shade)).toEqual([
     0, 1, 1, 2, 2, 3, 3, 4,

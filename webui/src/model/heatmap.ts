@@ -1,7 +1,7 @@
 /** An output's error as a picture: which cells, in which of a few shades, and what each of them says. */
 
 import type { HeatMap, WrongOutput } from "../api/locate";
-import { number } from "./format";
+import { grouped, number } from "./format";
 
 /** The server's scale (locating/heatmap.py): 0.25 is the bound itself, 1 is 10^6 times the bound and beyond. */
 const AT_BOUND = 0.25;
@@ -78,7 +78,14 @@ function saying(value: number | null): string {
   if (value === null) return "no element";
   if (value < AT_BOUND) return "within the bound";
   if (value >= 1) return "a million times the bound or more, infinite or NaN";
-  return `${number(excess(value), 2)} times the bound`;
+  return `${about(excess(value))} times the bound`;
+}
+
+/** Two digits: more of them the server's scale does not carry. */
+function about(times: number): string {
+  if (times < 10) return number(times, 2);
+  const unit = 10 ** (Math.floor(Math.log10(times)) - 1);
+  return grouped(Math.round(times / unit) * unit);
 }
 
 /** What rows, columns and cells are: "rows: axis 1, columns: axis 2; a cell is the worst of 6 elements". */

@@ -77,7 +77,10 @@ export function HeatMapView({ output }: { output: WrongOutput }) {
               height={1}
             />
           ))}
-          {at !== null && <rect class="heat-cursor" x={at.column} y={at.row} width={1} height={1} />}
+          {at !== null &&
+            ["heat-halo", "heat-cursor"].map((name) => (
+              <rect key={name} class={name} x={at.column} y={at.row} width={1} height={1} />
+            ))}
         </svg>
         <span class="heat-across" aria-hidden="true">
           <span>0</span>

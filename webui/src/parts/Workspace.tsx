@@ -77,6 +77,11 @@ export function Workspace(props: { suite: SuiteDetail }) {
   useEffect(() => {
     if (kind !== null) setView(kind);
   }, [job, kind]);
+  // A trace or a search is about one device: what is shown is what was asked for.
+  const traced = kind === null || kind === "validation" ? null : (state.job?.devices[0] ?? null);
+  useEffect(() => {
+    if (traced !== null) setChosen(traced);
+  }, [job, traced]);
 
   const select = (id: string | null, on?: string) => {
     setNode(id);
