@@ -11,9 +11,13 @@ import numpy as np
 
 from tapml.locating.evidence import Evidence, short
 
-_UNLIKELY = math.log(1e5)
-"""A threshold that splits n values into wrong and right by chance has odds of one in n over k."""
+CHANCE = 1e4
+"""A threshold that splits n values into k wrong and others right by chance has odds of one in n over k: below this it
+is taken for chance."""
 
+
+_LEAST = 0.5
+"""Of the elements that meet a condition so many must be wrong."""
 
 _FEW = 8
 """An input of no more distinct values is a mask or a table of flags."""
@@ -29,21 +33,24 @@ class Condition:
     details: dict[str, Any]
 
 
-def condition(evidence: Evidence, mask: np.ndarray, least: float = 0.5) -> Condition | None:
-    """The most precise condition on an input that holds for all of `mask`, and seldom elsewhere."""
+def condition(evidence: Evidence, mask: np.ndarray, chance: float = CHANCE) -> Condition | None:
+    """The most precise condition on an input that holds for all of `mask`, and seldom elsewhere.
+
+    `chance`: the odds against coincidence that are asked for.
+    """
     best: Condition | None = None
     if not mask.any() or mask.all():
         return None
     for name, values, distinct in _features(evidence):
-        for found in _of_feature(name, values, distinct, mask):
-            if found.precision >= least and (best is None or found.precision > best.precision + 1e-9):
+        for found in _of_feature(name, values, distinct, mask, math.log(chance)):
+            if found.precision >= _LEAST and (best is None or found.precision > best.precision + 1e-9):
                 best = found
         if best is not None and best.precision == 1.0:
             break
     return best
 
 
-def _of_feature(name: str, values: np.ndarray, distinct: int, mask: np.ndarray) -> Iterator[Condition]:
+def _of_feature(name: str, values: np.ndarray, distinct: int, mask: np.ndarray, unlikely: float) -> Iterator[Condition]:
     inside = values[mask]
     low, high = inside.min(), inside.max()
     if np.isnan(low) or np.isnan(high):
@@ -51,7 +58,7 @@ def _of_feature(name: str, values: np.ndarray, distinct: int, mask: np.ndarray) 
     total, count = values.size, int(mask.sum())
     if low == high:
         region = values == low
-        if _telling(total, int(region.sum()), count, distinct):
+        if _telling(total, int(region.sum()), count, distinct, unlikely):
             precision = count / int(region.sum())
             yield Condition(f"{name} = {short(low)}", precision, True, {"input": name, "equals": float(low)})
         return
@@ -59,7 +66,7 @@ def _of_feature(name: str, values: np.ndarray, distinct: int, mask: np.ndarray) 
         edge = low if above else high
         region = values >= edge if above else values <= edge
         size = int(region.sum())
-        if not _telling(total, size, count, distinct):
+        if not _telling(total, size, count, distinct, unlikely):
             continue
         rest = values[~region]
         beyond = float(rest.max() if above else rest.min())
@@ -68,7 +75,7 @@ def _of_feature(name: str, values: np.ndarray, distinct: int, mask: np.ndarray) 
         yield Condition(text, count / size, False, {"input": name, "above" if above else "below": beyond})
 
 
-def _telling(total: int, region: int, count: int, distinct: int) -> bool:
+def _telling(total: int, region: int, count: int, distinct: int, unlikely: float) -> bool:
     """Is it more than chance that all of `count` elements lie in a region of this size?"""
     if region == total or region > 0.6 * total:
         return False
@@ -77,7 +84,7 @@ def _telling(total: int, region: int, count: int, distinct: int) -> bool:
     n, k = max(1, round(total * scale)), max(1, round(region * scale))
     ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
     # A split of few values by a few others (two masks, say) is told by how well it fits.
-    return ways >= _UNLIKELY or (distinct <= _FEW and count == region and min(count, total - count) >= 4)
+    return ways >= unlikely or (distinct <= _FEW and count == region and min(count, total - count) >= 4)
 
 
 def _features(evidence: Evidence) -> Iterator[tuple[str, np.ndarray, int]]:

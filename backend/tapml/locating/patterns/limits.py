@@ -8,6 +8,9 @@ from tapml.locating.conditions import condition
 from tapml.locating.evidence import Evidence, Finding, short
 from tapml.locating.regions import box_of
 
+# Overflow at large inputs is what one expects of NaN: less must be shown than of other conditions.
+_CHANCE_OF_NAN = 100
+
 
 def detect(evidence: Evidence) -> list[Finding]:
     """NaN and Inf by the inputs they come with; one value at all wrong elements; one value everywhere."""
@@ -29,7 +32,7 @@ def _not_finite(evidence: Evidence) -> list[Finding]:
             else (f"{short(expected.min())} to {short(expected.max())}")
         )
         details = {"elements": count, "expected_least": expected.min(), "expected_most": expected.max()}
-        where = condition(evidence, bad)
+        where = condition(evidence, bad, _CHANCE_OF_NAN)
         if where is not None:
             text = f"{name} for {where.text}; the reference gives {gives} there ({count} elements)"
             strength = 0.95 if where.precision == 1.0 else 0.8
