@@ -13,6 +13,7 @@ Edit = tuple[Span, str, str]
 
 _FLOAT = r"(?<![\w.])-?\d\.\d+e[+-]\d+f"
 _LARGEST = 3e38
+_LEAST = r"-(?:3\.4028\d*e\+38|0x1\.fffffep\+127)f"
 
 
 @dataclass(frozen=True)
@@ -194,10 +195,10 @@ def _inverted_guard(code: Code) -> Iterator[Edit]:
 
 
 def _accumulation_start(code: Code) -> Iterator[Edit]:
-    starts = {"0.000000e+00f": "1.000000e+00f", "0i": "1i", "-3.402823e+38f": "0.000000e+00f"}
-    for match in code.matches(r"(\w+)\[[^=]*\] = (0\.000000e\+00f|0i|-3\.402823e\+38f);"):
-        span = Span(match.start(2), match.end(2))
-        yield span, starts[match[2]], f"{match[1]} starts from {starts[match[2]]} instead of {match[2]}"
+    starts = {"0.000000e+00f": "1.000000e+00f", "0i": "1i"}
+    for match in code.matches(rf"(\w+)\[[^=]*\] = (0\.000000e\+00f|0i|{_LEAST});"):
+        span, start = Span(match.start(2), match.end(2)), starts.get(match[2], "0.000000e+00f")
+        yield span, start, f"{match[1]} starts from {start} instead of {match[2]}"
 
 
 def _reduction_bound(code: Code) -> Iterator[Edit]:
