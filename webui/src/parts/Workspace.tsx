@@ -96,6 +96,7 @@ export function Workspace(props: { suite: SuiteDetail }) {
         choice={choice}
         results={results}
         model={suite.model.kind !== "imported"}
+        show={setView}
       />
       <JobBar job={state.job} devices={columns} />
       {results.problem && (
