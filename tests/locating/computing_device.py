@@ -107,13 +107,16 @@ class ComputingDevice:
         before = np.full(expected.nbytes, 0xFF, np.uint8).view(expected.dtype).reshape(expected.shape)
         got = self._run(test["kernel"], [self._blob(ref) for ref in test["inputs"]], before)
         error = errors(got, expected)
-        wrong = outside(error, bound_of(self.suite, carved.tolerances[0], expected))
+        bound = bound_of(self.suite, carved.tolerances[0], expected)
+        wrong, unbounded = outside(error, bound), int(np.isposinf(bound).sum())
         finite = error[np.isfinite(error)]
         count = int(wrong.sum())
         comparison = {
-            "total": expected.size, "mismatched": count, "unbounded": 0, "tied": 0, "nan": 0, "inf": 0,
+            "total": expected.size, "mismatched": count, "unbounded": unbounded, "tied": 0, "nan": 0, "inf": 0,
             "max_abs_error": float(finite.max(initial=0.0)), "max_rel_error": 0.0, "max_ulp": 0.0,
             "ulp_histogram": [], "first": None, "worst": None,
         }  # fmt: skip
         failed = {"verdict": "fail", "message": f"{count} of {expected.size} elements differ"} if count else {}
+        if unbounded and not count:
+            failed = {"verdict": "unbounded", "message": f"{unbounded} of {expected.size} elements are unbounded"}
         runner.progress(message, {**verdict(test), "outputs": [comparison], **failed})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from computing_device import ComputingDevice, Fault
 
+from helpers import ROWS, WIDTH
 from tapml.locating import Locate
 from tapml.locating.delta import most_runs
 from tapml.locating.locate import clean, save_locate
@@ -156,6 +158,42 @@ def broken(event: dict[str, Any], device: ComputingDevice, kernel: str) -> None:
     """Once all tests have their verdicts."""
     if event["type"] == "verdict" and event["result"]["id"] == device.suite.tests[-1].id:
         device.failing[kernel] = "out of memory"
+
+
+def unbounded_above(suite: Suite, kernel: str, limit: float) -> int:
+    """Let the kernel's first test be unbounded where its input is above `limit`; gives how many elements are."""
+    place, test = next((n, test) for n, test in enumerate(suite.tests) if test.kernel == kernel)
+    x = suite.tensors.get(test.inputs[0])
+    bound = np.where(x > limit, np.float32(np.inf), np.float32(1e-4))
+    tolerance = dataclasses.replace(test.tolerances[0], bound=suite.tensors.put(bound))
+    suite.tests[place] = dataclasses.replace(test, tolerances=(tolerance,))
+    return int((x > limit).sum())
+
+
+def test_unbounded_elements_are_a_finding_of_their_own(suite: Suite, softmax: str) -> None:
+    count = unbounded_above(suite, softmax, 2.0)
+    assert count > 3
+    device = ComputingDevice(suite)
+    document = located(device)
+    assert document["summary"]["faulty_kernels"] == [softmax]
+    (found,) = document["kernels"]
+    assert found["verdict"] == "unbounded"
+    assert found["score"] < 0.5
+    assert found["findings"][0]["pattern"] == "unbounded"
+    assert f"{count} of {ROWS * WIDTH} elements are unbounded" in found["reason"]
+    assert "above" in found["reason"], "it says for which inputs"
+    (output,) = found["outputs"]
+    assert (output["unbounded"], output["mismatched"]) == (count, 0)
+    assert output["bound"]["max"] == pytest.approx(1e-4)
+
+
+def test_what_is_wrong_beside_unbounded_elements_is_a_failure(suite: Suite, softmax: str) -> None:
+    unbounded_above(suite, softmax, 2.0)
+    device = ComputingDevice(suite, {softmax: replaced(lambda right, _: -right)})
+    (found,) = located(device)["kernels"]
+    assert found["verdict"] == "fail"
+    assert found["findings"][0]["pattern"] == "sign"
+    assert any(finding["pattern"] == "unbounded" for finding in found["findings"]) or found["test"] != suite.tests[0].id
 
 
 def test_one_kernel_only(suite: Suite, softmax: str) -> None:

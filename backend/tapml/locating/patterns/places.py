@@ -75,7 +75,7 @@ def _flat(evidence: Evidence) -> list[Finding]:
     for modulus in _MODULI:
         if modulus > total // 4:
             break
-        residues = np.unique(places % modulus)
+        residues = np.flatnonzero(np.bincount(places % modulus, minlength=modulus))
         if len(residues) > modulus // 2 or len(places) < 4 * len(residues):
             continue
         possible = sum(-(-(total - int(residue)) // modulus) for residue in residues)

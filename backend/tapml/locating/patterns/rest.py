@@ -23,10 +23,10 @@ def detect(evidence: Evidence) -> list[Finding]:
         g, e = evidence.g[mask], evidence.e[mask]
         related = float(np.corrcoef(g, e)[0, 1]) if np.ptp(g) > 0 and np.ptp(e) > 0 else 0.0
         middle = float(np.median(evidence.error[mask]))
-        how = "follow the expected ones" if related > 0.9 else "have little to do with the expected ones"
+        how = "follow the expected values" if related > 0.9 else "have little to do with the expected values"
         text = (
             f"{evidence.count} of {total} elements are wrong and {how} (correlation {related:.3f}); "
-            f"errors of {short(middle)} in the middle, {short(largest)} at most"
+            f"half of the errors are above {short(middle)}, the largest is {short(largest)}"
         )
         return [Finding("noise", text, 0.25, {**details, "correlation": related, "median_error": middle})]
     words = box_of(evidence.wrong).words()
