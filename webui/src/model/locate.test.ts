@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { LocateDocument, ModelCheck, Suspect } from "../api/locate";
 import { device, suite } from "./fixture";
 import {
+  accusation,
   determinism,
   growthPoints,
   locateMarks,
@@ -86,6 +87,12 @@ describe("the graph", () => {
     const unsupported: Suspect = { ...suspect, kernel: "take", nodes: ["n0"], verdict: "unsupported" };
     const marks = locateMarks(document({ kernels: [suspect, unsupported] }));
     expect([...marks]).toEqual([["n3", { label: "1", word: "suspect 1" }]]);
+  });
+
+  it("knows which nodes are accused", () => {
+    expect(accusation(document(), "n3")?.reason).toBe("wrong only at the end");
+    expect(accusation(document(), "n1")).toBeUndefined();
+    expect(accusation(undefined, "n3")).toBeUndefined();
   });
 
   it("marks the nodes of a compound error", () => {

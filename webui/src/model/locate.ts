@@ -59,6 +59,11 @@ export function locateMarks(document: LocateDocument | undefined): Marks {
   return marks;
 }
 
+/** What a search says of a node, if it is one that fails. */
+export function accusation(document: LocateDocument | undefined, node: string): Suspect | undefined {
+  return document?.kernels.find((kernel) => kernel.nodes.includes(node));
+}
+
 /** The one sentence above everything else. */
 export function verdictSentence(document: LocateDocument, device: string): string {
   const { verdict, tests } = document.summary;

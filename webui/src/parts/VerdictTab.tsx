@@ -1,10 +1,13 @@
 import { useState } from "preact/hooks";
 import type { DeviceFacts, Diagnostic, ErrorEvidence, TestResult, Tolerance } from "../api/documents";
+import type { Suspect } from "../api/locate";
 import type { TestDetail, TestRef } from "../api/types";
 import { ulpBars } from "../model/charts";
 import { adapter, browser, error, grouped, number, percent, seconds, short } from "../model/format";
+import { accusation } from "../model/locate";
 import { testState } from "../model/matrix";
 import type { ResultsState } from "../model/results";
+import { asState } from "../model/verdicts";
 import { Bars } from "./Bars";
 import { Fact, VerdictBadge } from "./Basics";
 import { Elements } from "./Elements";
@@ -36,6 +39,7 @@ export function VerdictTab(props: {
           device={column}
           badge={<VerdictBadge state={testState(state, column.id, test)} />}
           result={results[at]}
+          accused={accusation(state.locates[column.id], test.node)}
           share={() => setShared(column.name)}
           showLine={props.showLine}
         />
@@ -52,10 +56,12 @@ function DeviceVerdict(props: {
   device: DeviceFacts;
   badge: preact.ComponentChildren;
   result: TestResult | undefined;
+  /** By a search for faulty kernels: told where no validation says more. */
+  accused: Suspect | undefined;
   share: () => void;
   showLine: ShowLine;
 }) {
-  const { device, result } = props;
+  const { device, result, accused } = props;
   return (
     <article class="card device-verdict">
       <h3>
@@ -69,10 +75,14 @@ function DeviceVerdict(props: {
           </button>
         )}
       </h3>
-      {result === undefined ? (
-        <p class="muted">No result yet.</p>
-      ) : (
+      {result !== undefined ? (
         <Evidence result={result} showLine={props.showLine} />
+      ) : accused ? (
+        <p class="message">
+          Locate: <VerdictBadge state={asState(accused.verdict)} /> {accused.reason}
+        </p>
+      ) : (
+        <p class="muted">No result yet.</p>
       )}
     </article>
   );
