@@ -21,6 +21,7 @@ from benchmarks.localization.cases import CASES_A_MODEL, Bug, Case, cases, disti
 from benchmarks.localization.equivalence import IMPLEMENTATIONS, Equivalence, classify
 from benchmarks.localization.working import WorkingCopy
 from tapml.devices import Blobs, Device
+from tapml.errors import TapmlError
 from tapml.locating import Locate
 from tapml.server import Server
 from tapml.suite import Suite
@@ -158,8 +159,11 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the records")
     parser.add_argument("--docs", type=Path, help="write the table between the marks in this file")
     options = parser.parse_args()
-    benchmark = Benchmark(options.models, options.device, options.seed, options.limit, options.results)
-    records = benchmark.run(benchmark.find_effects(), resume=options.resume)
+    try:
+        benchmark = Benchmark(options.models, options.device, options.seed, options.limit, options.results)
+        records = benchmark.run(benchmark.find_effects(), resume=options.resume)
+    except TapmlError as error:
+        sys.exit(f"{error}\nthe cases so far are kept: go on with --resume")
     report = options.results / f"{options.device}-{options.seed}.report.json"
     report.write_text(json.dumps(records))
     print(table.text(records))
