@@ -71,6 +71,13 @@ def test_every_kernel_has_wgsl_and_a_dispatch(lowered: Lowered) -> None:
         assert {i for i, role in enumerate(roles) if role == "output"} <= written
 
 
+def test_no_workgroup_after_the_last_one_runs(lowered: Lowered) -> None:
+    """TVM's own guard compares with > and lets one run where a grid is folded."""
+    for kernel in compile_kernels(lowered, lowered.graph.kernels).values():
+        for file in kernel.files:
+            assert file.text.count(">= podArgs.packGridDimX) { return; }") == file.text.count("packGridDimX) {") == 1
+
+
 def test_compilation_is_cached_by_content(lowered: Lowered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAPML_CACHE", str(tmp_path))
     first = compile_kernels(lowered, lowered.graph.kernels)

@@ -29,6 +29,15 @@ def test_what_is_ambiguous_or_unknown_stays() -> None:
         assert with_exact_constants(text, values) == text
 
 
+def test_the_largest_number_is_spelled_within_its_range() -> None:
+    """A WGSL literal must not exceed what its type holds; 3.4028235e+38, the shortest text, does."""
+    largest = np.finfo(np.float32).max
+    text = with_exact_constants("-3.402823e+38f", {-float(largest)})
+    assert text == "-3.4028234e+38f"
+    assert np.float32(text[1:-1]) == largest
+    assert float(text[1:-1]) <= float(largest)
+
+
 def test_compiled_kernels_hold_the_constants_of_their_operators() -> None:
     """TVM prints 3.535534e-01 for this one."""
     scale = np.float32(0.35355338454246521)

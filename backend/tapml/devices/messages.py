@@ -74,12 +74,15 @@ class KernelMessages:
         return kernel_message(self._bundles[name], [file.digest for file in self._files[name]])
 
     def replacements(self) -> dict[str, str]:
-        """Edited entry points -> digest of their WGSL (RunModelParams.replace)."""
+        """Entry points -> digest of their WGSL (RunModelParams.replace).
+
+        All of them, not only those that somebody edited: what TVM links into a model library has constants of seven
+        digits (kernels/constants.py), and the model shall run what was validated.
+        """
         return {
             entry_point["name"]: file.digest
             for name, files in self._files.items()
             for entry_point, file in _of_base_variant(self._bundles[name], files)
-            if file.edited
         }
 
     def test(self, test: CarvedTest) -> dict[str, Any]:

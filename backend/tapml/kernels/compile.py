@@ -19,6 +19,7 @@ from tapml.graph import TensorType
 from tapml.kernels.analysis import numerics, walk
 from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings, requirements, workgroup_size
 from tapml.kernels.constants import with_exact_constants
+from tapml.kernels.folding import without_surplus_workgroup
 from tapml.kernels.launches import LaunchError, LaunchPlan, plan_launches
 from tapml.kernels.lower import Lowered
 from tapml.kernels.quiet import quiet_tvm
@@ -28,7 +29,7 @@ from tapml.kernels.variants import BASE, VariantSpec, combine, parse_specs
 from tapml.suite.kernel_document import FORMAT
 
 # Raised whenever this module would write something else for the same PrimFunc.
-_GENERATION = 3
+_GENERATION = 4
 
 _WASM = {"kind": "llvm", "mtriple": "wasm32-unknown-unknown-wasm"}
 
@@ -163,7 +164,7 @@ def _generate(name: str, prim_func: Any, spec: VariantSpec) -> tuple[dict[str, A
     if len(hosts) != 1:
         raise LaunchError(f"{name} has {len(hosts)} host functions instead of one")
     texts = {
-        entry: with_exact_constants(without_idle_enable(text), capture.constants)
+        entry: with_exact_constants(without_surplus_workgroup(without_idle_enable(text)), capture.constants)
         for entry, text in _split(webgpu.inspect_source()).items()
     }
     if not all(map(same_in_wgsl, texts.values())):

@@ -13,6 +13,8 @@ import numpy as np
 
 _LITERAL = re.compile(r"(?<![\w.])\d\.\d{6}e[+-]\d{2}(?=f\b)")
 
+_LARGEST = "3.4028234e+38"
+
 
 def with_exact_constants(wgsl: str, values: Iterable[float]) -> str:
     """The text with the float32 literals of `values` spelled out. One that stands for several values stays."""
@@ -26,6 +28,9 @@ def with_exact_constants(wgsl: str, values: Iterable[float]) -> str:
         if len(known) != 1:
             return match[0]
         (value,) = known
-        return match[0] if np.float32(match[0]) == value else np.format_float_scientific(value, unique=True)
+        if np.float32(match[0]) == value:
+            return match[0]
+        # The shortest text of the largest number lies above it, and WGSL refuses a literal out of range.
+        return _LARGEST if value == np.finfo(np.float32).max else np.format_float_scientific(value, unique=True)
 
     return _LITERAL.sub(exact, wgsl)

@@ -301,7 +301,7 @@ class RunModelParams(Message):
     """Inputs, then parameters, in the order of the function's arguments."""
     outputs: list[TensorType]
     replace: dict[str, Digest]
-    """WGSL to use instead of what the library holds, by entry point: edited kernels."""
+    """WGSL to use instead of what the library holds, by entry point."""
     runs: Annotated[int, Field(ge=1, le=10_000)]
     """Times to run it; the first run's outputs are downloaded as in "execute"."""
 
