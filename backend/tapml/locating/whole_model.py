@@ -24,6 +24,9 @@ from tapml.validation.hybrid import HybridRunner
 MOST_GUILTY = 24
 """Nodes that share a fault: beyond this a list of them says less than their kernels do."""
 
+_NAMED = 6
+"""Nodes in a sentence; the document has them all."""
+
 _MOST_BYTES = 256 << 20
 """Of the node outputs that are brought home at once."""
 
@@ -136,7 +139,8 @@ class WholeModel:
             text = f"; more than {len(error.nodes)} nodes share it, so that no few of them bring it back"
             return None, text
         kernels = {node.id: node.kernel for node in self._graph.kernel_nodes}
-        names = ", ".join(f"{node} ({kernels[node]})" for node in nodes)
+        names = ", ".join(f"{node} ({kernels[node]})" for node in nodes[:_NAMED])
+        names += f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
         verb = "are" if len(nodes) > 1 else "is"
         return nodes, f"; the model is within its bound again when {names} {verb} computed by the reference"
 
