@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.localization.cases import Bug
+from benchmarks.localization.cases import Bug, digest
 from benchmarks.localization.executing import Array, Call, KernelOnDevice
 from tapml.carving.reference import Reference, to_numpy
 from tapml.devices import Blobs, Device
@@ -39,26 +39,28 @@ class Baseline:
 
     def accused(self, bugs: Collection[Bug], tolerance: float) -> set[str]:
         """The kernels that it accuses in a case with these bugs."""
-        keys = {kernel: _key(kernel) for kernel in self._suite.kernels} | {
-            bug.kernel: _key(bug.kernel, bug) for bug in bugs
-        }
-        return {kernel for kernel, key in keys.items() if not self._known[key]["error"] <= tolerance}
+        return {kernel for kernel, key in self._keys(bugs).items() if not self._known[key]["error"] <= tolerance}
 
     def seconds(self, bugs: Collection[Bug]) -> float:
         """What a case with these bugs takes, the device's part of it."""
-        keys = {kernel: _key(kernel) for kernel in self._suite.kernels} | {
-            bug.kernel: _key(bug.kernel, bug) for bug in bugs
-        }
-        return float(sum(self._known[key]["seconds"] for key in keys.values()))
+        return float(sum(self._known[key]["seconds"] for key in self._keys(bugs).values()))
+
+    def _keys(self, bugs: Collection[Bug]) -> dict[str, str]:
+        """Kernel -> where its result in a case with these bugs is."""
+        mutated = {bug.kernel: bug for bug in bugs}
+        return {kernel: self._key(kernel, mutated.get(kernel)) for kernel in self._suite.kernels}
+
+    def _key(self, kernel: str, bug: Bug | None = None) -> str:
+        return f"{kernel} {digest(self._suite, kernel, bug)}"
 
     def run(self, bugs: Iterable[Bug], device: Device, blobs: Blobs, progress: Callable[[str], None]) -> None:
         """Find what is not known yet, for all kernels as they are and for these mutants."""
         missing: dict[str, list[Bug | None]] = defaultdict(list)
         for kernel in self._suite.kernels:
-            if _key(kernel) not in self._known:
+            if self._key(kernel) not in self._known:
                 missing[kernel].append(None)
         for bug in bugs:
-            if _key(bug.kernel, bug) not in self._known:
+            if self._key(bug.kernel, bug) not in self._known:
                 missing[bug.kernel].append(bug)
         if not missing:
             return
@@ -96,7 +98,7 @@ class Baseline:
                 except DeviceError:
                     error = float("inf")
                 spent = time.perf_counter() - started
-                self._known[_key(kernel, bug)] = {"error": error, "seconds": spent}
+                self._known[self._key(kernel, bug)] = {"error": error, "seconds": spent}
 
     def _made_up(self, test: CarvedTest, ref: TensorRef, random: np.random.Generator) -> Array:
         carved = self._suite.tensors.get(ref)
@@ -113,7 +115,3 @@ def needed_tolerance(expected: Array, got: Array) -> float:
     with np.errstate(invalid="ignore"):
         needed = np.where(same, 0.0, np.abs(a - b) / (1 + np.abs(a)))
     return float(np.max(np.where(np.isnan(needed), np.inf, needed), initial=0.0))
-
-
-def _key(kernel: str, bug: Bug | None = None) -> str:
-    return f"{kernel} {sha256(bug.file + bug.mutant.text)[:24]}" if bug else f"{kernel} unmutated"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections import Counter
 from collections.abc import Iterable
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from benchmarks.localization.mutate import Mutant, mutants
+from tapml.files import sha256
 from tapml.suite import Suite
 
 MOST_BUGS = 11
@@ -62,6 +64,17 @@ class Mutable:
             if by_operator:
                 found[kernel] = by_operator
         return found
+
+
+@functools.cache
+def _texts(suite: Suite, kernel: str) -> list[tuple[str, str]]:
+    return [(file.name, file.text) for file in suite.kernel_files(kernel)]
+
+
+def digest(suite: Suite, kernel: str, bug: Bug | None = None) -> str:
+    """Of all WGSL of a kernel, with its bug where it has one. For suites that nobody edits."""
+    texts = [bug.mutant.text if bug and name == bug.file else text for name, text in _texts(suite, kernel)]
+    return sha256("".join(sha256(text) for text in texts))[:24]
 
 
 def cases(model: str, suite: Suite, seed: int = 0, count: int = CASES_A_MODEL) -> list[Case]:

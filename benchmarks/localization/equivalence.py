@@ -21,12 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.localization.cases import Bug
+from benchmarks.localization.cases import Bug, digest
 from benchmarks.localization.executing import Array, Call, KernelOnDevice
 from tapml.cache import cache_dir
 from tapml.devices import Blobs, Device
 from tapml.errors import DeviceError
-from tapml.files import sha256
 from tapml.suite import Suite, Tolerance
 
 IMPLEMENTATIONS = ("node-dawn", "deno")
@@ -159,4 +158,4 @@ class Equivalence:
                 self._known[self._key(bug, implementation)] = least.to_json()
 
     def _key(self, bug: Bug, implementation: str) -> str:
-        return f"{implementation} {bug.kernel} {bug.file} {sha256(bug.mutant.text)[:24]}"
+        return f"{implementation} {bug.kernel} {digest(self._suite, bug.kernel, bug)}"

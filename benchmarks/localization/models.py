@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -82,7 +82,7 @@ MODELS = tuple(ARCHITECTURES)
 
 def suite(name: str) -> Suite:
     """The carved suite of a model; carved now where its sources, or tapml's, are others than those it was carved by."""
-    path = cache_dir() / "benchmarks" / "localization" / f"{name}-{_sources()}.suite"
+    path = cache_dir() / "benchmarks" / "localization" / f"{name}-{_made_by()}.suite"
     if not (path / "suite.json").is_file():
         carve(_imported(name), path, name=name)
     return Suite(path)
@@ -103,12 +103,21 @@ def _imported(name: str) -> ImportedModel:
         return import_model(str(file), input_files=[arrays])
 
 
-def _sources() -> str:
-    """A digest of what a suite is made by and of."""
+def sources(*folders: str) -> str:
+    """A digest of tapml's modules in these folders."""
     import tapml
 
     root = Path(tapml.__file__).parent
-    files = [path for folder in _DEPENDS_ON for path in (root / folder).rglob("*.py")]
-    files += [Path(module.__file__ or "") for module in (architectures, training)] + [Path(__file__), training.TEXT]
+    files = sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
+    return _digest(files)
+
+
+def _made_by() -> str:
+    """A digest of what a suite is made by and of."""
+    files = [Path(module.__file__ or "") for module in (architectures, training)] + [Path(__file__), training.TEXT]
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("apache-tvm", "torch", "numpy")]
-    return sha256("\n".join([sha256(path.read_bytes()) for path in sorted(files)] + versions))[:12]
+    return sha256(" ".join([sources(*_DEPENDS_ON), _digest(files), *versions]))[:12]
+
+
+def _digest(files: Iterable[Path]) -> str:
+    return sha256(" ".join(sha256(path.read_bytes()) for path in files))

@@ -17,11 +17,12 @@ from typing import Any
 
 from benchmarks.localization import models, table
 from benchmarks.localization.baseline import TOLERANCES, Baseline
-from benchmarks.localization.cases import CASES_A_MODEL, Bug, Case, cases, distinct
+from benchmarks.localization.cases import CASES_A_MODEL, Bug, Case, cases, digest, distinct
 from benchmarks.localization.equivalence import IMPLEMENTATIONS, Equivalence, classify
 from benchmarks.localization.working import WorkingCopy
 from tapml.devices import Blobs, Device
 from tapml.errors import TapmlError
+from tapml.files import sha256
 from tapml.locating import Locate
 from tapml.server import Server
 from tapml.suite import Suite
@@ -79,9 +80,10 @@ class Benchmark:
                 copy = WorkingCopy(suite, Path(folder))
                 judged = []
                 for case in self.cases[name]:
-                    record = known.get((case.id, suite.id))
+                    state = self._state(case, suite)
+                    record = known.get(state)
                     if record is None:
-                        record = self._run(case, copy, device, blobs)
+                        record = {"state": state, **self._run(case, copy, device, blobs)}
                         file.write(json.dumps(record) + "\n")
                         file.flush()
                         say(_line(record, len(case.bugs)))
@@ -92,9 +94,15 @@ class Benchmark:
                 records += [self._judged(record, case, effects[name], baseline) for record, case in judged]
         return records
 
-    def _known(self) -> dict[tuple[str, str], dict[str, Any]]:
+    def _known(self) -> dict[str, dict[str, Any]]:
         lines = self.path.read_text().splitlines() if self.path.is_file() else []
-        return {(record["case"], record["suite"]): record for record in map(json.loads, lines)}
+        return {record["state"]: record for record in map(json.loads, lines)}
+
+    def _state(self, case: Case, suite: Suite) -> str:
+        """A digest of all that the case's result depends on, but for the device."""
+        mutated = {bug.kernel: bug for bug in case.bugs}
+        kernels = [digest(suite, kernel, mutated.get(kernel)) for kernel in suite.kernels]
+        return sha256(" ".join([case.id, suite.path.name, models.sources("locating", "validation"), *kernels]))[:24]
 
     def _run(self, case: Case, copy: WorkingCopy, device: Device, blobs: Blobs) -> dict[str, Any]:
         with copy.mutated(case.bugs) as suite:
