@@ -13,6 +13,7 @@ from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError
 from tapml.locating.examine import Examiner
+from tapml.locating.reliance import relying
 from tapml.locating.suspects import WORST_FIRST, Examined, clearest, examined, suspect
 from tapml.suite import Suite
 from tapml.validation.events import Cancel, Cancelled, Emit
@@ -84,8 +85,11 @@ class Locate:
         self._emit({"type": "started", "kind": "locate", "total": self.total, "kernels": self._operators.kernels})
         with self._timed("validate"):
             validation = self._operators.run()
+            relies = relying(self.suite, validation["tests"])
         by_kernel: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for result in validation["tests"]:
+            if what := relies.get(result["id"]):
+                result = {**result, "verdict": "unbounded", "message": what}
             by_kernel[result["kernel"]].append(result)
         bad = {name: found for name, found in by_kernel.items() if any(test["verdict"] != "pass" for test in found)}
         interrupted = validation["interrupted"]

@@ -1,0 +1,71 @@
+"""Kernels that pass here and rely on what WGSL does not promise: the next browser may give something else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tapml.suite import Suite
+
+if TYPE_CHECKING:
+    from tapml.bounds import Operator
+
+# Of the builtins with a limited domain, the one that TVM never calls: a carved bound knows the others.
+_BUILTIN = re.compile(r"\btanh\s*\(")
+
+
+def relying(suite: Suite, results: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Test -> what its edited kernel relies on, for those of `results` that passed.
+
+    A test's bound was derived for the kernel as it was generated. One that somebody wrote may call WGSL's tanh, which
+    is undefined where exp overflows: its bounds are derived again with that rule.
+    """
+    kernels = dict.fromkeys(r["kernel"] for r in results if r["edited"] and r["verdict"] == "pass")
+    texts = {name: [file.text for file in suite.kernel_files(name)] for name in kernels}
+    texts = {name: files for name, files in texts.items() if any(_BUILTIN.search(_code(text)) for text in files)}
+    own = {node.id: node.kernel for node in suite.model_graph.kernel_nodes}
+    todo = [r for r in results if r["verdict"] == "pass" and r["kernel"] in texts and own.get(r["node"]) == r["kernel"]]
+    return _derived_again(suite, texts, todo) if todo else {}
+
+
+def _derived_again(
+    suite: Suite, texts: Mapping[str, Sequence[str]], results: Sequence[Mapping[str, Any]]
+) -> dict[str, str]:
+    from tapml.bounds import NotDerivable, Operator  # late: TVM takes seconds to load
+    from tapml.kernels.analysis import numerics
+    from tapml.kernels.script import parse_script
+
+    path = suite.path / "model" / "module.tvmscript"
+    lowered = parse_script(suite.module_text, len(suite.model_graph.inputs), str(path))
+    found: dict[str, str] = {}
+    for name, files in texts.items():
+        program = lowered.kernel(name)
+        try:
+            operator = Operator(program, numerics(program), [_code(text) for text in files])
+            for result in results:
+                if result["kernel"] == name and (what := _unbounded(suite, operator, result["id"])):
+                    found[result["id"]] = what
+        except NotDerivable:
+            continue  # its tolerance was an estimate already, which says so
+    return found
+
+
+def _unbounded(suite: Suite, operator: Operator, test_id: str) -> str:
+    test = suite.test(test_id)
+    inputs, outputs = ([suite.tensors.get(ref) for ref in refs] for refs in (test.inputs, test.outputs))
+    bounds = [bound.bound for bound in operator.bounds(inputs, outputs) if bound.bound is not None]
+    count, total = sum(int(np.isposinf(bound).sum()) for bound in bounds), sum(array.size for array in outputs)
+    if not count:
+        return ""
+    return (
+        f"{count} of {total} elements are unbounded: the kernel calls tanh, and WGSL promises nothing of it once exp "
+        "overflows, above 88.7 (f16: 11.09)"
+    )
+
+
+def _code(wgsl: str) -> str:
+    """Without line comments, which may mention what the code does not call."""
+    return re.sub(r"//[^\n]*", "", wgsl)
