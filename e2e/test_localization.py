@@ -61,7 +61,7 @@ def test_what_mutants_change(small: Suite, tmp_path: Path) -> None:
 
 
 def test_a_bug_is_accused_and_nothing_else(small: Suite, tmp_path: Path) -> None:
-    bug = _bug(small, "index off by one")
+    bug = _bug(small, "swapped operands")
     copy = WorkingCopy(small, tmp_path / "copy")
     with Server() as server:
         device, blobs = server.state.device("node-dawn"), server.state.blobs
