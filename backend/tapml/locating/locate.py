@@ -14,8 +14,8 @@ from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError
 from tapml.locating.examine import Examiner
 from tapml.locating.reliance import relying
-from tapml.locating.suspects import WORST_FIRST, Examined, clearest, examined, suspect
-from tapml.suite import Suite
+from tapml.locating.suspects import WORST_FIRST, Examined, clearest, examined, racing, suspect
+from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import Cancel, Cancelled, Emit
 from tapml.validation.operatorwise import OperatorRun
 from tapml.validation.results import header
@@ -26,7 +26,9 @@ RUNS = 3
 
 MOST_RUNS = 100
 
+# Patterns are looked for in so many tests of a kernel; its others run again too, for races.
 _TESTS_A_KERNEL = 2
+_TESTS_A_CALL = 64
 _PASSED_ON = ("device", "compile", "verdict", "message")
 
 
@@ -95,16 +97,19 @@ class Locate:
         interrupted = validation["interrupted"]
         suspects: list[dict[str, Any]] = []
         model: dict[str, Any] | None = None
+        tests: dict[str, list[Examined]] = {}
+        races: dict[str, int] = {}
         try:
             with self._timed("examine"):
-                tests = {} if interrupted else self._examine(bad)
-                suspects = self._suspects(bad, tests)
+                if not interrupted:
+                    tests, races = self._examine(bad)
+                suspects = self._suspects(bad, tests, races)
             if self._model and not interrupted and all(found["verdict"] == "unsupported" for found in suspects):
                 with self._timed("model"):
                     model = self._whole_model(by_kernel)
         except Cancelled:
             interrupted = True
-            suspects = suspects or self._suspects(bad, {})
+            suspects = suspects or self._suspects(bad, tests, races)
         return self._document(validation, suspects, model, interrupted=interrupted)
 
     def _document(
@@ -132,15 +137,20 @@ class Locate:
             "model": model,
         }
 
-    def _examine(self, bad: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[Examined]]:
-        """Kernel -> its clearest failing tests, run again. A device that is gone leaves what the verdicts tell."""
-        chosen = {name: clearest(results, self.suite, _TESTS_A_KERNEL) for name, results in bad.items()}
-        todo = [test for tests in chosen.values() for test in tests]
-        if not todo:
-            return {}
-        verdicts = {result["id"]: result["verdict"] for results in bad.values() for result in results}
-        names = [name for name, tests in chosen.items() if tests]
+    def _examine(
+        self, bad: Mapping[str, Sequence[Mapping[str, Any]]]
+    ) -> tuple[dict[str, list[Examined]], dict[str, int]]:
+        """All failing tests run again: (kernel -> its clearest ones with their patterns, test -> elements that differ
+        from run to run). A device that is gone leaves what the verdicts tell."""
+        failing = {name: clearest(results, self.suite) for name, results in bad.items()}
+        chosen = [test for tests in failing.values() for test in tests[:_TESTS_A_KERNEL]]
+        rest = [test for tests in failing.values() for test in tests[_TESTS_A_KERNEL:]] if self._runs > 1 else []
         found: dict[str, list[Examined]] = defaultdict(list)
+        races: dict[str, int] = {}
+        if not chosen:
+            return found, races
+        verdicts = {result["id"]: result["verdict"] for results in bad.values() for result in results}
+        names = [name for name, tests in failing.items() if tests]
         with KernelMessages(self.suite, self._blobs, names) as messages:
             examiner = Examiner(
                 self.device,
@@ -149,25 +159,37 @@ class Locate:
                 check=self._cancel.check,
                 hang_seconds=self._hang_seconds,
             )
+            total = len(chosen) + len(rest)
             try:
-                outputs = examiner.run(todo, self._runs)
+                outputs = examiner.run(chosen, self._runs)
+                for number, test in enumerate(chosen, 1):
+                    self._cancel.check()
+                    if test.id in outputs:
+                        found[test.kernel].append(examined(self.suite, test, outputs[test.id], verdicts[test.id]))
+                    self._emit_examined(test, number, total)
+                for start in range(0, len(rest), _TESTS_A_CALL):
+                    part = rest[start : start + _TESTS_A_CALL]
+                    races |= {test: racing(runs) for test, runs in examiner.run(part, self._runs).items()}
+                    self._emit_examined(part[-1], len(chosen) + start + len(part), total)
             except DeviceError as error:
-                text = f"the failing tests could not be run again: {error.summary}"
+                text = f"the failing tests could not all be run again: {error.summary}"
                 self._emit({"type": "message", "level": "warning", "text": text})
-                return {}
-        for number, test in enumerate(todo, 1):
-            self._cancel.check()
-            if test.id in outputs:
-                found[test.kernel].append(examined(self.suite, test, outputs[test.id], verdicts[test.id]))
-            progress = {"kernel": test.kernel, "test": test.id, "number": number, "total": len(todo)}
-            self._emit({"type": "examine", "device": self.device.id, **progress})
-        return found
+        return found, races
+
+    def _emit_examined(self, test: CarvedTest, number: int, total: int) -> None:
+        progress = {"kernel": test.kernel, "test": test.id, "number": number, "total": total}
+        self._emit({"type": "examine", "device": self.device.id, **progress})
 
     def _suspects(
-        self, bad: Mapping[str, Sequence[Mapping[str, Any]]], tests: Mapping[str, Sequence[Examined]]
+        self,
+        bad: Mapping[str, Sequence[Mapping[str, Any]]],
+        tests: Mapping[str, Sequence[Examined]],
+        races: Mapping[str, int],
     ) -> list[dict[str, Any]]:
         """Most certain first; what is unsupported last."""
-        found = [suspect(self.suite, name, results, tests.get(name, ()), self._runs) for name, results in bad.items()]
+        found = [
+            suspect(self.suite, name, results, tests.get(name, ()), self._runs, races) for name, results in bad.items()
+        ]
         return sorted(found, key=lambda entry: (-entry["score"], WORST_FIRST.index(entry["verdict"])))
 
     def _whole_model(self, by_kernel: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:

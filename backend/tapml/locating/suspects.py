@@ -36,8 +36,8 @@ class Examined:
         return max((finding.strength for _, finding in self.found), default=0.0)
 
 
-def clearest(results: Sequence[Result], suite: Suite, most: int) -> list[CarvedTest]:
-    """The failing tests that show most: some elements right and some wrong, few of them, small tensors."""
+def clearest(results: Sequence[Result], suite: Suite) -> list[CarvedTest]:
+    """The failing tests, those that show most first: some elements right and some wrong, few of them, small tensors."""
 
     def key(result: Result) -> tuple[float, int]:
         share = result["mismatched"] / result["total"] if result["total"] else 1.0
@@ -46,7 +46,7 @@ def clearest(results: Sequence[Result], suite: Suite, most: int) -> list[CarvedT
 
     wanted = [result for result in results if result["verdict"] in ("fail", "unbounded")]
     worst = [result for result in wanted if result["verdict"] == "fail"] or wanted
-    return [suite.test(result["id"]) for result in sorted(worst, key=key)[:most]]
+    return [suite.test(result["id"]) for result in sorted(worst, key=key)]
 
 
 def examined(suite: Suite, test: CarvedTest, runs: Sequence[Outputs], verdict: str) -> Examined:
@@ -92,10 +92,22 @@ def _of_output(evidence: Evidence, *, has_ties: bool) -> list[Finding]:
     return found
 
 
+def racing(runs: Sequence[Outputs]) -> int:
+    """Elements of a test's outputs that differ between runs that began alike."""
+    fills = [fill_of(number) for number in range(len(runs))]
+    return sum(int(differing(given, fills, same_fill=True).sum()) for given in zip(*runs, strict=True))
+
+
 def suspect(
-    suite: Suite, kernel: str, results: Sequence[Result], tests: Sequence[Examined], runs: int
+    suite: Suite,
+    kernel: str,
+    results: Sequence[Result],
+    tests: Sequence[Examined],
+    runs: int,
+    races: Mapping[str, int],
 ) -> dict[str, Any]:
-    """An entry of `kernels` in tapml.locate/1. `results`: all of the kernel's, with at least one that did not pass."""
+    """An entry of `kernels` in tapml.locate/1. `results`: all of the kernel's, with at least one that did not pass;
+    `races`: test -> elements that differ from run to run, of those that ran again besides `tests`."""
     worst = min((result["verdict"] for result in results), key=WORST_FIRST.index)
     bad = [result for result in results if result["verdict"] != "pass"]
     culprit = next(result for result in bad if result["verdict"] == worst)
@@ -104,10 +116,15 @@ def suspect(
     found = [_named(place, finding, several) for place, finding in shown.found] if shown else []
     if worst in ("error", "unsupported"):
         found.insert(0, Finding(worst if worst == "error" else "error", culprit["message"], 1.0))
+    others = {result["id"]: races[result["id"]] for result in bad if races.get(result["id"])}
+    if others and not any(finding.pattern == "race" for finding in found):
+        first = next(iter(others))
+        text = f"test {first} differs from run to run with the same inputs ({others[first]} elements): a race"
+        found.insert(0, Finding("race", text, 0.99, {"tests": len(others), "differing": others[first]}))
     failing = {result["node"] for result in bad}
     nodes = [node.id for node in suite.graph.nodes_of(kernel)]
     outputs = [_output(place, evidence, shown.test) for place, evidence in enumerate(shown.outputs)] if shown else []
-    changing = _differing(tests)
+    changing = _differing(tests) + sum(others.values())
     return {
         "kernel": kernel,
         "nodes": [node for node in nodes if node in failing],
