@@ -74,7 +74,7 @@ ARCHITECTURES = {
     "decoder": "like GPT-2, with a KV cache in and out",
     "mixture": "like Mixtral: top-2 of 4 experts",
     "recurrent": "like RWKV-4, with its state in and out",
-    "convolutional": "like ResNet",
+    "convolutional": "like MobileNet",
     "quantised": "like GPT-2, four-bit weights in groups of 32",
 }
 MODELS = tuple(ARCHITECTURES)
