@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from operators import Device, lowered, operator
+from rounding_device import Device, lowered, operator
 from tvm import relax
 
 from tapml.bounds import NotDerivable, program

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from operators import lowered
+from rounding_device import lowered
 from tvm import relax
 
 from tapml.bounds import Operator

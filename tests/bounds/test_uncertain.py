@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operators import Device
+from rounding_device import Device
 
 from tapml.bounds import uncertain
 from tapml.bounds.uncertain import Uncertain
