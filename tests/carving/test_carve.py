@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tvm import relax
 
 from helpers import small_model, small_oracle
 from tapml.carving.agreement import agreement
 from tapml.carving.carve import carve
 from tapml.carving.reference import Reference, to_numpy
 from tapml.errors import InputError, ToolchainError
+from tapml.importing import ImportedModel, Step
 from tapml.kernels.lower import lower
 from tapml.suite import Suite
 
@@ -89,6 +91,45 @@ def test_f32_evaluated_in_another_order_is_inside_the_bound(suite: Suite) -> Non
         checked += 1
     assert checked
     assert model.oracle
+
+
+def test_every_rounded_output_has_a_bound_for_each_element(suite: Suite) -> None:
+    for test in suite.tests:
+        for ref, tolerance in zip(test.outputs, test.tolerances, strict=True):
+            assert tolerance.bound is not None, test.kernel
+            bound = suite.tensors.get(tolerance.bound)
+            assert bound.shape == ref.shape
+            assert (bound > 0).all()
+            assert float(bound.max()) == pytest.approx(tolerance.absolute)
+
+
+def roots(x: np.ndarray) -> ImportedModel:
+    """sqrt(x @ 1.1 - 1.1): of nothing for x = 1, and of less once the product is off by a bit."""
+    builder = relax.BlockBuilder()
+    weight = np.array([[1.1]], np.float32)
+    variable = relax.Var("x", relax.TensorType(x.shape, "float32"))
+    with builder.function("main", [variable]):
+        with builder.dataflow():
+            product = builder.emit(relax.op.matmul(variable, relax.const(weight)))
+            summed = builder.emit(relax.op.sum(product, axis=1, keepdims=True))
+            rest = builder.emit(relax.op.subtract(summed, relax.const(weight)))
+            result = builder.emit_output(relax.op.sqrt(rest))
+        builder.emit_func_output(result)
+    return ImportedModel(
+        module=builder.finalize(),
+        input_names=["x"],
+        parameters=[],
+        steps=[Step("ones", {"x": x}, False, None)],
+        provenance={"kind": "test", "source": "tests", "sha256": "0" * 64, "title": "roots", "notes": []},
+        outputs=["y"],
+        oracle=None,
+    )
+
+
+def test_a_model_without_a_tolerance_at_its_inputs_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="when its operators are off by no more than they may be"):
+        carve(roots(np.ones((64, 1), np.float32)), tmp_path / "edge.suite", name="edge")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_cuda_is_one_clear_error() -> None:

@@ -79,6 +79,22 @@ def test_half_precision_passes_through(tmp_path: Path, matches: Callable[..., No
     matches(model, atol=2e-3)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_negative_index_counts_from_the_end(dynamic: bool, tmp_path: Path, matches: Callable[..., None]) -> None:
+    """TVM's importer reads before the first element."""
+    import torch
+
+    class Last(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x[:, -1] + x[:, -2] + x[0, 1]
+
+    shapes = {"x": {1: torch.export.Dim("length", min=2, max=64)}} if dynamic else None
+    exported = torch.export.export(Last(), (torch.zeros(2, 3, 4),), dynamic_shapes=shapes)
+    torch.export.save(exported, tmp_path / "last.pt2")
+    np.savez(tmp_path / "in.npz", x=np.arange(24, dtype=np.float32).reshape(2, 3, 4))
+    matches(import_model(str(tmp_path / "last.pt2"), input_files=[tmp_path / "in.npz"]))
+
+
 def test_unknown_operator_is_named(tmp_path: Path) -> None:
     import torch
 

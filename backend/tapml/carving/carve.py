@@ -18,6 +18,7 @@ from tapml.carving.agreement import Agreement, agreement
 from tapml.carving.operators import OperatorTolerances
 from tapml.carving.reference import Reference, Values, to_numpy
 from tapml.carving.tolerance import noisy, nudge
+from tapml.errors import InputError
 from tapml.graph import Graph, Node, NodeKind
 from tapml.importing import ImportedModel, Step
 from tapml.kernels.analysis import numerics
@@ -285,6 +286,11 @@ class _Carver:
 
         disturbed = self._outputs(self._platform.run(values, after=disturb))
         found = agreement(disturbed, [self._array(run, value) for value in self._graph.outputs])
+        if not np.isfinite(found.max_abs_error):
+            raise InputError(
+                "the model's output becomes NaN or infinite when its operators are off by no more than they may be: "
+                "it has no tolerance at these inputs, give others"
+            )
         cosine = 1.0 - max(1e-6, 4.0 * (1.0 - found.cosine)) if np.isfinite(found.cosine) else 1.0 - 1e-6
         return {
             "cosine": max(cosine, 0.99),

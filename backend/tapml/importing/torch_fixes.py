@@ -1,7 +1,8 @@
 """Converters that replace some of TVM's PyTorch importer's own, which are wrong for some dtypes.
 
 Its matrix products always give float32, so a float16 model no longer fits together; its division
-by a number makes that number int32 whatever the tensor's dtype is.
+by a number makes that number int32 whatever the tensor's dtype is; its x[-1] reads before the
+tensor's first element.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any
 
 from tvm import relax
 from tvm.relax import op
+
+_END = 2**31 - 1
 
 Converter = Callable[[Any, Any], Any]
 """From an FX node and the importer to a Relax variable."""
@@ -24,6 +27,7 @@ def converters() -> dict[str, Converter]:
         "div.Tensor_mode": _divide,
         "matmul.default": _matmul,
         "mm.default": _matmul,
+        "select.int": _select,
     }
 
 
@@ -54,6 +58,18 @@ def _divide(node: Any, importer: Any) -> Any:
         return emit(op.trunc(emit(op.divide(left, right))))
     # On integers Relax's divide rounds towards zero.
     return emit(op.divide(left, right))
+
+
+def _select(node: Any, importer: Any) -> Any:
+    """One element along a dimension; a negative index counts from the end."""
+    tensor = importer.env[node.args[0]]
+    dimension, index = (int(number) for number in node.args[1:3])
+    emit = importer.block_builder.emit
+    if index >= 0:
+        return emit(op.take(tensor, relax.const(index, "int64"), axis=dimension))
+    # The size may be a symbol still, so that no place can be told yet: a slice counts from the end by itself.
+    end = index + 1 if index < -1 else _END
+    return emit(op.squeeze(emit(op.strided_slice(tensor, [dimension], [index], [end])), [dimension]))
 
 
 def _scaled(importer: Any, value: Any, factor: float) -> Any:

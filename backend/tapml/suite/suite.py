@@ -24,6 +24,9 @@ FORMAT = "tapml.suite/1"
 IMPORTED = "imported"
 """`model.kind` of a suite that was made of exported tests and has no model."""
 
+# A file's name has at most 255 bytes on Linux and macOS, and a variant and an ending come behind the kernel's.
+_LONGEST_NAME = 200
+
 
 @dataclass(frozen=True)
 class KernelFile:
@@ -168,7 +171,13 @@ class Suite:
 
 
 def write_kernel(folder: Path, document: Mapping[str, Any], files: Mapping[str, str]) -> None:
-    """WGSL files by name, then `kernels/NAME.json`, below a suite's folder."""
+    """WGSL files by name, then `kernels/NAME.json`, below a suite's folder. Raises InputError for a name that is too
+    long for a file: TVM names a fused operator after all that it is made of."""
+    if (length := len(document["kernel"])) > _LONGEST_NAME:
+        raise InputError(
+            f"operator {document['kernel'][:60]}... is fused from so many that its name has {length} characters, and a "
+            f"file's at most {_LONGEST_NAME}: split what joins them (a concat of many tensors, say) in the model"
+        )
     for name, text in files.items():
         write_text(folder / "kernels" / name, text)
     write_json(folder / "kernels" / f"{document['kernel']}.json", document)
