@@ -178,6 +178,13 @@ def test_values_in_each_others_places() -> None:
     assert any("right numbers in wrong places" in f.text for f in findings(evidence(got, expected)))
 
 
+def test_what_is_off_by_rounding_has_not_changed_places() -> None:
+    """A constant that is one unit off: sorted, got and expected are as close as they are at their own places."""
+    expected = normal(*SHAPE)
+    got = expected * np.float32(1 + 2.0**-22)
+    assert not any("wrong places" in f.text for f in findings(evidence(got, expected, bound=1e-9)))
+
+
 def test_one_wrong_element_is_no_scale_and_no_offset() -> None:
     expected = normal(16, 16)
     got = expected.copy()

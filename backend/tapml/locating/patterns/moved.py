@@ -142,6 +142,8 @@ def _elsewhere(evidence: Evidence) -> list[Finding]:
     if e[0] == e[-1] or len(np.unique(e[:_SAMPLE])) < 4:
         return []
     error = evidence.error[evidence.wrong]
+    if float(np.median(error)) <= 1e-4 * float(np.median(np.abs(e))):
+        return []  # what is off by rounding is close to the value of its own place, too
     close = np.abs(g - e) <= np.maximum(1e-6 * np.abs(e), 1e-3 * float(np.median(error)))
     if close.mean() < 0.99:
         return []
