@@ -23,7 +23,7 @@ from tapml.suite import Suite
 def test_a_small_output_is_shown_element_by_element() -> None:
     excess = np.zeros((2, 3, 4))
     excess[1, 2, 3] = 10.0
-    found = heatmap(excess)
+    found = heatmap(excess, np.zeros(excess.shape, bool))
     assert (found["rows"], found["columns"], found["row_extent"], found["column_extent"]) == (3, 4, 1, 1)
     values = np.array(found["values"])
     assert values[2, 3] == pytest.approx(0.25 + 0.75 / 6, abs=1e-3)
@@ -33,7 +33,7 @@ def test_a_small_output_is_shown_element_by_element() -> None:
 def test_a_large_one_is_binned_by_its_worst() -> None:
     excess = np.full((1000, 65), 0.5)
     excess[999, 64] = np.inf
-    found = heatmap(excess)
+    found = heatmap(excess, np.zeros(excess.shape, bool))
     values = np.array(found["values"])
     assert values.shape == (found["rows"], found["columns"])
     assert max(values.shape) <= MOST
@@ -42,9 +42,21 @@ def test_a_large_one_is_binned_by_its_worst() -> None:
     assert np.count_nonzero(values) == 1
 
 
+def test_what_is_unbounded_is_neither_inside_nor_outside() -> None:
+    excess, unbounded = np.zeros((2, 3)), np.zeros((2, 3), bool)
+    unbounded[:, 1:] = True
+    excess[1, 2] = 100.0  # of another element in the same cell
+    found = heatmap(excess, unbounded)
+    assert found["values"][0] == [0.0, None, None]
+    assert found["values"][1][:2] == [0.0, None]
+    assert found["values"][1][2] == pytest.approx(0.5)
+    assert picture_lines(found)[0] == "·∞∞"
+    assert "∞ unbounded" in picture_lines(found)[-1]
+
+
 @pytest.mark.parametrize("shape", [(), (1,), (130,), (0, 4)])
 def test_any_shape_has_a_heat_map(shape: tuple[int, ...]) -> None:
-    found = heatmap(np.full(shape, 2.0))
+    found = heatmap(np.full(shape, 2.0), np.zeros(shape, bool))
     assert np.array(found["values"]).size == found["rows"] * found["columns"]
     assert len(picture_lines(found)) <= 17
 

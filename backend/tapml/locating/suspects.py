@@ -221,7 +221,7 @@ def _output(place: int, evidence: Evidence, test: CarvedTest) -> dict[str, Any]:
         "bound": {**{k: jsonable(v) for k, v in bound.items()}, "reasons": list(test.tolerances[place].reasons)},
         "first": _element(evidence, int(np.argmax(evidence.wrong))) if evidence.count else None,
         "worst": _element(evidence, int(np.argmax(np.where(evidence.wrong, excess, -1)))) if evidence.count else None,
-        "heatmap": heatmap(excess),
+        "heatmap": heatmap(excess, unbounded),
     }
 
 

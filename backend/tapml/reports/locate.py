@@ -137,17 +137,24 @@ def picture_lines(heatmap: Mapping[str, Any]) -> list[str]:
     merged = -(-len(rows) // _MOST_ROWS) or 1
     lines = []
     for start in range(0, len(rows), merged):
-        worst = [max(column) for column in zip(*rows[start : start + merged], strict=True)]
+        worst = [_worst(column) for column in zip(*rows[start : start + merged], strict=True)]
         lines.append("".join(_shade(value) for value in worst))
     if not lines:
         return []
     down, across = heatmap["row_extent"] * merged, heatmap["column_extent"]
     cell = f"{down} row{'s' if down > 1 else ''} x {across} column{'s' if across > 1 else ''}"
-    return [*lines, f"each character is {cell}: · inside, ░ ▒ ▓ █ outside by ever more"]
+    free = ", ∞ unbounded" if any(None in row for row in rows) else ""
+    return [*lines, f"each character is {cell}: · inside, ░ ▒ ▓ █ outside by ever more{free}"]
+
+
+def _worst(column: Sequence[float | None]) -> float | None:
+    """What is outside says more than what is unbounded."""
+    known = max((value for value in column if value is not None), default=0.0)
+    return known if known or None not in column else None
 
 
 def _shade(value: float | None) -> str:
-    return " " if value is None else next(shade for most, shade in _SHADES if value <= most)
+    return "∞" if value is None else next(shade for most, shade in _SHADES if value <= most)
 
 
 def _model(console: Console, model: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ _STYLE = """
 :root { color-scheme: light dark; --back: light-dark(#f6f7f9, #101318); --card: light-dark(#fff, #181c23);
   --line: light-dark(#dde1e7, #2b313c); --text: light-dark(#1b2027, #e4e8ee); --muted: light-dark(#5b6675, #98a3b3);
   --fail: light-dark(#c0232d, #ff8087); --pass: light-dark(#17733a, #5fd08a); --heat: light-dark(#c0232d, #ff6b73);
-  --inside: light-dark(#e9edf2, #232a34); --accent: light-dark(#3554d1, #8ea6ff); }
+  --inside: light-dark(#e9edf2, #232a34); --free: #1a9a9a; --accent: light-dark(#3554d1, #8ea6ff); }
 body { font: 14px/1.5 system-ui, "Segoe UI", sans-serif; background: var(--back); color: var(--text); margin: 0; }
 main { max-width: 1100px; margin: 0 auto; padding: 24px 20px 60px; }
 h1 { font-size: 1.5rem; margin: 0; }
@@ -165,10 +165,11 @@ def _heatmap(output: Mapping[str, Any]) -> str:
         x = 0
         for value, same in itertools.groupby(row):
             count = len(list(same))
-            if value:
+            if value is None or value:
+                fill = "var(--free)" if value is None else "var(--heat)"
                 cells.append(
                     f'<rect x="{x * wide}" y="{y * tall}" width="{count * wide}" height="{tall}" '
-                    f'fill="var(--heat)" fill-opacity="{value}"/>'
+                    f'fill="{fill}" fill-opacity="{1 if value is None else value}"/>'
                 )
             x += count
     width, height = columns * wide, rows * tall
@@ -181,7 +182,9 @@ def _heatmap(output: Mapping[str, Any]) -> str:
             ("var(--inside)", "inside its bound"),
             ("color-mix(in srgb, var(--heat) 25%, transparent)", "just outside"),
             ("var(--heat)", "a million times the bound, NaN or Infinity"),
+            ("var(--free)", "unbounded: WGSL promises nothing"),
         )
+        if name[:9] != "unbounded" or any(None in row for row in heatmap["values"])
     )
     return (
         f'<h3>{_text(title)}</h3><svg role="img" aria-label="{_text(title)}" width="{width}" height="{height}" '

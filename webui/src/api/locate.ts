@@ -81,7 +81,7 @@ export interface HeatMap {
   /** Elements a cell spans. */
   row_extent: number;
   column_extent: number;
-  /** 0: inside the bound; from 0.25 on: outside, by the excess' logarithm; null: no element. */
+  /** 0: inside the bound; from 0.25 on: outside, by the excess' logarithm; null: none outside and some unbounded. */
   values: (number | null)[][];
 }
 

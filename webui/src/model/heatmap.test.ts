@@ -58,10 +58,11 @@ it("has a shade for each range, and one for what has no number", () => {
   ]);
 });
 
-it("draws cells of one shade side by side as one, and nothing for those within the bound", () => {
+it("draws cells of one shade side by side as one, what is unbounded by itself, and nothing for those within the bound", () => {
   expect(runs(map)).toEqual([
     { row: 0, column: 1, length: 2, shade: 2 },
     { row: 1, column: 0, length: 1, shade: 4 },
+    { row: 1, column: 1, length: 1, shade: 5 },
   ]);
 });
 
@@ -73,7 +74,7 @@ it("tells which indices a cell spans: the last one may be cut off", () => {
     "[0, any, 2, 0 to 3]: the worst is a million times the bound or more, infinite or NaN",
   );
   expect(cellText(output, 0, 0)).toBe("[0, any, 0 to 1, 0 to 3]: within the bound");
-  expect(cellText(output, 1, 1)).toContain("no element");
+  expect(cellText(output, 1, 1)).toContain("unbounded");
 });
 
 it("speaks of one element where a cell is one", () => {

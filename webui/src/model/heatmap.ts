@@ -16,6 +16,9 @@ export const SHADES = [
   "beyond, infinite or NaN",
 ] as const;
 
+/** The shade of cells where none is outside and some are unbounded. */
+export const UNBOUNDED_SHADE = SHADES.length;
+
 /** How many times the bound. */
 export function excess(value: number): number {
   return 10 ** (((value - AT_BOUND) / (1 - AT_BOUND)) * DECADES);
@@ -42,7 +45,7 @@ export function runs(map: HeatMap): Run[] {
   for (const [row, values] of map.values.entries()) {
     let last: Run | null = null;
     for (const [column, value] of values.entries()) {
-      const now = value === null ? 0 : shade(value);
+      const now = value === null ? UNBOUNDED_SHADE : shade(value);
       if (last !== null && last.shade === now) last.length += 1;
       else {
         last = { row, column, length: 1, shade: now };
@@ -75,7 +78,7 @@ export function cellText(output: WrongOutput, row: number, column: number): stri
 }
 
 function saying(value: number | null): string {
-  if (value === null) return "no element";
+  if (value === null) return "unbounded: WGSL promises nothing here";
   if (value < AT_BOUND) return "within the bound";
   if (value >= 1) return "a million times the bound or more, infinite or NaN";
   return `${about(excess(value))} times the bound`;

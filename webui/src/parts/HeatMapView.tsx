@@ -92,7 +92,7 @@ export function HeatMapView({ output }: { output: WrongOutput }) {
           : cellText(output, at.row, at.column)}
       </output>
       <ul class="heat-legend" aria-label="Shades">
-        {SHADES.map((name, shade) => (
+        {(output.unbounded ? [...SHADES, "unbounded: WGSL promises nothing"] : SHADES).map((name, shade) => (
           <li key={name}>
             <span class={`heat-swatch shade-${shade}`} aria-hidden="true" />
             {name}
