@@ -9,7 +9,7 @@ import pytest
 from rounding_device import Device, lowered, operator
 from tvm import relax
 
-from tapml.bounds import NotDerivable, program
+from tapml.bounds import NotDerivable, blocks
 from tapml.carving.reference import Reference, to_numpy
 from tapml.carving.tolerance import nudge
 
@@ -105,7 +105,7 @@ def test_the_reference_and_its_neighbours_are_inside(
 def test_a_grid_in_parts_gives_the_same(random: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     x = normal(random, 4, 30, 5)
     whole, _ = bounds_of(lambda _, x: op.nn.softmax(x, axis=1), [x])
-    monkeypatch.setattr(program, "_POINTS", 64)
+    monkeypatch.setattr(blocks, "POINTS", 64)
     parts, _ = bounds_of(lambda _, x: op.nn.softmax(x, axis=1), [x])
     assert np.array_equal(whole.bound, parts.bound)
 

@@ -9,15 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from tapml.bounds.blocks import (
+    Block,
+    accumulation,
+    is_product_sum,
+    loads_floats_only,
+    parts,
+    realized,
+    shape_of,
+    statements,
+)
 from tapml.bounds.contraction import contract
 from tapml.bounds.expression import Grid, NotDerivable, dtype_of, wrapped
 from tapml.bounds.ties import Ranking
 from tapml.bounds.uncertain import FLOATS, Uncertain, distance, largest, product_error, smallest_normal, unit
-
-_REDUCTION = 2  # tirx.IterVar.CommReduce
-
-# Points of a grid that are evaluated at a time: some arrays of this many float64 are held at once.
-_POINTS = 1 << 22
 
 CONFIDENCE = 3.0
 """A sum of K terms is off by at most min(K - 1, CONFIDENCE sqrt(K)) units of its largest partial sum.
@@ -48,7 +53,7 @@ class Program:
         """`tanh_builtin`: the kernel calls WGSL's tanh rather than TVM's expansion of it."""
         self._function = prim_func
         self._tanh_builtin = tanh_builtin
-        self._blocks = [_Block(*found) for found in _realized(prim_func.body)]
+        self._blocks = [Block(*found) for found in realized(prim_func.body)]
         self.most_equals = 1
         """The most candidates among which an argmax of the last run could choose."""
         self.rankings: list[Ranking] = []
@@ -62,7 +67,7 @@ class Program:
         buffers: dict[Any, Uncertain] = {}
         parameters = list(self._function.params)
         for parameter, array in zip(parameters, inputs, strict=False):
-            buffers[parameter] = _input(array, str(parameter.ty.dtype), _shape(parameter))
+            buffers[parameter] = _input(array, str(parameter.ty.dtype), shape_of(parameter))
         runner = _Runner(buffers, self._tanh_builtin, choice or Choice())
         for block in self._blocks:
             runner.run(block)
@@ -75,19 +80,6 @@ class Program:
         return [buffers[output] for output in outputs]
 
 
-@dataclass(frozen=True)
-class _Block:
-    """A block and the extents of its variables."""
-
-    realize: Any
-    extents: dict[Any, int]
-    reductions: frozenset[Any]
-
-    @property
-    def block(self) -> Any:
-        return self.realize.block
-
-
 class _Runner:
     def __init__(self, buffers: dict[Any, Uncertain], tanh_builtin: bool, choice: Choice) -> None:
         self._buffers = buffers
@@ -96,12 +88,12 @@ class _Runner:
         self.most_equals = 1
         self.rankings: list[Ranking] = []
 
-    def run(self, block: _Block) -> None:
-        stores, lets = _statements(block.block.body)
+    def run(self, block: Block) -> None:
+        stores, lets = statements(block.block.body)
         for store in stores:
             self._allocate(store.buffer)
         spatial = {var: extent for var, extent in block.extents.items() if var not in block.reductions}
-        for part in _parts(spatial, math.prod(block.extents.values()), self._splittable(block, stores)):
+        for part in parts(spatial, math.prod(block.extents.values()), self._splittable(block, stores)):
             ranges = {var: part.get(var, range(extent)) for var, extent in block.extents.items()}
             grid = Grid(ranges, self._buffers, self._tanh_builtin)
             if not block.reductions:
@@ -118,8 +110,8 @@ class _Runner:
         if str(block.block.name_hint) == "rank" and block.reductions:
             self._note_ranking(block, stores[0])
 
-    def _note_ranking(self, block: _Block, store: Any) -> None:
-        condition = _accumulation(store)[1].condition
+    def _note_ranking(self, block: Block, store: Any) -> None:
+        condition = accumulation(store)[1].condition
         while type(condition).__name__ in ("Or", "And"):
             condition = condition.a
         for load in (condition.a, condition.b):
@@ -128,17 +120,17 @@ class _Runner:
                 ranks = self._buffers[store.buffer].value
                 self.rankings.append(Ranking(self._buffers[load.source], along[0], ranks))
 
-    def _splittable(self, block: _Block, stores: Sequence[Any]) -> bool:
+    def _splittable(self, block: Block, stores: Sequence[Any]) -> bool:
         """A sum of products is a matrix product, which needs no grid of all points."""
-        return not (block.reductions and len(stores) == 1 and _is_product_sum(stores[0]))
+        return not (block.reductions and len(stores) == 1 and is_product_sum(stores[0]))
 
     def _allocate(self, buffer: Any) -> None:
         if buffer not in self._buffers:
             kind: Any = np.float64 if str(buffer.ty.dtype) in FLOATS else np.int64
             kind = np.bool_ if str(buffer.ty.dtype) == "bool" else kind
-            self._buffers[buffer] = Uncertain(np.zeros(_shape(buffer), kind))
+            self._buffers[buffer] = Uncertain(np.zeros(shape_of(buffer), kind))
 
-    def _store(self, grid: Grid, block: _Block, store: Any, found: Uncertain) -> None:
+    def _store(self, grid: Grid, block: Block, store: Any, found: Uncertain) -> None:
         held = self._buffers[store.buffer]
         shape = [1 if var in block.reductions else len(grid.ranges[var]) for var in grid.ranges]
         at = tuple(grid.evaluate(index).value for index in store.indices)
@@ -156,8 +148,8 @@ class _Runner:
 
     # ------------------------------------------------ reductions
 
-    def _reduce(self, grid: Grid, block: _Block, store: Any) -> Uncertain:
-        kind, update = _accumulation(store)
+    def _reduce(self, grid: Grid, block: Block, store: Any) -> Uncertain:
+        kind, update = accumulation(store)
         axes = tuple(axis for axis, var in enumerate(grid.ranges) if var in block.reductions)
         terms = math.prod(block.extents[var] for var in block.reductions)
         start = self._start(block, store)
@@ -175,17 +167,17 @@ class _Runner:
             return Uncertain(value, distance(value, low, high))
         raise NotDerivable(f"a reduction by {kind}")
 
-    def _start(self, block: _Block, store: Any) -> Any:
+    def _start(self, block: Block, store: Any) -> Any:
         if block.block.init is None:
             raise NotDerivable("a reduction without a start")
-        for other in _statements(block.block.init)[0]:
+        for other in statements(block.block.init)[0]:
             if other.buffer.same_as(store.buffer) and type(other.value).__name__ in ("FloatImm", "IntImm"):
                 return other.value.value
         raise NotDerivable("a reduction whose start is no number")
 
     def _sum(self, grid: Grid, update: Any, axes: tuple[int, ...], terms: int, start: float, dtype: str) -> Uncertain:
         extents = [len(values) for values in grid.ranges.values()]
-        if type(update).__name__ == "Mul" and dtype_of(update) == dtype and _loads_floats_only(update):
+        if type(update).__name__ == "Mul" and dtype_of(update) == dtype and loads_floats_only(update):
             a, b = grid.evaluate(update.a), grid.evaluate(update.b)
             value = contract(a.value, b.value, extents, axes)
             if dtype not in FLOATS:
@@ -234,7 +226,7 @@ class _Runner:
 
     # ------------------------------------------------ argmax
 
-    def _argument_of_extremum(self, grid: Grid, block: _Block, stores: Sequence[Any], lets: Mapping[Any, Any]) -> None:
+    def _argument_of_extremum(self, grid: Grid, block: Block, stores: Sequence[Any], lets: Mapping[Any, Any]) -> None:
         """A reduction of pairs (place, value): of equals, or of what rounding may make equal, one is chosen."""
         by_kind = {str(s.buffer.ty.dtype) in FLOATS: (s, lets.get(s.value, s.value)) for s in stores}
         if (
@@ -289,83 +281,3 @@ def _input(array: np.ndarray, dtype: str, shape: tuple[int, ...]) -> Uncertain:
     if not np.issubdtype(array.dtype, np.integer):
         raise NotDerivable(f"{dtype} inputs")
     return Uncertain(array.astype(np.int64).reshape(shape))
-
-
-def _shape(buffer: Any) -> tuple[int, ...]:
-    return tuple(int(extent) for extent in buffer.ty.shape)
-
-
-def _realized(root: Any) -> list[tuple[Any, dict[Any, int], frozenset[Any]]]:
-    """The blocks within loops, in order: (realization, extents of its variables, those that reduce)."""
-    body = root.block.body if type(root).__name__ == "SBlockRealize" else root
-    found = []
-    for statement in body.seq if type(body).__name__ == "SeqStmt" else [body]:
-        loops: dict[Any, int] = {}
-        while type(statement).__name__ == "For":
-            loops[statement.loop_var] = int(statement.extent)
-            statement = statement.body
-        if type(statement).__name__ != "SBlockRealize":
-            raise NotDerivable(f"{type(statement).__name__} in its program")
-        # A loop of one turn may be written as its number.
-        if not all(
-            type(value).__name__ == "Var" or int(variable.dom.extent) == 1
-            for value, variable in zip(statement.iter_values, statement.block.iter_vars, strict=True)
-        ):
-            raise NotDerivable("blocks that are not simple loops")
-        variables = list(statement.block.iter_vars)
-        extents = {variable.var: int(variable.dom.extent) for variable in variables}
-        found.append((statement, extents, frozenset(v.var for v in variables if int(v.iter_type) == _REDUCTION)))
-    return found
-
-
-def _statements(body: Any) -> tuple[list[Any], list[tuple[Any, Any]]]:
-    """(stores, bound variables with their values) of a block's body."""
-    stores, lets = [], []
-    for statement in body.seq if type(body).__name__ == "SeqStmt" else [body]:
-        kind = type(statement).__name__
-        if kind == "BufferStore":
-            stores.append(statement)
-        elif kind == "Bind":
-            lets.append((statement.var, statement.value))
-        else:
-            raise NotDerivable(f"{kind} in its program")
-    return stores, lets
-
-
-def _accumulation(store: Any) -> tuple[str, Any]:
-    """(operation, the term) of `buffer[i] = operation(buffer[i], term)`."""
-    kind = type(store.value).__name__
-    if kind in ("Add", "Max", "Min"):
-        for own, term in ((store.value.a, store.value.b), (store.value.b, store.value.a)):
-            if type(own).__name__ == "TensorLoad" and own.source.same_as(store.buffer):
-                return kind, term
-    raise NotDerivable(f"a reduction by {kind}")
-
-
-def _is_product_sum(store: Any) -> bool:
-    try:
-        kind, term = _accumulation(store)
-    except NotDerivable:
-        return False
-    return kind == "Add" and type(term).__name__ == "Mul" and _loads_floats_only(term)
-
-
-def _loads_floats_only(product: Any) -> bool:
-    """A product of two elements (perhaps converted): what `contract` can sum without making the grid."""
-
-    def plain(node: Any) -> bool:
-        while type(node).__name__ == "Cast":
-            node = node.value
-        return type(node).__name__ == "TensorLoad"
-
-    return plain(product.a) and plain(product.b)
-
-
-def _parts(spatial: Mapping[Any, int], points: int, splittable: bool) -> list[dict[Any, range]]:
-    """The grid in parts along its longest axis that can be split, each of at most some points."""
-    if not splittable or points <= _POINTS or not spatial:
-        return [{}]
-    var = max(spatial, key=lambda v: spatial[v])
-    extent = spatial[var]
-    step = max(1, extent * _POINTS // points)
-    return [{var: range(start, min(start + step, extent))} for start in range(0, extent, step)]
