@@ -85,7 +85,7 @@ def open_report(path: Path, folder: Path) -> None:
             "out of tolerance",
             "Elements by ULP distance",
             "Tolerance",
-            "sensitivity",
+            "largest partial sum",
             "Attempts",
             "tapml export",
         ):
