@@ -142,6 +142,21 @@ def test_moving_values_is_exact() -> None:
     assert bound.absolute == 0.0
 
 
+def test_a_scalar_is_read_everywhere() -> None:
+    """As the index of a take, or a scale that is a parameter."""
+    x, scale = np.array([1.5, -2.25], np.float32), np.array(0.1, np.float32)
+    bound, (expected,) = bounds_of(lambda _, x, s: op.multiply(x, s), [x, scale])
+    assert (np.abs(expected - x * np.float64(scale)) <= bound.bound).all()
+    assert bound.absolute <= 2.0**-22
+
+
+def test_a_sum_of_everything_is_a_scalar(random: np.random.Generator) -> None:
+    x = normal(random, 5, 7)
+    bound, (expected,) = bounds_of(lambda _, x: op.sum(x), [x])
+    assert bound.bound.shape == expected.shape == ()
+    assert np.abs(expected - x.astype(np.float64).sum()) <= bound.bound
+
+
 def test_integers_are_exact_and_wrap() -> None:
     x = np.array([200, 100], np.uint8)
     bound, (expected,) = bounds_of(lambda _, x: op.add(x, relax.const(100, "uint8")), [x])

@@ -103,6 +103,19 @@ def test_every_rounded_output_has_a_bound_for_each_element(suite: Suite) -> None
             assert float(bound.max()) == pytest.approx(tolerance.absolute)
 
 
+def test_what_cannot_be_derived_is_estimated_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def defective(*_: object) -> None:
+        raise ValueError("of shapes")
+
+    monkeypatch.setattr("tapml.bounds.Operator.bounds", defective)
+    for test in carve(small_model(), tmp_path / "estimated.suite", name="estimated").tests:
+        for tolerance in test.tolerances:
+            assert tolerance.bound is None
+            assert tolerance.absolute > 0
+            assert "no bound can be derived: the derivation has a defect" in tolerance.reasons[0]
+            assert "of shapes" in tolerance.reasons[0]
+
+
 def roots(x: np.ndarray) -> ImportedModel:
     """sqrt(x @ 1.1 - 1.1): of nothing for x = 1, and of less once the product is off by a bit."""
     builder = relax.BlockBuilder()

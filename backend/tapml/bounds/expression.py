@@ -88,6 +88,9 @@ class Grid:
         if node.source not in self._buffers:
             raise NotDerivable(f"reads {node.source} before it is written")
         held = self._buffers[node.source]
+        if not node.indices:
+            point = (1,) * self.rank
+            return Uncertain(held.value.reshape(point), None if held.error is None else held.error.reshape(point))
         affine = [self.affine(index) for index in node.indices]
         known = [a for a in affine if a is not None]
         if len(known) == len(affine) and self._inside(known, held.value.shape):
@@ -98,11 +101,6 @@ class Grid:
             raise NotDerivable(f"reads {node.source} at an index that depends on rounding")
         # Out of range only where a condition around it drops the element.
         at = tuple(np.clip(index.value, 0, extent - 1) for index, extent in zip(indices, held.value.shape, strict=True))
-        if not at:
-            return Uncertain(
-                held.value.reshape((1,) * self.rank),
-                None if held.error is None else held.error.reshape((1,) * self.rank),
-            )
         return Uncertain(held.value[at], None if held.error is None else held.error[at])
 
     # ------------------------------------------------ views of affine indices

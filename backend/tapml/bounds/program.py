@@ -138,12 +138,14 @@ class _Runner:
         at = tuple(np.broadcast_to(index, shape) for index in at)
         if any(((index < 0) | (index >= extent)).any() for index, extent in zip(at, held.value.shape, strict=True)):
             raise NotDerivable(f"writes outside {store.buffer}")
+        if not at:  # an output of no dimensions
+            value = value.reshape(())
         held.value[at] = value
         error = held.error
         if found.error is not None and error is None:
             error = np.zeros(held.value.shape)
         if error is not None:
-            error[at] = np.broadcast_to(found.spread, shape)
+            error[at] = found.spread.reshape(()) if not at else np.broadcast_to(found.spread, shape)
             self._buffers[store.buffer] = Uncertain(held.value, error)
 
     # ------------------------------------------------ reductions

@@ -54,6 +54,10 @@ class OperatorTolerances:
                 return tuple(derived(bound, self._put) for bound in bounds)
             except NotDerivable as error:
                 self._operator, self._obstacle = None, str(error)
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                # An estimate is better than no suite; its reasons say what happened.
+                what = f"{type(error).__name__}: {error}"
+                self._operator, self._obstacle = None, f"the derivation has a defect, please report it ({what})"
         moved: list[list[np.ndarray]] = [[] for _ in expected]
         if self.rounds and any(str(array.dtype) in UNIT for array in expected):
             small = min(array.size for array in expected) < _SMALL_OUTPUT
