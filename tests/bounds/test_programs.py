@@ -142,6 +142,20 @@ def test_moving_values_is_exact() -> None:
     assert bound.absolute == 0.0
 
 
+def test_a_mask_of_minus_infinity_is_no_overflow(random: np.random.Generator) -> None:
+    """As PyTorch's attention masks; what overflows within the kernel has no bound."""
+    scores, mask = normal(random, 3, 8), np.zeros((3, 8), np.float32)
+    mask[:, 5:] = -np.inf
+    masked, (expected,) = bounds_of(lambda _, x, m: op.add(op.multiply(x, relax.const(0.3)), m), [scores, mask])
+    assert np.isneginf(expected[:, 5:]).all()
+    assert np.isfinite(masked.bound).all()
+    weights, _ = bounds_of(lambda _, x: op.nn.softmax(x), [expected])
+    assert np.isfinite(weights.bound).all()
+    assert weights.absolute < 1e-5
+    overflow, _ = bounds_of(lambda _, x: op.multiply(x, relax.const(1e30)), [np.array([1e30, 2.0], np.float32)])
+    assert list(np.isinf(overflow.bound)) == [True, False]
+
+
 def test_a_scalar_is_read_everywhere() -> None:
     """As the index of a take, or a scale that is a parameter."""
     x, scale = np.array([1.5, -2.25], np.float32), np.array(0.1, np.float32)

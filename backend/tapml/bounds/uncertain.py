@@ -92,7 +92,7 @@ def add(a: Uncertain, b: Uncertain, dtype: str, sign: int = 1) -> Uncertain:
     unit of the largest of the three then."""
     with np.errstate(invalid="ignore", over="ignore"):
         value = a.value + b.value if sign > 0 else a.value - b.value
-        result = rounded(value, a.spread + b.spread, dtype)
+        result = _of_infinities(rounded(value, a.spread + b.spread, dtype), a, b)
         if a.exact and b.exact:
             return result
         size = np.maximum(np.abs(a.value), np.abs(b.value))
@@ -107,7 +107,16 @@ def multiply(a: Uncertain, b: Uncertain, dtype: str) -> Uncertain:
         value = a.value * b.value
         error = product_error(a, b)
         one = (np.abs(a.value) == 1) & (a.spread == 0) | (np.abs(b.value) == 1) & (b.spread == 0)
-        return Uncertain(value, np.where(one, error, rounded(value, error, dtype).spread))
+        result = _of_infinities(rounded(value, error, dtype), a, b)
+        return Uncertain(value, np.where(one & np.isfinite(value), error, result.spread))
+
+
+def _of_infinities(result: Uncertain, a: Uncertain, b: Uncertain) -> Uncertain:
+    """An infinity that an operand is already, not one that the operation overflows to, stays what IEEE 754 makes of it:
+    models mask with minus infinity, and what a kernel is given is not its own doing."""
+    given = (np.isinf(a.value) & (a.spread == 0)) | (np.isinf(b.value) & (b.spread == 0))
+    known = given & np.isinf(result.value) & np.isfinite(a.spread) & np.isfinite(b.spread)
+    return Uncertain(result.value, np.where(known, 0.0, result.spread)) if known.any() else result
 
 
 def product_error(a: Uncertain, b: Uncertain) -> np.ndarray:
@@ -150,7 +159,9 @@ def extremum(a: Uncertain, b: Uncertain, *, largest: bool) -> Uncertain:
 def distance(value: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """How far the ends of an interval are from a value within it."""
     with np.errstate(invalid="ignore"):
-        error = np.maximum(high - value, value - low)
+        up = np.where(high == value, 0.0, high - value)
+        down = np.where(low == value, 0.0, value - low)
+        error = np.maximum(up, down)
     return np.where(np.isnan(error), np.inf, error)
 
 

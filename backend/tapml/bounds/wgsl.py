@@ -38,7 +38,7 @@ def exp(x: Uncertain, dtype: str) -> Uncertain:
         size = np.minimum(np.abs(x.value) + x.spread, 150.0)
         ulps = (3.0 if dtype == "float32" else 1.0) + 2.0 * size
         error = value * np.expm1(np.minimum(x.spread, 700.0))
-    return without_bound(rounded(value, error + ulps * uncertain.ulp(value, dtype), dtype, 0.0), ~np.isfinite(x.high))
+    return _of_nothing(rounded(value, error + ulps * uncertain.ulp(value, dtype), dtype, 0.0), x)
 
 
 def exp2(x: Uncertain, dtype: str) -> Uncertain:
@@ -48,7 +48,14 @@ def exp2(x: Uncertain, dtype: str) -> Uncertain:
         size = np.minimum(np.abs(x.value) + x.spread, 160.0)
         ulps = (3.0 if dtype == "float32" else 1.0) + 2.0 * size
         error = value * np.expm1(math.log(2.0) * np.minimum(x.spread, 1000.0))
-    return without_bound(rounded(value, error + ulps * uncertain.ulp(value, dtype), dtype, 0.0), ~np.isfinite(x.high))
+    return _of_nothing(rounded(value, error + ulps * uncertain.ulp(value, dtype), dtype, 0.0), x)
+
+
+def _of_nothing(found: Uncertain, x: Uncertain) -> Uncertain:
+    """exp of what is masked with minus infinity is 0."""
+    found = without_bound(found, ~np.isfinite(x.high))
+    masked = np.isneginf(x.value) & (x.spread == 0)
+    return Uncertain(found.value, np.where(masked, 0.0, found.spread))
 
 
 def log(x: Uncertain, dtype: str, scale: float = 1.0) -> Uncertain:
