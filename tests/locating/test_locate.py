@@ -16,6 +16,7 @@ from tapml.locating import Locate
 from tapml.locating.delta import most_runs
 from tapml.locating.locate import clean, save_locate
 from tapml.locating.patterns import PATTERNS
+from tapml.reports.locate import verdict_line
 from tapml.suite import Suite
 from tapml.validation.events import Cancel
 
@@ -297,3 +298,18 @@ def test_a_race_that_the_clearest_test_does_not_show_is_found_too(
     assert found["deterministic"] is False
     assert found["differing"] == suite.test(second.id).outputs[0].type.size
     assert found["reason"].startswith(f"test {second.id} differs from run to run")
+
+
+def test_an_interrupted_search_says_nothing_is_known_and_replaces_no_result(suite: Suite, softmax: str) -> None:
+    device = ComputingDevice(suite, {softmax: replaced(lambda right, _: -right)})
+    save_locate(suite, located(device))
+    cancel = Cancel()
+    cancel.set()
+    document = located(device, cancel=cancel)
+    assert document["summary"]["verdict"] == "unknown"
+    assert not clean(document)
+    assert "nothing suspected until then" in verdict_line(document)
+    save_locate(suite, document)
+    save_locate(suite, located(device, kernels=[suite.kernels[0]]))
+    (kept,) = suite.results("locate")
+    assert kept["summary"]["faulty_kernels"] == [softmax]

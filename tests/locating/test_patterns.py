@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from tapml.locating.evidence import Evidence, Finding
-from tapml.locating.patterns import PATTERNS, findings
+from tapml.locating.patterns import PATTERNS, findings, rest
 
 Change = Callable[[np.ndarray, np.ndarray], np.ndarray]
 SHAPE = (512, 96)
@@ -255,3 +255,23 @@ def test_a_factor_is_found_wherever_it_is(rows: int, columns: int, factor: float
     found = {f.pattern: f for f in findings(evidence(got, expected))}
     assert found["scale"].details["factor"] == pytest.approx(factor)
     assert found["scale"].details["explained"] == got[start:].size
+
+
+def test_few_unwritten_elements_are_told_before_noise_everywhere() -> None:
+    expected = normal(*SHAPE)
+    got = expected + np.float32(0.001) * np.random.default_rng(2).standard_normal(SHAPE).astype(np.float32)
+    runs = [got.copy(), got.copy(), got.copy()]
+    for run, fill in zip(runs, (np.nan, np.nan, 0.0), strict=True):
+        run[:, 64] = np.array([0xFFFFFFFF], np.uint32).view(np.float32)[0] if fill != 0.0 else 0.0
+    seen = Evidence(runs[0], expected, np.full(SHAPE, 1e-5), (), runs=runs, fills=[0xFF, 0xFF, 0x00])
+    assert findings(seen)[0].pattern == "unwritten"
+    (noise,) = rest.detect(seen)
+    assert "the largest is Infinity" not in noise.text
+    assert "512 are NaN or infinite" in noise.text
+
+
+def test_a_race_tells_nothing_of_what_was_there_before() -> None:
+    expected = normal(8, 8)
+    runs = [expected + number for number in (1, 2, 3)]
+    seen = Evidence(runs[0], expected, np.full((8, 8), 1e-5), (), runs=runs, fills=[0xFF, 0xFF, 0x00])
+    assert [f.pattern for f in findings(seen) if f.pattern in ("race", "uninitialised")] == ["race"]

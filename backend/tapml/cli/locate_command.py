@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tapml.locating.locate import MOST_RUNS, clean
 from tapml.reports.locate import show_locate
 from tapml.reports.locate_html import locate_page
 from tapml.reports.progress import ProgressReport
-from tapml.reports.reduce import show_reduce
+from tapml.reports.reduce import reduce_lines, show_reduce
 from tapml.sharing import check_export, export
 from tapml.sharing.imports import new_suite
 from tapml.sharing.repro import Repro
@@ -28,15 +29,39 @@ def locate(options: argparse.Namespace, console: Console, progress: Console) -> 
     """Exit code 0 where nothing is suspected, 1 otherwise."""
     if not 1 <= options.runs <= MOST_RUNS:
         raise InputError(f"--runs {options.runs}: give a number from 1 to {MOST_RUNS}")
-    document = run_locate(Suite(options.suite), options.device, options, progress)
+    _check_output(options.html)
+    _check_output(options.json)
+    device = _one(options.device)
+    document = run_locate(Suite(options.suite), device, options, progress)
+    if str(options.json) != "-":
+        # Before any file is written: what was found is on the screen even where the disk is full.
+        show_locate(console, document)
+        _suggest(options.suite, device, document, progress)
     if options.html is not None:
         _write_page(options.html, document)
-    if not write_json_output(options.json, document):
-        show_locate(console, document)
-        _suggest(options.suite, document, progress)
+    write_json_output(options.json, document)
     if document["interrupted"]:
         return 130
     return 0 if clean(document) else 1
+
+
+def _one(devices: Sequence[str] | None) -> str:
+    """The device that is meant. Raises InputError for several."""
+    if devices and len(devices) > 1:
+        raise InputError(f"give one --device at a time, not {len(devices)}: each has its own report")
+    return devices[0] if devices else "chromium"
+
+
+def _check_output(path: Path | None) -> None:
+    """Before the work is done. Raises InputError."""
+    if path is None or str(path) == "-":
+        return
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: choose another name")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: there is no folder {path.parent}: make it first")
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"{path} cannot be written: the folder {path.parent} is read-only")
 
 
 def _write_page(path: Path, document: Mapping[str, Any]) -> None:
@@ -46,10 +71,13 @@ def _write_page(path: Path, document: Mapping[str, Any]) -> None:
         raise InputError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _suggest(suite: Path, document: Mapping[str, Any], progress: Console) -> None:
+def _suggest(suite: Path, device: str, document: Mapping[str, Any], progress: Console) -> None:
+    if device.startswith(("http://", "https://")):
+        return  # the test is to fail again where it failed, and `reduce` starts its device itself
     first = next((found["test"] for found in document["kernels"] if found["verdict"] == "fail"), None)
     if first is not None:
-        text = f"make the clearest test smaller: `tapml reduce {suite} {first} -o small.html`"
+        on = "" if device == "chromium" else f" --device {device}"
+        text = f"make its clearest test smaller: `tapml reduce {suite} {first}{on} -o small.html`"
         progress.print(text, markup=False, highlight=False)
 
 
@@ -62,13 +90,14 @@ def reduce(options: argparse.Namespace, console: Console, progress: Console) -> 
     suite.test(options.test)  # an unknown one is an error before any browser starts
     suite.require_model()
     form = _form(options.output, overwrite=options.force)
+    _check_output(options.json)
     from tapml.locating.reduce import Reduce  # late: TVM takes seconds to load
     from tapml.locating.reduced_repro import reduced_repro
 
     with ProgressReport(progress) as report, interruptible() as cancel:
         show = JobEvents(report)
-        with served(None, options, [options.device]) as server:
-            (device,) = acquire(server, [options.device], report)
+        with served(None, options, [_one(options.device)]) as server:
+            (device,) = acquire(server, [_one(options.device)], report)
             reduction = Reduce(suite, options.test, device, server.state.blobs, emit=show, cancel=cancel)
             try:
                 document = reduction.run()
@@ -77,7 +106,9 @@ def reduce(options: argparse.Namespace, console: Console, progress: Console) -> 
     if not write_json_output(options.json, document):
         show_reduce(console, document)
     if form is not None and reduction.reduced is not None:
-        _write_reduced(reduced_repro(suite, options.test, reduction.reduced), form, options, progress)
+        told = "\n".join(reduce_lines(document))
+        repro = reduced_repro(suite, options.test, reduction.reduced, document, told)
+        _write_reduced(repro, form, options, progress)
     return 0
 
 

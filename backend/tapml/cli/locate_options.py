@@ -17,6 +17,8 @@ to the reference brings it back. Exit codes: 0 clean, 1 something is suspected, 
 _REDUCE = """\
 Shrink a failing test while it still fails: simpler input values, fewer of them, fewer workgroups. What is expected of
 the changed inputs comes from the reference. Prints what remained; -o writes it as a file that runs anywhere.
+Exit codes: 0 reduced, 1 the device reports an error instead of a result, 2 wrong command or input, or a test that
+passes, 130 interrupted.
 """
 
 
@@ -33,6 +35,10 @@ def add_parsers(commands: Any) -> None:
     parser.add_argument(
         "--runs", type=int, default=3, metavar="N", help="how often a failing test runs again (default 3)"
     )
+    parser.add_argument(
+        "--hang-seconds", type=float, default=30.0, metavar="S",
+        help="a kernel that does not end within S seconds is an error, and its device is made anew (default 30)",
+    )  # fmt: skip
     parser.add_argument(
         "--no-model", action="store_true", help="do not run the whole model where every operator passes"
     )
@@ -54,7 +60,7 @@ def add_parsers(commands: Any) -> None:
 
 def _device(parser: argparse.ArgumentParser, remote: str) -> None:
     text = "what to run on: a name that `tapml devices` lists, such as chromium (the default) or node-dawn, open"
-    parser.add_argument("--device", default="chromium", metavar="DEVICE", help=", ".join(filter(None, (text, remote))))
+    parser.add_argument("--device", action="append", metavar="DEVICE", help=", ".join(filter(None, (text, remote))))
     parser.add_argument(
         "--host", default="127.0.0.1", help="with --device open: address to listen on (default 127.0.0.1)"
     )

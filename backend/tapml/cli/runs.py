@@ -94,7 +94,10 @@ def run_locate(suite: Suite, device: str, options: argparse.Namespace, console: 
         with served(None, options, [device]) as used:
             (connected,) = acquire(used, [device], report)
             blobs = used.state.blobs
-            search = Locate(suite, connected, blobs, kernels=options.kernel, emit=show, cancel=cancel, **wanted)
+            hang = options.hang_seconds
+            search = Locate(
+                suite, connected, blobs, kernels=options.kernel, emit=show, cancel=cancel, hang_seconds=hang, **wanted
+            )
             document = search.run()
             save_locate(suite, document)
             return document

@@ -128,7 +128,7 @@ class Locate:
             "runs": self._runs,
             "summary": {
                 "faulty_kernels": faulty,
-                "verdict": "faulty" if faulty else "compound" if compound else "clean",
+                "verdict": "faulty" if faulty else "compound" if compound else "unknown" if interrupted else "clean",
                 "tests": len(validation["tests"]),
                 "seconds": round(sum(self._seconds.values()), 4),
                 "parts": {name: round(seconds, 4) for name, seconds in self._seconds.items()},
@@ -212,7 +212,9 @@ class Locate:
 
 
 def save_locate(suite: Suite, document: Mapping[str, Any]) -> None:
-    """Keep it as the latest of its device."""
+    """Keep it as the latest of its device. A search that was cut short, or was of some kernels only, replaces none."""
+    if document["interrupted"] or document["summary"]["tests"] < len(suite.tests):
+        return
     suite.save_result("locate", document["devices"][0]["name"], document)
 
 

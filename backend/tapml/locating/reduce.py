@@ -174,6 +174,9 @@ class Reduce:
         total = [int(count) for count in launches[0]["dispatch"]]
         if len(launches) != 1 or len(self._kernel["variants"]) != 1:
             return {"total": total, "needed": None, "text": "the shape is fixed, and all dispatches are needed"}
+        if not self._shows(total, inputs):
+            text = "the shape is fixed; how many workgroups show it cannot be told: it depends on what the buffer held"
+            return {"total": total, "needed": None, "text": text}
         needed = list(total)
         for axis in range(3):
             low, high = 0, needed[axis]  # high workgroups show it, low do not

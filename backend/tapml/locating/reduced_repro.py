@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,11 @@ from tapml.sharing.repro import Repro, of_memory, of_suite
 from tapml.suite import Suite
 
 
-def reduced_repro(suite: Suite, test: str, reduced: Reduced) -> Repro:
-    """The suite's test with the reduced inputs, what the reference expects of them, and its tolerances."""
+def reduced_repro(suite: Suite, test: str, reduced: Reduced, found: Mapping[str, Any], message: str) -> Repro:
+    """The suite's test with the reduced inputs, what the reference expects of them, and its tolerances.
+
+    `found`: the tapml.reduce/1 document, whose device and wrong elements are reported with `message`.
+    """
     original = of_suite(suite, test)
     tensors: dict[str, bytes] = {digest: array.tobytes() for digest, array in reduced.tensors.items()}
 
@@ -32,7 +36,41 @@ def reduced_repro(suite: Suite, test: str, reduced: Reduced) -> Repro:
         known = {"bound": None, "ties": None}
         entry["tolerance"] = {**known, **expected.tolerance.to_json()}
     document["suite"]["name"] = f"{suite.name}, reduced"[:200]
-    # What was reported was of the whole test.
-    document |= {"report": None, "others": []}
+    # What else was reported was of the whole test.
+    document |= {"report": _report(reduced, found, message), "others": []}
     where = f"the reduced test {test}"
     return of_memory(where, checked(where, document), tensors)
+
+
+def _report(reduced: Reduced, found: Mapping[str, Any], message: str) -> dict[str, Any]:
+    """What the device gave for the reduced inputs, as a result (docs/results-format.md, TestResult)."""
+    worst = next(({"output": o["output"], **o["worst"]} for o in found["outputs"] if o["worst"]), None)
+    pairs = [
+        (got.astype(np.float64), expected.value.astype(np.float64))
+        for got, expected in zip(reduced.got, reduced.expected, strict=True)
+    ]
+    with np.errstate(invalid="ignore"):
+        errors = [np.abs(got - expected) for got, expected in pairs]
+    return {
+        "created": found["created"],
+        "device": found["devices"][0],
+        "result": {
+            "verdict": "fail",
+            "max_abs_error": max(float(np.max(error[np.isfinite(error)], initial=0.0)) for error in errors),
+            "max_rel_error": None,
+            "max_ulp": None,
+            "ulp_histogram": [],
+            "mismatched": sum(output["mismatched"] for output in found["outputs"]),
+            "total": sum(output["total"] for output in found["outputs"]),
+            "nan": sum(int((np.isnan(got) & ~np.isnan(expected)).sum()) for got, expected in pairs),
+            "inf": sum(int((np.isinf(got) & ~np.isinf(expected)).sum()) for got, expected in pairs),
+            "first": worst,
+            "worst": worst,
+            "seconds": {},
+            "message": message,
+            "edited": bool(found["edited_kernels"]),
+            "variant": None,
+            "error": None,
+            "diagnostics": [],
+        },
+    }

@@ -30,7 +30,9 @@ def show_locate(console: Console, document: Mapping[str, Any]) -> None:
             _suspect(console, place + 1, found, picture=place < _MOST_PICTURES)
     if document["model"] is not None:
         _model(console, document["model"])
-    mark = {"clean": "pass", "faulty": "fail", "compound": "fail"}[document["summary"]["verdict"]]
+    mark = {"clean": "pass", "faulty": "fail", "compound": "fail", "unknown": "unsupported"}[
+        document["summary"]["verdict"]
+    ]
     console.print()
     console.print(Text(verdict_line(document), style=COLOURS[mark]))
 
@@ -47,9 +49,12 @@ def verdict_line(document: Mapping[str, Any]) -> str:
         return f"{looked}: {len(faulty)} faulty kernel{'s' if len(faulty) > 1 else ''}: {', '.join(faulty)}"
     if summary["verdict"] == "compound":
         return f"{looked}: no kernel is faulty by itself, but the whole model fails"
-    model = document["model"]
-    rest = ", and so does the whole model" if model is not None else "; the whole model was not run"
-    return f"{looked}: every operator passes{rest}"
+    if summary["verdict"] == "unknown":
+        return f"{looked}: nothing suspected until then"
+    edited = document["edited_kernels"]
+    kernels = f" (edited: {', '.join(edited)})" if edited else ""
+    rest = ", and so does the whole model" if document["model"] is not None else "; the whole model was not run"
+    return f"{looked}: every operator passes{kernels}{rest}"
 
 
 def _banner(console: Console, document: Mapping[str, Any]) -> None:
@@ -160,7 +165,8 @@ def _shade(value: float | None) -> str:
 def _model(console: Console, model: Mapping[str, Any]) -> None:
     console.print()
     mark = Text(MARKS[model["verdict"]] + " ", style=COLOURS[model["verdict"]])
-    console.print(mark + Text(f"whole model, {model['model_runs']} runs: {model['text']}"))
+    runs = "1 run" if model["model_runs"] == 1 else f"{model['model_runs']} runs"
+    console.print(mark + Text(f"whole model, {runs}: {model['text']}"))
     if model["verdict"] != "fail":
         return
     table = Table(title="where the error grows most", title_justify="left", box=None, pad_edge=False)

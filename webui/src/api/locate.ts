@@ -15,7 +15,8 @@ export interface LocateDocument {
   summary: {
     /** Most certain first. */
     faulty_kernels: string[];
-    verdict: "clean" | "faulty" | "compound";
+    /** "unknown": interrupted before anything was suspected. */
+    verdict: "clean" | "faulty" | "compound" | "unknown";
     tests: number;
     seconds: number;
     parts: Record<string, number>;

@@ -43,7 +43,7 @@ const model: ModelCheck = {
   text: "",
 };
 
-function document(changes: Partial<LocateDocument> = {}, verdict?: "clean" | "compound"): LocateDocument {
+function document(changes: Partial<LocateDocument> = {}, verdict?: "clean" | "compound" | "unknown"): LocateDocument {
   return {
     format: "tapml.locate/1",
     suite: "s",
@@ -111,7 +111,7 @@ describe("the sentence", () => {
   });
 
   it("never says that all is well after an interrupted search, or where kernels could not run", () => {
-    expect(verdictSentence(document({ interrupted: true }, "clean"), "a")).toContain("interrupted");
+    expect(verdictSentence(document({ interrupted: true }, "unknown"), "a")).toContain("interrupted");
     const kernels: Suspect[] = [{ ...suspect, verdict: "unsupported" }];
     expect(verdictSentence(document({ kernels }, "clean"), "a")).toBe(
       "No faulty kernel on a, but 1 kernel could not run there.",

@@ -88,7 +88,7 @@ function Searching({ job }: { job: JobState }) {
 function Found(props: LocatePaneProps & { document: LocateDocument; name: string }) {
   const { document, name } = props;
   const { summary } = document;
-  const good = summary.verdict === "clean" && !document.interrupted;
+  const good = summary.verdict === "clean";
   const rest = notRun(document);
   return (
     <>

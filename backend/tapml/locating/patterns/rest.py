@@ -13,7 +13,10 @@ def detect(evidence: Evidence) -> list[Finding]:
     if not evidence.count:
         return []
     total = evidence.wrong.size
-    largest = float(evidence.error[evidence.wrong].max())
+    errors = evidence.error[evidence.wrong]
+    largest = float(errors[np.isfinite(errors)].max(initial=0.0))
+    strange = int((~np.isfinite(errors)).sum())
+    also = f", and {strange} are NaN or infinite" if strange else ""
     details = {"elements": evidence.count, "total": total, "largest_error": largest, "first": first(evidence.wrong)}
     if total == 1:
         text = f"the only element is {short(evidence.g.item())} instead of {short(evidence.e.item())}"
@@ -26,11 +29,12 @@ def detect(evidence: Evidence) -> list[Finding]:
         how = "follow the expected values" if related > 0.9 else "have little to do with the expected values"
         text = (
             f"{evidence.count} of {total} elements are wrong and {how} (correlation {related:.3f}); "
-            f"half of the errors are above {short(middle)}, the largest is {short(largest)}"
+            f"half of the errors are above {short(middle)}, the largest is {short(largest)}{also}"
         )
         return [Finding("noise", text, 0.25, {**details, "correlation": related, "median_error": middle})]
     words = box_of(evidence.wrong).words()
-    text = f"{evidence.count} of {total} elements are wrong, the first {details['first']} ({words}); " + (
-        f"the largest error is {short(largest)}" if np.isfinite(largest) else "some are NaN or infinite"
+    text = f"{evidence.count} of {total} elements are wrong, the first {details['first']} ({words})"
+    text += (
+        f"; the largest error is {short(largest)}{also}" if strange < evidence.count else "; all are NaN or infinite"
     )
     return [Finding("scattered", text, 0.15, details)]
