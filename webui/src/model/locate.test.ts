@@ -43,7 +43,10 @@ const model: ModelCheck = {
   text: "",
 };
 
-function document(changes: Partial<LocateDocument> = {}, verdict?: "clean" | "compound" | "unknown"): LocateDocument {
+function document(
+  changes: Partial<LocateDocument> = {},
+  verdict?: "clean" | "compound" | "unknown",
+): LocateDocument {
   return {
     format: "tapml.locate/1",
     suite: "s",

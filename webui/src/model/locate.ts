@@ -67,8 +67,7 @@ export function accusation(document: LocateDocument | undefined, node: string): 
 /** The one sentence above everything else. */
 export function verdictSentence(document: LocateDocument, device: string): string {
   const { verdict, tests } = document.summary;
-  if (verdict === "unknown")
-    return `The search on ${device} was interrupted; nothing was found until then.`;
+  if (verdict === "unknown") return `The search on ${device} was interrupted; nothing was found until then.`;
   if (verdict === "faulty") {
     const named = suspects(document).length;
     return `${count(named, "faulty kernel")} on ${device}${document.interrupted ? ", and the search was interrupted" : ""}.`;
