@@ -225,7 +225,7 @@ class Grid:
 
     def _or(self, node: Any) -> Uncertain:
         a, b = self.evaluate(node.a), self.evaluate(node.b)
-        return _logic(a, b, a.value | b.value, _truth(a, True) | _truth(b, True), a.value | b.value)
+        return _logic(a, b, a.value | b.value, _truth(a, True) | _truth(b, True))
 
     def _not(self, node: Any) -> Uncertain:
         a = self.evaluate(node.a)
@@ -319,9 +319,7 @@ def _truth(x: Uncertain, wanted: bool) -> np.ndarray:
     return settled
 
 
-def _logic(
-    a: Uncertain, b: Uncertain, value: np.ndarray, settled: np.ndarray, sure_value: np.ndarray | None = None
-) -> Uncertain:
+def _logic(a: Uncertain, b: Uncertain, value: np.ndarray, settled: np.ndarray) -> Uncertain:
     if a.exact and b.exact:
         return Uncertain(value)
     return Uncertain(value, np.where(settled, 0.0, np.maximum(a.spread, b.spread)))

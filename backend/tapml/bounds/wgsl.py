@@ -32,22 +32,24 @@ def _negative(x: Uncertain) -> Uncertain:
 
 def exp(x: Uncertain, dtype: str) -> Uncertain:
     """3 + 2|x| ULP in f32, 1 + 2|x| in f16."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = np.exp(x.value)
-        # A result that underflows is flushed, however many units 2|x| would allow.
-        size = np.minimum(np.abs(x.value) + x.spread, 150.0)
-        ulps = (3.0 if dtype == "float32" else 1.0) + 2.0 * size
-        error = value * np.expm1(np.minimum(x.spread, 700.0))
-    return _of_nothing(rounded(value, error + ulps * uncertain.ulp(value, dtype), dtype, 0.0), x)
+    return _exponential(x, dtype, np.exp, np.minimum(x.spread, 700.0), 150.0)
 
 
 def exp2(x: Uncertain, dtype: str) -> Uncertain:
     """As exp."""
+    return _exponential(x, dtype, np.exp2, math.log(2.0) * np.minimum(x.spread, 1000.0), 160.0)
+
+
+def _exponential(
+    x: Uncertain, dtype: str, function: Callable[[np.ndarray], np.ndarray], spread: np.ndarray, underflows: float
+) -> Uncertain:
+    """`spread`: the argument's, as that of an exponent of e; beyond -`underflows` the result is flushed, however many
+    units 2|x| would allow."""
     with np.errstate(over="ignore", invalid="ignore"):
-        value = np.exp2(x.value)
-        size = np.minimum(np.abs(x.value) + x.spread, 160.0)
+        value = function(x.value)
+        size = np.minimum(np.abs(x.value) + x.spread, underflows)
         ulps = (3.0 if dtype == "float32" else 1.0) + 2.0 * size
-        error = value * np.expm1(math.log(2.0) * np.minimum(x.spread, 1000.0))
+        error = value * np.expm1(spread)
     return _of_nothing(rounded(value, error + ulps * uncertain.ulp(value, dtype), dtype, 0.0), x)
 
 
