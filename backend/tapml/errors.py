@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tapml.text import visible
+
 if TYPE_CHECKING:
     from tapml.protocol import ErrorReport
     from tapml.protocol.errors import Diagnostic
@@ -14,6 +16,10 @@ class TapmlError(Exception):
     """Base of all errors tapml raises on purpose. The text is for people; the command line prints it as it is."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        # Names and messages of strangers are in it, and whoever shows it need not think of that.
+        return visible(super().__str__())
 
 
 class InputError(TapmlError):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tapml.errors import InputError
+from tapml.text import json_escaped
 
 
 def write_bytes(path: Path, data: bytes | memoryview) -> None:
@@ -34,9 +35,13 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, document: Any) -> None:
     """UTF-8 JSON, indented, strict (NaN and infinity are a ValueError: encode them first)."""
-    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    # What is no UTF-8 in an argument or a path is a lone surrogate in Python; its escape means the same in JSON.
-    write_bytes(path, text.encode(errors="backslashreplace"))
+    write_text(path, json_text(document) + "\n")
+
+
+def json_text(document: Any, indent: int | None = 1) -> str:
+    """Strict JSON in UTF-8's characters, but for those that a terminal obeys and lone surrogates (what is no UTF-8 in
+    an argument or a path): their escapes mean the same. Raises ValueError for NaN and infinity: encode them first."""
+    return json_escaped(json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False))
 
 
 def write_json_output(path: Path | None, document: Any) -> bool:
@@ -47,7 +52,7 @@ def write_json_output(path: Path | None, document: Any) -> bool:
     if path is None:
         return False
     if str(path) == "-":
-        print(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
+        print(json_text(document))
         return True
     try:
         write_json(path, document)

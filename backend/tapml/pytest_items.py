@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tapml.errors import TapmlError, ToolchainError
+from tapml.text import one_line, visible
 
 if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
@@ -147,7 +148,7 @@ class SuiteFile(pytest.File):
             raise self.CollectError(str(error)) from None
         for device in self.devices:
             for test in suite.tests:
-                name = f"{test.id}[{device}]"
+                name = f"{one_line(test.id)}[{device}]"
                 # Said outright: pytest 9 reads the brackets of ids that --lf remembers, but not those of names.
                 item: CarvedItem = CarvedItem.from_parent(self, name=name, nodeid=f"{self.nodeid}::{name}")
                 item.suite, item.test, item.device_name, item.runs = suite, test, device, self.runs
@@ -182,12 +183,12 @@ class CarvedItem(pytest.Item):
         device = self.runs.device(self.device_name)
         if device.unavailable:
             # Not a skip: a whole device that is missing must not look green.
-            raise TestFailed(f"{device.name} cannot run kernels: {device.unavailable}")
+            raise TestFailed(visible(f"{device.name} cannot run kernels: {device.unavailable}"))
         result = self.runs.result(self)
         if result["verdict"] == "unsupported":
-            pytest.skip(str(result["message"]))
+            pytest.skip(visible(str(result["message"])))
         if result["verdict"] != "pass":
-            where = f"{result['verdict']}: kernel {self.test.kernel}, node {self.test.node} on {device.name}"
+            where = one_line(f"{result['verdict']}: kernel {self.test.kernel}, node {self.test.node} on {device.name}")
             raise TestFailed(f"{where}\n{evidence(result, str(self.suite.path))}")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str | TerminalRepr:
@@ -196,4 +197,4 @@ class CarvedItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        return self.path, None, f"{self.test.kernel} {self.name}"
+        return self.path, None, one_line(f"{self.test.kernel} {self.name}")

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from made_runs import bad, document, result
 from tapml.reports.annotations import command, github_annotations, markdown, summary_markdown
-from tapml.reports.plain import export_command, one_line
+from tapml.reports.plain import export_command
+from tapml.text import one_line
 
 
 def parse(line: str) -> tuple[str, dict[str, str], str]:

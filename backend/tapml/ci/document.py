@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from tapml import files
 from tapml.ci.judge import Judge
 from tapml.ci.run import CiRun
 from tapml.ci.shards import Shard
 from tapml.errors import InputError
-from tapml.files import write_bytes
 from tapml.validation.events import now
 from tapml.validation.results import VERDICTS
 
@@ -88,19 +87,18 @@ def json_text(found: Mapping[str, Any]) -> str:
             tests = ",\n  ".join(_dumps(test) for test in value)
             lines.append(f' "tests": [\n  {tests}\n ]' if value else ' "tests": []')
         else:
-            lines.append(f" {_dumps(name)}: {json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)}")
+            lines.append(f" {_dumps(name)}: {files.json_text(value)}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _dumps(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return files.json_text(value, indent=None)
 
 
 def write_report(path: Path, text: str | bytes) -> None:
     """Write a report, whole or not at all. Raises InputError where the file cannot be written."""
-    # What is no UTF-8 in a path is a lone surrogate in Python; its escape means the same in JSON.
-    data = text.encode(errors="backslashreplace") if isinstance(text, str) else text
+    data = text.encode() if isinstance(text, str) else text
     try:
-        write_bytes(path, data)
+        files.write_bytes(path, data)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from error

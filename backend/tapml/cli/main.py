@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +19,8 @@ from tapml.cli.locate_options import add_parsers as add_locate_parsers
 from tapml.cli.sharing_options import add_parsers as add_sharing_parsers
 from tapml.cli.test_options import add_parser as add_test_parser
 from tapml.errors import TapmlError
+from tapml.reports.console import SafeConsole, safe_streams
+from tapml.text import indented
 
 _DESCRIPTION = """\
 Bring machine-learning models up on new platforms, top down: carve every operator call of a real run into a test,
@@ -43,28 +46,36 @@ exit codes: 0 all passed, 1 some verdict is fail, error or unbounded, 2 wrong co
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    # Reports go to standard output, progress and errors to standard error, so that either can be redirected.
-    console, progress = _console(sys.stdout), _console(sys.stderr)
+    with safe_streams() as (output, errors):
+        options = _parser().parse_args(arguments)
+        # Reports go to standard output, progress and errors to standard error, so that either can be redirected.
+        return _run(options, _console(output), _console(errors))
+
+
+def _run(options: argparse.Namespace, console: Console, progress: Console) -> int:
     try:
         from tapml.cli import commands  # late: TVM takes a second to load, `--help` should not
 
         code: int = getattr(commands, options.run)(options, console, progress)
         return code
     except TapmlError as error:
-        progress.print(f"tapml: {error}", style="red", markup=False, highlight=False)
+        progress.print(f"tapml: {indented(str(error), '  ')}", style="red", highlight=False)
         return error.exit_code
     except KeyboardInterrupt:
-        progress.print("tapml: interrupted", markup=False)
+        progress.print("tapml: interrupted")
         return 130
     except BrokenPipeError:
         return 0
+    except Exception:
+        # Here, where standard error is still the safe one: names and messages are in it.
+        traceback.print_exc()
+        print("tapml: this is a defect of tapml: please report it with the lines above", file=sys.stderr)
+        raise SystemExit(1) from None
 
 
 def _console(file: TextIO) -> Console:
     """Where there is no terminal (a pipe, a log) lines are long rather than folded into narrow columns."""
-    return Console(file=file, width=None if file.isatty() else 200, soft_wrap=True)
+    return SafeConsole(file, width=None if file.isatty() else 200, soft_wrap=True)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -9,10 +9,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rich.console import Console
-from rich.table import Table
 
 from tapml.errors import InputError
 from tapml.files import write_json_output
+from tapml.reports.console import Table
 from tapml.reports.terminal import size
 from tapml.server.security import is_loopback
 from tapml.sharing import FORMS, check_export, file_name, issue_text, links, load_repro, of_suite
@@ -138,7 +138,7 @@ def _list(suite: Suite, options: argparse.Namespace, console: Console) -> int:
     if not found:
         console.print(f"{suite.path} has no links: `tapml share {suite.path} TEST_ID` makes one", markup=False)
         return 0
-    table = Table(box=None, pad_edge=False)
+    table = Table()
     for column in ("name", "test", "kernel", "result", "made", "until"):
         table.add_column(column, overflow="fold")
     for known in found:

@@ -148,8 +148,7 @@ def _write(options: argparse.Namespace, found: Mapping[str, Any], pictures: Mapp
     if options.json and str(options.json) != "-":
         write_report(options.json, json_text(found))
     elif options.json:
-        sys.stdout.buffer.write(json_text(found).encode(errors="backslashreplace"))
-        sys.stdout.flush()
+        print(json_text(found), end="", flush=True)
 
 
 def _update(

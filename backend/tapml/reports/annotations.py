@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tapml.reports.plain import lines, one_line
+from tapml.reports.plain import lines
+from tapml.text import one_line
 from tapml.validation.results import SEVERITY, VERDICTS
 
 MOST = 10

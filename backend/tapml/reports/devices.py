@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from tapml.reports.console import Table
 from tapml.reports.terminal import size
 
 _SHOWN_LIMITS = {
@@ -24,7 +24,7 @@ _SHOWN_FEATURES = ("shader-f16", "subgroups", "timestamp-query")
 
 def show_devices(console: Console, document: Mapping[str, Any]) -> None:
     """The document of `tapml devices`."""
-    table = Table(box=None, pad_edge=False)
+    table = Table()
     for column in ("device", "state", "adapter", "features", "limits"):
         table.add_column(column, overflow="fold")
     for device in document["connected"]:

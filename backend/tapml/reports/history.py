@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from tapml.reports.console import Table
 from tapml.reports.terminal import COLOURS, MARKS, number
 
 
@@ -19,7 +19,7 @@ def show_trends(console: Console, document: Mapping[str, Any], limit: int | None
     if not trends:
         _empty(console, f"{document['suite_name']} has no recorded runs", place)
         return
-    table = Table(box=None, pad_edge=False)
+    table = Table()
     for column in ("test", "kernel", "device", "verdict", "since", "first failed", "flaky", "runs", "time"):
         table.add_column(column, justify="right" if column in ("flaky", "runs", "time") else "left", overflow="fold")
     # What fails or is flaky stands first, and is never cut off.
@@ -53,8 +53,8 @@ def show_timeline(console: Console, document: Mapping[str, Any], limit: int | No
         _empty(console, f"test {document['test']} has no recorded runs", place)
     for entry in document["devices"]:
         trend, points = entry["trend"], entry["points"]
-        title = Text(f"{document['test']} {document['kernel']} on {_device(trend)}")
-        table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+        title = f"{document['test']} {document['kernel']} on {_device(trend)}"
+        table = Table(title=title)
         for column in ("run", "device", "verdict", "max abs error", "max ULP", "time", "GPU time", ""):
             right = column.startswith("max") or column.endswith("time")
             table.add_column(column, justify="right" if right else "left", overflow="fold")

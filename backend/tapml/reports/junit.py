@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tapml.reports.evidence import evidence
+from tapml.text import visible
 
-# What XML 1.0 allows; ElementTree writes the rest as it is, and no reader takes it.
+# What XML 1.0 does not allow; ElementTree writes the rest as it is, and no reader takes it.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -117,5 +118,5 @@ def _seconds(test: Mapping[str, Any]) -> float:
 
 
 def _text(value: object) -> str:
-    """Without what XML cannot hold."""
-    return _ILLEGAL.sub("", str(value))
+    """With escapes for what a reader's page or terminal would obey, and without what XML cannot hold."""
+    return _ILLEGAL.sub("", visible(str(value)))

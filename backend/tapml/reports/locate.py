@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from tapml.reports.plain import one_line
+from tapml.reports.console import Table
 from tapml.reports.terminal import COLOURS, MARKS, number
+from tapml.text import one_line
 
 _SHADES = ((0.0, "·"), (0.4, "░"), (0.6, "▒"), (0.8, "▓"), (1.0, "█"))
 _MOST_PICTURES = 5
@@ -34,7 +34,7 @@ def show_locate(console: Console, document: Mapping[str, Any]) -> None:
         document["summary"]["verdict"]
     ]
     console.print()
-    console.print(Text(verdict_line(document), style=COLOURS[mark]))
+    console.print(Text(one_line(verdict_line(document), 5000), style=COLOURS[mark]))
 
 
 def verdict_line(document: Mapping[str, Any]) -> str:
@@ -63,7 +63,7 @@ def _banner(console: Console, document: Mapping[str, Any]) -> None:
 
 
 def _table(suspects: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False)
+    table = Table()
     for column in ("", "kernel", "score", "verdict", "tests", "runs alike", "reason"):
         table.add_column(column, justify="right" if column in ("", "score", "tests") else "left", overflow="fold")
     for place, found in enumerate(suspects):
@@ -83,11 +83,11 @@ def _table(suspects: Sequence[Mapping[str, Any]]) -> Table:
 
 def _suspect(console: Console, place: int, found: Mapping[str, Any], *, picture: bool) -> None:
     console.print()
-    head = f"{place}. {found['kernel']}, test {found['test']}"
+    head = one_line(f"{place}. {found['kernel']}, test {found['test']}")
     nodes = f"; nodes {_listed(found['nodes'])} fail"
     if found["passing_nodes"]:
         nodes += f", {_listed(found['passing_nodes'])} pass"
-    console.print(Text(head, style="bold") + Text(nodes))
+    console.print(Text(head, style="bold") + Text(one_line(nodes)))
     for finding in found["findings"][:_MOST_FINDINGS]:
         console.print(Text(f"   {finding['pattern']}: ", style="bold") + Text(one_line(finding["text"])))
     if found["runs"] and found["deterministic"] is False:
@@ -166,10 +166,10 @@ def _model(console: Console, model: Mapping[str, Any]) -> None:
     console.print()
     mark = Text(MARKS[model["verdict"]] + " ", style=COLOURS[model["verdict"]])
     runs = "1 run" if model["model_runs"] == 1 else f"{model['model_runs']} runs"
-    console.print(mark + Text(f"whole model, {runs}: {model['text']}"))
+    console.print(mark + Text(f"whole model, {runs}: {one_line(model['text'], 2000)}"))
     if model["verdict"] != "fail":
         return
-    table = Table(title="where the error grows most", title_justify="left", box=None, pad_edge=False)
+    table = Table(title="where the error grows most")
     for column in ("node", "kernel", "error", "relative", "of its own", "amplification"):
         table.add_column(column, justify="left" if column in ("node", "kernel") else "right", overflow="fold")
     guilty = set(model["minimal_nodes"] or ())

@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from tapml.reports.locate import steepest, verdict_line
-from tapml.reports.plain import one_line
+from tapml.text import one_line
 
 _CELL = 8
 _BAR = 320

@@ -1,22 +1,15 @@
-"""Texts from strangers, fit for what people and machines read."""
+"""Texts that several reports share."""
 
 from __future__ import annotations
 
-import re
 import shlex
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def one_line(text: str, most: int = 500) -> str:
-    """Without control characters and line breaks, cut to `most` characters."""
-    line = re.sub(r" {2,}", " ", _CONTROL.sub(" ", text)).strip()
-    return line if len(line) <= most else line[: most - 3] + "..."
+from tapml.text import visible
 
 
 def lines(text: str) -> str:
-    """Without control characters other than line breaks."""
-    return "\n".join(_CONTROL.sub(" ", line).rstrip() for line in text.splitlines())
+    """Each line fit for a terminal (tapml.text), without the spaces at its end."""
+    return "\n".join(visible(line).replace("\t", " ").rstrip() for line in text.splitlines())
 
 
 def export_command(suite_path: str, test: str) -> str:

@@ -9,6 +9,8 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from tapml.text import indented, one_line
+
 # Plain output: a line when a phase begins and ends, and one this often in between.
 _PLAIN_SECONDS = 5.0
 
@@ -22,12 +24,15 @@ class ProgressReport:
         self._bars: dict[str, TaskID] = {}
         self._last: dict[str, tuple[float, int]] = {}
         self._progress = Progress(
-            TextColumn("{task.description:<34}"),
+            TextColumn("{task.description:<34}", markup=False),
             BarColumn(bar_width=30),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
             console=console,
+            # Else what others print meanwhile would be read for escape sequences, links among them.
+            redirect_stdout=False,
+            redirect_stderr=False,
         )
 
     def __enter__(self) -> ProgressReport:
@@ -43,6 +48,7 @@ class ProgressReport:
 
     def update(self, phase: str, done: int, total: int, note: str = "") -> None:
         """`done` of `total` things of a phase; `note` is shown behind the bar."""
+        phase, note = one_line(phase), one_line(note)
         with self._lock:
             if self._console.is_terminal:
                 self._update_bar(phase, done, total, note)
@@ -63,8 +69,8 @@ class ProgressReport:
             return
         self._last[phase] = (now, done)
         text = f"{phase}: {done}/{total}" + (f" {note}" if note else "")
-        self._console.print(text, markup=False, highlight=False)
+        self._console.print(text, highlight=False)
 
     def line(self, text: str) -> None:
         """A line of its own, above the bars."""
-        self._console.print(text, markup=False, highlight=False)
+        self._console.print(indented(text), highlight=False)

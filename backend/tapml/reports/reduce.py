@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from tapml.reports.plain import one_line
+from tapml.text import one_line
 
 _FEW = 4
 

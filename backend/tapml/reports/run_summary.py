@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from tapml.reports.plain import export_command, one_line
+from tapml.reports.console import Table
+from tapml.reports.plain import export_command
 from tapml.reports.terminal import COLOURS
+from tapml.text import one_line
 from tapml.validation.results import VERDICTS
 
 _COLOURS = {**COLOURS, "expected": "cyan"}
@@ -34,7 +35,9 @@ def show_run(console: Console, document: Mapping[str, Any], *, recording: bool =
     bad = [test for test in document["tests"] if test["fails_run"] and test["device"] not in missing]
     for test in bad[:_MOST_MESSAGES]:
         mark = Text(f"{_MARKS[test['verdict']]} {test['verdict']} ", style=_COLOURS[test["verdict"]])
-        console.print(mark + Text(f"{test['id']} {one_line(test['kernel'])} on {names[test['device']]}: {_why(test)}"))
+        console.print(
+            mark + Text(one_line(f"{test['id']} {test['kernel']} on {names[test['device']]}: {_why(test)}", 2000))
+        )
     if len(bad) > _MOST_MESSAGES:
         console.print(f"... and {len(bad) - _MOST_MESSAGES} more: see --html, --junit or --json", markup=False)
     if bad:
@@ -90,9 +93,7 @@ def _table(document: Mapping[str, Any], suite: Mapping[str, Any]) -> Table:
         if test["suite"] == suite["id"]:
             tests[test["kernel"]][test["device"]].append(test)
     edited = suite["edited_kernels"]
-    table = Table(
-        title=Text(one_line(f"{suite['id']} ({suite['path']})")), title_justify="left", box=None, pad_edge=False
-    )
+    table = Table(title=f"{suite['id']} ({suite['path']})")
     table.add_column("kernel", overflow="fold")
     for device in document["devices"]:
         table.add_column(Text(device["requested"]))

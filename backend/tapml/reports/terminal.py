@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from tapml.reports.console import Table
 from tapml.suite import Suite
+from tapml.text import indented, one_line
 from tapml.validation.results import SEVERITY, VERDICTS
 
 COLOURS = {"pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow", "unbounded": "dark_cyan"}
@@ -48,10 +49,11 @@ def show_validation(console: Console, document: Mapping[str, Any]) -> None:
     names = {device["id"]: device["name"] for device in document["devices"]}
     for test in bad[:_MOST_MESSAGES]:
         mark = Text(f"{MARKS[test['verdict']]} ", style=COLOURS[test["verdict"]])
-        console.print(mark + Text(f"{test['id']} {test['kernel']} on {names[test['device']]}: {test['message']}"))
+        where = one_line(f"{test['id']} {test['kernel']} on {names[test['device']]}")
+        console.print(mark + Text(f"{where}: {indented(str(test['message']))}"))
     if len(bad) > _MOST_MESSAGES:
-        console.print(f"... and {len(bad) - _MOST_MESSAGES} more: see --json or the web page", markup=False)
-    console.print(summary_line(document), markup=False, highlight=False)
+        console.print(f"... and {len(bad) - _MOST_MESSAGES} more: see --json or the web page")
+    console.print(one_line(summary_line(document), 5000), highlight=False)
 
 
 def summary_line(document: Mapping[str, Any]) -> str:
@@ -69,7 +71,7 @@ def _validation_table(console: Console, device: Mapping[str, Any], tests: list[d
     # Firefox names no adapter.
     gpu = " ".join(filter(None, (adapter["vendor"], adapter["architecture"] or adapter["description"])))
     title = device["name"] + (f" ({gpu})" if gpu else "")
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table = Table(title=title)
     for column in ("kernel", "tests", "verdict", "max abs error", "max rel error", "max ULP"):
         table.add_column(column, justify="left" if column in ("kernel", "verdict") else "right", overflow="fold")
     for kernel, rows in _by_kernel(tests).items():
@@ -100,7 +102,7 @@ def _most(rows: list[dict[str, Any]], key: str) -> float | None:
 def show_offload(console: Console, document: Mapping[str, Any]) -> None:
     """The trace: a row a kernel, then the whole model."""
     _banner(console, document)
-    table = Table(title=f"offload to {document['devices'][0]['name']}", title_justify="left", box=None, pad_edge=False)
+    table = Table(title=f"offload to {document['devices'][0]['name']}")
     for column in ("kernel", "nodes", "operator", "model cosine", "model max error", "now on the device"):
         table.add_column(column, justify="left" if column in ("kernel", "operator") else "right", overflow="fold")
     total = document["summary"]["nodes"]
@@ -119,13 +121,13 @@ def show_offload(console: Console, document: Mapping[str, Any]) -> None:
     console.print(table)
     for step in document["steps"]:
         if step["message"]:
-            console.print(f"{step['kernel']}: {step['message']}", markup=False, highlight=False)
+            console.print(f"{one_line(step['kernel'])}: {indented(str(step['message']))}", highlight=False)
     final = document["final"]
     metric = final["model_metric"] or {}
     cosine = "-" if metric.get("cosine") is None else f"{metric['cosine']:.9f}"
     mark = Text(MARKS[final["verdict"]] + " ", style=COLOURS[final["verdict"]])
     text = f"whole model through the virtual machine: cosine {cosine}, max error {number(metric.get('max_abs_error'))}"
-    console.print(mark + Text(text + (f": {final['message']}" if final["message"] else "")))
+    console.print(mark + Text(text + (f": {indented(str(final['message']))}" if final["message"] else "")))
 
 
 def _banner(console: Console, document: Mapping[str, Any]) -> None:
@@ -133,7 +135,7 @@ def _banner(console: Console, document: Mapping[str, Any]) -> None:
         console.print(Text("SYNTHETIC INPUTS: this suite was carved from made-up data", style="yellow"))
     if document["edited_kernels"]:
         text = f"edited kernels (not what was generated): {', '.join(document['edited_kernels'])}"
-        console.print(Text(text, style="yellow"))
+        console.print(Text(one_line(text, 5000), style="yellow"))
 
 
 def show_suite(console: Console, suite: Suite) -> None:
@@ -157,12 +159,12 @@ def show_suite(console: Console, suite: Suite) -> None:
         ("size", f"{size(suite.nbytes())}, {len(suite.digests())} distinct tensors"),
     ]
     rows += [("note", note) for note in model.get("notes", [])]
-    table = Table(box=None, show_header=False, pad_edge=False)
+    table = Table(show_header=False)
     for row in rows:
         table.add_row(*map(Text, row))
     console.print(table)
     console.print()
-    kernels = Table(box=None, pad_edge=False)
+    kernels = Table()
     for column in ("kernel", "nodes", "sum of", "workgroup", "output", ""):
         kernels.add_column(column, justify="left" if column in ("kernel", "output", "") else "right", overflow="fold")
     edited = set(suite.edited_kernels)
@@ -183,7 +185,7 @@ def show_suite(console: Console, suite: Suite) -> None:
         )
     console.print(kernels)
     console.print()
-    tests = Table(box=None, pad_edge=False)
+    tests = Table()
     tests.add_column("kernel")
     tests.add_column("tests", overflow="fold")
     for name in suite.kernels:

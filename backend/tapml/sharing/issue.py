@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapml.sharing.document import Input, ReportedResult, ReproDocument
+from tapml.text import one_line, visible
 
 _SHOWN_LIMITS = (
     "maxComputeInvocationsPerWorkgroup",
@@ -19,6 +20,7 @@ _SHOWN_LIMITS = (
     "maxStorageBuffersPerShaderStage",
 )
 _MOST_WGSL = 20_000
+_MOST_SPAN = 2000
 _SYMPTOM = {
     "fail": "gives wrong results",
     "error": "does not run",
@@ -178,7 +180,7 @@ def _type(tensor: Input) -> str:
 
 def code(value: Any) -> str:
     """A code span on one line, whatever the text holds."""
-    text = re.sub(r"\s+", " ", str(value)).strip() or " "
+    text = one_line(str(value), _MOST_SPAN) or " "
     fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text}{pad}{fence}"
@@ -191,6 +193,6 @@ def cell(value: Any) -> str:
 
 def fenced(text: Any, language: str = "") -> list[str]:
     """A code block that nothing in the text can end."""
-    body = str(text)
+    body = visible(str(text))
     fence = "`" * max(3, max((len(run) for run in re.findall("`+", body)), default=0) + 1)
     return [fence + language, *body.splitlines(), fence]

@@ -44,7 +44,8 @@ for number, (output, expected) in enumerate(zip(outputs, repro.expected)):
     inside |= (got == wanted) | (np.isnan(got) & np.isnan(wanted)) | repro.tied(number, output.numpy())
     outside = np.argwhere(~(inside | np.isinf(bound)))
     wrong += len(outside)
-    print(f"output {{number}}: {{len(outside)}} of {{got.size}} elements outside the tolerance on {{device.info.name}}")
+    where = ascii(device.info.name)[1:-1]
+    print(f"output {{number}}: {{len(outside)}} of {{got.size}} elements outside the tolerance on {{where}}")
     for index in outside[:8]:
         print(f"  {{index.tolist()}}: {{got[tuple(index)]}}, expected {{wanted[tuple(index)]}}")
 if unbounded:

@@ -1,0 +1,83 @@
+"""Where everything that tapml writes for people passes: no name or message of a stranger steers their terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from rich import table
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+
+from tapml.text import one_line, visible
+
+_MOST_CELL = 100_000
+
+
+class SafeConsole(Console):
+    """rich's Console, which obeys its own styles only: markup in texts is text, and escape sequences are shown."""
+
+    def __init__(self, file: TextIO, **options: Any) -> None:
+        super().__init__(file=file, markup=False, emoji=False, **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.control else visible(segment.text)
+            # The cursor's movements of progress bars are rich's own.
+            yield segment if text == segment.text else Segment(text, segment.style)
+
+
+class Table(table.Table):
+    """rich's Table without frame; each cell is one line, however it is broken to fit."""
+
+    def __init__(self, title: str = "", **options: Any) -> None:
+        shown = Text(one_line(title)) if title else None
+        super().__init__(title=shown, title_justify="left", box=None, pad_edge=False, **options)
+
+    def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
+        super().add_row(*map(_cell, cells), **options)
+
+
+def _cell(cell: RenderableType | None) -> RenderableType | None:
+    if isinstance(cell, str):
+        return Text(one_line(cell, _MOST_CELL))
+    if isinstance(cell, Text) and not cell.plain.isprintable():
+        return Text(one_line(cell.plain, _MOST_CELL), style=cell.style)
+    return cell
+
+
+class _SafeStream:
+    """A text stream that shows escape sequences. For what is written past the console: argparse, warnings, logging."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(visible(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def safe_streams() -> Iterator[tuple[TextIO, TextIO]]:
+    """Clean what is printed to standard output and error; gives the real ones, for consoles that do it themselves."""
+    real = sys.stdout, sys.stderr
+    for stream in real:
+        # Lone surrogates, and a terminal of another encoding: an escape rather than an exception.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    safe: Any = [_SafeStream(stream) for stream in real]
+    sys.stdout, sys.stderr = safe
+    try:
+        yield real
+    finally:
+        sys.stdout, sys.stderr = real

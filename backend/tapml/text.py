@@ -1,0 +1,44 @@
+"""Texts from strangers, fit for a terminal, a log and a page.
+
+A name or a message may hold escape sequences that move the cursor, forge lines or turn the reading order around. What
+does so is shown as an escape (`\\x1b`, `\\u202e`), so that nothing is lost and nothing is obeyed; letters of any script
+and emoji stay.
+"""
+
+from __future__ import annotations
+
+import re
+
+# C0 and C1 with DEL, line and paragraph separators, what turns or isolates the reading order, annotations, surrogates.
+_HIDDEN = r"\x7f-\x9f\u061c\u2028\u2029\u202a-\u202e\u2066-\u206f\ufff9-\ufffb\ud800-\udfff"
+_UNSAFE = re.compile(rf"[\x00-\x08\x0b-\x1f{_HIDDEN}]")
+_UNSAFE_IN_JSON = re.compile(f"[{_HIDDEN}]")
+_SPACE = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029 ]+")
+
+
+def visible(text: str) -> str:
+    """With escapes for what a terminal obeys; line breaks and tabs stay. A text without such is given back as it is."""
+    if not _UNSAFE.search(text):
+        return text
+    return _UNSAFE.sub(_escape, text.replace("\r\n", "\n"))
+
+
+def one_line(text: str, most: int = 500) -> str:
+    """The same on one line, cut to `most` characters."""
+    line = visible(_SPACE.sub(" ", text[: 4 * most])).strip()
+    return line if len(line) <= most else line[: most - 3] + "..."
+
+
+def indented(text: str, by: str = "    ") -> str:
+    """The same with every line but the first behind `by`, so that none can pass for a line of ours."""
+    return f"\n{by}".join(visible(line) for line in text.splitlines())
+
+
+def json_escaped(text: str) -> str:
+    """JSON that means the same and is ASCII where a terminal would obey it; JSON escapes the rest itself."""
+    return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
