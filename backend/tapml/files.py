@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,17 @@ from tapml.text import json_escaped
 
 def write_bytes(path: Path, data: bytes | memoryview) -> None:
     """Write `data` to a temporary name beside `path`, then rename over it. Makes the folder where needed."""
+    write_pieces(path, [data])
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    """As `write_bytes`; also what making the pieces raises leaves nothing behind."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            for piece in pieces:
+                file.write(piece)
         # mkstemp makes private files; suites are meant to be read and copied.
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)

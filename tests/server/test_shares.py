@@ -15,11 +15,10 @@ from flask.testing import FlaskClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from repro_helpers import keep_result
+from repro_helpers import keep_result, read_data
 from tapml.server.local import create_app
 from tapml.server.security import Security
 from tapml.server.state import State
-from tapml.sharing import read
 from tapml.sharing.html_file import html_file
 from tapml.suite import Suite
 
@@ -62,7 +61,7 @@ def share(owner: FlaskClient, test_id: str, **body: Any) -> Any:
 
 
 def test_a_visitor_sees_the_test_and_its_bytes(
-    owner: FlaskClient, visitor: FlaskClient, suite: Suite, test_id: str
+    owner: FlaskClient, visitor: FlaskClient, suite: Suite, test_id: str, tmp_path: Path
 ) -> None:
     path = share(owner, test_id, device="Fake 1", days=7)["path"]
     answer = visitor.get(f"{path}/test")
@@ -80,7 +79,7 @@ def test_a_visitor_sees_the_test_and_its_bytes(
     assert page.status_code == 200
     assert "frame-ancestors 'none'" in page.headers["Content-Security-Policy"]
     assert page.headers["Referrer-Policy"] == "no-referrer"
-    again = read("saved", visitor.get(f"{path}/repro.html").data)
+    again = read_data("saved", visitor.get(f"{path}/repro.html").data, tmp_path)
     assert again.document.model_dump(mode="json") == repro
     assert "## Steps" in visitor.get(f"{path}/issue.md").text
 
@@ -176,11 +175,11 @@ def test_a_wrong_request_makes_no_link(owner: FlaskClient, suite: Suite, test_id
 
 
 @pytest.mark.parametrize("form", ["html", "safetensors"])
-def test_a_file_over_http_is_the_exported_test(owner: FlaskClient, test_id: str, form: str) -> None:
+def test_a_file_over_http_is_the_exported_test(owner: FlaskClient, test_id: str, form: str, tmp_path: Path) -> None:
     response = owner.get(f"/api/suites/small/tests/{test_id}/export?form={form}&device=Fake")
     assert response.headers["Content-Disposition"].startswith('attachment; filename="softmax')
     assert response.content_type == "application/octet-stream"
-    assert read("x", response.data).document.test.id == test_id
+    assert read_data("x", response.data, tmp_path).document.test.id == test_id
 
 
 @pytest.mark.parametrize(("form", "names"), [("python", {"softmax-ID.py", "softmax-ID.safetensors"}),
@@ -230,5 +229,5 @@ def test_a_tensor_that_was_swapped_is_refused(owner: FlaskClient, state: State, 
     tensors[first] = np.zeros(len(tensors[first]), np.uint8).tobytes()
     with pytest.raises(Exception, match="damaged"):
         of_memory("x", repro.document, tensors)
-    data = html_file(type(repro)(repro.document, tensors.__getitem__))
+    data = html_file(type(repro)(repro.document, lambda digest: [tensors[digest]]))
     assert owner.post("/api/imports?name=x.html", data=data, headers=CHANGE).status_code == 400

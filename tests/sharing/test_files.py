@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from bounded import INDICES, bounded_suite
-from repro_helpers import keep_result, nasty
+from repro_helpers import keep_result, nasty, read_data
 from tapml.errors import InputError
-from tapml.sharing import Repro, export, file_name, load_repro, of_suite, read
+from tapml.sharing import Repro, export, file_name, load_repro, of_suite
 from tapml.sharing.document import checked
 from tapml.sharing.html_file import html_file
 from tapml.sharing.imports import add_to_suite, new_suite
@@ -69,7 +69,7 @@ def test_a_document_of_before_there_were_bounds_is_read(repro: Repro) -> None:
     document = checked("old", found)
     assert len(document.tensors) == len(document.arguments)
     expected = repro.expected[0].astype(np.float64)
-    np.testing.assert_array_equal(Repro(document, repro.read).bounds[0], 0.5 + 0.25 * np.abs(expected))
+    np.testing.assert_array_equal(Repro(document, repro.pieces).bounds[0], 0.5 + 0.25 * np.abs(expected))
 
 
 @pytest.mark.parametrize("form", [*READABLE, "markdown"])
@@ -130,7 +130,7 @@ class _Elements(html.parser.HTMLParser):
             self.scripts.append(dict(attrs))
 
 
-def test_names_and_wgsl_cannot_break_out_of_the_html_file(repro: Repro) -> None:
+def test_names_and_wgsl_cannot_break_out_of_the_html_file(repro: Repro, tmp_path: Path) -> None:
     harmless, harmful = html_file(repro), html_file(nasty(repro))
     parsed = []
     for data in (harmless, harmful):
@@ -141,7 +141,7 @@ def test_names_and_wgsl_cannot_break_out_of_the_html_file(repro: Repro) -> None:
     runs = [[s for s in scripts if s.get("type") in (None, "module")] for scripts in parsed]
     assert len(runs[0]) == len(runs[1]) == 1, "one script runs, the template's"
     assert len(parsed[0]) == len(parsed[1])
-    assert read("x", harmful).document == nasty(repro).document
+    assert read_data("x", harmful, tmp_path).document == nasty(repro).document
 
 
 def test_the_html_file_may_fetch_nothing(repro: Repro) -> None:
@@ -174,9 +174,9 @@ def damaged_tensor(data: bytes) -> bytes:
         (lambda data: b"", "no exported test"),
     ],
 )
-def test_a_damaged_file_is_one_clear_error(repro: Repro, change: Any, said: str) -> None:
+def test_a_damaged_file_is_one_clear_error(repro: Repro, change: Any, said: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=said) as caught:
-        read("somebody.html", change(html_file(repro)))
+        read_data("somebody.html", change(html_file(repro)), tmp_path)
     assert "somebody.html" in str(caught.value)
 
 

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import io
 import json
+import shutil
 import tempfile
 import threading
 import zipfile
@@ -25,6 +26,7 @@ from tapml.sharing.imports import add_to_suite, new_suite
 from tapml.suite import Suite
 
 _MOST_IMPORT_BYTES = 1 << 30
+_PIECE_BYTES = 1 << 20
 _KEPT = 4
 _GONE = "this link is unknown, or it was revoked, or it has expired: ask whoever sent it for a new one"
 
@@ -136,10 +138,14 @@ def _files(routes: Blueprint, state: State) -> None:
         """An exported test as a suite of its own; the body is the file."""
         request.max_content_length = _MOST_IMPORT_BYTES
         name = Path(request.args.get("name", "")).name or "the file"
-        repro = read(name, request.get_data(cache=False))
-        path, there = _place(repro)
-        if not there:
-            new_suite(repro, path)
+        # Its size is the sender's choice, and what it unpacks to, too: neither is ever held in memory.
+        with tempfile.NamedTemporaryFile(prefix="tapml-import-") as file:
+            shutil.copyfileobj(request.stream, file, _PIECE_BYTES)
+            file.flush()
+            repro = read(name, Path(file.name))
+            path, there = _place(repro)
+            if not there:
+                new_suite(repro, path)
         return jsonify({"suite": state.suites.add(path), "path": str(path)})
 
     @routes.post("/api/suites/<suite_id>/imports")

@@ -5,7 +5,7 @@ What is read here was written by strangers, so every field is checked before any
 
 from __future__ import annotations
 
-import json
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,8 +13,10 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from tapml.errors import InputError
 from tapml.files import sha256
-from tapml.protocol.base import Digest, DType, JsonNumber, LongText, Message, Name, Shape, Text, Tolerance
+from tapml.graph.model import numpy_dtype
+from tapml.protocol.base import Digest, DType, JsonNumber, LongText, Message, Name, Shape, TensorRef, Text, Tolerance
 from tapml.protocol.methods import Verdict
+from tapml.strict_json import parse_json
 from tapml.suite.formats import format_version
 from tapml.suite.kernel_document import kernel_document
 
@@ -22,6 +24,11 @@ FORMAT = "tapml.repro/1"
 MOST_DOCUMENT_BYTES = 16_000_000
 """Of the JSON, WGSL included; tensors are apart."""
 
+MOST_TENSOR_BYTES = 1 << 30
+"""Of all tensors of a test, each once: what is unpacked from a file, however small the file is."""
+
+_MOST_CONTAINERS = 500_000
+_MOST_WGSL = 4_000_000
 _MOST_NAME = 2000
 
 # Kernels and their files become files of a suite.
@@ -58,7 +65,7 @@ class TestFacts(Message):
     id: Name
     node: Name
     kernel: _KernelName
-    step: Annotated[int, Field(ge=0)]
+    step: Annotated[int, Field(ge=0, le=2**31)]
 
 
 class Input(Message):
@@ -88,7 +95,7 @@ class WgslFile(Message):
     name: _WgslName
     sha256: Digest
     edited: bool
-    text: Annotated[str, Field(max_length=4_000_000)]
+    text: Annotated[str, Field(max_length=_MOST_WGSL)]
 
 
 class _Open(Message):
@@ -250,11 +257,33 @@ def checked(where: Path | str, found: Any) -> ReproDocument:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise InputError(f"{where}: {field}: {first['msg']}; export the test again") from error
+        raise InputError(f"{where}: {field[:200]}: {first['msg'][:500]}; export the test again") from error
+    _check_sizes(where, document)
     kernel_document(path, document.kernel)
     _check_kernel(where, document)
     _check_tolerances(where, document)
     return document
+
+
+def nbytes(tensor: Input | TensorRef) -> int:
+    """Bytes of its elements."""
+    return math.prod(tensor.shape) * numpy_dtype(tensor.dtype).itemsize
+
+
+def _check_sizes(where: Path | str, document: ReproDocument) -> None:
+    """Before anything of that size is made."""
+    sizes: dict[str, int] = {}
+    for name, tensor in document.named_tensors.items():
+        size = sizes.setdefault(tensor.digest, nbytes(tensor))
+        # No array has extents whose product is too large, though a zero among them makes it empty.
+        extents = math.prod(extent for extent in tensor.shape if extent)
+        if size != nbytes(tensor) or extents > MOST_TENSOR_BYTES:
+            raise InputError(f"{where}: {name}: its shape is not that of its bytes: export the test again")
+    if (total := sum(sizes.values())) > MOST_TENSOR_BYTES:
+        raise InputError(
+            f"{where}: its tensors are {total} bytes, and those of an exported test at most {MOST_TENSOR_BYTES} "
+            "(1 GiB): `tapml reduce` makes a test smaller"
+        )
 
 
 def _check_kernel(where: Path | str, document: ReproDocument) -> None:
@@ -292,6 +321,8 @@ def with_texts(where: Path | str, document: ReproDocument, texts: dict[str, str]
         if file.name not in texts:
             raise InputError(f"{where} lacks the WGSL of {file.name}: export the test again")
         text = texts[file.name]
+        if len(text) > _MOST_WGSL:
+            raise InputError(f"{where}: the WGSL of {file.name} has more than {_MOST_WGSL} characters")
         digest = sha256(text)
         edited = file.edited or digest != file.sha256
         files.append(WgslFile(name=file.name, sha256=digest, edited=edited, text=text))
@@ -309,8 +340,5 @@ def parse(where: Path | str, text: str | bytes) -> ReproDocument:
     """A document from JSON. Raises InputError."""
     if len(text) > MOST_DOCUMENT_BYTES:
         raise InputError(f"{where}: the description of the test is larger than {MOST_DOCUMENT_BYTES} bytes")
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"{where} is damaged, its description is no JSON ({error}): export the test again") from error
+    found = parse_json(text, f"{where}: its description", "export the test again", most_containers=_MOST_CONTAINERS)
     return checked(where, found)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from tapml.errors import InputError
-from tapml.files import slug, write_bytes, write_text
+from tapml.files import slug, write_bytes, write_pieces, write_text
 from tapml.sharing.html_file import html_file, read_html
 from tapml.sharing.issue import issue_text
 from tapml.sharing.repro import Repro
 from tapml.sharing.script import script_text
 from tapml.sharing.tensor_file import read_safetensors, safetensors_file
 from tapml.sharing.wgsl_folder import DOCUMENT, read_folder, write_folder
+
+_MOST_BEGIN = 200
 
 FORMS = {
     "html": ".html",
@@ -70,12 +71,12 @@ def _export(repro: Repro, form: str, paths: list[Path]) -> None:
     if form == "html":
         write_bytes(path, html_file(repro))
     elif form == "safetensors":
-        write_bytes(path, safetensors_file(repro))
+        write_pieces(path, safetensors_file(repro))
     elif form == "markdown":
         write_text(path, issue_text(repro.document))
     elif form == "python":
         # The data first: a script without it is of no use.
-        write_bytes(paths[1], safetensors_file(repro))
+        write_pieces(paths[1], safetensors_file(repro))
         write_text(path, script_text(repro.document, path.name, paths[1].name))
     else:
         _write_folder(repro, path)
@@ -119,20 +120,23 @@ def load_repro(path: str | os.PathLike[str]) -> Repro:
         return read_folder(place)
     if place.suffix == ".py":
         place = place.with_suffix(".safetensors")
+    return read(place, place)
+
+
+def read(where: Path | str, path: Path) -> Repro:
+    """A test from a file, by what it begins with; tensors stay in the file until they are needed. `where` names it in
+    errors. Raises InputError.
+    """
     try:
-        data = place.read_bytes()
+        # A FIFO would be waited for, and a device never ends.
+        if path.exists() and not path.is_file():
+            raise InputError(f"{where} is no file: give an .html or .safetensors file that `tapml export` wrote")
+        with path.open("rb") as file:
+            begin = file.read(_MOST_BEGIN)
     except OSError as error:
-        raise InputError(f"{place} cannot be read: {error.strerror}") from error
-    return read(place, data)
-
-
-def read(where: Path | str, data: bytes) -> Repro:
-    """A test from a file's bytes, by what they begin with. Raises InputError."""
-    reader: Callable[[Path | str, bytes], Repro]
-    if data[:200].lstrip().lower().startswith((b"<!doctype html", b"<html")):
-        reader = read_html
-    elif data[8:9] == b"{":
-        reader = read_safetensors
-    else:
-        raise InputError(f"{where} is no exported test: give an .html or .safetensors file that `tapml export` wrote")
-    return reader(where, data)
+        raise InputError(f"{where} cannot be read: {error.strerror}") from error
+    if begin.lstrip().lower().startswith((b"<!doctype html", b"<html")):
+        return read_html(where, lambda: path.open("rb"))
+    if begin[8:9] == b"{":
+        return read_safetensors(where, path)
+    raise InputError(f"{where} is no exported test: give an .html or .safetensors file that `tapml export` wrote")

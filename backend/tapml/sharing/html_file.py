@@ -10,24 +10,20 @@ import binascii
 import hashlib
 import html
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from tapml.errors import InputError, ToolchainError
 from tapml.sharing import packing
-from tapml.sharing.document import parse, with_texts, without_texts
-from tapml.sharing.repro import Repro, of_memory
+from tapml.sharing.document import MOST_DOCUMENT_BYTES, Input, nbytes, parse, with_texts, without_texts
+from tapml.sharing.html_elements import Element, elements
+from tapml.sharing.repro import Repro, of_pieces
+from tapml.sharing.sources import Open, in_pieces
 
 _TEMPLATE = Path(__file__).parents[1] / "server" / "static" / "repro" / "template.html"
 _UNSAFE_WGSL = re.compile(r"</|<!|<script", re.IGNORECASE)
 
-_DOCUMENT = re.compile(rb'<script type="application/json" id="repro">([^<]*)</script>')
-_WGSL = re.compile(
-    rb'<script type="text/wgsl" data-file="([^"]{1,300})"( data-encoding="base64")?>(.*?)</script>', re.DOTALL
-)
-_TENSOR = re.compile(
-    rb'<script type="application/octet-stream" data-digest="([0-9a-f]{64})" data-bytes="(\d{1,15})" '
-    rb'data-block="(\d{1,4})">([^<]*)</script>'
-)
 _SCRIPT = re.compile(rb"<script(?: type=\"module\")?>(.*?)</script>", re.DOTALL)
 
 
@@ -39,7 +35,7 @@ def html_file(repro: Repro) -> bytes:
         raise ToolchainError(f"the page of exported tests is not built ({_TEMPLATE}): run `make setup`") from error
     document = repro.document
     wgsl = [_wgsl_element(file.name, file.text) for file in document.files]
-    sizes = {tensor.digest: _tensor_element(tensor.digest, repro.read(tensor.digest)) for tensor in document.tensors}
+    sizes = {tensor.digest: _tensor_element(repro, tensor) for tensor in document.tensors}
     title = f"{document.test.kernel}: test {document.test.id} of {document.suite.name}"
     # What people wrote is put in last, and in one go: it may look like a placeholder.
     values = {
@@ -86,30 +82,63 @@ def _wgsl_element(name: str, text: str) -> bytes:
     return f'{head} data-encoding="base64">{encoded}</script>'.encode()
 
 
-def _tensor_element(digest: str, data: bytes) -> bytes:
-    packed, length = packing.pack(data)
-    head = f'<script type="application/octet-stream" data-digest="{digest}" data-bytes="{len(data)}"'
+def _tensor_element(repro: Repro, tensor: Input) -> bytes:
+    packed, length = packing.pack(repro.read(tensor.digest))
+    head = f'<script type="application/octet-stream" data-digest="{tensor.digest}" data-bytes="{nbytes(tensor)}"'
     return f'{head} data-block="{length}">'.encode() + packed + b"</script>"
 
 
-def read_html(where: Path | str, data: bytes) -> Repro:
-    """The test in an exported HTML file. Raises InputError for any other file, and for a damaged one."""
-    found = _DOCUMENT.search(data)
-    if found is None:
-        raise InputError(f"{where} is no exported test: no description of one is in it")
-    document = parse(where, found[1])
-    texts = {}
-    for name, encoded, body in _WGSL.findall(data):
+def read_html(where: Path | str, open_file: Open) -> Repro:
+    """The test in an exported HTML file. Tensors that its document does not name are not looked at, the others are
+    unpacked piece by piece.
+
+    Raises InputError for any other file, and for a damaged one.
+    """
+    with open_file() as file:
         try:
-            text = base64.b64decode(body, validate=True).decode() if encoded else body.decode("ascii")
-        except (binascii.Error, UnicodeDecodeError) as error:
-            raise InputError(f"{where}: the WGSL of {name.decode('ascii', 'replace')} was damaged: {error}") from error
-        texts[html.unescape(name.decode("ascii", "replace"))] = text
-    tensors = {}
-    for digest, nbytes, length, packed in _TENSOR.findall(data):
-        try:
-            tensors[digest.decode()] = packing.unpack(packed, int(length), int(nbytes))
+            found = first_of_each(file)
         except ValueError as error:
-            what = f"the tensor {digest.decode()[:16]}... was damaged on its way ({error})"
-            raise InputError(f"{where}: {what}: get the file again, as a file and not as text") from error
-    return of_memory(where, with_texts(where, document, texts), tensors)
+            raise InputError(f"{where} is no exported test: {error}") from error
+        described = found.get(("document", b""))
+        if described is None:
+            raise InputError(f"{where} is no exported test: no description of one is in it")
+        document = parse(where, _content(file, described))
+        texts = {
+            name: _text(where, file, element)
+            for name in (entry.name for entry in document.files)
+            if (element := found.get(("wgsl", html.escape(name).encode())))
+        }
+
+    def pieces(digest: str) -> Iterator[bytes] | None:
+        element = found.get(("tensor", digest.encode()))
+        return None if element is None else _unpacked(open_file, element)
+
+    return of_pieces(where, with_texts(where, document, texts), pieces)
+
+
+def first_of_each(file: IO[bytes]) -> dict[tuple[str, bytes], Element]:
+    """As a browser finds them: of several with one name it takes the first."""
+    found: dict[tuple[str, bytes], Element] = {}
+    for element in elements(file):
+        found.setdefault((element.kind, element.name), element)
+    return found
+
+
+def _content(file: IO[bytes], element: Element) -> bytes:
+    file.seek(element.start)
+    # One more than may be, and whoever reads it says that it is too much.
+    return file.read(min(element.length, MOST_DOCUMENT_BYTES + 1))
+
+
+def _text(where: Path | str, file: IO[bytes], element: Element) -> str:
+    body = _content(file, element)
+    try:
+        return base64.b64decode(body, validate=True).decode() if element.base64 else body.decode("ascii")
+    except (binascii.Error, UnicodeDecodeError) as error:
+        name = element.name.decode("ascii", "replace")
+        raise InputError(f"{where}: the WGSL of {name} was damaged: {error}") from error
+
+
+def _unpacked(open_file: Open, element: Element) -> Iterator[bytes]:
+    with open_file() as file:
+        yield from packing.unpack(in_pieces(file, element.start, element.length), element.block)

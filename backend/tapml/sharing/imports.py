@@ -28,8 +28,8 @@ def new_suite(repro: Repro, path: Path, *, overwrite: bool = False) -> Suite:
     """
     document = repro.document
     with SuiteWriter(path, overwrite=overwrite) as writer:
-        for array in repro.arrays.values():
-            writer.tensors.put(array)
+        for digest in repro.digests:
+            writer.tensors.put_pieces(digest, repro.pieces(digest))
         writer.write_kernel(document.kernel, {file.name: file.text for file in document.files})
         test = _test(repro, "n000", document.test.kernel)
         manifest = {
@@ -62,8 +62,8 @@ def add_to_suite(repro: Repro, suite: Suite) -> str:
     if kernel is not None and (known := _same_test(repro, suite, kernel)):
         return known
     try:
-        for array in repro.arrays.values():
-            suite.tensors.put(array)
+        for digest in repro.digests:
+            suite.tensors.put_pieces(digest, repro.pieces(digest))
         if kernel is None:
             kernel = _add_kernel(repro, suite)
         node = f"i{len(suite.imported.tests):03d}"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tapml.errors import InputError
-from tapml.files import sha256, write_bytes, write_json
+from tapml.files import sha256, write_json, write_pieces
 from tapml.sharing.repro import Repro
 from tapml.sharing.tensor_file import read_safetensors, safetensors_file
 from tapml.suite.formats import read_json
@@ -68,7 +68,7 @@ def create(folder: Path, repro: Repro, days: float | None = DEFAULT_DAYS) -> tup
         expires=None if days is None else (created + datetime.timedelta(days=days)).isoformat(),
     )
     try:
-        write_bytes(_data_path(folder, name), safetensors_file(repro))
+        write_pieces(_data_path(folder, name), safetensors_file(repro))
         write_json(_facts_path(folder, name), {"format": FORMAT, **_facts(share)})
     except OSError as error:
         _data_path(folder, name).unlink(missing_ok=True)
@@ -117,10 +117,7 @@ def find(folders: Iterable[Path], share_id: str) -> tuple[Share, Path] | None:
 
 def open_share(path: Path) -> Repro:
     """The test that `find` found. Raises InputError where the file is damaged."""
-    try:
-        return read_safetensors(path, path.read_bytes())
-    except OSError as error:
-        raise InputError(f"the shared test cannot be read: {error.strerror}") from error
+    return read_safetensors("the shared test", path)
 
 
 def _read(folder: Path, name: str) -> Share | None:

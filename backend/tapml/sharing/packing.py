@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -19,6 +20,7 @@ _FORBIDDEN = (0x00, 0x0D, 0x3C)
 BLOCKS = (200, 84)
 # Float weights shrink by a tenth at any level; more effort gains nothing.
 _LEVEL = 5
+_MOST_PIECE = 1 << 20
 
 
 def pack(data: bytes) -> tuple[bytes, int]:
@@ -63,23 +65,37 @@ def _xor_part(data: np.ndarray, length: int) -> bytes | None:
     return packed[: len(packed) - (count * length - len(data))]
 
 
-def unpack(packed: bytes, length: int, nbytes: int) -> bytes:
-    """Inverse of `pack`; ValueError for what it cannot have made, or for more than `nbytes`."""
-    if length < 1 or not packed:
+def unpack(packed: Iterable[bytes], length: int) -> Iterator[bytes]:
+    """Inverse of `pack`, piece by piece, at most _MOST_PIECE bytes each: however much a small file inflates to, whoever
+    takes the pieces may stop. ValueError for what `pack` cannot have made.
+    """
+    if length < 1:
         raise ValueError("no blocks")
-    data = np.frombuffer(packed, np.uint8)
-    whole = len(data) // (length + 1) * (length + 1)
-    blocks = data[:whole].reshape(-1, length + 1)
-    pieces = [(blocks[:, 1:] ^ blocks[:, :1]).tobytes()]
-    rest = data[whole:]
-    if len(rest):
-        pieces.append((rest[1:] ^ rest[0]).tobytes())
     inflating = zlib.decompressobj(wbits=31)  # gzip's header
-    try:
-        # Bounded: a small file may inflate to more than a machine has.
-        found = inflating.decompress(b"".join(pieces), nbytes + 1)
-    except zlib.error as error:
-        raise ValueError(str(error)) from error
-    if len(found) != nbytes or not inflating.eof or inflating.unused_data or len(rest) == 1:
-        raise ValueError(f"not {nbytes} bytes")
-    return found
+    for piece in _without_keys(packed, length):
+        if inflating.eof and piece:
+            raise ValueError("it goes on behind its end")
+        try:
+            yield inflating.decompress(piece, _MOST_PIECE)
+            while inflating.unconsumed_tail:
+                yield inflating.decompress(inflating.unconsumed_tail, _MOST_PIECE)
+        except zlib.error as error:
+            raise ValueError(str(error)) from error
+    if not inflating.eof or inflating.unused_data:
+        raise ValueError("its end is missing" if not inflating.eof else "it goes on behind its end")
+
+
+def _without_keys(packed: Iterable[bytes], length: int) -> Iterator[bytes]:
+    """The compressed bytes; whole blocks of each piece, and what is left at the end."""
+    rest = b""
+    for piece in packed:
+        data = np.frombuffer(rest + piece, np.uint8)
+        whole = len(data) // (length + 1) * (length + 1)
+        blocks = data[:whole].reshape(-1, length + 1)
+        rest = data[whole:].tobytes()
+        yield (blocks[:, 1:] ^ blocks[:, :1]).tobytes()
+    if len(rest) == 1:
+        raise ValueError("its last block is empty")
+    if rest:
+        last = np.frombuffer(rest, np.uint8)
+        yield (last[1:] ^ last[0]).tobytes()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -12,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from tapml.errors import InputError
-from tapml.files import sha256
 from tapml.graph import Graph, Node, NodeKind, TensorType, Value, ValueKind
 from tapml.graph.model import numpy_dtype
 from tapml.protocol.base import TensorRef
-from tapml.sharing.document import FORMAT, Input, ReproDocument, checked
+from tapml.sharing.document import FORMAT, Input, ReproDocument, checked, nbytes
 from tapml.suite import CarvedTest, Suite
 from tapml.suite.ties import accepted_ties
 from tapml.validation.events import now
@@ -25,10 +25,16 @@ from tapml.validation.results import SEVERITY
 
 @dataclass(frozen=True)
 class Repro:
-    """One carved test by itself. `read` gives a tensor's bytes by digest, checked."""
+    """One carved test by itself. `pieces` gives a tensor's bytes by digest, checked, piece by piece: what was read from
+    a file stays there. Raises InputError where that file has changed since.
+    """
 
     document: ReproDocument
-    read: Callable[[str], bytes]
+    pieces: Callable[[str], Iterable[bytes]]
+
+    def read(self, digest: str) -> bytes:
+        """A tensor's bytes, whole."""
+        return b"".join(self.pieces(digest))
 
     @cached_property
     def inputs(self) -> list[np.ndarray]:
@@ -75,8 +81,7 @@ class Repro:
     @property
     def nbytes(self) -> int:
         """Bytes of all tensors, each once."""
-        sizes = {t.digest: TensorType(tuple(t.shape), t.dtype).nbytes for t in self.document.tensors}
-        return sum(sizes.values())
+        return sum({tensor.digest: nbytes(tensor) for tensor in self.document.tensors}.values())
 
     def graph(self, node: str = "n000", kernel: str | None = None) -> Graph:
         """The call as a graph of one node; `kernel`: under another name."""
@@ -97,21 +102,51 @@ class Repro:
 
 
 def of_memory(where: Path | str, document: ReproDocument, tensors: Mapping[str, bytes]) -> Repro:
-    """With tensors that were read from a file.
+    """With tensors by digest. Raises InputError as `of_pieces` does."""
+    return of_pieces(where, document, lambda digest: [tensors[digest]] if digest in tensors else None)
 
-    Raises InputError for one that is missing, damaged or of another size.
+
+def of_pieces(where: Path | str, document: ReproDocument, find: Callable[[str], Iterable[bytes] | None]) -> Repro:
+    """With the tensors that `find` gives by digest, None for one that is not there. Each is read once to see whether it
+    is whole, and again whenever it is needed.
+
+    Raises InputError for one that is missing, damaged or of another size, before more of it is read than it says.
     """
-    for tensor in document.tensors:
-        data = tensors.get(tensor.digest)
-        if data is None:
-            raise InputError(f"{where} lacks the tensor {tensor.name} ({tensor.digest[:16]}...): export the test again")
-        if sha256(data) != tensor.digest:
-            raise InputError(f"{where}: the tensor {tensor.name} was damaged on its way: get the file again")
-        if len(data) != TensorType(tuple(tensor.shape), tensor.dtype).nbytes:
-            raise InputError(
-                f"{where}: the tensor {tensor.name} has {len(data)} bytes, which is not its dtype and shape"
-            )
-    return Repro(document, tensors.__getitem__)
+    named = {tensor.digest: tensor for tensor in document.tensors}
+
+    def pieces(digest: str) -> Iterator[bytes]:
+        tensor = named[digest]
+        what = f"the tensor {tensor.name[:100]} ({digest[:16]}...)"
+        try:
+            found = find(digest)
+            if found is None:
+                raise InputError(f"{where} lacks {what}: export the test again")
+            yield from _checked_pieces(found, digest, nbytes(tensor))
+        except ValueError as error:
+            mend = "get the file again, as a file and not as text"
+            raise InputError(f"{where}: {what} was damaged on its way ({error}): {mend}") from error
+        except OSError as error:
+            raise InputError(f"{where}: {what} cannot be read: {error.strerror}") from error
+
+    for digest in named:
+        for _ in pieces(digest):
+            pass
+    return Repro(document, pieces)
+
+
+def _checked_pieces(pieces: Iterable[bytes], digest: str, size: int) -> Iterator[bytes]:
+    """The same; ValueError where they are more, fewer or others."""
+    found, seen = hashlib.sha256(), 0
+    for piece in pieces:
+        seen += len(piece)
+        if seen > size:
+            raise ValueError(f"more than the {size} bytes of its dtype and shape")
+        found.update(piece)
+        yield piece
+    if seen < size:
+        raise ValueError(f"{seen} bytes instead of the {size} of its dtype and shape")
+    if found.hexdigest() != digest:
+        raise ValueError("other bytes than its digest says")
 
 
 def of_suite(suite: Suite, test_id: str, device: str | None = None) -> Repro:
@@ -155,7 +190,7 @@ def of_suite(suite: Suite, test_id: str, device: str | None = None) -> Repro:
         **_reports(suite, test, device),
     }
     document = checked(f"test {test.id} of {suite.path}", found)
-    return Repro(document, lambda digest: suite.tensors.path(digest).read_bytes())
+    return Repro(document, suite.tensors.pieces)
 
 
 REPORTED = " (reported)"

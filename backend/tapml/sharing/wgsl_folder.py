@@ -10,9 +10,10 @@ import numpy as np
 from tapml.errors import InputError
 from tapml.files import write_json, write_text
 from tapml.graph.model import numpy_dtype
-from tapml.sharing.document import parse, with_texts, without_texts
+from tapml.npy import open_npy
+from tapml.sharing.document import MOST_DOCUMENT_BYTES, parse, with_texts, without_texts
 from tapml.sharing.issue import issue_text
-from tapml.sharing.repro import Repro, of_memory
+from tapml.sharing.repro import Repro, of_pieces
 
 DOCUMENT = "repro.json"
 
@@ -41,21 +42,31 @@ def read_folder(folder: Path) -> Repro:
             texts[file.name] = _bytes(folder / file.name).decode()
         except UnicodeDecodeError as error:
             raise InputError(f"{folder / file.name} is no UTF-8 text: {error}") from error
-    tensors = {}
+    paths: dict[str, Path] = {}
     for stem, tensor in document.named_tensors.items():
-        name = f"{stem}.npy"
+        npy = folder / f"{stem}.npy"
         try:
-            array = np.load(folder / name, allow_pickle=False)
+            header, _ = open_npy(npy)
         except (OSError, ValueError) as error:
-            raise InputError(f"{folder / name} is no readable tensor: {error}; export the test again") from error
-        if array.dtype != numpy_dtype(tensor.dtype) or list(array.shape) != list(tensor.shape):
-            raise InputError(f"{folder / name} is not {tensor.dtype}{list(tensor.shape)}: export the test again")
-        tensors[tensor.digest] = np.ascontiguousarray(array).tobytes()
-    return of_memory(folder, with_texts(folder, document, texts), tensors)
+            why = (error.strerror if isinstance(error, OSError) else None) or error
+            raise InputError(f"{npy} is no readable tensor: {why}; export the test again") from error
+        if header.dtype.newbyteorder("=") != numpy_dtype(tensor.dtype) or header.shape != tuple(tensor.shape):
+            raise InputError(f"{npy} is not {tensor.dtype}{list(tensor.shape)}: export the test again")
+        paths.setdefault(tensor.digest, npy)
+    return of_pieces(
+        folder,
+        with_texts(folder, document, texts),
+        lambda digest: open_npy(paths[digest])[1] if digest in paths else None,
+    )
 
 
 def _bytes(path: Path) -> bytes:
+    """At most one byte more than a description or a text may have: whoever takes it says that it is too long."""
     try:
-        return path.read_bytes()
+        # A FIFO would be waited for, and a device never ends.
+        if not path.is_file():
+            raise InputError(f"{path} is missing, or no file: export the test again")
+        with path.open("rb") as file:
+            return file.read(MOST_DOCUMENT_BYTES + 1)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}; export the test again") from error

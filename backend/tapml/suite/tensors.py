@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from tapml.errors import InputError
-from tapml.files import sha256, write_bytes
+from tapml.files import sha256, write_bytes, write_pieces
 from tapml.graph import TensorType
 from tapml.graph.model import numpy_dtype
 
 DIGEST = re.compile(r"[0-9a-f]{64}")
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,32 @@ class TensorStore:
         if not path.exists():
             write_bytes(path, data)
         return TensorRef(digest, str(dense.dtype), tuple(array.shape))
+
+    def put_pieces(self, digest: str, pieces: Iterable[bytes]) -> None:
+        """Store (once) what comes in pieces. Raises InputError where the bytes are not those of `digest`."""
+        path = self.path(digest)
+        if path.exists():
+            return
+        found = hashlib.sha256()
+
+        def checked() -> Iterator[bytes]:
+            for piece in pieces:
+                found.update(piece)
+                yield piece
+            if found.hexdigest() != digest:
+                raise InputError(f"tensor {digest} was changed while it was read: try again")
+
+        write_pieces(path, checked())
+
+    def pieces(self, digest: str) -> Iterator[bytes]:
+        """A tensor's bytes piece by piece, not checked. Raises InputError where it is missing."""
+        path = self.path(digest)
+        try:
+            with path.open("rb") as file:
+                while piece := file.read(_PIECE):
+                    yield piece
+        except OSError as error:
+            raise InputError(_missing(path, digest)) from error
 
     def get(self, ref: TensorRef) -> np.ndarray:
         """The tensor, checked against its digest. Raises InputError naming a missing or damaged file."""
