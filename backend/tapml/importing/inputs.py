@@ -4,16 +4,21 @@ takes.
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
 from tapml.errors import InputError
 from tapml.importing.dtypes import narrow_array
 from tapml.importing.model import Array
+from tapml.npy import MOST_BYTES, open_npz, read_npy
+
+# Of a .safetensors file; the library takes ten times as much memory to read it.
+_MOST_HEADER = 8_000_000
 
 
 @dataclass(frozen=True)
@@ -70,11 +75,11 @@ def gather_steps(
     Raises InputError where none is asked for, a file cannot be read, an input is missing,
     unexpected or of the wrong shape or dtype, or two steps differ in shape.
     """
-    steps = [_checked(specs, path.name, _read_file(path)) for path in input_files]
+    steps = [_from_file(specs, path) for path in input_files]
     if input_arrays:
         arrays = {name: _read_array(name, path) for name, path in input_arrays.items()}
         names = ", ".join(f"{name}={path.name}" for name, path in input_arrays.items())
-        steps.append(_checked(specs, names, arrays))
+        steps.append(_checked(specs, names, _Given(arrays, arrays.__getitem__)))
     if random_inputs and not steps:
         steps.append(RawStep(f"random inputs, seed {seed}", _made_up(specs, seed), synthetic=True))
     if not steps:
@@ -93,58 +98,100 @@ def gather_steps(
     return steps
 
 
-def _read_file(path: Path) -> dict[str, Array]:
+@dataclass(frozen=True)
+class _Given:
+    """Arrays that somebody gave, by name: what they say that they are, and how to read one."""
+
+    types: Mapping[str, ArrayType]
+    read: Callable[[str], Array]
+
+
+class ArrayType(Protocol):
+    """An array, or what a file says of one before it is read."""
+
+    @property
+    def dtype(self) -> object: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+def _from_file(specs: Sequence[InputSpec], path: Path) -> RawStep:
+    """Nothing is read of a file whose arrays are not those that the model takes."""
     if path.suffix not in (".npz", ".safetensors"):
         raise InputError(
             f"{path}: inputs are a .npz or a .safetensors file (a .npy goes with its name: --input NAME=FILE)"
         )
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file")
     try:
-        if path.suffix == ".safetensors":
-            from safetensors.numpy import load_file
-
-            return dict(load_file(path))
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: there is no such file") from error
+        with _safetensors(path) if path.suffix == ".safetensors" else _npz(path) as given:
+            return _checked(specs, path.name, given)
+    except InputError:
+        raise
     except Exception as error:  # each reader has errors of its own
-        raise InputError(f"{path} is not a readable {path.suffix} file: {error}") from error
+        raise InputError(f"{path} is not a readable {path.suffix} file: {str(error)[:500]}") from error
+
+
+@contextmanager
+def _npz(path: Path) -> Iterator[_Given]:
+    with open_npz(path) as archive:
+        yield _Given(archive.headers, archive.read)
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """safetensors' own names of dtypes: numpy lacks some."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@contextmanager
+def _safetensors(path: Path) -> Iterator[_Given]:
+    from safetensors import safe_open
+
+    with path.open("rb") as file:
+        if (length := int.from_bytes(file.read(8), "little")) > _MOST_HEADER:
+            raise ValueError(f"its header is said to have {length} bytes")
+    if path.stat().st_size > MOST_BYTES + _MOST_HEADER:
+        raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB")
+    with safe_open(path, "numpy") as opened:
+        views = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118 - it is no dict
+        types = {name: _Slice(view.get_dtype(), tuple(view.get_shape())) for name, view in views.items()}
+        yield _Given(types, opened.get_tensor)
 
 
 def _read_array(name: str, path: Path) -> Array:
+    if not path.is_file():
+        raise InputError(f"{path} (for input {name}): there is no such file")
     try:
-        array = np.load(path, allow_pickle=False)
-    except FileNotFoundError as error:
-        raise InputError(f"{path} (for input {name}): there is no such file") from error
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        return read_npy(path)
+    except OSError as error:
+        raise InputError(f"{path} (for input {name}) cannot be read: {error.strerror}") from error
+    except ValueError as error:
         raise InputError(f"{path} (for input {name}) is not a readable .npy file: {error}") from error
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"{path} (for input {name}) holds several arrays: give it as an input file")
-    return array
 
 
-def _checked(specs: Sequence[InputSpec], source: str, arrays: Mapping[str, Array]) -> RawStep:
+def _checked(specs: Sequence[InputSpec], source: str, given: _Given) -> RawStep:
     expected = f"the model takes {_listed(specs)}"
     for spec in specs:
-        if spec.name not in arrays:
+        if spec.name not in given.types:
             raise InputError(f"{source}: the input {spec.name!r} is missing; {expected}")
-    for name in arrays:
+    for name in given.types:
         if name not in {spec.name for spec in specs}:
-            raise InputError(f"{source}: there is no input {name!r}; {expected}")
+            raise InputError(f"{source}: there is no input {name[:200]!r}; {expected}")
     sizes: dict[str, tuple[int, str]] = {}
-    checked = {}
     for spec in specs:
-        array = arrays[spec.name]
-        _check_shape(spec, source, array, sizes)
-        checked[spec.name] = _converted(spec, source, array)
+        _check_shape(spec, source, given.types[spec.name], sizes)
+    checked = {spec.name: _converted(spec, source, given.read(spec.name)) for spec in specs}
     return RawStep(source, checked, synthetic=False)
 
 
-def _check_shape(spec: InputSpec, source: str, array: Array, sizes: dict[str, tuple[int, str]]) -> None:
+def _check_shape(spec: InputSpec, source: str, array: ArrayType, sizes: dict[str, tuple[int, str]]) -> None:
     if spec.shape is None:
         return
     got = f"got {array.dtype}{list(array.shape)}"
-    if array.ndim != len(spec.shape):
+    if len(array.shape) != len(spec.shape):
         raise InputError(f"{source}: expected {spec}, {got}")
     for dimension, size in zip(spec.shape, array.shape, strict=True):
         if isinstance(dimension, int) and dimension != size:
@@ -164,9 +211,17 @@ def _converted(spec: InputSpec, source: str, array: Array) -> Array:
     if wanted.kind not in kinds[0] or array.dtype.kind not in kinds[1]:
         raise InputError(f"{source}: expected {spec}, got {array.dtype}{list(array.shape)}")
     converted = array.astype(wanted)
-    if wanted.kind in "biu" and not np.array_equal(converted.astype(object), array.astype(object)):
+    if wanted.kind in "biu" and not _fits(array, wanted):
         raise InputError(f"{source}: {spec.name} has values that do not fit {spec.dtype}")
     return np.asarray(converted, order="C")
+
+
+def _fits(array: Array, wanted: np.dtype[Any]) -> bool:
+    """Does every whole number of `array` stay what it is in that dtype?"""
+    if array.size == 0 or array.dtype.kind == "b":
+        return True
+    least, most = (0, 1) if wanted.kind == "b" else (np.iinfo(wanted).min, np.iinfo(wanted).max)
+    return int(array.min()) >= least and int(array.max()) <= most
 
 
 def _made_up(specs: Sequence[InputSpec], seed: int) -> dict[str, Array]:
