@@ -9,6 +9,7 @@ from typing import Any
 from tapml.sharing import Repro, read
 from tapml.sharing.document import checked, with_texts
 from tapml.sharing.repro import of_memory
+from tapml.sharing.sources import opening
 from tapml.suite import Suite
 from tapml.validation.operatorwise import FORMAT, counts
 from tapml.validation.results import identity
@@ -18,7 +19,7 @@ def read_data(where: str, data: bytes, folder: Path) -> Repro:
     """What lies in a file of these bytes."""
     path = folder / "received"
     path.write_bytes(data)
-    return read(where, path)
+    return read(where, opening(path))
 
 
 NASTY = "<script>alert(1)</script> `|` {{tensors}} \"'\\ \u2028 é \n# heading"

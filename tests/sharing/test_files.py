@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from bounded import INDICES, bounded_suite
 from repro_helpers import keep_result, nasty, read_data
@@ -56,6 +57,14 @@ def test_bounds_and_ties_come_along(
         assert again.tied(0, got).tolist() == [True, True, *[False] * 6]
     assert new_suite(again, tmp_path / "new.suite").tests[0].tolerances == suite.test(cases[case]).tolerances
     assert add_to_suite(again, Suite(suite.path)) == cases[case], "it is there already"
+
+
+def test_the_formats_own_library_reads_the_safetensors_file(repro: Repro, tmp_path: Path) -> None:
+    export(repro, "safetensors", tmp_path / "x.safetensors")
+    arrays = load_file(tmp_path / "x.safetensors")
+    assert arrays.keys() == repro.arrays.keys()
+    for name, array in repro.arrays.items():
+        np.testing.assert_array_equal(arrays[name], array)
 
 
 def test_a_document_of_before_there_were_bounds_is_read(repro: Repro) -> None:

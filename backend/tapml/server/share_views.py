@@ -23,6 +23,7 @@ from tapml.server.pages import blob_response, page_file
 from tapml.server.state import State
 from tapml.sharing import FORMS, Repro, export, file_name, issue_text, links, of_suite, read
 from tapml.sharing.imports import add_to_suite, new_suite
+from tapml.sharing.sources import opening
 from tapml.suite import Suite
 
 _MOST_IMPORT_BYTES = 1 << 30
@@ -142,7 +143,7 @@ def _files(routes: Blueprint, state: State) -> None:
         with tempfile.NamedTemporaryFile(prefix="tapml-import-") as file:
             shutil.copyfileobj(request.stream, file, _PIECE_BYTES)
             file.flush()
-            repro = read(name, Path(file.name))
+            repro = read(name, opening(Path(file.name)))
             path, there = _place(repro)
             if not there:
                 new_suite(repro, path)

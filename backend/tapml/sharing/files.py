@@ -13,6 +13,7 @@ from tapml.sharing.html_file import html_file, read_html
 from tapml.sharing.issue import issue_text
 from tapml.sharing.repro import Repro
 from tapml.sharing.script import script_text
+from tapml.sharing.sources import Open, opening
 from tapml.sharing.tensor_file import read_safetensors, safetensors_file
 from tapml.sharing.wgsl_folder import DOCUMENT, read_folder, write_folder
 
@@ -120,23 +121,23 @@ def load_repro(path: str | os.PathLike[str]) -> Repro:
         return read_folder(place)
     if place.suffix == ".py":
         place = place.with_suffix(".safetensors")
-    return read(place, place)
+    # A FIFO would be waited for, and a device never ends.
+    if place.exists() and not place.is_file():
+        raise InputError(f"{place} is no file: give an .html or .safetensors file that `tapml export` wrote")
+    return read(place, opening(place))
 
 
-def read(where: Path | str, path: Path) -> Repro:
+def read(where: Path | str, open_file: Open) -> Repro:
     """A test from a file, by what it begins with; tensors stay in the file until they are needed. `where` names it in
     errors. Raises InputError.
     """
     try:
-        # A FIFO would be waited for, and a device never ends.
-        if path.exists() and not path.is_file():
-            raise InputError(f"{where} is no file: give an .html or .safetensors file that `tapml export` wrote")
-        with path.open("rb") as file:
+        with open_file() as file:
             begin = file.read(_MOST_BEGIN)
     except OSError as error:
         raise InputError(f"{where} cannot be read: {error.strerror}") from error
     if begin.lstrip().lower().startswith((b"<!doctype html", b"<html")):
-        return read_html(where, lambda: path.open("rb"))
+        return read_html(where, open_file)
     if begin[8:9] == b"{":
-        return read_safetensors(where, path)
+        return read_safetensors(where, open_file)
     raise InputError(f"{where} is no exported test: give an .html or .safetensors file that `tapml export` wrote")

@@ -18,6 +18,7 @@ from pathlib import Path
 from tapml.errors import InputError
 from tapml.files import sha256, write_json, write_pieces
 from tapml.sharing.repro import Repro
+from tapml.sharing.sources import opening
 from tapml.sharing.tensor_file import read_safetensors, safetensors_file
 from tapml.suite.formats import read_json
 
@@ -117,7 +118,7 @@ def find(folders: Iterable[Path], share_id: str) -> tuple[Share, Path] | None:
 
 def open_share(path: Path) -> Repro:
     """The test that `find` found. Raises InputError where the file is damaged."""
-    return read_safetensors("the shared test", path)
+    return read_safetensors("the shared test", opening(path))
 
 
 def _read(folder: Path, name: str) -> Share | None:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import IO, TypeAlias
 
 _PIECE = 1 << 20
 
 Open: TypeAlias = Callable[[], AbstractContextManager[IO[bytes]]]
 """Opens the file anew, at its beginning."""
+
+
+def opening(path: Path) -> Open:
+    """For a file that lies at `path`."""
+    return lambda: path.open("rb")
 
 
 def in_pieces(file: IO[bytes], start: int, length: int) -> Iterator[bytes]:

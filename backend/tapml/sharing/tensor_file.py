@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from safetensors import safe_open
+from typing import IO, Any
 
 from tapml.errors import InputError
 from tapml.sharing.document import MOST_DOCUMENT_BYTES, nbytes, parse
 from tapml.sharing.repro import Repro, of_pieces
-from tapml.sharing.sources import in_pieces
+from tapml.sharing.sources import Open, in_pieces
 from tapml.strict_json import parse_json
 
 _KEY = "tapml"
@@ -26,7 +26,7 @@ _DTYPES = {
 }
 _ITEM_BYTES = {"F32": 4, "F16": 2, "I32": 4, "U32": 4, "I8": 1, "U8": 1}
 _MOST_HEADER = MOST_DOCUMENT_BYTES + 4_000_000
-"""The document and what the format says of each tensor. Reading it may take ten times as much memory."""
+"""The document, and what the format says of each tensor."""
 
 _MOST_CONTAINERS = 500_000
 
@@ -52,51 +52,84 @@ def safetensors_file(repro: Repro) -> Iterator[bytes]:
         yield from repro.pieces(tensor.digest)
 
 
-def read_safetensors(where: Path | str, path: Path) -> Repro:
+def read_safetensors(where: Path | str, open_file: Open) -> Repro:
     """Inverse of `safetensors_file`; tensors that the document does not name are not read. `where` names the file in
     errors. Raises InputError for any other file, and for a damaged one.
     """
-    header, start = _header(where, path)
     try:
-        # The library sees to it that the tensors fill the rest of the file without gaps; it reads the header only.
-        with safe_open(path, "numpy") as opened:
-            text = (opened.metadata() or {}).get(_KEY)
-    except Exception as error:  # SafetensorError, OSError, and what numpy says of dtypes that it lacks
-        raise InputError(f"{where} is no readable safetensors file: {str(error)[:300]}") from error
-    if text is None:
+        with open_file() as file:
+            header, start = _header(where, file)
+            entries = _entries(header, file.seek(0, os.SEEK_END) - start)
+    except OSError as error:
+        raise InputError(f"{where} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{where} is no readable safetensors file: {error}; export the test again") from error
+    metadata = header.get("__metadata__")
+    text = metadata.get(_KEY) if isinstance(metadata, dict) else None
+    if not isinstance(text, str):
         raise InputError(f"{where} holds tensors, but no test: export it with `tapml export SUITE TEST --safetensors`")
     document = parse(where, text)
     places: dict[str, tuple[int, int]] = {}
     for name, tensor in document.named_tensors.items():
-        if name not in header:
+        entry = entries.get(name)
+        if entry is None:
             continue
-        if (header[name]["dtype"], header[name]["shape"]) != (_DTYPES[tensor.dtype], list(tensor.shape)):
-            raise InputError(f"{where}: {name} is not {tensor.dtype}{list(tensor.shape)}: export the test again")
-        begin, end = header[name]["data_offsets"]
-        places.setdefault(tensor.digest, (start + begin, end - begin))
+        if (entry.dtype, entry.shape, entry.length) != (_DTYPES[tensor.dtype], tensor.shape, nbytes(tensor)):
+            raise InputError(f"{where}: {name} is not {tensor.dtype}{tensor.shape}: export the test again")
+        places.setdefault(tensor.digest, (start + entry.begin, entry.length))
 
     def pieces(digest: str) -> Iterator[bytes] | None:
-        return _read(path, *places[digest]) if digest in places else None
+        return _read(open_file, *places[digest]) if digest in places else None
 
     return of_pieces(where, document, pieces)
 
 
-def _header(where: Path | str, path: Path) -> tuple[dict[str, Any], int]:
+@dataclass(frozen=True)
+class _Entry:
+    """What the header says of a tensor."""
+
+    dtype: object
+    shape: object
+    begin: int
+    length: int
+
+
+def _header(where: Path | str, file: IO[bytes]) -> tuple[dict[str, Any], int]:
     """What the file says of its tensors, and where they begin."""
-    try:
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            text = file.read(length) if length <= _MOST_HEADER else b""
-    except OSError as error:
-        raise InputError(f"{where} cannot be read: {error.strerror}") from error
+    length = int.from_bytes(file.read(8), "little")
+    text = file.read(length) if length <= _MOST_HEADER else b""
     if len(text) < length:
-        raise InputError(f"{where} is no readable safetensors file: its header is said to have {length} bytes")
+        raise ValueError(f"its header is said to have {length} bytes")
     header = parse_json(text, f"{where}: its header", "export the test again", most_containers=_MOST_CONTAINERS)
     if not isinstance(header, dict):
-        raise InputError(f"{where} is no readable safetensors file: its header is no JSON object")
+        raise ValueError("its header is no JSON object")
     return header, 8 + length
 
 
-def _read(path: Path, start: int, length: int) -> Iterator[bytes]:
-    with path.open("rb") as file:
+def _entries(header: Mapping[str, Any], size: int) -> dict[str, _Entry]:
+    """All tensors by name. Raises ValueError unless they fill `size` bytes without gaps, as the format wants it.
+
+    The format's own library judges files on disk only, and takes ten times a header's size to do so.
+    """
+    entries = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        match entry:
+            case {"dtype": str(dtype), "shape": [*shape], "data_offsets": [int(begin), int(end)]} if 0 <= begin <= end:
+                entries[name] = _Entry(dtype, shape, begin, end - begin)
+            case _:
+                raise ValueError(f"it does not say what {name[:100]!r} is and where")
+    at = 0
+    for entry in sorted(entries.values(), key=lambda entry: (entry.begin, entry.length)):
+        if entry.begin != at:
+            raise ValueError(f"there is a gap or an overlap at byte {min(at, entry.begin)} of its tensors")
+        at += entry.length
+    if at != size:
+        raise ValueError(f"its tensors are {at} bytes, and it holds {size}")
+    return entries
+
+
+def _read(open_file: Open, start: int, length: int) -> Iterator[bytes]:
+    with open_file() as file:
         yield from in_pieces(file, start, length)
