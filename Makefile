@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test e2e protocol fmt bench bench-remote bench-reports bench-share bench-history bench-localization wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test e2e protocol fmt bench bench-remote bench-reports bench-share bench-history bench-hostile bench-localization wheel clean distclean
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -35,6 +35,7 @@ help:
 	@echo 'make bench-remote  calls, uploads and downloads against TVM RPC (builds it once, a few minutes)'
 	@echo 'make bench-share  seconds from a link to its verdict, sizes of exported files'
 	@echo 'make bench-history  questions to 500 runs (DATABASE_URL=postgresql://... for a server)'
+	@echo 'make bench-hostile  20,000 fuzzed documents of every format: none breaks anything'
 	@echo 'make bench-localization  bugs injected into the kernels of six models: who is accused (DEVICE=firefox), about an hour'
 	@echo 'make wheel      dist/tapml-*.whl, with the pages in it: what CI installs (docs/ci.md)'
 	@echo 'make bench-reports  reports of 10,000 tests: seconds, sizes, and until the page can be used'
@@ -135,6 +136,9 @@ bench-reports: setup
 
 bench-history: setup
 	$(BIN)/python -m benchmarks.history $(DATABASE_URL)
+
+bench-hostile: setup-dev
+	$(BIN)/python -m benchmarks.hostile
 
 # Goes on where it was interrupted; build/localization holds what is there already.
 bench-localization: setup-dev

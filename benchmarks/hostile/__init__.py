@@ -1,0 +1,1 @@
+"""Fuzzed documents of every format that tapml reads (`make bench-hostile`)."""

@@ -1,0 +1,216 @@
+"""Processes that read fuzzed documents, with a watchdog each; and what they found, summed up."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_HANG_SECONDS = 10.0
+_START_SECONDS = 120.0
+_CHECKOUT = Path(__file__).parents[2]
+
+
+class Causes(dict[str, tuple[int, str]]):
+    """What broke, by its last line and place: how often, and where the first is kept."""
+
+    def note(self, what: str, kept: str) -> None:
+        count, first = self.get(what, (0, kept))
+        self[what] = (count + 1, first)
+
+    def most_common(self) -> list[tuple[str, tuple[int, str]]]:
+        return sorted(self.items(), key=lambda item: -item[1][0])
+
+
+@dataclass
+class Sums:
+    """Of one format."""
+
+    documents: int = 0
+    refused: int = 0
+    tracebacks: int = 0
+    errors_500: int = 0
+    hangs: int = 0
+    megabytes: float = 0.0
+    large: int = 0
+    escapes: int = 0
+    seconds: float = 0.0
+    causes: Causes = field(default_factory=Causes)
+
+    @property
+    def broken(self) -> bool:
+        return bool(self.tracebacks or self.errors_500 or self.hangs or self.large or self.escapes)
+
+    def note(self, found: dict[str, Any], most_megabytes: float = 512.0) -> None:
+        """One case's outcome."""
+        self.documents += 1
+        self.refused += bool(found["refused"])
+        self.tracebacks += bool(found["tracebacks"])
+        self.errors_500 += bool(found["500s"])
+        self.hangs += bool(found.get("hang")) or found["seconds"] > _HANG_SECONDS
+        self.escapes += bool(found["escapes"])
+        self.megabytes = max(self.megabytes, found["MB"])
+        self.seconds = max(self.seconds, found["seconds"])
+        kept = str(found.get("kept", ""))
+        for text in [*found["tracebacks"], *found["500s"]]:
+            self.causes.note(_cause(text), kept)
+        for text in found["escapes"]:
+            self.causes.note(text[:200], kept)
+        if found.get("hang"):
+            self.causes.note(found["hang"], kept)
+        if found["MB"] > most_megabytes:
+            self.large += 1
+            self.causes.note(f"more than {most_megabytes:.0f} MB", kept)
+
+    def add(self, other: Sums) -> None:
+        for name in ("documents", "refused", "tracebacks", "errors_500", "hangs", "large", "escapes"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.megabytes, self.seconds = max(self.megabytes, other.megabytes), max(self.seconds, other.seconds)
+
+    def cells(self) -> list[str]:
+        accepted = self.documents - self.refused
+        numbers = [self.documents, self.refused, accepted, self.tracebacks, self.errors_500, self.hangs]
+        return [*map(str, numbers), f"{self.megabytes:.0f}", str(self.escapes), f"{self.seconds:.1f}"]
+
+
+def _cause(text: str) -> str:
+    """The exception, and the last place in tapml before it."""
+    lines = [line.strip() for line in text.strip().splitlines()]
+    places = [line for line in lines if line.startswith("File ") and "tapml" in line]
+    place = places[-1].split("tapml/")[-1] if places else lines[0][:100]
+    return f"{lines[-1][:160]} ({place})"
+
+
+def cases(count: int, first: int, only: Sequence[str] | None = None) -> Iterator[tuple[str, int]]:
+    """(format, seed), each format by its share."""
+    from benchmarks.hostile.shares import SHARES
+
+    shares = {name: share for name, share in SHARES.items() if only is None or name in only}
+    if not shares:
+        raise SystemExit(f"no such format: choose one of {', '.join(SHARES)}")
+    total = sum(shares.values())
+    done = 0
+    for number, (name, share) in enumerate(shares.items()):
+        wanted = count - done if number == len(shares) - 1 else max(1, round(count * share / total))
+        done += wanted
+        yield from ((name, first + seed) for seed in range(wanted))
+
+
+def run(
+    good: Path, work: Path, kept: Path, count: int, first: int, only: Sequence[str] | None, processes: int
+) -> dict[str, Sums]:
+    """All cases, dealt out to so many processes."""
+    work.mkdir()
+    shutil.rmtree(kept, ignore_errors=True)
+    waiting = list(cases(count, first, only))
+    sums: dict[str, Sums] = {name: Sums() for name, _ in waiting}
+    # Slow formats do not all come last.
+    waiting = [waiting[i] for start in range(97) for i in range(start, len(waiting), 97)][::-1]
+    lock = threading.Lock()
+
+    def note(found: dict[str, Any]) -> None:
+        with lock:
+            sums[found["format"]].note(found)
+
+    def next_case() -> tuple[str, int] | None:
+        with lock:
+            return waiting.pop() if waiting else None
+
+    with ThreadPoolExecutor(processes) as threads:
+        driven = [
+            threads.submit(_drive, good.resolve(), work / str(number), kept.resolve(), next_case, note)
+            for number in range(processes)
+        ]
+    for ended in driven:
+        ended.result()
+    return sums
+
+
+def _drive(good: Path, root: Path, kept: Path, next_case: Any, note: Any) -> None:
+    """One process after the other: where one hangs or dies, the next goes on."""
+    started = 0
+    process = None
+    while (case := next_case()) is not None:
+        if process is None:
+            process, started = _start(good, root / str(started), kept), started + 1
+        name, seed = case
+        assert process.stdin
+        process.stdin.write(json.dumps(case) + "\n")
+        process.stdin.flush()
+        line = _line(process, 2 * _HANG_SECONDS)
+        if line:
+            note(json.loads(line))
+            continue
+        hang = (
+            f"no end after {2 * _HANG_SECONDS:.0f} s"
+            if process.poll() is None
+            else f"the process died ({process.poll()})"
+        )
+        process.kill()
+        process.wait()
+        place = kept / f"hang-{name.replace('/', '-').replace('*', '_').replace(' ', '-')}-{seed}"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "found.txt").write_text(
+            f"{hang}: --format '{name}' --first {seed} --documents 1\n" + _tail(root, started - 1)
+        )
+        note(
+            {
+                "format": name,
+                "seed": seed,
+                "refused": False,
+                "tracebacks": [],
+                "500s": [],
+                "escapes": [],
+                "MB": 0.0,
+                "seconds": 2 * _HANG_SECONDS,
+                "hang": hang,
+                "kept": str(place),
+            }
+        )
+        process = None
+    if process is not None:
+        assert process.stdin
+        process.stdin.close()
+        process.wait(10)
+
+
+def _tail(root: Path, number: int) -> str:
+    path = root.parent / f"{root.name}-{number}.log"
+    return path.read_text(errors="replace")[-5000:] if path.exists() else ""
+
+
+def _start(good: Path, root: Path, kept: Path) -> subprocess.Popen[str]:
+    root.mkdir(parents=True)
+    log = root.parent.parent / f"{root.parent.name}-{root.name}.log"
+    environment = {**os.environ, "PYTHONPATH": f"{_CHECKOUT}/backend:{_CHECKOUT}", "PYTHONFAULTHANDLER": "1"}
+    # Its cache is the user's: what lies there is trusted, and reading it is no escape.
+    environment.setdefault("TAPML_CACHE", str(Path.home() / ".cache" / "tapml"))
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.hostile.worker", str(good), str(root), str(kept)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            cwd=_CHECKOUT,
+            env=environment,
+        )
+    if _line(process, _START_SECONDS) != "ready\n":
+        raise SystemExit(f"a worker did not start: {log.read_text()[-3000:]}")
+    return process
+
+
+def _line(process: subprocess.Popen[str], seconds: float) -> str:
+    """One line of its answers; empty where it takes longer, or where the process has ended."""
+    assert process.stdout
+    ready, _, _ = select.select([process.stdout], [], [], seconds)
+    return process.stdout.readline() if ready else ""

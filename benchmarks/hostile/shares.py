@@ -1,0 +1,27 @@
+"""How many of the documents are of which format."""
+
+SHARES = {
+    "suite.json": 1800,
+    "graph.json": 1800,
+    "tests.json": 1800,
+    "imported.json": 1000,
+    "kernels/*.json": 1800,
+    "*.wgsl": 600,
+    "results/*.json": 1500,
+    "journals": 800,
+    "history.sqlite3": 800,
+    "shares/*": 700,
+    "tensors": 800,
+    "links, special files": 900,
+    "linked folders": 300,
+    "exported .html": 900,
+    "exported .safetensors": 900,
+    "exported folder": 600,
+    ".npy": 300,
+    ".npz": 300,
+    "baselines": 400,
+    "HTTP requests": 2300,
+    "devices' messages": 1000,
+    "servers' answers": 500,
+    "raw connections": 300,
+}
