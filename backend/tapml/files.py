@@ -6,34 +6,32 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from tapml.errors import InputError
+from tapml.leftovers import sweep, write_into
 from tapml.text import json_escaped
 
 
 def write_bytes(path: Path, data: bytes | memoryview) -> None:
-    """Write `data` to a temporary name beside `path`, then rename over it. Makes the folder where needed."""
+    """Write `data` to a temporary name beside `path`, then rename over it. Makes the folder where needed.
+
+    Where `path` is a link, the link is replaced. What killed writers of `path` left is removed.
+    """
     write_pieces(path, [data])
 
 
 def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
     """As `write_bytes`; also what making the pieces raises leaves nothing behind."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with os.fdopen(handle, "wb") as file:
-            for piece in pieces:
-                file.write(piece)
-        # mkstemp makes private files; suites are meant to be read and copied.
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        sweep(folder, path.name)
+        write_into(folder, path.name, pieces)
+    finally:
+        os.close(folder)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -41,8 +39,13 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, document: Any) -> None:
+    """As `json_bytes` has it."""
+    write_bytes(path, json_bytes(document))
+
+
+def json_bytes(document: Any) -> bytes:
     """UTF-8 JSON, indented, strict (NaN and infinity are a ValueError: encode them first)."""
-    write_text(path, json_text(document) + "\n")
+    return f"{json_text(document)}\n".encode()
 
 
 def json_text(document: Any, indent: int | None = 1) -> str:

@@ -11,12 +11,13 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
-from typing import BinaryIO
 
 from tapml.errors import InputError
-from tapml.leftovers import sweep, temporary_file
+from tapml.leftovers import sweep, write_into
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -69,7 +70,7 @@ class Folder:
         except UnicodeDecodeError as error:
             raise InputError(f"{self.path / name} is no UTF-8 text ({error.reason} at byte {error.start})") from error
 
-    def open(self, name: str) -> BinaryIO:
+    def open(self, name: str) -> BufferedReader:
         """A file to read from; `os.fstat` of it tells its size. Raises as `read`."""
         with self._reading(name), self._parent(name) as (folder, last):
             self._require_regular(last, folder)
@@ -99,6 +100,11 @@ class Folder:
             return True
         return True
 
+    def require_own(self, name: str) -> None:
+        """Raises InputError unless a regular file, or nothing, lies there: for what others open by its path."""
+        with contextlib.suppress(FileMissing), self.open(name):
+            pass
+
     def names(self, folder: str) -> list[str]:
         """Names of the regular files in a folder of this one, sorted; none where there is no such folder, or a link."""
         try:
@@ -119,17 +125,17 @@ class Folder:
     def write(self, name: str, data: bytes | memoryview) -> None:
         """Write a file whole: under a temporary name, then renamed. Makes folders where needed, and removes what killed
         writers left in this one. A link of that name is replaced, not followed. Raises OSError."""
+        self.write_pieces(name, [data])
+
+    def write_pieces(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
+        """As `write`; also what making the pieces raises leaves nothing behind."""
         with self._parent(name, make=True) as (folder, last):
             if (place := name.rpartition("/")[0]) not in self._swept:
                 self._swept.add(place)
                 sweep(folder)
-            with temporary_file(last, folder) as (handle, temporary):
-                view = memoryview(data).cast("B")
-                while view:
-                    view = view[os.write(handle, view) :]
-                os.rename(temporary, last, src_dir_fd=folder, dst_dir_fd=folder)
+            write_into(folder, last, pieces)
 
-    def create(self, name: str) -> BinaryIO:
+    def create(self, name: str) -> BufferedWriter:
         """A new file to write to; one of that name must not be there. Makes folders where needed. Raises OSError."""
         with self._parent(name, make=True) as (folder, last):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -213,6 +219,28 @@ class Folder:
             raise FileMissing(f"{self.path / name} is missing: copy the suite again, or carve it again") from error
         except OSError as error:
             raise InputError(f"{self.path / name} cannot be read: {error.strerror}; copy the suite again") from error
+
+
+@dataclass(frozen=True)
+class FileInside:
+    """A file of a folder, opened as the folder's own are."""
+
+    folder: Folder
+    name: str
+
+    @property
+    def size(self) -> int | None:
+        """Bytes; None where there is no such regular file."""
+        return self.folder.size(self.name)
+
+    def open(self) -> BufferedReader:
+        """Raises InputError where it is none any more."""
+        return self.folder.open(self.name)
+
+    def read(self) -> bytes:
+        """All of it. Raises InputError as `open`."""
+        with self.open() as file:
+            return file.read(os.fstat(file.fileno()).st_size)
 
 
 def _sizes(handle: int, deepest: int) -> Iterator[int]:

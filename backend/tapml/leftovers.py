@@ -14,7 +14,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _MARK = ".tapml-unfinished"
@@ -58,9 +58,20 @@ def temporary_file(name: str, folder: int) -> Iterator[tuple[int, str]]:
             os.close(handle)
 
 
+def write_into(folder: int, name: str, pieces: Iterable[bytes | memoryview]) -> None:
+    """Write a file whole into the open folder `folder`: under a temporary name, then renamed. Raises OSError."""
+    with temporary_file(name, folder) as (handle, temporary):
+        with os.fdopen(handle, "wb", closefd=False) as file:
+            for piece in pieces:
+                file.write(piece)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
 @contextlib.contextmanager
-def temporary_folder(path: Path) -> Iterator[Path]:
+def temporary_folder(path: Path, *, marked: bool = True) -> Iterator[Path]:
     """A new, locked folder beside `path`, to be renamed to its place after `unmark`; removed if it was not.
+
+    What a killed process leaves in it is swept only where it is marked.
 
     Raises OSError where it cannot be made.
     """
@@ -71,7 +82,8 @@ def temporary_folder(path: Path) -> Iterator[Path]:
         try:
             if not _locked_in_time(handle):
                 continue
-            (folder / _MARK).touch()
+            if marked:
+                mark(folder)
             try:
                 yield folder
             finally:
@@ -85,6 +97,11 @@ def remove_tree(folder: Path) -> None:
     """Remove a folder with all that is in it, as far as it can be. Never raises; follows no link."""
     with contextlib.suppress(RecursionError):  # folders in folders in folders, by the thousand
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def mark(folder: Path) -> None:
+    """Let a temporary folder be swept when this process is no more."""
+    (folder / _MARK).touch()
 
 
 def unmark(folder: Path) -> None:

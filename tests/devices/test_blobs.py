@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tapml.devices import Blobs
 from tapml.errors import InputError
 from tapml.files import sha256
+from tapml.folder import FileInside
 from tapml.suite import Suite
 
 
@@ -27,7 +26,9 @@ def test_a_suites_tensors_are_files(suite: Suite) -> None:
     digest = suite.tests[0].outputs[0].digest
     assert blobs.find(digest) is None
     blobs.add_store(suite.tensors)
-    assert isinstance(blobs.find(digest), Path)
+    found = blobs.find(digest)
+    assert isinstance(found, FileInside)
+    assert sha256(found.read()) == digest
 
 
 @pytest.mark.parametrize("digest", ["../suite.json", "..%2fsuite.json", "", "suite.json"])

@@ -136,7 +136,7 @@ def test_a_file_with_other_columns_is_an_error_not_a_crash(suite: Suite) -> None
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE tapml_history (version INTEGER)")
         connection.execute("INSERT INTO tapml_history VALUES (1)")
-    with pytest.raises(InputError, match="cannot be read: no such table"):
+    with pytest.raises(InputError, match="cannot be read: its 'tapml_history' is not as tapml makes it"):
         open_history(suite).trends()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 from collections.abc import Callable
 from typing import Any
@@ -255,10 +256,10 @@ def test_what_a_killed_process_had_validated_is_recorded(suite: Suite, url: str,
     document, _ = _validate(suite, None)
     begin = {**document, "run": "killed", "tests": [], "interrupted": True}
     monkeypatch.setattr("os.getpid", lambda: 2**22 + 1)  # no process has this number
-    journal = Journal(suite, "Fake 1", begin)
-    journal.__enter__()
-    for found in document["tests"][:2]:
-        journal.write(found)
+    with contextlib.suppress(KeyboardInterrupt), Journal(suite, "Fake 1", begin) as journal:
+        for found in document["tests"][:2]:
+            journal.write(found)
+        raise KeyboardInterrupt
     assert recover(suite, Recorder(url, "validate")) == []
     trends = open_history(suite, url).trends()["trends"]
     tests = {found["id"] for found in document["tests"][:2]}

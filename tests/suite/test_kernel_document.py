@@ -167,7 +167,7 @@ def test_a_missing_file_names_its_variant(suite: Suite) -> None:
     kernel = suite.kernels[0]
     by_hand(suite, kernel)
     (suite.path / "kernels" / f"{kernel}@f16.wgsl").unlink()
-    with pytest.raises(InputError, match=rf"{kernel}, variant f16 .*{kernel}@f16\.wgsl"):
+    with pytest.raises(InputError, match=rf"{kernel}, variant f16: .*{kernel}@f16\.wgsl is missing"):
         suite.kernel_files(kernel)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tapml.files import sha256
+from tapml.folder import FileInside, Folder
 from tapml.suite import TensorStore
 
 Buffer: TypeAlias = bytes | memoryview
@@ -28,7 +29,8 @@ class Blobs:
 
     def add_store(self, store: TensorStore) -> None:
         """Serve every tensor of a suite."""
-        folder = store.folder.resolve()  # whatever becomes of the working directory
+        # Whatever becomes of the working directory; a link in place of the folder itself is not followed.
+        folder = store.folder.parent.resolve() / store.folder.name
         with self._lock:
             if all(known.folder != folder for known in self._stores):
                 self._stores.append(TensorStore(folder))
@@ -67,17 +69,18 @@ class Blobs:
             for digest in digests:
                 self.release(digest)
 
-    def find(self, digest: str) -> Path | Buffer | None:
+    def find(self, digest: str) -> FileInside | Buffer | None:
         """A file to stream, bytes, or None. Raises InputError for what is no digest."""
         with self._lock:
             held = self._bytes.get(digest)
             if held is not None:
                 return held[0]
             if digest in self._files:
-                return self._files[digest]
+                path = self._files[digest]
+                return FileInside(Folder(path.parent), path.name)
             stores = list(self._stores)
         for store in stores:
-            path = store.path(digest)
-            if path.is_file():
-                return path
+            found = store.find(digest)
+            if found is not None:
+                return found
         return None

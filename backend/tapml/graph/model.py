@@ -132,33 +132,15 @@ class Graph:
             "outputs": list(self.outputs),
         }
 
-    @staticmethod
-    def from_json(document: Mapping[str, Any]) -> Graph:
-        """Inverse of `to_json`. Raises InputError where the document is not a graph or refers to unknown values."""
-        try:
-            values = {
-                v["id"]: Value(
-                    v["id"],
-                    v["name"],
-                    TensorType(tuple(int(d) for d in v["shape"]), v["dtype"]),
-                    ValueKind(v["kind"]),
-                )
-                for v in document["values"]
-            }
-            nodes = [
-                Node(n["id"], NodeKind(n["kind"]), n["kernel"], tuple(n["inputs"]), tuple(n["outputs"]))
-                for n in document["nodes"]
-            ]
-            graph = Graph(values, nodes, tuple(document["inputs"]), tuple(document["outputs"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"the graph is not readable: {error!r}") from error
-        graph.check()
-        return graph
-
     def check(self) -> None:
-        """Raise InputError unless every node reads only what an earlier node, an input or a parameter gives."""
+        """Raise InputError unless every node reads only what an earlier node, an input or a parameter gives, and every
+        view has the elements of what it shows."""
         known = {v.id for v in self.values.values() if v.kind is not ValueKind.INTERMEDIATE}
+        ids: set[str] = set()
         for node in self.nodes:
+            if node.id in ids:
+                raise InputError(f"the id of node {node.id} stands twice")
+            ids.add(node.id)
             for value in node.inputs:
                 if value not in known:
                     raise InputError(f"node {node.id} reads {value}, which nothing before it produces")
@@ -166,6 +148,15 @@ class Graph:
                 if value in known or value not in self.values:
                     raise InputError(f"node {node.id} writes {value}, which exists already or is not declared")
                 known.add(value)
+            if node.kind is NodeKind.VIEW:
+                self._check_view(node)
         for value in (*self.inputs, *self.outputs):
             if value not in known:
                 raise InputError(f"the graph's input or output {value} is not among its values")
+
+    def _check_view(self, node: Node) -> None:
+        if len(node.inputs) != 1 or len(node.outputs) != 1:
+            raise InputError(f"view {node.id} has not one input and one output")
+        before, after = (self.values[value].type for value in (*node.inputs, *node.outputs))
+        if (before.size, before.dtype) != (after.size, after.dtype):
+            raise InputError(f"view {node.id} shows {before} as {after}, which has other elements")

@@ -16,19 +16,24 @@ from sqlalchemy.pool import NullPool
 
 from tapml.errors import InputError
 from tapml.history import schema
+from tapml.history.suite_file import SuiteFile, check_tables
 
 _BUSY_SECONDS = 30
 _CONNECT_SECONDS = 10
 # "tapml" in ASCII: writers of one PostgreSQL database take turns, so that two may make the tables at once.
 _LOCK = 0x7461706D6C
 _MOST_OF_A_REASON = 300
+_MOST_BYTES_A_ROW = 1_000_000
 
 
 class Database:
     """One database. Connections live as long as a `with` block: nothing is held open between runs."""
 
-    def __init__(self, url: str | Path) -> None:
-        """A path is a SQLite file. Raises InputError for an address that is none, or whose driver is missing."""
+    def __init__(self, url: str | Path, of_suite: SuiteFile | None = None) -> None:
+        """A path is a SQLite file; `of_suite`: it came with a suite, and nothing in it is believed.
+
+        Raises InputError for an address that is none, or whose driver is missing."""
+        self._of_suite = of_suite
         if isinstance(url, Path):
             self._url = URL.create("sqlite", database=str(url))
         else:
@@ -46,11 +51,14 @@ class Database:
 
         Raises InputError where the database cannot be read or was written by a newer tapml.
         """
-        if self.path is not None and not self.path.exists():
+        if not self._exists():
             yield None
             return
-        with self._troubles("read"), self._engine(write=False).begin() as connection:
-            yield connection if self._version(connection) is not None else None
+        with self._troubles("read"):
+            if self._of_suite is not None:
+                self._of_suite.check()
+            with self._engine(write=False).begin() as connection:
+                yield connection if self._version(connection) is not None else None
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -66,8 +74,15 @@ class Database:
                     connection.execute(sql.insert(schema.version).values(version=schema.VERSION))
                 yield connection
 
+    def _exists(self) -> bool:
+        if self._of_suite is not None:
+            return self._of_suite.exists
+        return self.path is None or self.path.exists()
+
     def _version(self, connection: Connection) -> int | None:
         """None where there are no tables yet."""
+        if self._of_suite is not None:
+            check_tables(connection)
         if not sql.inspect(connection).has_table(schema.version.name):
             return None
         found = connection.execute(sql.select(schema.version.c.version)).scalar()
@@ -100,7 +115,10 @@ class Database:
 
         def connect() -> sqlite3.Connection:
             # Transactions are begun by hand: the module would begin one late, and read what it then overwrites.
-            return sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+            connection = sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES_A_ROW)
+            connection.execute("PRAGMA trusted_schema=off")
+            return connection
 
         engine = sql.create_engine("sqlite://", creator=connect, poolclass=NullPool)
         begin = "BEGIN IMMEDIATE" if write else "BEGIN"
@@ -109,7 +127,11 @@ class Database:
 
     def _prepare_file(self, path: Path) -> None:
         """With its log, readers and a writer do not wait for each other. The file remembers."""
-        path.parent.mkdir(exist_ok=True)
+        if self._of_suite is not None:
+            self._of_suite.make_folder()
+            self._of_suite.check()
+        else:
+            path.parent.mkdir(exist_ok=True)
         connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
             if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
@@ -125,7 +147,9 @@ class Database:
     def _troubles(self, what: str) -> Iterator[None]:
         try:
             yield
-        except (SQLAlchemyError, sqlite3.Error, OSError, ValueError, OverflowError) as error:
+        except (SQLAlchemyError, sqlite3.Error, OSError, ValueError, OverflowError, TypeError, LookupError) as error:
+            if isinstance(error, TypeError | LookupError) and self._of_suite is None:
+                raise  # a defect of ours; in a suite's own file it is what somebody else wrote there
             cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
             raise InputError(f"the history in {self.shown} cannot be {what}: {self._reason(cause)}") from None
 

@@ -38,6 +38,8 @@ def extremes(connection: Connection, chosen: Sequence[Any]) -> dict[int, tuple[A
     found = {}
     for row in connection.execute(sql.select(series, *columns).where(*chosen)):
         times = row[len(series.c) :]
+        if not {type(at) for at in times} <= {int, type(None)} or not {type(value) for value in row[1:6]} <= {str}:
+            raise ValueError("its series hold what tapml did not write")
         first, last = (
             {verdict: at for verdict, at in zip(STATES, half, strict=True) if at is not None}
             for half in (times[: len(STATES)], times[len(STATES) :])
@@ -64,6 +66,8 @@ class Past:
         )
         found = {}
         for row in self._connection.execute(query):
+            if not {type(value) for value in row} <= {str, int} or type(row.at) is not int:
+                raise ValueError("its runs hold what tapml did not write")
             device = RunDevice(row.name, row.adapter, row.at, row.created, row.uuid)
             found[row.id] = self._moments[row.at, row.family, row.gpu] = device
         return found

@@ -19,6 +19,7 @@ from tapml.errors import TapmlError
 from tapml.history import schema, trends
 from tapml.history.database import Database
 from tapml.history.line import STATES
+from tapml.history.suite_file import SuiteFile
 from tapml.suite import Suite
 
 FILE = Path("results") / "history.sqlite3"
@@ -60,7 +61,7 @@ class History:
 
 def open_history(suite: Suite, url: str | None = None) -> History:
     """`url`: a database for all suites; without one the suite has its own. Raises InputError for a wrong address."""
-    return History(suite, Database(url or suite.path / FILE))
+    return History(suite, Database(url) if url else Database(suite.path / FILE, SuiteFile(suite.folder, str(FILE))))
 
 
 def check_database(url: str | None) -> None:

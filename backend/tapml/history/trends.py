@@ -6,6 +6,7 @@ something was first seen, and since when it has been as it is now, is looked up 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -23,6 +24,12 @@ WINDOW = 500
 _AT_ONCE = 2000
 
 _COLUMNS = ("series", "device", "kernel_digest", "verdict", "flaky", "seconds", "gpu_seconds")
+_NUMBERS: set[type[Any]] = {int, float, type(None)}
+_TYPES: dict[str, set[type[Any]]] = {
+    **{key: {int} for key in ("series", "device", "flaky", "mismatched", "total")},
+    **{key: {str} for key in ("kernel_digest", "verdict", "message", "attempts")},
+    "variant": {str, type(None)},
+}
 _DETAILS = ("max_abs_error", "max_ulp", "mismatched", "total", "variant", "message", "attempts")
 
 
@@ -93,10 +100,20 @@ def _all(
     found = []
     for number, group in groupby(connection.execute(query).yield_per(_AT_ONCE), key=itemgetter(0)):
         rows = list(group)
+        _check_types(rows)
         _, device, digests, verdicts, marked, seconds, gpu_seconds, *_ = zip(*rows, strict=True)
         line = Line([known[which] for which in device], digests, verdicts, marked, seconds, gpu_seconds)
         found.append((_trend(*tests[number], line, past), line, rows if details else []))
     return found
+
+
+def _check_types(rows: Sequence[Sequence[Any]]) -> None:
+    """SQLite keeps what it is given, whatever a column's type. Raises ValueError for what no document may hold."""
+    for column, values in zip((*_COLUMNS, *_DETAILS), zip(*rows, strict=True), strict=False):
+        if not {type(value) for value in values} <= _TYPES.get(column, _NUMBERS):
+            raise ValueError(f"its column {column} holds what tapml did not write")
+        if column not in _TYPES and not all(math.isfinite(value) for value in values if value is not None):
+            raise ValueError(f"its column {column} holds no number")
 
 
 def _begin(connection: Connection, suite: str) -> int:

@@ -9,6 +9,7 @@ from flask import Response, abort, send_file
 
 from tapml.devices.blobs import Buffer
 from tapml.errors import InputError
+from tapml.folder import FileInside
 
 STATIC = Path(__file__).parent / "static"
 # 8 kB, as send_file takes, halve the speed of weights.
@@ -27,7 +28,7 @@ def page_file(folder: str) -> Response:
     return response
 
 
-def blob_response(digests: str, find: Callable[[str], Path | Buffer | None]) -> Response:
+def blob_response(digests: str, find: Callable[[str], FileInside | Buffer | None]) -> Response:
     """One blob, or several joined by "+", one after the other; 404 for one that `find` does not give."""
     wanted = digests.split("+")
     if len(wanted) > _MOST_BLOBS:
@@ -41,14 +42,18 @@ def blob_response(digests: str, find: Callable[[str], Path | Buffer | None]) -> 
     response = Response(mimetype="application/octet-stream")
     response.response = _stream(pieces)
     response.direct_passthrough = True
-    response.content_length = sum(p.stat().st_size if isinstance(p, Path) else len(p) for p in pieces)
+    response.content_length = sum(_nbytes(piece) for piece in pieces)
     return response
 
 
-def _stream(pieces: list[Path | Buffer]) -> Iterator[bytes]:
+def _nbytes(piece: FileInside | Buffer) -> int:
+    return (piece.size or 0) if isinstance(piece, FileInside) else len(piece)
+
+
+def _stream(pieces: list[FileInside | Buffer]) -> Iterator[bytes]:
     for piece in pieces:
-        if isinstance(piece, Path):
-            with piece.open("rb") as file:
+        if isinstance(piece, FileInside):
+            with piece.open() as file:
                 while part := file.read(_PIECE_BYTES):
                     yield part
         else:

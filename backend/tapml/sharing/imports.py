@@ -69,7 +69,7 @@ def add_to_suite(repro: Repro, suite: Suite) -> str:
         node = f"i{len(suite.imported.tests):03d}"
         test = _test(repro, node, kernel)
         source = {"test": test.id, "from": _origin(repro), "added": now()}
-        add_imported(suite.path, repro.graph(node, kernel), test, source)
+        add_imported(suite.folder, repro.graph(node, kernel), test, source)
     except OSError as error:
         raise InputError(f"cannot write to {suite.path}: {error.strerror}") from error
     _keep_report(Suite(suite.path), repro, test)
@@ -134,7 +134,7 @@ def _add_kernel(repro: Repro, suite: Suite) -> str:
     old = repro.document.test.kernel
     texts = {file.name: file.text for file in repro.document.files}
     number, name = 1, old
-    while (suite.path / "kernels" / f"{name}.json").exists() or _taken(suite, texts, old, name):
+    while suite.folder.taken(f"kernels/{name}.json") or _taken(suite, texts, old, name):
         number += 1
         name = f"{old}_{number}"
     bundle, files = _renamed(repro.document.kernel, texts, old, name)
@@ -143,7 +143,7 @@ def _add_kernel(repro: Repro, suite: Suite) -> str:
 
 
 def _taken(suite: Suite, texts: dict[str, str], old: str, name: str) -> bool:
-    return any((suite.path / "kernels" / _renamed_file(file, old, name)).exists() for file in texts)
+    return any(suite.folder.taken(f"kernels/{_renamed_file(file, old, name)}") for file in texts)
 
 
 def _renamed(

@@ -8,6 +8,7 @@ suite's folder: a visitor's request does not read the whole suite.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import re
 import secrets
@@ -16,17 +17,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tapml.errors import InputError
-from tapml.files import sha256, write_json, write_pieces
+from tapml.files import json_bytes, sha256
+from tapml.folder import FileInside, Folder
 from tapml.sharing.repro import Repro
-from tapml.sharing.sources import opening
 from tapml.sharing.tensor_file import read_safetensors, safetensors_file
-from tapml.suite.formats import read_json
+from tapml.suite.fields import Created, Line, Open
+from tapml.suite.formats import format_version, read_json, validated
 
 FORMAT = "tapml.share/1"
 DEFAULT_DAYS = 90.0
 _MOST_DAYS = 3650.0
+_MOST_FACTS_BYTES = 100_000
 _ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _NAME = re.compile(r"[0-9a-f]{64}")
+
+
+class ShareDocument(Open):
+    """`shares/NAME.json`."""
+
+    format: Line
+    test: Line
+    kernel: Line
+    device: Line | None
+    verdict: Line | None
+    created: Created
+    expires: Created | None
 
 
 @dataclass(frozen=True)
@@ -54,6 +69,7 @@ def create(folder: Path, repro: Repro, days: float | None = DEFAULT_DAYS) -> tup
     """
     if days is not None and not 0 < days <= _MOST_DAYS:
         raise InputError(f"a link lives more than 0 and at most {_MOST_DAYS:.0f} days, not {days:g}")
+    suite = Folder(folder)
     share_id = secrets.token_urlsafe(16)
     name = sha256(share_id)
     document = repro.document
@@ -69,19 +85,21 @@ def create(folder: Path, repro: Repro, days: float | None = DEFAULT_DAYS) -> tup
         expires=None if days is None else (created + datetime.timedelta(days=days)).isoformat(),
     )
     try:
-        write_pieces(_data_path(folder, name), safetensors_file(repro))
-        write_json(_facts_path(folder, name), {"format": FORMAT, **_facts(share)})
+        suite.write_pieces(_data_name(name), safetensors_file(repro))
+        suite.write(_facts_name(name), json_bytes({"format": FORMAT, **_facts(share)}))
     except OSError as error:
-        _data_path(folder, name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            suite.remove(_data_name(name))
         raise InputError(
-            f"cannot write to {_folder(folder)}: {error.strerror}; a link needs a suite to lie in"
+            f"cannot write to {folder / 'shares'}: {error.strerror}; a link needs a suite to lie in"
         ) from error
     return share_id, share
 
 
 def shares(folder: Path) -> list[Share]:
     """Links that work, newest first. What has expired is removed."""
-    found = [_read(folder, path.stem) for path in _folder(folder).glob("*.json") if _NAME.fullmatch(path.stem)]
+    stems = [name.removesuffix(".json") for name in Folder(folder).names("shares") if name.endswith(".json")]
+    found = [_read(folder, stem) for stem in stems if _NAME.fullmatch(stem)]
     return sorted((share for share in found if share), key=lambda share: share.created, reverse=True)
 
 
@@ -89,13 +107,14 @@ def revoke(folder: Path, name: str) -> bool:
     """Remove a link for good; False where there is none of that name."""
     if not _NAME.fullmatch(name):
         return False
-    there = _facts_path(folder, name).is_file()
+    suite = Folder(folder)
+    there = suite.size(_facts_name(name)) is not None
     # The facts first: without them the link is dead already.
     with contextlib.suppress(OSError):
-        _facts_path(folder, name).unlink(missing_ok=True)
-        _data_path(folder, name).unlink(missing_ok=True)
-    if _facts_path(folder, name).exists():
-        raise InputError(f"cannot remove {_facts_path(folder, name)}: remove it by hand, and the link is dead")
+        suite.remove(_facts_name(name))
+        suite.remove(_data_name(name))
+    if suite.size(_facts_name(name)) is not None:
+        raise InputError(f"cannot remove {folder / _facts_name(name)}: remove it by hand, and the link is dead")
     return there
 
 
@@ -104,7 +123,7 @@ def name_of(share_id: str) -> str | None:
     return sha256(share_id) if _ID.fullmatch(share_id) else None
 
 
-def find(folders: Iterable[Path], share_id: str) -> tuple[Share, Path] | None:
+def find(folders: Iterable[Path], share_id: str) -> tuple[Share, FileInside] | None:
     """The share of a link's id, and where its test lies; None for an unknown, revoked or expired one."""
     name = name_of(share_id)
     if name is None:
@@ -112,24 +131,27 @@ def find(folders: Iterable[Path], share_id: str) -> tuple[Share, Path] | None:
     for folder in folders:
         share = _read(folder, name)
         if share is not None:
-            return share, _data_path(folder, name)
+            return share, FileInside(Folder(folder), _data_name(name))
     return None
 
 
-def open_share(path: Path) -> Repro:
+def open_share(file: FileInside) -> Repro:
     """The test that `find` found. Raises InputError where the file is damaged."""
-    return read_safetensors("the shared test", opening(path))
+    return read_safetensors("the shared test", file.open)
 
 
 def _read(folder: Path, name: str) -> Share | None:
-    path = _facts_path(folder, name)
-    if not path.is_file() or not _data_path(folder, name).is_file():
+    suite = Folder(folder)
+    if suite.size(_data_name(name)) is None:
         return None
     try:
-        found = read_json(path)
-        share = Share(name=name, **{key: found[key] for key in _KEYS})
+        path = folder / _facts_name(name)
+        found = read_json(suite, _facts_name(name), most=_MOST_FACTS_BYTES)
+        facts = validated(path, ShareDocument, found, "")
+        format_version(path, facts.format, FORMAT, "a shared link")
+        share = Share(name=name, **facts.model_dump(exclude={"format"}))
         expired = share.expired
-    except (InputError, KeyError, TypeError, ValueError):
+    except (InputError, TypeError, OverflowError):
         return None  # damaged: as good as revoked
     if expired:
         revoke(folder, name)
@@ -137,23 +159,16 @@ def _read(folder: Path, name: str) -> Share | None:
     return share
 
 
-_KEYS = ("test", "kernel", "device", "verdict", "created", "expires")
-
-
 def _facts(share: Share) -> dict[str, str | None]:
-    return {key: getattr(share, key) for key in _KEYS}
+    return {key: value for key, value in dataclasses.asdict(share).items() if key != "name"}
 
 
-def _folder(folder: Path) -> Path:
-    return folder / "shares"
+def _facts_name(name: str) -> str:
+    return f"shares/{name}.json"
 
 
-def _facts_path(folder: Path, name: str) -> Path:
-    return _folder(folder) / f"{name}.json"
-
-
-def _data_path(folder: Path, name: str) -> Path:
-    return _folder(folder) / f"{name}.safetensors"
+def _data_name(name: str) -> str:
+    return f"shares/{name}.safetensors"
 
 
 def _now() -> datetime.datetime:

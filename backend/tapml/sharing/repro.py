@@ -161,8 +161,7 @@ def of_suite(suite: Suite, test_id: str, device: str | None = None) -> Repro:
     node = next(node for node in suite.graph.nodes if node.id == test.node)
     names = [suite.graph.values[value].name for value in (*node.inputs, *node.outputs)]
     refs = [{"name": n, **ref.to_json()} for n, ref in zip(names, (*test.inputs, *test.outputs), strict=True)]
-    for ref in test.refs:
-        suite.tensors.verify(ref.digest)
+    suite.verify(test.refs)
     inputs, outputs = refs[: len(test.inputs)], refs[len(test.inputs) :]
     texts = {} if kernel["unsupported"] else {file.name: file for file in suite.kernel_files(test.kernel)}
     model = suite.manifest["model"]

@@ -1,33 +1,76 @@
-"""Format names with a version ("tapml.suite/1"), and reading JSON that may be damaged."""
+"""Reading documents that strangers wrote: JSON of bounded depth and size, checked by type, with a format name."""
 
 from __future__ import annotations
 
-import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from tapml.errors import InputError
+from tapml.folder import Folder
+from tapml.strict_json import parse_json
+
+MOST_BYTES = 32_000_000
+"""Of one document; ten thousand tests take 13 MB."""
+
+_MOST_CONTAINERS = 1_000_000
+_MOST_SHOWN = 60
+MEND = "; copy the suite again, or carve it again"
+_ESCAPE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.")
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
-def read_json(path: Path) -> Any:
-    """Raises InputError where the file is missing or no JSON."""
+def read_json(folder: Folder, name: str, *, most: int = MOST_BYTES) -> Any:
+    """A document of a suite. Raises InputError where it is missing (FileMissing), no regular file of the suite's folder
+    or not what `parse_json` takes.
+
+    Halves of surrogate pairs, which stand for bytes of a path that are no UTF-8, become U+FFFD, which can be printed.
+    """
+    data = folder.read(name, most)
+    if b"\\ud" in data or b"\\uD" in data:
+        data = _ESCAPE.sub(lambda escape: rb"\ufffd" if len(escape[0]) == 6 else escape[0], data)
+    return parse_json(data, folder.path / name, MEND.removeprefix("; "), most_containers=_MOST_CONTAINERS)
+
+
+def validated(where: Path | str, model: type[Model], found: Any, mend: str) -> Model:
+    """`found` as a `model`. Raises InputError with `where`, the first field that is wrong, and the mend."""
     try:
-        return json.loads(path.read_text())
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}; copy the suite again") from error
-    except ValueError as error:
-        raise InputError(f"{path} is not valid JSON: {error}; copy the suite again, or carve it again") from error
+        return model.model_validate(found)
+    except ValidationError as error:
+        raise wrong_field(where, error, mend) from error
 
 
-def format_version(path: Path, found: Any, newest: str, what: str) -> int:
+def wrong_field(where: Path | str, error: ValidationError, mend: str) -> InputError:
+    """A sentence of the first thing that is wrong."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    return InputError(f"{where}: {_field(first['loc'])}: {first['msg']}{mend}")
+
+
+def _field(location: tuple[int | str, ...]) -> str:
+    """variants[1].requires.limits, without the names of types that pydantic puts between."""
+    text = ""
+    for part in location:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif not part[:1].isupper() and not re.search(r"[\[(]|^(constrained|function)-", part):
+            part = part if len(part) <= _MOST_SHOWN else f"{part[:_MOST_SHOWN]}..."
+            text += f".{part}" if text else part
+    return text or "the document"
+
+
+def format_version(path: Path | str, found: Any, newest: str, what: str) -> int:
     """The version in a document's `format`. Raises InputError for another family or a version above `newest`.
 
     `what` says in words what a document of that family is ("a suite").
     """
-    family, _, version = str(found).partition("/")
+    shown = repr(found)[:_MOST_SHOWN] if isinstance(found, str | None) else f"a {type(found).__name__}"
+    family, _, version = found.partition("/") if isinstance(found, str) else ("", "", "")
     known_family, _, known_version = newest.partition("/")
-    if family != known_family or not version.isdigit():
-        raise InputError(f"{path} has the format {found!r}, not {newest!r}: it is not {what}")
+    if family != known_family or not re.fullmatch(r"[0-9]{1,9}", version):
+        raise InputError(f"{path} has the format {shown}, not {newest!r}: it is not {what}")
     if int(version) > int(known_version):
         raise InputError(
             f"{path} was written by a newer tapml (format {found}; this one reads up to {newest}): "

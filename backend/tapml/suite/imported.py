@@ -8,14 +8,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tapml.errors import InputError
-from tapml.files import write_json
+from tapml.files import json_bytes
+from tapml.folder import FileMissing, Folder
 from tapml.graph import Graph
-from tapml.suite.formats import format_version, read_json
+from tapml.suite.fields import Line, Open
+from tapml.suite.formats import format_version, read_json, validated
+from tapml.suite.graph_document import read_graph
 from tapml.suite.tests import CarvedTest
+from tapml.suite.tests_document import TestDocument, carved_test, check_tests
 
 FORMAT = "tapml.imported/1"
 FILE = "imported.json"
@@ -36,26 +39,39 @@ class Imported:
         if not self.tests:
             return model
         values = {**model.values, **self.graph.values}
-        return Graph(values, [*model.nodes, *self.graph.nodes], model.inputs, model.outputs)
+        joined = Graph(values, [*model.nodes, *self.graph.nodes], model.inputs, model.outputs)
+        if len(values) != len(model.values) + len(self.graph.values):
+            raise InputError(f"{FILE} has values of the model's graph: remove it and import the tests again")
+        joined.check()
+        return joined
 
 
-def read_imported(folder: Path) -> Imported:
+class ImportedDocument(Open):
+    """All that was imported; `sources` say where each test came from."""
+
+    format: Line
+    graph: dict[str, Any]
+    tests: list[TestDocument]
+    sources: list[dict[str, Any]]
+
+
+def read_imported(folder: Folder) -> Imported:
     """Raises InputError for a damaged file or one of a newer tapml."""
-    path = folder / FILE
-    if not path.is_file():
-        return Imported()
-    found = read_json(path)
-    format_version(path, found.get("format") if isinstance(found, dict) else None, FORMAT, "a list of imported tests")
     try:
-        graph = Graph.from_json(found["graph"])
-        tests = [CarvedTest.from_json(test) for test in found["tests"]]
-        return Imported(graph, tests, list(found["sources"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path} is not readable: {error!r}; remove it and import the tests again") from error
+        found = read_json(folder, FILE)
+    except FileMissing:
+        return Imported()
+    path = folder.path / FILE
+    format_version(path, found.get("format") if isinstance(found, dict) else None, FORMAT, "a list of imported tests")
+    document = validated(path, ImportedDocument, found, "; remove it and import the tests again")
+    graph = read_graph(path, document.graph)
+    tests = [carved_test(test) for test in document.tests]
+    check_tests(path, tests, graph)
+    return Imported(graph, tests, document.sources)
 
 
-def add_imported(folder: Path, graph: Graph, test: CarvedTest, source: Mapping[str, Any]) -> None:
-    """Add one test with its node; its kernel and its tensors must lie in the suite already."""
+def add_imported(folder: Folder, graph: Graph, test: CarvedTest, source: Mapping[str, Any]) -> None:
+    """Add one test with its node; its kernel and its tensors must lie in the suite already. Raises OSError."""
     with _writing:
         known = read_imported(folder)
         values = {**known.graph.values, **graph.values}
@@ -67,4 +83,4 @@ def add_imported(folder: Path, graph: Graph, test: CarvedTest, source: Mapping[s
             "tests": [found.to_json() for found in (*known.tests, test)],
             "sources": [*known.sources, dict(source)],
         }
-        write_json(folder / FILE, document)
+        folder.write(FILE, json_bytes(document))

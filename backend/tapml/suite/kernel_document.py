@@ -9,19 +9,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from tapml.errors import InputError
 from tapml.protocol.base import Bytes, Digest, Extent, Message, Name, Shape, Text
 from tapml.protocol.kernels import EntryPointInfo, Launch, Requires
-from tapml.suite.formats import format_version
+from tapml.suite.fields import KernelName, WgslName
+from tapml.suite.formats import format_version, validated
 
 FORMAT = "tapml.kernel/2"
 
 _V1_VARIANT = "256"
 """What version 1 held, in today's words: TVM's code for up to 256 invocations."""
 
-_WgslName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_@+.-]*\.wgsl$", max_length=500)]
 _VariantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_+.-]*$", max_length=100)]
 
 
@@ -34,7 +34,7 @@ class _Argument(Message):
 
 class _EntryPoint(Message):
     name: Name
-    file: _WgslName
+    file: WgslName
     generated_sha256: Digest | None = None
     workgroup_size: Annotated[list[Extent], Field(min_length=3, max_length=3)]
     bindings: Annotated[list[dict[str, Any]], Field(default_factory=list)]
@@ -57,7 +57,7 @@ class _Numerics(Message):
 
 class _Kernel(Message):
     format: Text
-    kernel: Name
+    kernel: KernelName
     generator: dict[str, Any]
     source_sha256: Text
     arguments: list[_Argument]
@@ -75,11 +75,7 @@ def kernel_document(path: Path, found: Any) -> dict[str, Any]:
         raise InputError(f"{path} holds no JSON object: copy the suite again, or carve it again")
     version = format_version(path, found.get("format"), FORMAT, "a kernel's description")
     document = _from_version_1(found) if version < 2 else found
-    try:
-        kernel = _Kernel.model_validate(document)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise _wrong(path, _field(first["loc"]), first["msg"]) from error
+    kernel = validated(path, _Kernel, document, " (docs/suite-format.md)")
     _check_references(path, kernel)
     for variant in document["variants"]:
         for entry_point in variant["entry_points"]:
@@ -143,14 +139,3 @@ def _check_launches(path: Path, place: str, variant: _Variant, arguments: int) -
 
 def _wrong(path: Path, field: str, why: str) -> InputError:
     return InputError(f"{path}: {field}: {why} (docs/suite-format.md)")
-
-
-def _field(location: tuple[int | str, ...]) -> str:
-    """variants[1].requires.limits, without the names of types that pydantic puts between."""
-    text = ""
-    for part in location:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        elif not part[:1].isupper():
-            text += f".{part}" if text else part
-    return text or "the document"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tapml.errors import InputError
-from tapml.files import sha256, write_bytes, write_pieces
+from tapml.files import sha256
+from tapml.folder import FileInside, FileMissing, Folder
 from tapml.graph import TensorType
 from tapml.graph.model import numpy_dtype
 
@@ -44,33 +47,38 @@ class TensorRef:
 
 
 class TensorStore:
-    """`tensors/<first two digits>/<digest>.bin` below a suite's folder."""
+    """`tensors/<first two digits>/<digest>.bin` below a suite's folder; nothing but regular files there is used."""
 
     def __init__(self, folder: Path) -> None:
+        """`folder`: the suite's `tensors`, which must not be a link to elsewhere."""
         self.folder = folder
+        self._suite = Folder(folder.parent)
 
     def path(self, digest: str) -> Path:
         """Where the bytes of `digest` are. Raises InputError for anything that is no digest (a path, say)."""
+        return self.folder.parent / self._name(digest)
+
+    def _name(self, digest: str) -> str:
         if not DIGEST.fullmatch(digest):
-            raise InputError(f"{digest!r} is no SHA-256 digest")
-        return self.folder / digest[:2] / f"{digest}.bin"
+            raise InputError(f"{digest[:100]!r} is no SHA-256 digest")
+        return f"{self.folder.name}/{digest[:2]}/{digest}.bin"
 
     def put(self, array: np.ndarray) -> TensorRef:
-        """Store an array (once) and give its reference."""
+        """Store an array (once) and give its reference. Raises OSError where it cannot be written."""
         dense = np.ascontiguousarray(array)
         if dense.dtype.byteorder == ">":
             dense = dense.astype(dense.dtype.newbyteorder("<"))
         data = dense.reshape(-1).view(np.uint8).data
         digest = sha256(data)
-        path = self.path(digest)
-        if not path.exists():
-            write_bytes(path, data)
+        name = self._name(digest)
+        if self._suite.size(name) != data.nbytes:
+            self._suite.write(name, data)
         return TensorRef(digest, str(dense.dtype), tuple(array.shape))
 
     def put_pieces(self, digest: str, pieces: Iterable[bytes]) -> None:
-        """Store (once) what comes in pieces. Raises InputError where the bytes are not those of `digest`."""
-        path = self.path(digest)
-        if path.exists():
+        """Store (once) what comes in pieces. Raises InputError where its bytes are others, and OSError."""
+        name = self._name(digest)
+        if self._suite.size(name) is not None:
             return
         found = hashlib.sha256()
 
@@ -81,39 +89,51 @@ class TensorStore:
             if found.hexdigest() != digest:
                 raise InputError(f"tensor {digest} was changed while it was read: try again")
 
-        write_pieces(path, checked())
+        self._suite.write_pieces(name, checked())
 
     def pieces(self, digest: str) -> Iterator[bytes]:
-        """A tensor's bytes piece by piece, not checked. Raises InputError where it is missing."""
-        path = self.path(digest)
+        """A tensor's bytes piece by piece, not checked. Raises InputError where it is missing or no regular file."""
         try:
-            with path.open("rb") as file:
+            with self._suite.open(self._name(digest)) as file:
                 while piece := file.read(_PIECE):
                     yield piece
-        except OSError as error:
-            raise InputError(_missing(path, digest)) from error
+        except FileMissing as error:
+            raise InputError(_missing(self.path(digest), digest)) from error
 
     def get(self, ref: TensorRef) -> np.ndarray:
         """The tensor, checked against its digest. Raises InputError naming a missing or damaged file."""
-        path = self.path(ref.digest)
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise InputError(_missing(path, ref.digest)) from error
+        with self._open(ref) as file:
+            data = file.read(ref.type.nbytes + 1)
         if sha256(data) != ref.digest or len(data) != ref.type.nbytes:
-            raise InputError(_damaged(path, ref.digest))
+            raise InputError(_damaged(self.path(ref.digest), ref.digest))
         return np.frombuffer(data, numpy_dtype(ref.dtype)).reshape(ref.shape)
 
-    def verify(self, digest: str) -> None:
-        """Read a tensor's file once, in pieces; raise InputError unless its bytes are what the digest says."""
-        path = self.path(digest)
+    def verify(self, ref: TensorRef) -> None:
+        """Read a tensor's file once, in pieces; raise InputError unless its bytes are what the digest says, and as many
+        as dtype and shape take."""
+        with self._open(ref) as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != ref.digest:
+            raise InputError(_damaged(self.path(ref.digest), ref.digest))
+
+    def find(self, digest: str) -> FileInside | None:
+        """The file of `digest`, to be served as it is; None where there is none."""
+        found = FileInside(self._suite, self._name(digest))
+        return found if found.size is not None else None
+
+    def _open(self, ref: TensorRef) -> BufferedReader:
+        """The file, which has as many bytes as the reference says: a file without end is never read."""
+        path = self.path(ref.digest)
         try:
-            with path.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise InputError(_missing(path, digest)) from error
-        if found != digest:
-            raise InputError(_damaged(path, digest))
+            file = self._suite.open(self._name(ref.digest))
+        except FileMissing as error:
+            raise InputError(_missing(path, ref.digest)) from error
+        except InputError as error:
+            raise InputError(f"tensor {ref.digest}: {error}") from error
+        if os.fstat(file.fileno()).st_size != ref.type.nbytes:
+            file.close()
+            raise InputError(_damaged(path, ref.digest))
+        return file
 
 
 def _missing(path: Path, digest: str) -> str:

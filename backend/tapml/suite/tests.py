@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,17 +43,6 @@ class Tolerance:
         tensors = {"bound": self.bound, "ties": self.ties}
         return document | {name: ref.to_json() for name, ref in tensors.items() if ref is not None}
 
-    @staticmethod
-    def from_json(document: Mapping[str, Any]) -> Tolerance:
-        bound, ties = document.get("bound"), document.get("ties")
-        return Tolerance(
-            float(document["absolute"]),
-            float(document["relative"]),
-            tuple(document.get("reasons", ())),
-            TensorRef.from_json(bound) if bound else None,
-            TensorRef.from_json(ties) if ties else None,
-        )
-
 
 @dataclass(frozen=True)
 class CarvedTest:
@@ -83,15 +71,3 @@ class CarvedTest:
             "outputs": [ref.to_json() for ref in self.outputs],
             "tolerances": [tolerance.to_json() for tolerance in self.tolerances],
         }
-
-    @staticmethod
-    def from_json(document: Mapping[str, Any]) -> CarvedTest:
-        return CarvedTest(
-            document["id"],
-            document["node"],
-            document["kernel"],
-            int(document["step"]),
-            tuple(TensorRef.from_json(ref) for ref in document["inputs"]),
-            tuple(TensorRef.from_json(ref) for ref in document["outputs"]),
-            tuple(Tolerance.from_json(tolerance) for tolerance in document["tolerances"]),
-        )

@@ -2,41 +2,60 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import re
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from dataclasses import dataclass
+from io import BufferedWriter
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any
 
 import psutil
 
+from tapml.errors import InputError
 from tapml.files import slug
+from tapml.strict_json import parse_json
 from tapml.suite import Suite
+from tapml.suite.formats import MOST_BYTES, format_version, validated
+from tapml.suite.result_documents import Header, TestResult
+
+FORMAT = "tapml.validation/1"
+
+_FOLDER = "results/running"
+_NAME = re.compile(r".+\.([0-9]{1,9})\.[0-9a-f]{1,8}\.jsonl")
+_MOST_PROBLEMS = 20
+# Every header begins so.
+_BEGIN = json.dumps({"format": FORMAT})[:-1].encode()
 
 
 class Journal:
     """The results of one device in one run, a JSON line each, after a line with the document's header.
 
-    Lies in `results/running/` and is removed when its `with` block is left: by then the results are saved for good.
-    What a killed process leaves is found by `left_behind`. Where nothing can be written, it is none.
+    Lies in `results/running/`, locked as long as its process lives, and is removed when its `with` block is left: by
+    then the results are saved for good. What a killed process leaves is found by `left_behind`. Where nothing can be
+    written, it is none.
     """
 
     def __init__(self, suite: Suite, device_name: str, header: Mapping[str, Any]) -> None:
-        name = slug(device_name, "device")
-        self._path = _folder(suite) / f"{name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.jsonl"
+        name = slug(device_name, "device")[:200]
+        self._folder = suite.folder
+        self._name = f"{_FOLDER}/{name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.jsonl"
         self._header = header
         self._lock = threading.Lock()
-        self._file: TextIO | None = None
+        self._file: BufferedWriter | None = None
 
     def __enter__(self) -> Journal:
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("w")
+            self._file = self._folder.create(self._name)
         except OSError:  # a suite that is read-only, say: whoever saves the results will tell
             return self
+        with contextlib.suppress(OSError):  # where there are no locks, the number of the process has to do
+            fcntl.flock(self._file, fcntl.LOCK_EX)
         self.write(self._header)
         return self
 
@@ -45,7 +64,7 @@ class Journal:
         if self._file is None:
             return
         with self._lock:
-            self._file.write(json.dumps(document, allow_nan=False) + "\n")
+            self._file.write(json.dumps(document, allow_nan=False).encode() + b"\n")
             self._file.flush()
 
     def __exit__(
@@ -55,25 +74,63 @@ class Journal:
             return
         self._file.close()
         if kind is None:
-            self._path.unlink(missing_ok=True)
+            self._folder.remove(self._name)
 
 
-def left_behind(suite: Suite) -> Iterator[tuple[Path, dict[str, Any], list[dict[str, Any]]]]:
-    """Journals of processes that are no more: (path, header, results). A line that was cut off is left out."""
-    for path in sorted(_folder(suite).glob("*.jsonl")):
-        if psutil.pid_exists(int(path.name.split(".")[-3])):
+@dataclass(frozen=True)
+class LeftBehind:
+    """A journal of a process that is no more; `problem` says in a sentence why it is none, and it stays where it is."""
+
+    name: str
+    header: dict[str, Any]
+    results: list[dict[str, Any]]
+    problem: str | None = None
+
+
+def left_behind(suite: Suite) -> Iterator[LeftBehind]:
+    """What killed processes left. A line that was cut off is left out."""
+    problems = 0
+    for file in suite.folder.names(_FOLDER):
+        found = _NAME.fullmatch(file)
+        if found is None:
             continue
-        lines = []
-        for line in path.read_text().splitlines():
-            try:
-                lines.append(json.loads(line))
-            except ValueError:
-                break
-        if lines:
-            yield path, lines[0], lines[1:]
+        name = f"{_FOLDER}/{file}"
+        try:
+            journal = _read(suite, name, int(found[1]))
+        except InputError as error:
+            problems += 1
+            if problems <= _MOST_PROBLEMS:
+                yield LeftBehind(name, {}, [], f"{error}; no results are recovered from it: remove it by hand")
         else:
-            path.unlink(missing_ok=True)
+            if journal is not None:
+                yield journal
 
 
-def _folder(suite: Suite) -> Path:
-    return suite.path / "results" / "running"
+def _read(suite: Suite, name: str, process: int) -> LeftBehind | None:
+    """None where the process lives."""
+    where = suite.path / name
+    with suite.folder.open(name) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+        except OSError:
+            if psutil.pid_exists(process):
+                return None
+    *lines, cut_off = suite.folder.read(name, MOST_BYTES).split(b"\n")
+    documents = [
+        parse_json(line, f"{where}, line {number}", "it is no journal") for number, line in enumerate(lines, 1)
+    ]
+    if not documents:
+        if not cut_off.startswith(_BEGIN[: len(cut_off)]):
+            raise InputError(f"{where} is no journal")
+        return LeftBehind(name, {}, [])
+    header, results = documents[0], documents[1:]
+    format_version(where, header.get("format") if isinstance(header, dict) else None, FORMAT, "a journal")
+    validated(where, Header, header, "")
+    device = header["devices"][0]["id"]
+    for number, result in enumerate(results, 2):
+        if validated(f"{where}, line {number}", TestResult, result, "").device != device:
+            raise InputError(f"{where}, line {number}: device: it is not the journal's")
+    # A test that is reported again counts once.
+    return LeftBehind(name, header, list({result["id"]: result for result in results}.values()))

@@ -18,10 +18,9 @@ from tapml.errors import DeviceError, DeviceLost, InputError
 from tapml.history import Recorder
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import Cancel, Cancelled, Emit
+from tapml.validation.journal import FORMAT as FORMAT
 from tapml.validation.journal import Journal, left_behind
 from tapml.validation.results import FAILING, VERDICTS, header, reported_result, result_without_run
-
-FORMAT = "tapml.validation/1"
 
 # Tests of one call: enough to batch well, few enough for one message and for a prompt Ctrl-C.
 _TESTS_A_CALL = 256
@@ -63,7 +62,7 @@ class OperatorRun:
             self.tests = [test for test in self.tests if test.id in wanted]
             used = {test.kernel for test in self.tests}
             self.kernels = [name for name in self.kernels if name in used]
-        suite.verify([ref.digest for test in self.tests for ref in test.refs])
+        suite.verify(ref for test in self.tests for ref in test.refs)
         blobs.add_store(suite.tensors)
         self._blobs = blobs
         self._emit = emit
@@ -264,14 +263,17 @@ def recover(suite: Suite, history: Recorder | None = None) -> list[str]:
     """Save what killed processes had validated of this suite; gives what went wrong, as sentences."""
     problems = []
     try:
-        for path, begin, results in left_behind(suite):
-            if results and begin.get("suite") == suite.id:
-                summary = {**counts(results), "seconds": 0.0, "devices": {}}
-                document = {**begin, "tests": results, "summary": summary}
+        for found in left_behind(suite):
+            if found.problem is not None:
+                problems.append(found.problem)
+                continue
+            if found.results and found.header["suite"] == suite.id:
+                summary = {**counts(found.results), "seconds": 0.0, "devices": {}}
+                document = {**found.header, "tests": found.results, "summary": summary}
                 save_validation(suite, document)
                 if history is not None and (problem := history.keep(suite, document)):
                     problems.append(problem)
-            path.unlink(missing_ok=True)
+            suite.folder.remove(found.name)
     except OSError as error:
         problems.append(f"results of an earlier run cannot be saved in {suite.path}: {error.strerror}")
     return problems

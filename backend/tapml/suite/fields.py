@@ -1,0 +1,84 @@
+"""What the documents of a suite are made of, beside what the protocol has."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Annotated, Literal, Protocol, TypeVar, get_args
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from tapml.protocol.base import MAX_BYTES, Digest, Shape
+
+DType = Literal[
+    "bool",
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "bfloat16", "float32", "float64",
+]  # fmt: skip
+"""numpy's names, and ml_dtypes' bfloat16."""
+
+_BYTES = {name: 1 if name == "bool" else int("".join(filter(str.isdigit, name))) // 8 for name in get_args(DType)}
+
+NAME = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+"""Of a kernel, which names files."""
+
+KernelName = Annotated[str, Field(pattern=f"^{NAME}$", max_length=200)]
+WgslName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_@+.-]*\.wgsl$", max_length=255)]
+Id = Annotated[str, Field(min_length=1, max_length=500)]
+"""Of a value, a node, a test."""
+
+Line = Annotated[str, Field(max_length=10_000)]
+"""A name that the model gave, or a sentence."""
+
+
+class Open(BaseModel):
+    """Later versions may add fields: unknown ones are let be, and what is known is checked strictly."""
+
+    model_config = ConfigDict(
+        extra="ignore", frozen=True, allow_inf_nan=False, strict=True, use_attribute_docstrings=True
+    )
+
+
+def _iso(text: str) -> str:
+    datetime.datetime.fromisoformat(text)
+    return text
+
+
+Created = Annotated[str, Field(max_length=64), AfterValidator(_iso)]
+"""ISO 8601."""
+
+Count = Annotated[int, Field(ge=0, le=2**53)]
+"""Of elements; JavaScript knows no larger whole numbers."""
+
+
+class TensorDocument(Open):
+    """Dtype and shape; elements lie in row-major order without gaps."""
+
+    dtype: DType
+    shape: Shape
+
+
+class RefDocument(TensorDocument):
+    """A tensor whose bytes are a file of the suite."""
+
+    digest: Digest
+
+
+class _HasType(Protocol):
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> list[int]: ...
+
+
+Typed = TypeVar("Typed", bound=_HasType)
+
+
+def bounded(tensor: Typed) -> Typed:
+    """Raises ValueError for a tensor that no GPU could hold."""
+    if math.prod(tensor.shape) * _BYTES[tensor.dtype] > MAX_BYTES:
+        raise ValueError(f"a tensor has at most {MAX_BYTES} bytes")
+    return tensor
+
+
+TensorRefDocument = Annotated[RefDocument, AfterValidator(bounded)]

@@ -1,0 +1,116 @@
+"""`suite.json`: where a suite came from, read from a document that may be hostile (docs/suite-format.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from tapml.errors import InputError
+from tapml.graph import Graph, TensorType
+from tapml.suite.fields import Created, Id, Line, Open, TensorRefDocument
+from tapml.suite.formats import MEND, validated
+from tapml.suite.tensors import TensorRef
+from tapml.suite.tests_document import tensor_ref
+
+
+class ModelDocument(Open):
+    """The model: `kind` is "minilm", "onnx", "exported_program" or "imported"."""
+
+    kind: Line
+    source: Line
+    sha256: Line
+    title: Line | None = None
+    notes: list[Line] = Field(default_factory=list)
+
+
+class ReferenceDocument(Open):
+    """What computed the expected outputs."""
+
+    platform: Line
+    device: Line
+
+
+class GeneratorDocument(Open):
+    """What generated the kernels."""
+
+    version: Line
+
+
+class StepDocument(Open):
+    """One input that was given to the model, and what it made of it."""
+
+    description: Line
+    synthetic: bool
+    inputs: dict[Line, TensorRefDocument]
+    outputs: list[TensorRefDocument]
+
+
+class OracleDocument(Open):
+    """An independent result of the same input; null for what was no number."""
+
+    name: Line
+    cosine: float | None
+    max_abs_error: float | None
+    agrees: bool
+
+
+class ModelToleranceDocument(Open):
+    """What the whole model's output may differ by: cosine at least, error at most."""
+
+    cosine: float
+    max_abs_error: Annotated[float, Field(ge=0)]
+    reasons: list[Line]
+
+
+class Manifest(Open):
+    """A suite's facts and references."""
+
+    format: Line
+    name: Line
+    created: Created
+    model: ModelDocument
+    synthetic: bool
+    reference: ReferenceDocument
+    generator: GeneratorDocument
+    parameters: dict[Id, TensorRefDocument]
+    arguments: list[Id]
+    steps: list[StepDocument]
+    oracle: OracleDocument | None
+    oracle_missing: Line | None = None
+    model_tolerance: ModelToleranceDocument | None = None
+    seconds: dict[Line, float] = Field(default_factory=dict)
+
+
+def read_manifest(where: Path | str, found: Any, graph: Graph) -> dict[str, TensorRef]:
+    """Check a manifest by type and against the model's graph; gives its parameters by value id.
+
+    Raises InputError naming `where` and the field that is wrong.
+    """
+    manifest = validated(where, Manifest, found, MEND)
+    parameters = {name: tensor_ref(ref) for name, ref in manifest.parameters.items()}
+    for name, ref in parameters.items():
+        _check(f"{where}: parameters.{name}", ref.type, name, graph)
+    for number, name in enumerate(manifest.arguments):
+        if name not in graph.values:
+            raise InputError(f"{where}: arguments[{number}]: the graph has no value {name}{MEND}")
+    for number, step in enumerate(manifest.steps):
+        for field, refs, values in (
+            ("inputs", list(step.inputs.values()), graph.inputs),
+            ("outputs", step.outputs, graph.outputs),
+        ):
+            place = f"{where}: steps[{number}].{field}"
+            if len(refs) != len(values):
+                raise InputError(f"{place}: {len(refs)} tensors, and the graph has {len(values)} {field}{MEND}")
+            for given, value in zip(refs, values, strict=True):
+                _check(place, tensor_ref(given).type, value, graph)
+    return parameters
+
+
+def _check(where: str, found: TensorType, value: str, graph: Graph) -> None:
+    wanted = graph.values.get(value)
+    if wanted is None:
+        raise InputError(f"{where}: the graph has no value {value}{MEND}")
+    if wanted.type != found:
+        raise InputError(f"{where}: {found}, and its value {value} is {wanted.type}{MEND}")

@@ -1,0 +1,126 @@
+"""`tests.json`: carved tests, read from a document that may be hostile and held against the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from tapml.errors import InputError
+from tapml.graph import Graph, NodeKind
+from tapml.suite.fields import Id, KernelName, Line, Open, RefDocument, TensorRefDocument
+from tapml.suite.formats import MEND, validated
+from tapml.suite.tensors import TensorRef
+from tapml.suite.tests import CarvedTest, Tolerance
+
+
+class ToleranceDocument(Open):
+    """What one output may differ by; `bound` float32 of its shape, `ties` int32 [n, 3]."""
+
+    absolute: Annotated[float, Field(ge=0)]
+    relative: Annotated[float, Field(ge=0)]
+    reasons: list[Line] = Field(default_factory=list)
+    bound: TensorRefDocument | None = None
+    ties: TensorRefDocument | None = None
+
+
+class TestDocument(Open):
+    """One recorded call."""
+
+    id: Id
+    node: Id
+    kernel: KernelName
+    step: Annotated[int, Field(ge=0, le=2**31)]
+    inputs: list[TensorRefDocument]
+    outputs: list[TensorRefDocument]
+    tolerances: list[ToleranceDocument]
+
+
+class TestsDocument(Open):
+    """All of a suite."""
+
+    tests: list[TestDocument]
+
+
+def read_tests(where: Path | str, found: Any, graph: Graph) -> list[CarvedTest]:
+    """The tests of `graph`. Raises InputError naming `where`, and the field or the test that is wrong."""
+    document = validated(where, TestsDocument, found, MEND)
+    tests = [carved_test(test) for test in document.tests]
+    check_tests(where, tests, graph)
+    return tests
+
+
+def carved_test(test: TestDocument) -> CarvedTest:
+    """Made of what was checked by type."""
+    return CarvedTest(
+        test.id,
+        test.node,
+        test.kernel,
+        test.step,
+        tuple(map(tensor_ref, test.inputs)),
+        tuple(map(tensor_ref, test.outputs)),
+        tuple(map(_tolerance, test.tolerances)),
+    )
+
+
+def tensor_ref(ref: RefDocument) -> TensorRef:
+    """Made of what was checked by type."""
+    return TensorRef(ref.digest, ref.dtype, tuple(ref.shape))
+
+
+def _tolerance(found: ToleranceDocument) -> Tolerance:
+    return Tolerance(
+        found.absolute,
+        found.relative,
+        tuple(found.reasons),
+        tensor_ref(found.bound) if found.bound else None,
+        tensor_ref(found.ties) if found.ties else None,
+    )
+
+
+def check_tests(where: Path | str, tests: Iterable[CarvedTest], graph: Graph) -> None:
+    """Raise InputError unless each test is a call of its node, and no id stands twice."""
+    nodes = {node.id: node for node in graph.nodes if node.kind is NodeKind.KERNEL}
+    known: set[str] = set()
+    for test in tests:
+        wrong = None
+        node = nodes.get(test.node)
+        if test.id in known:
+            wrong = "its id stands twice"
+        elif node is None or node.kernel != test.kernel:
+            wrong = f"the graph has no node {test.node} that calls {test.kernel}"
+        else:
+            wrong = (
+                _differs("inputs", test.inputs, node.inputs, graph)
+                or _differs("outputs", test.outputs, node.outputs, graph)
+                or _wrong_tolerance(test)
+            )
+        if wrong is not None:
+            raise InputError(f"{where}: test {test.id}: {wrong}{MEND}")
+        known.add(test.id)
+
+
+def _differs(field: str, refs: Sequence[TensorRef], values: Sequence[str], graph: Graph) -> str | None:
+    if len(refs) != len(values):
+        return f"{field}: {len(refs)} tensors, and its node has {len(values)}"
+    for number, (ref, value) in enumerate(zip(refs, values, strict=True)):
+        wanted = graph.values[value].type
+        if ref.dtype != wanted.dtype or ref.shape != wanted.shape:
+            return f"{field}[{number}]: {ref.type}, and its value {value} is {wanted}"
+    return None
+
+
+def _wrong_tolerance(test: CarvedTest) -> str | None:
+    if len(test.tolerances) != len(test.outputs):
+        return f"tolerances: {len(test.tolerances)} for {len(test.outputs)} outputs"
+    for number, (tolerance, output) in enumerate(zip(test.tolerances, test.outputs, strict=True)):
+        bound, ties = tolerance.bound, tolerance.ties
+        if bound is not None and (bound.dtype != "float32" or bound.shape != output.shape):
+            return f"tolerances[{number}].bound: {bound.type}, and its output's shape wants float32{list(output.shape)}"
+        if ties is not None and (ties.dtype != "int32" or len(ties.shape) != 2 or ties.shape[1] != 3):
+            return f"tolerances[{number}].ties: {ties.type}, which is not int32[n, 3]"
+        if ties is not None and "int" not in output.dtype:
+            return f"tolerances[{number}].ties: its output is {output.dtype}, and ties are for integers"
+    return None

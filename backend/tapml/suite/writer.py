@@ -1,0 +1,94 @@
+"""Writing a suite's folder: whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tapml.errors import InputError
+from tapml.files import write_json, write_text
+from tapml.folder import Folder
+from tapml.graph import Graph
+from tapml.leftovers import mark, sweep_beside, temporary_folder, unmark
+from tapml.suite.suite import FORMAT, Suite, write_kernel
+from tapml.suite.tensors import TensorStore
+from tapml.suite.tests import CarvedTest
+
+# What others count on: links that were given away, and results that no run can bring back.
+_RECORDS = {
+    "shares": re.compile(r"[^.].*"),
+    "results": re.compile(r"history\.sqlite3(-wal|-shm)?"),
+}
+
+
+class SuiteWriter:
+    """Writes a suite into a temporary folder beside its place; `finish` puts it there whole.
+
+    Leaving the `with` block without `finish` removes everything, so no half-written suite is ever seen. What a killed
+    writer of the same suite left is removed first.
+    """
+
+    def __init__(self, path: Path, overwrite: bool = False) -> None:
+        """Raises InputError where `path` exists and is no suite, or is one and `overwrite` is false."""
+        if path.exists():
+            if not (path / "suite.json").is_file():
+                raise InputError(f"{path} exists and is not a suite: choose another name with -o")
+            if not overwrite:
+                raise InputError(f"{path} exists: choose another name with -o, or replace it with --force")
+        self._path = path
+        self._open = contextlib.ExitStack()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            sweep_beside(path)
+            self._folder = self._open.enter_context(temporary_folder(path))
+        except OSError as error:
+            raise InputError(f"cannot write to {path.parent}: {error.strerror}") from error
+        self.tensors = TensorStore(self._folder / "tensors")
+
+    def __enter__(self) -> SuiteWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def write_kernel(self, document: Mapping[str, Any], files: Mapping[str, str]) -> None:
+        """`kernels/NAME.json` and its WGSL files by name."""
+        write_kernel(Folder(self._folder), document, files)
+
+    def finish(
+        self, manifest: Mapping[str, Any], graph: Graph, tests: Sequence[CarvedTest], module_text: str | None
+    ) -> Suite:
+        """Write the rest and move the folder to its place, in one rename. `module_text`: None where no model is.
+
+        Of a suite that is replaced, the history of its results and the tests behind shared links stay.
+        """
+        if module_text is not None:
+            write_text(self._folder / "model" / "module.tvmscript", module_text)
+        write_json(self._folder / "graph.json", graph.to_json())
+        write_json(self._folder / "tests.json", {"tests": [test.to_json() for test in tests]})
+        write_json(self._folder / "suite.json", {"format": FORMAT, **manifest})
+        if self._path.exists():
+            self._keep_records()
+            unmark(self._folder)
+            with temporary_folder(self._path, marked=False) as old:
+                self._path.replace(old / "suite")
+                self._folder.replace(self._path)
+                mark(old)  # not before: killed between the two, this is all there is
+        else:
+            unmark(self._folder)
+            self._folder.replace(self._path)
+        return Suite(self._path)
+
+    def _keep_records(self) -> None:
+        before, after = Folder(self._path), Folder(self._folder)
+        for place, pattern in _RECORDS.items():
+            for name in filter(pattern.fullmatch, before.names(place)):
+                with before.open(f"{place}/{name}") as source, after.create(f"{place}/{name}") as target:
+                    shutil.copyfileobj(source, target, 1 << 20)
