@@ -231,7 +231,7 @@ class Rogue:
 
 
 HELLO = {
-    "protocol": 3, "runtime": "rogue", "resume": None, "generation": 1, "tag": None, "name": "Rogue 1",
+    "protocol": 4, "runtime": "rogue", "resume": None, "generation": 1, "secret": None, "name": "Rogue 1",
     "user_agent": "rogue",
     "adapter": {"vendor": "", "architecture": "", "device": "", "description": ""},
     "features": [], "limits": {}, "unavailable": None,

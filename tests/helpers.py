@@ -192,7 +192,7 @@ def verdict(test: dict[str, Any]) -> dict[str, Any]:
 
 def hello(name: str = "Fake 1", **changes: Any) -> dict[str, Any]:
     return {
-        "protocol": 3, "runtime": "tests", "resume": None, "generation": 1, "tag": None, "name": name,
+        "protocol": 4, "runtime": "tests", "resume": None, "generation": 1, "secret": None, "name": name,
         "user_agent": "tests",
         "adapter": {"vendor": "none", "architecture": "", "device": "", "description": "fake"},
         "features": [], "limits": {"maxBufferSize": 1024}, "unavailable": None, **changes,

@@ -57,7 +57,7 @@ const view: View = {
 
 const { default: node } = (await import(/* @vite-ignore */ `node:${"process"}`)) as { default: Node };
 const url = new URL(setting("TAPML_RUNNER_URL"));
-const start = startOf(url.searchParams);
+const start = startOf(url);
 // Whoever started this holds the other end: when it dies, however it dies, this ends.
 node.stdin.on("end", () => node.exit(0));
 node.stdin.on("close", () => node.exit(0));

@@ -5,6 +5,7 @@ import {
   type LogLine,
   type RunnerState,
   type Snapshot,
+  type Start,
   startOf,
   type WorkerMessage,
 } from "./view";
@@ -112,7 +113,16 @@ function log({ level, text }: LogLine): void {
   if (atEnd) list.scrollTop = list.scrollHeight;
 }
 
-const start = startOf(new URLSearchParams(location.search));
+const start = startOf(new URL(location.href));
+withoutToken();
+
+/** The cookie carries the token from here on: neither address bar nor history need to show it. */
+function withoutToken(): void {
+  const address = new URL(location.href);
+  if (!address.searchParams.has("token")) return;
+  address.searchParams.delete("token");
+  history.replaceState(null, "", address);
+}
 
 const worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module", name: "tapml device" });
 let joined: Joined | null = null;
@@ -140,7 +150,7 @@ worker.addEventListener("error", (event) => {
   // A worker that failed serves nobody any more; one that only threw somewhere goes on.
   if (!event.message) takeLeave();
 });
-worker.postMessage(start);
+worker.postMessage({ ...start, token: null } satisfies Start);
 
 /** Without it the server would wait for a page that was closed to come back. */
 function takeLeave(): void {

@@ -40,18 +40,20 @@ export type WorkerMessage =
   | ({ kind: "log" } & LogLine);
 
 export interface Start {
+  /** The server's, where its address has one. */
   token: string | null;
-  tag: string | null;
+  /** What only a runner that the server started was given; says whose place it takes. */
+  secret: string | null;
   /** A device profile (profiles/profiles.ts), for tests. */
   profile: string | null;
 }
 
-/** By the address of the runner's page. */
-export function startOf(parameters: URLSearchParams): Start {
+/** By the address of the runner's page; what is behind "#" is not sent to anybody. */
+export function startOf(address: URL): Start {
   return {
-    token: parameters.get("token"),
-    tag: parameters.get("device"),
-    profile: parameters.get("profile"),
+    token: address.searchParams.get("token"),
+    secret: new URLSearchParams(address.hash.slice(1)).get("secret"),
+    profile: address.searchParams.get("profile"),
   };
 }
 

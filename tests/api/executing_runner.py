@@ -1,4 +1,4 @@
-"""A runner of protocol 3 in this process: checks each message by the schema, keeps tensors, runs kernels on the CPU.
+"""A runner of protocol 4 in this process: checks each message by the schema, keeps tensors, runs kernels on the CPU.
 
 It follows runner_js where that shows: names are checked before anything is done, uploads share bytes until a kernel
 writes, views share storage, an error ends its message.

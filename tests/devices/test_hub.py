@@ -226,10 +226,10 @@ def test_ids_are_made_of_names_and_unique_among_the_connected() -> None:
 
 def test_what_was_started_again_takes_the_place_of_the_first() -> None:
     hub = DeviceHub()
-    first = FakeRunner(hub, silent, tag="started-deno")
+    first = FakeRunner(hub, silent, secret=hub.expect("deno"))
     thread, outcome = in_background(lambda: first.device.call("ping", {}))
     until(lambda: bool(first.calls))
-    second = FakeRunner(hub, done, tag="started-deno")
+    second = FakeRunner(hub, done, secret=hub.expect("deno"))
     thread.join(5)
     assert "it was started again" in str(outcome[0])
     assert second.device is first.device

@@ -116,7 +116,7 @@ def test_a_lan_server_wants_its_token(suite: Suite) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ([], "no JSON object"), ({"kind": "validation", "suite": "small", "devices": []}, "at least one device"),
+        ([], "no JSON object"), ({"kind": "validation", "suite": "small", "devices": []}, "devices: give at least one"),
         ({"kind": "dance", "suite": "small", "devices": ["x"]}, "unknown kind"),
         ({"kind": "validation", "suite": "small", "devices": ["x"], "kernels": "all"}, "list of names"),
     ],

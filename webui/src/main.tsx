@@ -28,5 +28,12 @@ function App() {
   }
 }
 
+// A cookie carries the pairing link's token from here on: neither address bar nor history need to show it.
+const address = new URL(location.href);
+if (address.searchParams.has("token")) {
+  address.searchParams.delete("token");
+  history.replaceState(null, "", address);
+}
+
 const root = document.getElementById("app");
 if (root !== null) render(<App />, root);

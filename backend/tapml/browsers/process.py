@@ -29,6 +29,7 @@ from playwright.async_api import (
 
 from tapml.browsers import options
 from tapml.browsers.find import Found, check, find, version_of
+from tapml.browsers.running import without_secrets
 from tapml.errors import ToolchainError
 
 # Playwright's name for a Firefox that is not its own build.
@@ -263,14 +264,14 @@ class BrowserProcess:
         )
 
     async def _open(self, page: Page) -> None:
-        title = self._found.kind.title
+        title, shown = self._found.kind.title, without_secrets(self.url, self.url)
         try:
             response = await page.goto(self.url, wait_until="load", timeout=_LAUNCH_SECONDS * 1000)
         except Error as error:
-            reason = _first_line(error).removeprefix("Page.goto: ")
-            raise ToolchainError(f"{title} could not open {self.url}: {reason}") from error
+            reason = without_secrets(_first_line(error).removeprefix("Page.goto: "), self.url)
+            raise ToolchainError(f"{title} could not open {shown}: {reason}") from error
         if response is not None and not response.ok:
-            raise ToolchainError(f"{title} could not open {self.url}: the server answered {response.status}")
+            raise ToolchainError(f"{title} could not open {shown}: the server answered {response.status}")
 
     def _launch_error(self, error: Error, browser: Browser | None) -> ToolchainError:
         kind = self._found.kind
@@ -292,6 +293,7 @@ class BrowserProcess:
         self._note(f"{message.type}: {message.text}")
 
     def _note(self, line: str) -> None:
+        line = without_secrets(line, self.url)
         self._console.append(line if len(line) <= _CONSOLE_WIDTH else line[:_CONSOLE_WIDTH] + " ...")
 
     def _report(self, reason: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import TracebackType
 from typing import Protocol
+from urllib.parse import urldefrag, urlsplit
 
 
 class DeviceProcess(Protocol):
@@ -33,3 +34,9 @@ class DeviceProcess(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+def without_secrets(text: str, url: str) -> str:
+    """`text` for people to read, where it may name the page: what its address has behind "?" and "#" opens doors."""
+    shown = urlsplit(url)._replace(query="", fragment="").geturl()
+    return text.replace(url, shown).replace(urldefrag(url).url, shown)

@@ -20,6 +20,7 @@ import psutil
 from tapml.browsers.display import has_display, start_display
 from tapml.browsers.drivers import Driver, find_driver, session_options
 from tapml.browsers.guarded import Guarded
+from tapml.browsers.running import without_secrets
 from tapml.errors import ToolchainError
 
 if TYPE_CHECKING:
@@ -195,16 +196,18 @@ class WebDriverProcess:
         from selenium.common.exceptions import WebDriverException
         from urllib3.exceptions import HTTPError
 
+        shown = without_secrets(self.url, self.url)
         try:
             browser.get(self.url)
             origin, status = browser.execute_script(_WHERE)
         except (WebDriverException, HTTPError) as error:
-            raise ToolchainError(f"{self._title} could not open {self.url}: {_reason(error)}") from error
+            reason = without_secrets(_reason(error), self.url)
+            raise ToolchainError(f"{self._title} could not open {shown}: {reason}") from error
         scheme, host = urlsplit(self.url)[:2]
         if origin != f"{scheme}://{host}":  # drivers need not report it
-            raise ToolchainError(f"{self._title} could not open {self.url}: nobody answered there")
+            raise ToolchainError(f"{self._title} could not open {shown}: nobody answered there")
         if status >= 400:
-            raise ToolchainError(f"{self._title} could not open {self.url}: the server answered {status}")
+            raise ToolchainError(f"{self._title} could not open {shown}: the server answered {status}")
 
     def _watch(self) -> None:
         """The thread: it asks now and then, for a driver tells nothing by itself."""

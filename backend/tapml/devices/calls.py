@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import secrets
 import threading
 import time
@@ -52,6 +53,10 @@ class PendingCall:
         self._on_progress = on_progress
         self._reply: Reply | None = None
         self._failure: DeviceError | None = None
+
+    def is_id(self, given: str) -> bool:
+        """Is this the call's id? It is a secret between the server and one device."""
+        return hmac.compare_digest(self.id.encode(), given.encode("utf-8", "surrogatepass"))
 
     def progress(self, message: Any) -> None:
         """Take a Progress message of the runner."""

@@ -32,9 +32,11 @@ class Device:
     A connection that breaks is waited for: the runner comes back with what the call made in the meantime.
     """
 
-    def __init__(self, device_id: str, hello: Hello, send: Send, connection: str) -> None:
+    def __init__(self, device_id: str, hello: Hello, send: Send, connection: str, started: str | None = None) -> None:
+        """`started`: as what the server started this device, which it has proved; None for any other."""
         self.id = device_id
         self.hello = hello
+        self.started = started
         self.grace_seconds = GRACE_SECONDS
         self.on_hung: Callable[[], None] = lambda: None
         """Called (from any thread) when the GPU hangs: whoever started the device may start it again."""
@@ -182,7 +184,7 @@ class Device:
     def running_call(self, call_id: str) -> PendingCall | None:
         """The call of that id while it runs."""
         with self._lock:
-            return self._call if self._call is not None and self._call.id == call_id else None
+            return self._call if self._call is not None and self._call.is_id(call_id) else None
 
     def _running(self, message: Any) -> PendingCall | None:
         return self.running_call(str(message.get("call"))) if isinstance(message, Mapping) else None
@@ -191,7 +193,13 @@ class Device:
 
     def proves(self, session: str) -> bool:
         """Is this the secret the runner got when it joined?"""
-        return hmac.compare_digest(self._session.encode(), session.encode())
+        with self._lock:
+            return hmac.compare_digest(self._session.encode(), session.encode("utf-8", "surrogatepass"))
+
+    def speaks_on(self, connection: str) -> bool:
+        """Is this the connection it is on now?"""
+        with self._lock:
+            return self._connection == connection
 
     def attach(self, hello: Hello, send: Send, connection: str) -> Welcome:
         """The runner is (still, or again) there: on a new connection, or with a new GPU device on the same."""

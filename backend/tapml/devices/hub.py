@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +13,10 @@ from pydantic import ValidationError
 
 from tapml.devices.calls import PendingCall, first_error
 from tapml.devices.device import Device, Send
+from tapml.files import sha256
 from tapml.protocol import PROTOCOL_VERSION, Hello, Refusal, Welcome
+
+_MOST_DEVICES = 200
 
 
 class DeviceHub:
@@ -21,49 +25,96 @@ class DeviceHub:
     def __init__(self) -> None:
         self._devices: dict[str, Device] = {}
         self._by_connection: dict[str, Device] = {}
+        # By the secrets' hashes: how long it takes to look one up tells nothing of another.
+        self._expected: dict[str, str] = {}
         self._changed = threading.Condition()
         self.on_change: Callable[[], None] = lambda: None
+
+    def expect(self, name: str) -> str:
+        """The secret for a runner that is about to be started as `name`. One that was given out for `name` before
+        is worth nothing any more.
+        """
+        secret = secrets.token_urlsafe(24)
+        with self._changed:
+            self._expected = {known: other for known, other in self._expected.items() if other != name}
+            self._expected[sha256(secret)] = name
+        return secret
 
     def hello(self, message: Any, send: Send, connection: str) -> Welcome | Refusal:
         """A runner introduced itself; the answer goes back to it."""
         version = message.get("protocol") if isinstance(message, dict) else None
         if version != PROTOCOL_VERSION:
-            return Refusal(
-                error=f"this server speaks protocol {PROTOCOL_VERSION}, the runner speaks {version!r}: reload the page"
-            )
+            shown = repr(version)[:40]
+            return Refusal(error=f"this server speaks protocol {PROTOCOL_VERSION}, the runner {shown}: reload the page")
         try:
             hello = Hello.model_validate(message)
         except ValidationError as error:
             return Refusal(error=f"hello is malformed: {first_error(error)}")
+        if not hello.name.isprintable():
+            return Refusal(error="hello is malformed: name: has control characters")
         with self._changed:
-            device = self._devices.get(hello.resume.device) if hello.resume else None
-            if device is not None and hello.resume and device.connected and device.proves(hello.resume.session):
+            started = self._expected.get(sha256(hello.secret)) if hello.secret else None
+            if hello.secret and started is None:
+                return Refusal(error="this server did not start this runner, or started another in its place: close it")
+            device = self._resumed(hello, started)
+            if device is not None:
                 welcome = device.attach(hello, send, connection)
+            elif len(self._forget_some()) >= _MOST_DEVICES:
+                return Refusal(error=f"{_MOST_DEVICES} devices are connected already: close some")
             else:
-                device, welcome = self._join(hello, send, connection)
-            self._by_connection[connection] = device
+                device, welcome = self._join(hello, started, send, connection)
+            self._move(connection, device)
             self._changed.notify_all()
         self.on_change()
         return welcome
 
-    def _join(self, hello: Hello, send: Send, connection: str) -> tuple[Device, Welcome]:
-        """Ids are made of names ("firefox-153"), so that results of separate runs belong to the same device."""
-        slug = re.sub(r"[^a-z0-9]+", "-", hello.name.lower()).strip("-")[:60] or "device"
-        number, device_id = 1, slug
-        while (known := self._devices.get(device_id)) is not None and known.connected:
-            if hello.tag and known.hello.tag == hello.tag:
-                break  # what this server started, started again
-            number += 1
-            device_id = f"{slug}-{number}"
+    def _resumed(self, hello: Hello, started: str | None) -> Device | None:
+        """The device that this runner was before, which it has to prove by the session's secret."""
+        device = self._devices.get(hello.resume.device) if hello.resume else None
+        if device is None or hello.resume is None or not device.connected or device.started != started:
+            return None
+        return device if device.proves(hello.resume.session) else None
+
+    def _join(self, hello: Hello, started: str | None, send: Send, connection: str) -> tuple[Device, Welcome]:
+        """Ids are made of names ("firefox-153"), so that results of separate runs belong to the same device.
+
+        Nobody gets the place of a device that is there or may come back, nor ever that of one the server started;
+        what it started itself gets its own place, whoever has held a like name since.
+        """
+        known = next((d for d in self._devices.values() if started and d.started == started), None)
+        if known is None:
+            slug = re.sub(r"[^a-z0-9]+", "-", hello.name.lower()).strip("-")[:60] or "device"
+            number, device_id = 1, slug
+            while (known := self._devices.get(device_id)) is not None and (known.connected or known.started or started):
+                number += 1
+                device_id = f"{slug}-{number}"
         if known is not None:
             return known, known.rejoin(hello, send, connection)
-        device = self._devices[device_id] = Device(device_id, hello, send, connection)
+        device = self._devices[device_id] = Device(device_id, hello, send, connection, started)
         return device, device.welcome()
 
+    def _move(self, connection: str, device: Device) -> None:
+        """From now on `connection` alone speaks for `device`, and for no other."""
+        before = self._by_connection.get(connection)
+        if before is not None and before is not device and before.speaks_on(connection):
+            before.leave("its runner introduced itself as another device")
+        others = [known for known, found in self._by_connection.items() if found is device and known != connection]
+        for known in others:
+            del self._by_connection[known]
+        self._by_connection[connection] = device
+
+    def _forget_some(self) -> list[Device]:
+        """Those that have left are remembered for their ids, but not for ever; gives those that are left."""
+        gone = [device for device in self._devices.values() if not device.connected and not device.busy]
+        for device in gone[: max(0, len(self._devices) - _MOST_DEVICES + 1)]:
+            del self._devices[device.id]
+        return list(self._devices.values())
+
     def of_connection(self, connection: str) -> Device | None:
-        """The device that introduced itself on this connection."""
+        """The device that this connection speaks for."""
         with self._changed:
-            return self._by_connection.get(connection)
+            device = self._by_connection.get(connection)
+        return device if device is not None and device.speaks_on(connection) else None
 
     def disconnected(self, connection: str) -> None:
         """The connection ended; its device may come back."""

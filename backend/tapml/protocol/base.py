@@ -7,7 +7,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypeAliasType
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 """Raised whenever a message changes shape; the server refuses a runner that speaks another one."""
 
 MAX_BYTES = 2**40

@@ -49,8 +49,9 @@ class Hello(Message):
     resume: Resume | None
     generation: Annotated[int, Field(ge=0)]
     """Counts the GPU devices that this runner has had: tensors and libraries are gone with the one before."""
-    tag: Text | None
-    """Taken from the runner's address or command line, so that a server knows whom it started."""
+    secret: Name | None
+    """What the server gave to this very runner when it started it, in its address behind "#"; null for all that it did
+    not start. One that the server does not know is refused."""
     name: Name
     user_agent: Text
     adapter: AdapterInfo

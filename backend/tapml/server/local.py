@@ -17,11 +17,13 @@ from tapml.errors import InputError
 from tapml.history import check_database
 from tapml.protocol import MAX_MESSAGE_BYTES
 from tapml.server import sockets, views
-from tapml.server.security import Security, json_errors
+from tapml.server.errors import json_errors
+from tapml.server.guard import Guard
+from tapml.server.security import Security
 from tapml.server.state import State
 
-# Bodies that are no downloads: job requests. Downloads are bounded by what their call announced.
-_MAX_BODY_BYTES = 2**40
+# Of bodies that are neither downloads, which their call bounds, nor imported files: job requests.
+_MAX_BODY_BYTES = 1 << 20
 
 
 class _Handler(WSGIRequestHandler):
@@ -90,14 +92,12 @@ def create_app(state: State) -> Flask:
     app = Flask("tapml", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = _MAX_BODY_BYTES
     app.json.sort_keys = False  # type: ignore[attr-defined]
-    state.security.install(app)
     json_errors(app)
     app.register_blueprint(views.blueprint(state))
     socketio = SocketIO(
         app,
         async_mode="threading",
-        # Security.allows checks origins itself, where tokens and loopback names are known.
-        cors_allowed_origins="*",
+        transports=["websocket"],
         max_http_buffer_size=MAX_MESSAGE_BYTES,
         # In the order they came, and without a thread for each: a reply must not overtake a verdict.
         async_handlers=False,
@@ -105,6 +105,7 @@ def create_app(state: State) -> Flask:
         ping_timeout=60,
     )
     sockets.attach(socketio, state)
+    app.wsgi_app = Guard(app.wsgi_app, state.security)  # type: ignore[method-assign]
     return app
 
 

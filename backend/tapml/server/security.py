@@ -1,4 +1,4 @@
-"""Who may talk to the server: loopback names only, or whoever holds the token."""
+"""Who may talk to the server: pages of its own and programs on loopback; elsewhere whoever holds the token."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import hmac
 import ipaddress
 import re
 import secrets
-from urllib.parse import urlsplit
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from flask import Flask, Request, Response, abort, jsonify, request
-
-_COOKIE = "tapml-token"
+TOKEN_COOKIE = "tapml-token"
+# A name, an IPv4 or a bracketed IPv6 address, and perhaps a port: no user, no path, no list of several.
+_HOST = re.compile(r"(?P<name>[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])(?::(?P<port>[0-9]{1,5}))?")
 # What the holder of a shared link reaches without the token; the views behind it ask for the link's own secret.
-_SHARED = re.compile(r"/s/[A-Za-z0-9_-]{22}(/.*)?|/static/share/[A-Za-z0-9_./-]+")
-_LOCAL_NAMES = {"localhost", "127.0.0.1", "::1"}
+_SHARED = re.compile(r"/s/[A-Za-z0-9_-]{22}(/[^\n]*)?|/static/share/[A-Za-z0-9_./-]+")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def is_loopback(host: str) -> bool:
     """True for an address only this machine can reach."""
-    if host in _LOCAL_NAMES:
+    if host == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -26,70 +27,67 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def same_secret(given: str, secret: str) -> bool:
+    """Compare what a stranger sent with a secret, in a time that does not tell how much of it is right."""
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), secret.encode())
+
+
 class Security:
     """On loopback: requests must name a loopback host, so that no foreign page reaches the server through a DNS
     name of its own. Elsewhere: every request needs the token of the pairing link, kept as a cookie after the first;
-    only shared links are for strangers.
+    only shared links are for strangers. Everywhere: a request that a page made comes from a page of this server.
     """
 
     def __init__(self, host: str) -> None:
         self.local = is_loopback(host)
         self.token = None if self.local else secrets.token_urlsafe(24)
 
-    def allows(self, incoming: Request, token: str | None = None) -> bool:
-        """`token`: one that came another way than by address, header or cookie (a socket's auth)."""
-        if not self._origin_fits(incoming):
-            return False
-        if self.token is None:
-            return (_hostname(incoming.host) or "") in _LOCAL_NAMES
-        if incoming.method in ("GET", "HEAD") and _SHARED.fullmatch(incoming.path):
-            return True
-        given = token or incoming.args.get("token") or incoming.cookies.get(_COOKIE) or ""
-        return hmac.compare_digest(given.encode(), self.token.encode())
+    def refusal(self, environ: Mapping[str, Any], tokens: Iterable[str]) -> str | None:
+        """Why a request is not allowed, as a sentence; None where it is.
 
-    def _origin_fits(self, incoming: Request) -> bool:
-        origin = incoming.headers.get("Origin")
-        return origin is None or urlsplit(origin).netloc == incoming.host
+        `environ`: as WSGI has it. `tokens`: all that the request carries, whether right or wrong.
+        """
+        host = _HOST.fullmatch(str(environ.get("HTTP_HOST", "")))
+        if host is None or (self.local and not is_loopback(host["name"].strip("[]").lower())):
+            return self._sentence("host")
+        if not _from_here(environ, host):
+            return self._sentence("origin")
+        if self.token is not None and not self.shared(environ) and not self.holds_token(tokens):
+            return self._sentence("token")
+        return None
 
-    def install(self, app: Flask) -> None:
-        """Check every request before any view sees it."""
+    def holds_token(self, tokens: Iterable[str]) -> bool:
+        """Is the server's token among these?"""
+        return self.token is not None and any(same_secret(token, self.token) for token in tokens)
 
-        @app.before_request
-        def check() -> None:
-            if not self.allows(request):
-                mend = "use http://127.0.0.1" if self.local else "open the pairing link the server printed"
-                abort(403, f"this address, origin or token is not allowed here: {mend}")
-            if request.method not in ("GET", "HEAD", "OPTIONS") and request.headers.get("X-Tapml") != "1":
-                abort(403, "a request that changes something needs the header X-Tapml: 1")
+    def shared(self, environ: Mapping[str, Any]) -> bool:
+        """Is this a request for what a shared link shows?"""
+        path = str(environ.get("PATH_INFO", ""))
+        reads = environ.get("REQUEST_METHOD") in ("GET", "HEAD")
+        return reads and _SHARED.fullmatch(path) is not None and ".." not in path.split("/")
 
-        @app.after_request
-        def harden(response: Response) -> Response:
-            response.headers["X-Content-Type-Options"] = "nosniff"
-            response.headers["Referrer-Policy"] = "no-referrer"
-            response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
-            response.headers["Content-Security-Policy"] = (
-                "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-                "img-src 'self' data:; connect-src 'self' ws: wss:; frame-ancestors 'none'; base-uri 'none'"
-            )
-            if self.token and request.args.get("token"):
-                response.set_cookie(_COOKIE, self.token, httponly=True, samesite="Strict")
-            return response
+    def _sentence(self, what: str) -> str:
+        mend = "use http://127.0.0.1" if self.local else "open the pairing link the server printed"
+        return f"this {what} is not allowed here: {mend}"
 
 
-def _hostname(host: str) -> str | None:
-    return urlsplit(f"//{host}").hostname
+def _from_here(environ: Mapping[str, Any], host: re.Match[str]) -> bool:
+    """No page of another origin: neither by Origin, nor by what browsers tell where they send none."""
+    scheme = str(environ.get("wsgi.url_scheme", "http"))
+    origin = environ.get("HTTP_ORIGIN")
+    if origin is not None:
+        return _place(str(origin)) == (scheme, host["name"].lower(), int(host["port"] or _DEFAULT_PORTS[scheme]))
+    if environ.get("HTTP_SEC_FETCH_SITE") not in ("cross-site", "same-site"):
+        return True
+    # A link on another page may lead here; nothing else of another page may.
+    document = environ.get("HTTP_SEC_FETCH_DEST") == "document" and environ.get("HTTP_SEC_FETCH_MODE") == "navigate"
+    return document and environ.get("REQUEST_METHOD") in ("GET", "HEAD")
 
 
-def json_errors(app: Flask) -> None:
-    """Every HTTP error as {"error": sentence}."""
-    from werkzeug.exceptions import HTTPException
-
-    from tapml.errors import InputError
-
-    @app.errorhandler(HTTPException)
-    def http_error(error: HTTPException) -> tuple[Response, int]:
-        return jsonify({"error": error.description}), error.code or 500
-
-    @app.errorhandler(InputError)
-    def input_error(error: InputError) -> tuple[Response, int]:
-        return jsonify({"error": str(error)}), 400
+def _place(origin: str) -> tuple[str, str, int] | None:
+    """Scheme, host and port of an Origin header; None for what is none, such as "null" or "http://[::1"."""
+    scheme, separator, rest = origin.partition("://")
+    host = _HOST.fullmatch(rest)
+    if not separator or host is None or scheme not in _DEFAULT_PORTS:
+        return None
+    return scheme, host["name"].lower(), int(host["port"] or _DEFAULT_PORTS[scheme])

@@ -12,13 +12,13 @@ import threading
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any
 
 from flask import Blueprint, Response, abort, jsonify, request
 
 from tapml.cache import data_dir
 from tapml.errors import InputError
 from tapml.files import sha256
+from tapml.server.bodies import json_object, text_field
 from tapml.server.pages import blob_response, page_file
 from tapml.server.state import State
 from tapml.sharing import FORMS, Repro, export, file_name, issue_text, links, of_suite, read
@@ -109,7 +109,7 @@ def _links(routes: Blueprint, state: State) -> None:
     @routes.post("/api/suites/<suite_id>/tests/<test_id>/shares")
     def create_share(suite_id: str, test_id: str) -> Response:
         suite = state.suites.require(suite_id)
-        body = _body()
+        body = json_object()
         device, days = body.get("device"), body.get("days")
         if device is not None and not isinstance(device, str):
             raise InputError("device: give a name, or null for the worst result")
@@ -153,18 +153,11 @@ def _files(routes: Blueprint, state: State) -> None:
     def add_test(suite_id: str) -> Response:
         """A test of another suite, which the server shows, beside the tests of this one."""
         target = state.suites.require(suite_id)
-        body = _body()
-        source = state.suites.require(str(body.get("suite")))
+        body = json_object()
+        source = state.suites.require(text_field(body, "suite"))
         before = {test.id for test in target.tests}
-        test_id = add_to_suite(of_suite(source, str(body.get("test"))), target)
+        test_id = add_to_suite(of_suite(source, text_field(body, "test")), target)
         return jsonify({"test": test_id, "added": test_id not in before})
-
-
-def _body() -> dict[str, Any]:
-    body = request.get_json()
-    if not isinstance(body, dict):
-        raise InputError("the body is no JSON object")
-    return body
 
 
 def _place(repro: Repro) -> tuple[Path, bool]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from flask import request
-from flask_socketio import ConnectionRefusedError as Refused
 from flask_socketio import Namespace, SocketIO
 
 from tapml.devices import Device
@@ -17,7 +15,7 @@ from tapml.server.state import State
 def attach(socketio: SocketIO, state: State) -> None:
     """Register both namespaces and forward jobs' events and changes of the device list."""
     socketio.on_namespace(_DeviceNamespace(socketio, state))
-    socketio.on_namespace(_EventNamespace("/events", state))
+    socketio.on_namespace(_EventNamespace("/events"))
 
     def job_event(job: Job, number: int, event: dict[str, Any]) -> None:
         message = {"job": job.id, "suite": job.suite_id, "number": number, "event": event}
@@ -27,24 +25,14 @@ def attach(socketio: SocketIO, state: State) -> None:
     state.hub.on_change = lambda: socketio.emit("devices", namespace="/events")
 
 
-class _CheckedNamespace(Namespace):  # type: ignore[misc]  # flask_socketio has no types
-    def __init__(self, name: str, state: State) -> None:
-        super().__init__(name)
-        self._state = state
-
-    def on_connect(self, auth: Any = None) -> None:
-        token = auth.get("token") if isinstance(auth, Mapping) else None
-        if not self._state.security.allows(request, token if isinstance(token, str) else None):
-            raise Refused("not allowed: open the pairing link the server printed")
-
-
-class _EventNamespace(_CheckedNamespace):
+class _EventNamespace(Namespace):  # type: ignore[misc]  # flask_socketio has no types
     """Pages only listen."""
 
 
-class _DeviceNamespace(_CheckedNamespace):
+class _DeviceNamespace(Namespace):  # type: ignore[misc]
     def __init__(self, socketio: SocketIO, state: State) -> None:
-        super().__init__("/device", state)
+        super().__init__("/device")
+        self._state = state
         self._socketio = socketio
 
     def on_hello(self, message: Any) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from tapml.server.registry import SuiteRegistry
 from tapml.server.security import Security
 
 _CONNECT_SECONDS = 60.0
-_TAG = "started-"
 
 
 @dataclass
@@ -67,22 +66,23 @@ class State:
         process = self.processes.get(name)
         if process is None or not process.alive:
             return None
-        return self.hub.wait_for(lambda device: device.hello.tag == _tag(name), 5.0)
+        return self.hub.wait_for(lambda device: device.started == name, 5.0)
 
     def _start(self, name: str) -> Device:
         if (stale := self.processes.pop(name, None)) is not None:
             stale.close()
             self._left(name, "it was started again")
-        separator = "&" if self.security.token else "?"
-        asked = {"device": _tag(name)}
+        url = self.runner_url
         if profile := name.removeprefix(_kind(name)).removeprefix("+"):
-            asked["profile"] = profile
-        url = f"{self.runner_url}{separator}{urlencode(asked)}"
+            url += ("&" if self.security.token else "?") + urlencode({"profile": profile})
+        # Behind "#" it is sent to nobody; the runner says it in its hello.
+        secret = self.hub.expect(name)
+        url += "#" + urlencode({"secret": secret})
         process = start(_kind(name), url, on_exit=lambda reason: self._left(name, reason))
         self.processes[name] = process
         deadline = time.monotonic() + _CONNECT_SECONDS
         while time.monotonic() < deadline and process.alive:
-            device = self.hub.wait_for(lambda found: found.hello.tag == _tag(name), 1.0)
+            device = self.hub.wait_for(lambda found: found.started == name, 1.0)
             if device is not None:
                 device.on_hung = lambda: self._reset(name)
                 return device
@@ -91,7 +91,7 @@ class State:
         raise ToolchainError(f"{name} was started but did not connect ({said}): try again")
 
     def _left(self, name: str, reason: str) -> None:
-        self.hub.left(lambda device: device.hello.tag == _tag(name), reason)
+        self.hub.left(lambda device: device.started == name, reason)
 
     def _reset(self, name: str) -> None:
         """The GPU of a device hangs: nothing in the device itself can end that."""
@@ -107,7 +107,7 @@ class State:
         """
 
         def wanted(device: Device) -> bool:
-            return not (device.hello.tag or "").startswith(_TAG)
+            return device.started is None
 
         device = self.hub.wait_for(wanted, 0.0)
         if device is None:
@@ -128,8 +128,3 @@ class State:
 def _kind(name: str) -> str:
     """What runs a device, of the name that it is asked for by: "node-dawn" of "node-dawn+no-f16"."""
     return name.partition("+")[0]
-
-
-def _tag(name: str) -> str:
-    """What a started device's hello carries."""
-    return _TAG + name

@@ -14,11 +14,15 @@ from tapml.graph import Graph
 from tapml.kernels.wasm import runtime_wasm
 from tapml.locating.locate import MOST_RUNS, RUNS
 from tapml.server import history_views, share_views
+from tapml.server.bodies import json_object, text_field, text_list, whole_number
 from tapml.server.pages import STATIC, blob_response, page_file
 from tapml.server.registry import detail, summary
 from tapml.server.state import State
 from tapml.server.statistics import statistics
 from tapml.suite import CarvedTest, Suite
+
+_MOST_DEVICES = 32
+_MOST_KERNELS = 20_000
 
 
 def blueprint(state: State) -> Blueprint:
@@ -66,10 +70,11 @@ def _bulk(routes: Blueprint, state: State) -> None:
     def downloads(call: str) -> Response:
         running = state.hub.of_call(call)
         if running is None:
-            abort(404, f"no call {call} is running")
+            abort(404, "no such call is running")
         length = request.content_length
         if length is None or length > running.download_limit:
             abort(413, f"this call sends back {running.download_limit} bytes, not {length}")
+        request.max_content_length = running.download_limit
         running.downloads = request.get_data(cache=False)
         return jsonify({})
 
@@ -150,34 +155,28 @@ def _jobs(routes: Blueprint, state: State) -> None:
     def leave(device_id: str) -> Response:
         """A page that is being closed says so; without it the server would wait for it to come back."""
         device = state.hub.get(device_id)
-        body = request.get_json()
-        if device is not None and isinstance(body, dict) and device.proves(str(body.get("session"))):
+        session = text_field(json_object(), "session")
+        if device is not None and device.proves(session):
             state.hub.left(lambda d: d is device, "its page was closed")
         return jsonify({})
 
     @routes.post("/api/jobs")
     def start_job() -> Response:
-        body = request.get_json()
-        if not isinstance(body, dict):
-            raise InputError("the body is no JSON object")
-        kind, suite_id, names = body.get("kind"), body.get("suite"), body.get("devices")
-        kernels = body.get("kernels")
-        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-            raise InputError("devices: give at least one device")
-        if kernels is not None and not (isinstance(kernels, list) and all(isinstance(k, str) for k in kernels)):
-            raise InputError("kernels: give a list of names, or null")
+        body = json_object()
+        kind, suite_id = text_field(body, "kind"), text_field(body, "suite")
+        names = text_list(body, "devices", _MOST_DEVICES)
+        kernels = None if body.get("kernels") is None else text_list(body, "kernels", _MOST_KERNELS)
         runs, model = body.get("runs", RUNS), body.get("model", True)
         if isinstance(runs, bool) or not isinstance(runs, int) or not 1 <= runs <= MOST_RUNS:
             raise InputError(f"runs: give a number from 1 to {MOST_RUNS}")
         if not isinstance(model, bool):
             raise InputError("model: give true or false")
-        suite = state.suites.require(str(suite_id))
-        unique = list(dict.fromkeys(names))
+        suite = state.suites.require(suite_id)
         job = state.jobs.start(
-            str(kind),
-            str(suite_id),
+            kind,
+            suite_id,
             suite,
-            lambda: [state.device(name) for name in unique],
+            lambda: [state.device(name) for name in names],
             kernels,
             runs=runs,
             model=model,
@@ -189,7 +188,7 @@ def _jobs(routes: Blueprint, state: State) -> None:
         job = state.jobs.get(job_id)
         if job is None:
             abort(404, f"no job {job_id}")
-        after = max(0, request.args.get("after", 0, type=int))
+        after = whole_number(request.args.get("after", "0"), "after")
         ended = job.done.is_set()
         events = job.events[after : after + 2000]
         return jsonify(

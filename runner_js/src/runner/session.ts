@@ -51,9 +51,9 @@ export class Session {
       start.token === null ? {} : { Cookie: `tapml-token=${start.token}` },
     );
     this.socket = io(`${platform.origin}/device`, {
-      auth: start.token === null ? {} : { token: start.token },
-      transports: platform.runtime === "browser" ? ["websocket", "polling"] : ["websocket"],
-      tryAllTransports: true,
+      // In the address, for node and Deno set no cookie; a page has one, and no token here.
+      query: start.token === null ? {} : { token: start.token },
+      transports: ["websocket"],
       reconnectionDelay: 250,
       reconnectionDelayMax: RECONNECT_MS,
       autoConnect: false,
@@ -126,7 +126,7 @@ export class Session {
       runtime: platform.runtime,
       resume: welcome && { device: welcome.device, session: welcome.session, calls: [...this.calls.keys()] },
       generation: this.generation,
-      tag: this.start.tag,
+      secret: this.start.secret,
       name: platform.name,
       user_agent: platform.userAgent,
       adapter: capabilities?.adapter ?? NO_ADAPTER,

@@ -6,7 +6,7 @@ import type { JobMessage } from "./types";
 let shared: Socket | null = null;
 
 function socket(): Socket {
-  shared ??= io("/events", { reconnectionDelayMax: 5000 });
+  shared ??= io("/events", { transports: ["websocket"], reconnectionDelayMax: 5000 });
   return shared;
 }
 
