@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from flask import Flask, Response, jsonify, request
-from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+from werkzeug.exceptions import ClientDisconnected, HTTPException, RequestEntityTooLarge
 
 from tapml.errors import InputError
+from tapml.server.connections import ENVIRON_KEY
 
 
 def json_errors(app: Flask) -> None:
@@ -14,6 +15,12 @@ def json_errors(app: Flask) -> None:
     @app.errorhandler(HTTPException)
     def http_error(error: HTTPException) -> tuple[Response, int]:
         return jsonify({"error": error.description}), error.code or 500
+
+    @app.errorhandler(ClientDisconnected)
+    def broken_off(error: ClientDisconnected) -> tuple[Response, int]:
+        connection, _ = request.environ.get(ENVIRON_KEY, (None, None))
+        status, sentence = (connection and connection.refusal) or (400, "the body is shorter than it says")
+        return jsonify({"error": sentence}), status
 
     @app.errorhandler(RequestEntityTooLarge)
     def too_large(error: RequestEntityTooLarge) -> tuple[Response, int]:

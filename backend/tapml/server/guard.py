@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from werkzeug.http import dump_cookie, parse_cookie
 
+from tapml.server.connections import ENVIRON_KEY, FULL, Stage
 from tapml.server.security import TOKEN_COOKIE, Security
 
 Environ = dict[str, Any]
@@ -70,6 +71,7 @@ class Guard:
                 raise Refused(403, "a request that changes something needs the header X-Tapml: 1")
             if environ["PATH_INFO"].startswith(SOCKET_PATH):
                 _check_handshake(environ, dict(query))
+            self._admit(environ)
             if self._security.holds_token(in_query):
                 cookies.append(("Set-Cookie", self._cookie(environ)))
                 if _PAGES.fullmatch(environ["PATH_INFO"]) and _keeps_cookies_of_redirects(environ):
@@ -77,6 +79,17 @@ class Guard:
         except Refused as refused:
             return answer(start, refused.status, str(refused))
         return self._application(environ, start)
+
+    def _admit(self, environ: Environ) -> None:
+        connection, connections = environ.get(ENVIRON_KEY, (None, None))
+        if connection is None:
+            return
+        if environ["PATH_INFO"].startswith(SOCKET_PATH):
+            stage: Stage = "socket"
+        else:
+            stage = "stranger" if not self._security.local and self._security.shared(environ) else "member"
+        if not connections.advance(connection, stage):
+            raise Refused(503, FULL)
 
     def _cookie(self, environ: Environ) -> str:
         """Only for a request that carried the very token."""
@@ -89,6 +102,8 @@ def answer(start_response: StartResponse, status: int, sentence: str) -> list[by
     """An error as every other one: {"error": sentence}."""
     body = json.dumps({"error": sentence}).encode()
     headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body))), ("Cache-Control", "no-store")]
+    if status == 503:
+        headers.append(("Retry-After", "1"))
     start_response(f"{status} {HTTPStatus(status).phrase}", headers)
     return [body]
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from flask import request
+from flask_socketio import ConnectionRefusedError as Refused
 from flask_socketio import Namespace, SocketIO
 
 from tapml.devices import Device
+from tapml.protocol import Refusal, Welcome
+from tapml.server.connections import ENVIRON_KEY, FULL
 from tapml.server.jobs import Job
 from tapml.server.state import State
 
@@ -25,8 +28,18 @@ def attach(socketio: SocketIO, state: State) -> None:
     state.hub.on_change = lambda: socketio.emit("devices", namespace="/events")
 
 
+def _settle() -> bool:
+    """The WebSocket's purpose is known: it may stay. False where too many are open."""
+    connection, connections = request.environ[ENVIRON_KEY]
+    return bool(connections.advance(connection, "settled"))
+
+
 class _EventNamespace(Namespace):  # type: ignore[misc]  # flask_socketio has no types
     """Pages only listen."""
+
+    def on_connect(self, _auth: Any = None) -> None:
+        if not _settle():
+            raise Refused(FULL)
 
 
 class _DeviceNamespace(Namespace):  # type: ignore[misc]
@@ -41,7 +54,11 @@ class _DeviceNamespace(Namespace):  # type: ignore[misc]
         def send(event: str, body: dict[str, Any]) -> None:
             self._socketio.emit(event, body, namespace="/device", to=connection)
 
-        return self._state.hub.hello(message, send, connection).model_dump()
+        answer = self._state.hub.hello(message, send, connection)
+        if isinstance(answer, Welcome) and not _settle():
+            self._state.hub.disconnected(connection)
+            answer = Refusal(error=FULL)
+        return answer.model_dump()
 
     def on_progress(self, message: Any) -> None:
         if device := self._device():
