@@ -176,6 +176,8 @@ class _Handler(WSGIRequestHandler):
 
     def _refuse(self, status: int, sentence: str) -> None:
         self.close_connection = self._answered = True
+        # What was cut off by this side looks malformed, too.
+        status, sentence = self._connection_state.refusal or (status, sentence)
         with contextlib.suppress(OSError):
             self.wfile.write(_error(status, sentence))
         # What they still send would else end the connection before they have read the answer.
