@@ -1,0 +1,141 @@
+"""Names and messages of strangers on every page: text, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from made_runs import bad, document
+from repro_helpers import keep_result
+from tapml.browsers.find import find
+from tapml.history import open_history
+from tapml.locating import Locate
+from tapml.locating.locate import save_locate
+from tapml.reports.html import html
+from tapml.reports.locate_html import locate_page
+from tapml.server import Server
+from tapml.sharing import export, links, of_suite
+from tapml.suite import Suite
+
+HARM = (
+    "<img src=x onerror=canary()><script>canary()</script>\"'><svg onload=canary()>javascript:canary() "
+    "{{document}} </style></script></title>&lt;b&gt; url(http://evil.invalid/x) \u202eEVIL `|` \\"
+)
+_WORDS = {
+    "name", "title", "source", "device", "notes", "description", "message", "reasons", "reason", "text", "user_agent",
+    "vendor", "architecture", "gpu_message", "stack", "version", "oracle_missing", "suite_name", "runtime", "platform",
+}  # fmt: skip
+_WATCH = """
+  window.harm = [];
+  window.canary = () => window.harm.push("a script ran");
+  for (const name of ["alert", "confirm", "prompt", "open"]) window[name] = () => window.harm.push(name);
+  document.addEventListener("securitypolicyviolation", (event) =>
+    window.harm.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+"""
+
+
+def poisoned(found: Any, key: str = "") -> Any:
+    """The document with harm in every text that people read."""
+    if isinstance(found, dict):
+        return {name: poisoned(value, name) for name, value in found.items()}
+    if isinstance(found, list):
+        return [poisoned(value, key) for value in found]
+    return HARM if isinstance(found, str) and key in _WORDS else found
+
+
+def poison(path: Path) -> None:
+    found = json.loads(path.read_text())
+    # What an entry point is called stands in the WGSL, and a variant's name is no free text.
+    path.write_text(json.dumps({**poisoned(found), **{key: found[key] for key in ("variants",) if key in found}}))
+
+
+@pytest.fixture
+def harmful(suite: Suite) -> Suite:
+    """Results, history and what `locate` found, all with names that mean harm."""
+    path = suite.path
+    kernel = next((path / "kernels").glob("softmax*.wgsl"))
+    kernel.write_text(kernel.read_text().replace("exp(", "1.5f*exp(0.5f*", 1) + f"\n// {HARM}\n")
+    for name in ("suite.json", "graph.json", "tests.json", "kernels/softmax.json"):
+        poison(path / name)
+    suite = Suite(path)
+    with Server([path]) as server:
+        device = server.state.device("node-dawn")
+        save_locate(suite, Locate(suite, device, server.state.blobs, model=False).run())
+    test = next(test for test in suite.tests if test.kernel == "softmax").id
+    diagnostic = {"severity": "error", "line": 3, "column": 5, "message": HARM, "source": HARM, "file": "softmax.wgsl"}
+    keep_result(
+        suite, test, verdict="error", device=HARM, message=HARM, diagnostics=[diagnostic],
+        error={"kind": "compile", "gpu_message": HARM, "lost_reason": None, "arguments": None, "stack": HARM},
+    )  # fmt: skip
+    open_history(suite, None).record(suite.results("validation")[0], source="validate")
+    for result in (path / "results").glob("*.json"):
+        poison(result)
+    return Suite(path)
+
+
+@contextmanager
+def watched(origin: str) -> Iterator[tuple[Page, list[str]]]:
+    """A page, and what went wrong on it: scripts, requests elsewhere, errors."""
+    problems: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find("chromium").program, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        page.add_init_script(_WATCH)
+        page.on("pageerror", lambda error: problems.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: problems.append(f"dialog: {dialog.message}"))
+        page.on("popup", lambda popup: problems.append(f"popup: {popup.url}"))
+        page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
+        own = (origin, "file:///", "data:", "blob:")
+        page.on("request", lambda asked: None if asked.url.startswith(own) else problems.append(asked.url))
+        yield page, problems
+        browser.close()
+
+
+def look(page: Page, problems: list[str], url: str, *wanted: str) -> None:
+    """Open a page, then everything that opens on it; nothing may come of the names. `wanted`: what must have shown."""
+    page.goto(url)
+    page.wait_for_load_state("networkidle")
+    shown = page.locator("body").inner_text()
+    for selector in ("[role=tab]", "summary", "[role=tab]"):
+        for place in page.locator(selector).all():
+            if place.is_visible() and place.is_enabled():
+                place.click()
+                page.wait_for_timeout(50)
+                shown += page.locator("body").inner_text()
+    problems += page.evaluate("window.harm")
+    assert problems == [], url
+    for text in wanted:
+        assert text in shown, f"{url} does not show {text}"
+    assert page.evaluate("getComputedStyle(document.querySelector('h1') ?? document.body).unicodeBidi") == "isolate"
+
+
+def test_names_are_text_on_every_page(harmful: Suite, tmp_path: Path) -> None:
+    test = next(test for test in harmful.tests if test.kernel == "softmax")
+    repro = of_suite(harmful, test.id)
+    export(repro, "html", tmp_path / "repro.html")
+    located = harmful.results("locate")[0]
+    (tmp_path / "locate.html").write_text(locate_page(located))
+    run = document([bad(kernel=HARM, message=HARM, node=HARM)])
+    run["suites"][0].update(name=HARM, path=HARM)
+    run["devices"][0].update(name=HARM, requested=HARM, user_agent=HARM)
+    (tmp_path / "report.html").write_text(html(run))
+    share, _ = links.create(harmful.path, repro)
+    with Server([harmful.path]) as server, watched(server.url) as (page, problems):
+        suite = f"{server.url}/suites/{server.suite_ids[0]}"
+        script = "<script>canary()</script>"
+        look(page, problems, f"{server.url}/", script)
+        look(page, problems, suite, script)
+        look(page, problems, f"{suite}?node={test.node}", script, "url(http://evil.invalid/x)")
+        look(page, problems, f"{server.url}/runner")
+        look(page, problems, f"{server.url}/s/{share}", script)
+        for name in ("repro.html", "report.html"):
+            look(page, problems, (tmp_path / name).as_uri(), script)
+        page.goto((tmp_path / "locate.html").as_uri())
+        assert script in page.locator("body").inner_text()
+        assert problems + page.evaluate("window.harm") == []
