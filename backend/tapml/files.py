@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -67,8 +68,28 @@ def write_json_output(path: Path | None, document: Any) -> bool:
     try:
         write_json(path, document)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+        raise InputError(cannot_write(path, error)) from error
     return False
+
+
+_ELSEWHERE = "free space there, or choose another place"
+_MENDS = {
+    errno.ENOSPC: _ELSEWHERE,
+    errno.EDQUOT: _ELSEWHERE,
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f), or choose another place",
+    errno.EROFS: "choose a place that can be written",
+    errno.EACCES: "see to its permissions, or choose another place",
+    errno.EPERM: "see to its permissions, or choose another place",
+    errno.ENOENT: "see that its folder is still there, or choose another place",
+}
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+"""What says that a place takes no more, whatever is written there."""
+
+
+def cannot_write(what: object, error: OSError) -> str:
+    """One sentence: what cannot be written, why, and the mend."""
+    mend = _MENDS.get(error.errno or 0, "choose another place")
+    return f"cannot write {what}: {error.strerror or error}; {mend}"
 
 
 def sha256(data: bytes | memoryview | str) -> str:

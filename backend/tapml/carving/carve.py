@@ -19,7 +19,7 @@ from tapml.carving.operators import OperatorTolerances
 from tapml.carving.reference import Reference, Values, to_numpy
 from tapml.carving.tolerance import noisy, nudge
 from tapml.errors import InputError
-from tapml.graph import Graph, Node, NodeKind
+from tapml.graph import Graph, Node, NodeKind, ValueKind
 from tapml.importing import ImportedModel, Step
 from tapml.kernels.analysis import numerics
 from tapml.kernels.bundle import CompiledKernel
@@ -60,6 +60,9 @@ class _Recorder:
         self._thread.start()
 
     def put(self, value: str, array: np.ndarray) -> None:
+        """Raises what writing an earlier one raised: on a full disk the rest of the run would be for nothing."""
+        if self._error:
+            raise self._error
         self._queue.put((value, array))
 
     def finish(self) -> dict[str, TensorRef]:
@@ -98,8 +101,8 @@ def carve(
 
     `variants` are the specs of those to compile of each kernel (`compile_kernels`).
 
-    Raises InputError (graph that cannot be carved, path that is taken, unknown variant) and ToolchainError
-    (no such platform); nothing is left at `path` then.
+    Raises InputError (graph that cannot be carved, path that is taken or cannot be written, unknown variant) and
+    ToolchainError (no such platform); nothing is left at `path` then.
     """
     timings = Timings()
     clock = _Clock()
@@ -115,6 +118,7 @@ def carve(
         platform = Reference(lowered, reference)
         carver = _Carver(lowered, platform, model, writer, kernels)
         timings.build = clock.lap()
+        writer.expected_bytes = carver.expected_bytes()
         with carver:
             runs = [carver.record(number, step, progress) for number, step in enumerate(model.steps)]
             timings.record = clock.lap()
@@ -181,6 +185,14 @@ class _Carver:
             program = lowered.kernel(name)
             texts = [file.text for file in kernel.files]
             self._tolerances[name] = OperatorTolerances(program, numerics(program), texts, writer.tensors.put)
+
+    def expected_bytes(self) -> int:
+        """About what the suite's tensors take: weights once, what is recorded for each step, and as much for bounds."""
+        weights = sum(array.nbytes for array in self.parameters.values())
+        recorded = sum(
+            value.type.nbytes for value in self._graph.values.values() if value.kind is not ValueKind.PARAMETER
+        )
+        return weights + 2 * recorded * len(self._model.steps)
 
     # -------------------------------------------------------- recording
 

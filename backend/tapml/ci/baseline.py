@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tapml.errors import InputError
-from tapml.files import write_json
+from tapml.files import cannot_write, write_json
 from tapml.suite.formats import format_version
 from tapml.validation.events import now
 from tapml.validation.results import SEVERITY
@@ -77,7 +77,7 @@ class Baseline:
         try:
             write_json(self.path, document)
         except OSError as error:
-            raise InputError(f"cannot write the baseline {self.path}: {error.strerror}") from error
+            raise InputError(cannot_write(f"the baseline {self.path}", error)) from error
 
 
 def read_baseline(path: Path, *, may_be_new: bool = False) -> Baseline:

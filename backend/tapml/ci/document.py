@@ -101,4 +101,4 @@ def write_report(path: Path, text: str | bytes) -> None:
     try:
         files.write_bytes(path, data)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+        raise InputError(files.cannot_write(path, error)) from error

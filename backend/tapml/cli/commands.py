@@ -19,11 +19,11 @@ from tapml.cli.devices import device, devices
 from tapml.cli.history import history
 from tapml.cli.history_options import database_url
 from tapml.cli.locate_command import locate, reduce
+from tapml.cli.outputs import Outputs
 from tapml.cli.runs import run_offload, run_validation
 from tapml.cli.sharing import export, import_, share
 from tapml.cli.test_command import test
 from tapml.errors import InputError
-from tapml.files import write_json_output
 from tapml.kernels.variants import BASE, parse_specs
 from tapml.kernels.wasm import runtime_wasm
 from tapml.reports.progress import ProgressReport
@@ -123,10 +123,14 @@ def _named_input(text: str) -> tuple[str, Path]:
 
 def validate(options: argparse.Namespace, console: Console, progress: Console) -> int:
     document = run_validation(Suite(options.suite), options.device or ["chromium"], options, progress, options.kernel)
-    if not write_json_output(options.json, document):
+    outputs = Outputs(progress)
+
+    def show_it() -> None:
         show_validation(console, document)
         _suggest_sharing(options.suite, document, progress)
-    return _exit_code(document, passed)
+
+    outputs.report(options.json, document, show_it)
+    return outputs.exit_code(_exit_code(document, passed))
 
 
 def _suggest_sharing(suite: Path, document: Mapping[str, Any], progress: Console) -> None:
@@ -141,9 +145,9 @@ def offload(options: argparse.Namespace, console: Console, progress: Console) ->
     if len(devices) != 1:
         raise InputError("offload moves a model to one device: give --device once")
     document = run_offload(Suite(options.suite), devices[0], options, progress)
-    if not write_json_output(options.json, document):
-        show_offload(console, document)
-    return _exit_code(document, succeeded)
+    outputs = Outputs(progress)
+    outputs.report(options.json, document, lambda: show_offload(console, document))
+    return outputs.exit_code(_exit_code(document, succeeded))
 
 
 def _exit_code(document: Mapping[str, Any], good: Callable[[Mapping[str, Any]], bool]) -> int:
@@ -155,9 +159,9 @@ def _exit_code(document: Mapping[str, Any], good: Callable[[Mapping[str, Any]], 
 def show(options: argparse.Namespace, console: Console, progress: Console) -> int:
     suite = Suite(options.suite)
     document = {"format": "tapml.show/1", **detail(suite.name, suite), "manifest": suite.manifest}
-    if not write_json_output(options.json, document):
-        show_suite(console, suite)
-    return 0
+    outputs = Outputs(progress)
+    outputs.report(options.json, document, lambda: show_suite(console, suite))
+    return outputs.exit_code(0)
 
 
 def serve(options: argparse.Namespace, console: Console, progress: Console) -> int:

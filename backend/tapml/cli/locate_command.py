@@ -10,9 +10,10 @@ from typing import Any
 
 from rich.console import Console
 
+from tapml.cli.outputs import Outputs
 from tapml.cli.runs import JobEvents, acquire, interruptible, run_locate, served
 from tapml.errors import InputError
-from tapml.files import write_json_output, write_text
+from tapml.files import cannot_write, write_text
 from tapml.locating.locate import MOST_RUNS, clean
 from tapml.reports.locate import show_locate
 from tapml.reports.locate_html import locate_page
@@ -33,16 +34,16 @@ def locate(options: argparse.Namespace, console: Console, progress: Console) -> 
     _check_output(options.json)
     device = _one(options.device)
     document = run_locate(Suite(options.suite), device, options, progress)
-    if str(options.json) != "-":
-        # Before any file is written: what was found is on the screen even where the disk is full.
+    outputs = Outputs(progress)
+
+    def show_it() -> None:
         show_locate(console, document)
         _suggest(options.suite, device, document, progress)
+
+    outputs.report(options.json, document, show_it)
     if options.html is not None:
-        _write_page(options.html, document)
-    write_json_output(options.json, document)
-    if document["interrupted"]:
-        return 130
-    return 0 if clean(document) else 1
+        outputs.write(lambda: _write_page(options.html, document))
+    return outputs.exit_code(130 if document["interrupted"] else 0 if clean(document) else 1)
 
 
 def _one(devices: Sequence[str] | None) -> str:
@@ -68,7 +69,7 @@ def _write_page(path: Path, document: Mapping[str, Any]) -> None:
     try:
         write_text(path, locate_page(document))
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+        raise InputError(cannot_write(path, error)) from error
 
 
 def _suggest(suite: Path, device: str, document: Mapping[str, Any], progress: Console) -> None:
@@ -103,13 +104,13 @@ def reduce(options: argparse.Namespace, console: Console, progress: Console) -> 
                 document = reduction.run()
             except Cancelled:
                 raise KeyboardInterrupt from None
-    if not write_json_output(options.json, document):
-        show_reduce(console, document)
+    outputs = Outputs(progress)
+    outputs.report(options.json, document, lambda: show_reduce(console, document))
     if form is not None and reduction.reduced is not None:
         told = "\n".join(reduce_lines(document))
         repro = reduced_repro(suite, options.test, reduction.reduced, document, told)
-        _write_reduced(repro, form, options, progress)
-    return 0
+        outputs.write(lambda: _write_reduced(repro, form, options, progress))
+    return outputs.exit_code(0)
 
 
 def _form(path: Path | None, *, overwrite: bool) -> str | None:

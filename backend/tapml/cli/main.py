@@ -17,8 +17,10 @@ from tapml.cli.history_options import add_database_option
 from tapml.cli.history_options import add_parser as add_history_parser
 from tapml.cli.locate_options import add_parsers as add_locate_parsers
 from tapml.cli.sharing_options import add_parsers as add_sharing_parsers
+from tapml.cli.streams import lasting_streams
 from tapml.cli.test_options import add_parser as add_test_parser
 from tapml.errors import TapmlError
+from tapml.files import FULL, cannot_write
 from tapml.reports.console import SafeConsole, safe_streams
 from tapml.text import indented
 
@@ -46,10 +48,16 @@ exit codes: 0 all passed, 1 some verdict is fail, error or unbounded, 2 wrong co
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    with safe_streams() as (output, errors):
+    with lasting_streams() as lasting, safe_streams() as (output, errors):
         options = _parser().parse_args(arguments)
         # Reports go to standard output, progress and errors to standard error, so that either can be redirected.
-        return _run(options, _console(output), _console(errors))
+        code = _run(options, _console(output), _console(errors))
+        output.flush()
+        if lasting.output_failure is not None:
+            said = cannot_write("standard output", lasting.output_failure)
+            print(f"tapml: {said}", file=errors)
+            return code or 2
+        return code
 
 
 def _run(options: argparse.Namespace, console: Console, progress: Console) -> int:
@@ -64,13 +72,24 @@ def _run(options: argparse.Namespace, console: Console, progress: Console) -> in
     except KeyboardInterrupt:
         progress.print("tapml: interrupted")
         return 130
-    except BrokenPipeError:
-        return 0
+    except OSError as error:
+        if error.errno not in FULL:
+            return _defect()
+        # Files that were asked for are told apart where they are written: this is what nobody thought of.
+        progress.print(f"tapml: {cannot_write(error.filename or 'a file', error)}", style="red", highlight=False)
+        return 2
+    except MemoryError:
+        progress.print("tapml: there is not enough memory for this: close other programs, or use a larger machine")
+        return 2
     except Exception:
-        # Here, where standard error is still the safe one: names and messages are in it.
-        traceback.print_exc()
-        print("tapml: this is a defect of tapml: please report it with the lines above", file=sys.stderr)
-        raise SystemExit(1) from None
+        return _defect()
+
+
+def _defect() -> int:
+    # Here, where standard error is still the safe one: names and messages are in it.
+    traceback.print_exc()
+    print("tapml: this is a defect of tapml: please report it with the lines above", file=sys.stderr)
+    raise SystemExit(1) from None
 
 
 def _console(file: TextIO) -> Console:

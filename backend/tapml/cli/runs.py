@@ -23,7 +23,7 @@ from tapml.server.client import RemoteServer
 from tapml.suite import Suite
 from tapml.validation.events import Cancel
 from tapml.validation.operatorwise import OperatorRun, require_devices
-from tapml.validation.results import FAILING, save_offload
+from tapml.validation.results import FAILING, keep, save_offload
 
 
 def run_validation(
@@ -78,7 +78,7 @@ def run_offload(
         with served(server, options, [device]) as used:
             (connected,) = acquire(used, [device], report)
             document = Offload(suite, connected, used.state.blobs, emit=show, cancel=cancel).run()
-            save_offload(suite, document)
+            show.problem(keep(suite, save_offload, document))
             return document
 
 
@@ -99,7 +99,7 @@ def run_locate(suite: Suite, device: str, options: argparse.Namespace, console: 
                 suite, connected, blobs, kernels=options.kernel, emit=show, cancel=cancel, hang_seconds=hang, **wanted
             )
             document = search.run()
-            save_locate(suite, document)
+            show.problem(keep(suite, save_locate, document))
             return document
 
 
@@ -167,6 +167,11 @@ class JobEvents:
         self._bad: dict[str, int] = {}
         self._total = 0
         self._kind = ""
+
+    def problem(self, text: str | None) -> None:
+        """What could not be kept, if anything."""
+        if text is not None:
+            self._report.line(text)
 
     def __call__(self, event: dict[str, Any]) -> None:
         handler: Callable[[dict[str, Any]], None] | None = getattr(self, f"_on_{event['type']}", None)

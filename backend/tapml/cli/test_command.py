@@ -25,8 +25,10 @@ from tapml.ci.run import CiRun
 from tapml.ci.shards import Shard, parse_shard
 from tapml.ci.update import updated
 from tapml.cli.history_options import database_url
+from tapml.cli.outputs import Outputs
 from tapml.cli.runs import JobEvents, interruptible, served
 from tapml.errors import InputError
+from tapml.files import cannot_write
 from tapml.history import Recorder, check_database
 from tapml.reports.annotations import github_annotations, github_commands_off, github_commands_on, summary_markdown
 from tapml.reports.html import html, report_template
@@ -51,23 +53,25 @@ def test(options: argparse.Namespace, console: Console, progress: Console) -> in
     """The command. Exit codes: 0 good, 1 something fails or got worse, 2 wrong input, 130 interrupted."""
     settings = _settings(options)
     to_standard_output = str(options.json) == "-"
+    outputs = Outputs(progress)
     commands = sys.stderr if to_standard_output else sys.stdout
     github = options.annotations or os.environ.get("GITHUB_ACTIONS") == "true"
     # Names and messages are printed below, and no line of theirs must become a command of the workflow.
     with _commands_off(commands) if github else contextlib.nullcontext():
         run, found, pictures = _run(options, settings, progress)
-        _write(options, found, pictures)
         if not to_standard_output:
             show_run(console, found, recording=options.update_baseline)
+        _write(outputs, options, found, pictures)
         if options.update_baseline:
-            _update(options, settings, run, found, progress)
+            outputs.write(lambda: _update(options, settings, run, found, progress))
     if github:
         root = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
         for line in github_annotations(found, root):
             print(line, file=commands, flush=True)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         _append(Path(summary), summary_markdown(found), progress)
-    return 0 if options.update_baseline and not found["interrupted"] else exit_code(found)
+    recorded = options.update_baseline and not found["interrupted"]
+    return outputs.exit_code(0 if recorded else exit_code(found))
 
 
 def _settings(options: argparse.Namespace) -> _Settings:
@@ -102,7 +106,7 @@ def _check_writable(path: Path | None) -> None:
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+        raise InputError(cannot_write(path, error)) from error
     if path.is_dir():
         raise InputError(f"cannot write {path}: it is a folder")
 
@@ -140,13 +144,15 @@ def _run(
     return run, document(run, judge, shard=settings.shard), pictures
 
 
-def _write(options: argparse.Namespace, found: Mapping[str, Any], pictures: Mapping[str, bytes]) -> None:
+def _write(
+    outputs: Outputs, options: argparse.Namespace, found: Mapping[str, Any], pictures: Mapping[str, bytes]
+) -> None:
     if options.junit:
-        write_report(options.junit, junit(found))
+        outputs.write(lambda: write_report(options.junit, junit(found)))
     if options.html:
-        write_report(options.html, html(found, pictures))
+        outputs.write(lambda: write_report(options.html, html(found, pictures)))
     if options.json and str(options.json) != "-":
-        write_report(options.json, json_text(found))
+        outputs.write(lambda: write_report(options.json, json_text(found)))
     elif options.json:
         print(json_text(found), end="", flush=True)
 

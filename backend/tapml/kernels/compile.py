@@ -72,8 +72,9 @@ def compile_kernels(
     done = len(keys) - len(missing)
     started = time.monotonic()
     progress(done, len(keys))
+    compiled: dict[_Job, CompiledKernel] = {}
     for job in missing[0::2] if helper else missing:
-        store(keys[job], compile_variant(lowered, *job))
+        compiled[job] = store(keys[job], compile_variant(lowered, *job))
         done += 1
         progress(done, len(keys))
     if helper:
@@ -83,7 +84,7 @@ def compile_kernels(
 
     def stored(job: _Job) -> CompiledKernel:
         # Also what the helper left behind, should it have died.
-        return load(keys[job]) or store(keys[job], compile_variant(lowered, *job))
+        return compiled.get(job) or load(keys[job]) or store(keys[job], compile_variant(lowered, *job))
 
     result = {name: combine([(spec, stored((name, spec))) for spec in specs]) for name in names}
     progress(len(keys), len(keys))

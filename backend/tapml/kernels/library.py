@@ -9,7 +9,7 @@ from pathlib import Path
 import tvm
 from tvm import relax
 
-from tapml.cache import cache_dir
+from tapml.cache import cached
 from tapml.files import sha256
 from tapml.kernels.compile import schedule, webgpu_target
 from tapml.kernels.lower import Lowered
@@ -25,11 +25,15 @@ def model_library(lowered: Lowered, progress: Callable[[str], None] = lambda mes
 
     Its function "main" takes the graph's arguments in order. Raises ToolchainError where emscripten is missing.
     """
+    return cached(lambda folder: _built(lowered, folder, progress))
+
+
+def _built(lowered: Lowered, folder: Path, progress: Callable[[str], None]) -> Path:
     # The runtime's key changes with TVM, emscripten and its sources: all that the link puts in.
-    runtime = runtime_wasm(cache_dir(), progress).parent.name
+    runtime = runtime_wasm(folder, progress).parent.name
     text = lowered.module.script(show_meta=True)
     key = sha256(json.dumps([_GENERATION, tvm.__version__, BASE.target, runtime, text]))
-    path = cache_dir() / "libraries" / f"{key}.wasm"
+    path = folder / "libraries" / f"{key}.wasm"
     if not path.is_file():
         progress("linking the model library")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,5 +42,5 @@ def model_library(lowered: Lowered, progress: Callable[[str], None] = lambda mes
             module = schedule(lowered.module, target)
             with target:
                 executable = relax.build(module, target)
-        link_model(executable, path, cache_dir())
+        link_model(executable, path, folder)
     return path

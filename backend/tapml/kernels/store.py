@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -20,9 +21,10 @@ def load(key: str) -> CompiledKernel | None:
 
 
 def store(key: str, kernel: CompiledKernel) -> CompiledKernel:
-    """Keep `kernel` under `key` and give it back."""
+    """Keep `kernel` under `key`, where that can be, and give it back: a full disk only costs the next run some time."""
     files = [{"name": file.name, "text": file.text} for file in kernel.files]
-    write_json(_path(key), {"document": kernel.document, "files": files})
+    with contextlib.suppress(OSError):
+        write_json(_path(key), {"document": kernel.document, "files": files})
     return kernel
 
 

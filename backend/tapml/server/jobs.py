@@ -16,7 +16,7 @@ from tapml.locating.locate import RUNS, save_locate
 from tapml.suite import Suite
 from tapml.validation.events import Cancel
 from tapml.validation.operatorwise import OperatorRun, require_devices
-from tapml.validation.results import save_offload
+from tapml.validation.results import keep, save_offload
 
 KINDS = ("validation", "offload", "locate")
 _KEPT_JOBS = 50
@@ -104,6 +104,10 @@ class Jobs:
                 number = len(job.events) - 1
             self.listener(job, number, event)
 
+        def tell(problem: str | None) -> None:
+            if problem is not None:
+                emit({"type": "message", "level": "warning", "text": problem})
+
         try:
             devices = acquire()
             require_devices(devices)
@@ -129,12 +133,12 @@ class Jobs:
                     emit=emit,
                     cancel=job.cancel,
                 ).run()
-                save_locate(suite, job.document)
+                tell(keep(suite, save_locate, job.document))
             else:
                 from tapml.validation.offload import Offload  # late: it loads TVM
 
                 job.document = Offload(suite, devices[0], self._blobs, emit=emit, cancel=job.cancel).run()
-                save_offload(suite, job.document)
+                tell(keep(suite, save_offload, job.document))
             job.state = "cancelled" if job.document["interrupted"] else "done"
         except TapmlError as error:
             job.state, job.error = "failed", str(error)

@@ -7,7 +7,7 @@ from typing import Any
 from flask import Blueprint, Response, abort, jsonify, request, send_file, send_from_directory
 
 from tapml.browsers import startable
-from tapml.cache import cache_dir
+from tapml.cache import cached
 from tapml.devices import Device
 from tapml.errors import InputError
 from tapml.graph import Graph
@@ -49,7 +49,7 @@ def _pages(routes: Blueprint) -> None:
 
     @routes.get("/static/runtime.wasm")
     def runtime() -> Response:
-        response = send_file(runtime_wasm(cache_dir()), mimetype="application/wasm", conditional=True)
+        response = send_file(cached(runtime_wasm), mimetype="application/wasm", conditional=True)
         response.headers["Cache-Control"] = "no-cache"
         return response
 

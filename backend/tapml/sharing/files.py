@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from tapml.errors import InputError
-from tapml.files import slug, write_bytes, write_pieces, write_text
+from tapml.files import cannot_write, slug, write_bytes, write_pieces, write_text
 from tapml.sharing.html_file import html_file, read_html
 from tapml.sharing.issue import issue_text
 from tapml.sharing.repro import Repro
@@ -63,7 +63,7 @@ def export(repro: Repro, form: str, path: Path, *, overwrite: bool = False) -> l
     try:
         _export(repro, form, paths)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+        raise InputError(cannot_write(path, error)) from error
     return paths
 
 

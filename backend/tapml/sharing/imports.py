@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tapml.errors import InputError
+from tapml.files import cannot_write
 from tapml.protocol import base as protocol
 from tapml.sharing.document import Bound, Input
 from tapml.sharing.repro import REPORTED, Repro
@@ -16,7 +17,7 @@ from tapml.suite.suite import IMPORTED
 from tapml.validation.events import now
 from tapml.validation.operatorwise import FORMAT as VALIDATION
 from tapml.validation.operatorwise import counts
-from tapml.validation.results import identity
+from tapml.validation.results import identity, keep
 
 _REPORTED = "reported"
 
@@ -71,7 +72,7 @@ def add_to_suite(repro: Repro, suite: Suite) -> str:
         source = {"test": test.id, "from": _origin(repro), "added": now()}
         add_imported(suite.folder, repro.graph(node, kernel), test, source)
     except OSError as error:
-        raise InputError(f"cannot write to {suite.path}: {error.strerror}") from error
+        raise InputError(cannot_write(suite.path, error)) from error
     _keep_report(Suite(suite.path), repro, test)
     return test.id
 
@@ -186,4 +187,5 @@ def _keep_report(suite: Suite, repro: Repro, test: CarvedTest) -> None:
         "tests": tests,
         "summary": {**counts(tests), "seconds": 0.0, "devices": {}},
     }
-    suite.save_result("validation", name, document)
+    if problem := keep(suite, lambda suite, document: suite.save_result("validation", name, document), document):
+        raise InputError(f"the test is in {suite.path} as {test.id}, but what was reported of it is not: {problem}")

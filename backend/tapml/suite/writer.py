@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from tapml.errors import InputError
-from tapml.files import write_json, write_text
+from tapml.files import cannot_write, write_json, write_text
 from tapml.folder import Folder
 from tapml.graph import Graph
 from tapml.leftovers import mark, sweep_beside, temporary_folder, unmark
@@ -29,8 +29,9 @@ _RECORDS = {
 class SuiteWriter:
     """Writes a suite into a temporary folder beside its place; `finish` puts it there whole.
 
-    Leaving the `with` block without `finish` removes everything, so no half-written suite is ever seen. What a killed
-    writer of the same suite left is removed first.
+    Leaving the `with` block without `finish` removes everything, so no half-written suite is ever seen. An OSError there
+    (a full disk) becomes an InputError that says how far it came. What a killed writer of the same suite left is removed
+    first.
     """
 
     def __init__(self, path: Path, overwrite: bool = False) -> None:
@@ -41,13 +42,15 @@ class SuiteWriter:
             if not overwrite:
                 raise InputError(f"{path} exists: choose another name with -o, or replace it with --force")
         self._path = path
+        self.expected_bytes: int | None = None
+        """About what it will take, where that is known: said where there is no room for it."""
         self._open = contextlib.ExitStack()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             sweep_beside(path)
             self._folder = self._open.enter_context(temporary_folder(path))
         except OSError as error:
-            raise InputError(f"cannot write to {path.parent}: {error.strerror}") from error
+            raise InputError(f"{cannot_write(path, error)} with -o") from error
         self.tensors = TensorStore(self._folder / "tensors")
 
     def __enter__(self) -> SuiteWriter:
@@ -56,7 +59,16 @@ class SuiteWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._open.close()
+        try:
+            if isinstance(error, OSError):
+                raise InputError(self._not_written(error)) from error
+        finally:
+            self._open.close()
+
+    def _not_written(self, error: OSError) -> str:
+        written = _megabytes(Folder(self._folder).nbytes())
+        of = f" of about {_megabytes(self.expected_bytes)}" if self.expected_bytes else ""
+        return f"{cannot_write(self._path, error)} with -o ({written}{of} were written, and are removed)"
 
     def write_kernel(self, document: Mapping[str, Any], files: Mapping[str, str]) -> None:
         """`kernels/NAME.json` and its WGSL files by name."""
@@ -79,7 +91,11 @@ class SuiteWriter:
             unmark(self._folder)
             with temporary_folder(self._path, marked=False) as old:
                 self._path.replace(old / "suite")
-                self._folder.replace(self._path)
+                try:
+                    self._folder.replace(self._path)
+                except OSError:
+                    (old / "suite").replace(self._path)
+                    raise
                 mark(old)  # not before: killed between the two, this is all there is
         else:
             unmark(self._folder)
@@ -92,3 +108,7 @@ class SuiteWriter:
             for name in filter(pattern.fullmatch, before.names(place)):
                 with before.open(f"{place}/{name}") as source, after.create(f"{place}/{name}") as target:
                     shutil.copyfileobj(source, target, 1 << 20)
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB"

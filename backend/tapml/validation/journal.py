@@ -61,20 +61,33 @@ class Journal:
 
     def write(self, document: Mapping[str, Any]) -> None:
         """Append one line; it is the operating system's when this returns."""
-        if self._file is None:
-            return
         with self._lock:
-            self._file.write(json.dumps(document, allow_nan=False).encode() + b"\n")
-            self._file.flush()
+            if self._file is None:
+                return
+            try:
+                self._file.write(json.dumps(document, allow_nan=False).encode() + b"\n")
+                self._file.flush()
+            except OSError:
+                self._give_up()
+
+    def _give_up(self) -> None:
+        """The disk is full, say. Whoever saves the results tells; what the journal took is free again for them."""
+        file, self._file = self._file, None
+        with contextlib.suppress(OSError):  # closing tries again to write what is left
+            if file is not None:
+                file.close()
+        with contextlib.suppress(OSError):
+            self._folder.remove(self._name)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file is None:
             return
-        self._file.close()
         if kind is None:
-            self._folder.remove(self._name)
+            self._give_up()
+        else:
+            self._file.close()
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import Cancel, Cancelled, Emit
 from tapml.validation.journal import FORMAT as FORMAT
 from tapml.validation.journal import Journal, left_behind
-from tapml.validation.results import FAILING, VERDICTS, header, reported_result, result_without_run
+from tapml.validation.results import FAILING, VERDICTS, header, keep, reported_result, result_without_run
 
 # Tests of one call: enough to batch well, few enough for one message and for a prompt Ctrl-C.
 _TESTS_A_CALL = 256
@@ -111,10 +111,7 @@ class OperatorRun:
     def _keep(self, document: Mapping[str, Any]) -> None:
         """Nothing that is wrong with a folder or a database takes away the verdicts."""
         if self._save:
-            try:
-                save_validation(self.suite, document)
-            except OSError as error:
-                self._warn([f"the results cannot be kept in {self.suite.path}: {error.strerror}"])
+            self._warn([keep(self.suite, save_validation, document)])
         if self._history is not None and document["tests"]:
             self._warn([self._history.keep(self.suite, document)])
 

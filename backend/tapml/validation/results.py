@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tapml.devices import Device
+from tapml.errors import InputError
+from tapml.files import cannot_write
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import now
 
@@ -177,3 +179,16 @@ def succeeded(document: Mapping[str, Any]) -> bool:
 
 def save_offload(suite: Suite, document: Mapping[str, Any]) -> None:
     suite.save_result("offload", document["devices"][0]["name"], document)
+
+
+def keep(suite: Suite, save: Callable[[Suite, Mapping[str, Any]], object], document: Mapping[str, Any]) -> str | None:
+    """Save what a run found. Where that cannot be, what was found is as good as ever: gives what went wrong as a
+    sentence.
+    """
+    try:
+        save(suite, document)
+    except OSError as error:
+        return f"the results are not kept: {cannot_write(suite.path / 'results', error)}"
+    except InputError as error:  # an earlier result is damaged, say
+        return f"the results are not kept in {suite.path}: {error}"
+    return None

@@ -1,0 +1,42 @@
+"""Output files of commands that find something out: what was found comes first, whatever becomes of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from tapml.errors import TapmlError
+from tapml.files import write_json_output
+from tapml.text import indented
+
+_NOT_WRITTEN = 2
+
+
+class Outputs:
+    """Writes files one by one; `exit_code` says at the end which could not be, and that this is no success."""
+
+    def __init__(self, progress: Console) -> None:
+        self._progress = progress
+        self._problems: list[str] = []
+
+    def write(self, write: Callable[[], object]) -> None:
+        """Do what may raise a TapmlError for a file that cannot be written."""
+        try:
+            write()
+        except TapmlError as error:
+            self._problems.append(str(error))
+
+    def report(self, path: Path | None, document: Mapping[str, Any], show: Callable[[], None]) -> None:
+        """Show it, then write it where `--json` asks; standard output ("-") holds the document alone."""
+        if str(path) != "-":
+            show()
+        self.write(lambda: write_json_output(path, document))
+
+    def exit_code(self, found: int) -> int:
+        """`found`, unless that is success and a file is missing."""
+        for problem in self._problems:
+            self._progress.print(f"tapml: {indented(problem, '  ')}", style="red", highlight=False)
+        return found or (_NOT_WRITTEN if self._problems else 0)
