@@ -82,8 +82,13 @@ _MENDS = {
     errno.EPERM: "see to its permissions, or choose another place",
     errno.ENOENT: "see that its folder is still there, or choose another place",
 }
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
-"""What says that a place takes no more, whatever is written there."""
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+
+
+def is_full(error: OSError) -> bool:
+    """Does it say that a place takes no more, whatever is written there?"""
+    # Python tries to write to all folders for temporary files before it raises this.
+    return error.errno in _FULL or "temporary directory" in str(error.strerror)
 
 
 def cannot_write(what: object, error: OSError) -> str:

@@ -11,6 +11,7 @@ from tapml.browsers.headless import HEADLESS_KINDS, HeadlessProcess, headless_st
 from tapml.browsers.process import BrowserProcess, launch
 from tapml.browsers.running import DeviceProcess
 from tapml.browsers.webdriver import WebDriverProcess, launch_webdriver
+from tapml.errors import ToolchainError
 
 __all__ = [
     "STARTABLE_NAMES",
@@ -29,12 +30,21 @@ STARTABLE_NAMES = (*KINDS, *WEBDRIVER_KINDS, *HEADLESS_KINDS)
 
 
 def start(name: str, url: str, *, on_exit: Callable[[str], None] | None = None) -> DeviceProcess:
-    """Start a device of the server whose runner page is `url`. See `launch`, `launch_webdriver`, `launch_headless`."""
-    if name in HEADLESS_KINDS:
-        return launch_headless(name, url, on_exit=on_exit)
-    if name in WEBDRIVER_KINDS:
-        return launch_webdriver(name, url, on_exit=on_exit)
-    return launch(name, url, on_exit=on_exit)
+    """Start a device of the server whose runner page is `url`. See `launch`, `launch_webdriver`, `launch_headless`.
+
+    Raises what they raise, and ToolchainError where there is no room for temporary files.
+    """
+    try:
+        if name in HEADLESS_KINDS:
+            return launch_headless(name, url, on_exit=on_exit)
+        if name in WEBDRIVER_KINDS:
+            return launch_webdriver(name, url, on_exit=on_exit)
+        return launch(name, url, on_exit=on_exit)
+    except OSError as error:
+        raise ToolchainError(
+            f"{name} cannot be started: {error.strerror or error}; free space, or name another folder for temporary "
+            "files by TMPDIR"
+        ) from error
 
 
 def startable() -> list[Startable]:

@@ -209,7 +209,10 @@ def _vulkan(*, software: bool) -> dict[str, str]:
         return {}
     environment = {}
     if not os.environ.get("XDG_RUNTIME_DIR"):
-        environment["XDG_RUNTIME_DIR"] = tempfile.gettempdir()
+        # The loader asks for a folder and writes nothing into it: on a full disk, where there is none for temporary
+        # files, any will do.
+        with contextlib.suppress(OSError):
+            environment["XDG_RUNTIME_DIR"] = tempfile.gettempdir()
     given = os.environ.get("VK_ICD_FILENAMES") or os.environ.get("VK_DRIVER_FILES")
     driver = next((path for path in _SWIFTSHADER if path.is_file()), None)
     if software and driver and not given and not has_hardware_vulkan():

@@ -20,7 +20,7 @@ from tapml.cli.sharing_options import add_parsers as add_sharing_parsers
 from tapml.cli.streams import lasting_streams
 from tapml.cli.test_options import add_parser as add_test_parser
 from tapml.errors import TapmlError
-from tapml.files import FULL, cannot_write
+from tapml.files import cannot_write, is_full
 from tapml.reports.console import SafeConsole, safe_streams
 from tapml.text import indented
 
@@ -49,15 +49,15 @@ exit codes: 0 all passed, 1 some verdict is fail, error or unbounded, 2 wrong co
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     with lasting_streams() as lasting, safe_streams() as (output, errors):
-        options = _parser().parse_args(arguments)
-        # Reports go to standard output, progress and errors to standard error, so that either can be redirected.
-        code = _run(options, _console(output), _console(errors))
-        output.flush()
-        if lasting.output_failure is not None:
-            said = cannot_write("standard output", lasting.output_failure)
-            print(f"tapml: {said}", file=errors)
-            return code or 2
-        return code
+        try:
+            options = _parser().parse_args(arguments)
+            # Reports go to standard output, progress and errors to standard error, so that either can be redirected.
+            code = _run(options, _console(output), _console(errors))
+        finally:
+            output.flush()
+            if lasting.output_failure is not None:
+                print(f"tapml: {cannot_write('standard output', lasting.output_failure)}", file=errors)
+    return code or (0 if lasting.output_failure is None else 2)
 
 
 def _run(options: argparse.Namespace, console: Console, progress: Console) -> int:
@@ -73,7 +73,7 @@ def _run(options: argparse.Namespace, console: Console, progress: Console) -> in
         progress.print("tapml: interrupted")
         return 130
     except OSError as error:
-        if error.errno not in FULL:
+        if not is_full(error):
             return _defect()
         # Files that were asked for are told apart where they are written: this is what nobody thought of.
         progress.print(f"tapml: {cannot_write(error.filename or 'a file', error)}", style="red", highlight=False)

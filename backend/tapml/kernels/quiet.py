@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+
+def _sink() -> IO[bytes]:
+    """Where log lines wait; where there is no room for them they are lost."""
+    try:
+        return tempfile.TemporaryFile()
+    except OSError:
+        return Path(os.devnull).open("r+b")
 
 
 @contextmanager
@@ -18,14 +29,15 @@ def quiet_tvm() -> Iterator[None]:
     """
     sys.stderr.flush()
     saved = os.dup(2)
-    with tempfile.TemporaryFile() as sink:
+    with _sink() as sink:
         os.dup2(sink.fileno(), 2)
         try:
             yield
         except BaseException:
             os.dup2(saved, 2)
-            sink.seek(0)
-            os.write(2, sink.read())
+            with contextlib.suppress(OSError):  # a log on a full disk
+                sink.seek(0)
+                os.write(2, sink.read())
             raise
         finally:
             os.dup2(saved, 2)

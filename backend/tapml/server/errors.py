@@ -6,6 +6,7 @@ from flask import Flask, Response, jsonify, request
 from werkzeug.exceptions import ClientDisconnected, HTTPException, RequestEntityTooLarge
 
 from tapml.errors import InputError
+from tapml.files import cannot_write, is_full
 from tapml.server.connections import ENVIRON_KEY
 
 
@@ -31,3 +32,9 @@ def json_errors(app: Flask) -> None:
     @app.errorhandler(InputError)
     def input_error(error: InputError) -> tuple[Response, int]:
         return jsonify({"error": str(error)}), 400
+
+    @app.errorhandler(OSError)
+    def disk_full(error: OSError) -> tuple[Response, int]:
+        if not is_full(error):
+            raise error
+        return jsonify({"error": cannot_write(error.filename or "to the server's disk", error)}), 507

@@ -29,9 +29,9 @@ _RECORDS = {
 class SuiteWriter:
     """Writes a suite into a temporary folder beside its place; `finish` puts it there whole.
 
-    Leaving the `with` block without `finish` removes everything, so no half-written suite is ever seen. An OSError there
-    (a full disk) becomes an InputError that says how far it came. What a killed writer of the same suite left is removed
-    first.
+    Leaving the `with` block without `finish` removes everything, so no half-written suite is ever seen. An OSError
+    there (a full disk) becomes an InputError that says how far it came. What a killed writer of the same suite left is
+    removed first.
     """
 
     def __init__(self, path: Path, overwrite: bool = False) -> None:
