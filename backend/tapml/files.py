@@ -93,8 +93,12 @@ def is_full(error: OSError) -> bool:
 
 def cannot_write(what: object, error: OSError) -> str:
     """One sentence: what cannot be written, why, and the mend."""
-    mend = _MENDS.get(error.errno or 0, "choose another place")
-    return f"cannot write {what}: {error.strerror or error}; {mend}"
+    return f"cannot write {what}: {why(error)}"
+
+
+def why(error: OSError) -> str:
+    """What is wrong with the place, and the mend."""
+    return f"{error.strerror or error}; {_MENDS.get(error.errno or 0, 'choose another place')}"
 
 
 def sha256(data: bytes | memoryview | str) -> str:

@@ -71,7 +71,7 @@ def test_a_validation_has_all_verdicts(suite: Suite, most: int) -> None:
     document, said = validated(suite, most)
     assert document["summary"]["pass"] == len(suite.tests)
     kept, history = said
-    assert "the results are not kept: cannot write" in kept
+    assert "the results cannot be kept in" in kept
     assert "File too large" in kept
     assert "this run is not in the history" in history
     after = {name: data for name, data in files(suite.path).items() if "history.sqlite3" not in name}
@@ -82,7 +82,7 @@ def test_a_validation_goes_on_where_results_is_no_folder(suite: Suite) -> None:
     (suite.path / "results").write_text("in the way")
     document, said = validated(suite, 1 << 30)
     assert document["summary"]["pass"] == len(suite.tests)
-    assert any("the results are not kept" in text for text in said)
+    assert any("the results cannot be kept in" in text for text in said)
 
 
 def test_a_journal_that_is_cut_off_by_a_full_disk_is_none(suite: Suite) -> None:
@@ -100,7 +100,7 @@ def test_the_command_shows_the_verdicts_and_says_what_is_missing(suite: Suite, t
     )
     assert "Traceback" not in ended.stderr
     assert f"{len(suite.tests)} tests: {len(suite.tests)} pass" in ended.stdout
-    assert "the results are not kept" in ended.stderr
+    assert "the results cannot be kept in" in ended.stderr
     assert f"cannot write {tmp_path / 'x.json'}: File too large" in ended.stderr
     assert ended.returncode == 2, "all pass, but a file that was asked for is missing"
     assert not (tmp_path / "x.json").exists()
@@ -324,7 +324,7 @@ def test_a_job_whose_results_cannot_be_kept_is_done(suite: Suite) -> None:
     assert (job.state, job.error) == ("done", None)
     assert job.document is not None
     assert job.document["summary"]["pass"] == len(suite.tests)
-    assert any("not kept" in event.get("text", "") for event in job.events)
+    assert any("cannot be kept in" in event.get("text", "") for event in job.events)
     state.close()
 
 

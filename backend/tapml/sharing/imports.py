@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tapml.errors import InputError
-from tapml.files import cannot_write
+from tapml.files import why
 from tapml.protocol import base as protocol
 from tapml.sharing.document import Bound, Input
 from tapml.sharing.repro import REPORTED, Repro
@@ -72,7 +72,7 @@ def add_to_suite(repro: Repro, suite: Suite) -> str:
         source = {"test": test.id, "from": _origin(repro), "added": now()}
         add_imported(suite.folder, repro.graph(node, kernel), test, source)
     except OSError as error:
-        raise InputError(cannot_write(suite.path, error)) from error
+        raise InputError(f"cannot write to {suite.path}: {why(error)}") from error
     _keep_report(Suite(suite.path), repro, test)
     return test.id
 

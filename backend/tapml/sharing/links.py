@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tapml.errors import InputError
-from tapml.files import cannot_write, json_bytes, sha256
+from tapml.files import json_bytes, sha256, why
 from tapml.folder import FileInside, Folder
 from tapml.sharing.repro import Repro
 from tapml.sharing.tensor_file import read_safetensors, safetensors_file
@@ -90,7 +90,9 @@ def create(folder: Path, repro: Repro, days: float | None = DEFAULT_DAYS) -> tup
     except OSError as error:
         with contextlib.suppress(OSError):
             suite.remove(_data_name(name))
-        raise InputError(f"{cannot_write(folder / 'shares', error)}: a link needs a suite to lie in") from error
+        raise InputError(
+            f"cannot write to {folder / 'shares'}: {why(error)}; a link needs a suite to lie in"
+        ) from error
     return share_id, share
 
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from tapml.errors import InputError
-from tapml.files import cannot_write, write_json, write_text
+from tapml.files import cannot_write, why, write_json, write_text
 from tapml.folder import Folder
 from tapml.graph import Graph
 from tapml.leftovers import mark, sweep_beside, temporary_folder, unmark
@@ -50,7 +50,7 @@ class SuiteWriter:
             sweep_beside(path)
             self._folder = self._open.enter_context(temporary_folder(path))
         except OSError as error:
-            raise InputError(f"{cannot_write(path, error)} with -o") from error
+            raise InputError(f"cannot write to {path.parent}: {why(error)} with -o") from error
         self.tensors = TensorStore(self._folder / "tensors")
 
     def __enter__(self) -> SuiteWriter:

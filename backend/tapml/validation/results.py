@@ -8,7 +8,7 @@ from typing import Any
 
 from tapml.devices import Device
 from tapml.errors import InputError
-from tapml.files import cannot_write
+from tapml.files import why
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import now
 
@@ -188,7 +188,7 @@ def keep(suite: Suite, save: Callable[[Suite, Mapping[str, Any]], object], docum
     try:
         save(suite, document)
     except OSError as error:
-        return f"the results are not kept: {cannot_write(suite.path / 'results', error)}"
+        return f"the results cannot be kept in {suite.path}: {why(error)}"
     except InputError as error:  # an earlier result is damaged, say
-        return f"the results are not kept in {suite.path}: {error}"
+        return f"the results cannot be kept in {suite.path}: {error}"
     return None
