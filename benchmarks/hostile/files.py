@@ -126,9 +126,7 @@ def _npz(case: Case) -> None:
                 data = old.read(name)
                 new.writestr(name, _npy_bytes(data, case) if case.choose.random() < 0.7 else data)
             if case.choose.random() < 0.2:
-                new.writestr(
-                    case.choose.choice(("../evil.npy", "/tmp/evil.npy", "x", "x.npy", "\x1b[31m.npy")), b"x"
-                )
+                new.writestr(case.choose.choice(("../evil.npy", "/tmp/evil.npy", "x", "x.npy", "\x1b[31m.npy")), b"x")
     case.checks.inputs(path, case.outcome)
 
 

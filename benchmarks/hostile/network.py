@@ -328,7 +328,7 @@ def _remote(case: Case) -> None:
         server = RemoteServer(f"http://127.0.0.1:{address[1]}/?token=x")
         server.devices()
         cancel = Cancel()
-        timer = threading.Timer(3.0, cancel.set)  # where it says that no device can run kernels
+        timer = threading.Timer(2.0, cancel.set)  # where it says that no device can run kernels
         timer.start()
         try:
             with ProgressReport(console) as report:

@@ -7,8 +7,11 @@ import threading
 
 import pytest
 
-from tapml.errors import TapmlError
+from tapml.errors import InputError, TapmlError
+from tapml.server.answers import known_events, result_document
 from tapml.server.client import RemoteServer
+from tapml.suite import Suite
+from tapml.validation.events import Cancel
 
 
 @pytest.mark.parametrize(
@@ -34,3 +37,62 @@ def test_an_answer_that_breaks_off_is_an_unreachable_server(answer: bytes) -> No
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         with pytest.raises(TapmlError, match=f"cannot reach a tapml server at {url}"):
             RemoteServer(url).devices()
+
+
+def answering(*bodies: bytes, status: str = "200 OK", headers: str = "") -> str:
+    """The address of a server that gives these answers one after the other, then the last again."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        left = list(bodies)
+        while True:
+            client, _ = listener.accept()
+            with client:
+                client.recv(1 << 16)
+                body = left.pop(0) if len(left) > 1 else left[0]
+                client.sendall(f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{headers}\r\n".encode() + body)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"[]", b"{}", b"null", b'{"connected": null}', b'{"connected": [{"id": 1}]}', b"[" * 100_000, b"NaN", b"\xff",
+     b'{"connected": [{"id": "x", "name": "y", "user_agent": "", "adapter": {}, "unavailable": {}}]}'],
+)  # fmt: skip
+def test_an_answer_of_another_kind_is_one_sentence(answer: bytes, suite: Suite) -> None:
+    url = answering(answer)
+    with pytest.raises(InputError, match=f"the answer of {url}"):
+        RemoteServer(url).devices()
+    with pytest.raises(InputError, match=f"{url}"):
+        RemoteServer(url).run("validation", suite, None, lambda event: None, Cancel())
+
+
+def test_a_refusal_prints_no_escape_sequence() -> None:
+    url = answering(b'{"error": "\\u001b[31mred\\nline"}', status="400 Bad Request")
+    with pytest.raises(InputError) as error:
+        RemoteServer(url).devices()
+    assert str(error.value) == rf"{url} refused: \x1b[31mred line"
+
+
+def test_the_token_goes_to_no_other_server() -> None:
+    elsewhere = answering(b'{"connected": []}')
+    url = answering(b"", status="302 Found", headers=f"Location: {elsewhere}/api/devices\r\n")
+    with pytest.raises(InputError, match="refused: HTTP 302"):
+        RemoteServer(f"{url}/?token=secret").devices()
+
+
+def test_no_address() -> None:
+    with pytest.raises(InputError, match="is no address"):
+        RemoteServer("http://[::1")
+
+
+def test_events_and_documents_are_checked() -> None:
+    assert known_events("it", [{"type": "new"}, {"type": 3}, {}]) == []
+    with pytest.raises(InputError, match="the answer of it: done"):
+        known_events("it", [{"type": "compile", "device": "x", "kernel": "y", "done": {}, "total": 1}])
+    with pytest.raises(InputError, match="no result of `tapml locate`"):
+        result_document("it", "locate", {"format": "tapml.validation/1"})
+    with pytest.raises(InputError, match="the answer of it"):
+        result_document("it", "locate", {"format": "tapml.locate/1"})

@@ -12,12 +12,16 @@ from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 from tapml.errors import InputError, TapmlError
+from tapml.server import answers
+from tapml.strict_json import parse_json
 from tapml.suite import Suite
+from tapml.text import one_line
 from tapml.validation.events import Cancel, Emit
 
 _POLL_SECONDS = 0.2
 _TIMEOUT_SECONDS = 30.0
 _PATIENCE_SECONDS = 30.0
+_MOST_REASON_BYTES = 100_000
 
 
 class _Unreachable(InputError):
@@ -32,7 +36,13 @@ class RemoteServer:
     """Starts jobs at a server and follows them. The address may carry the pairing link's token."""
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
+        """Raises InputError for what is no address."""
+        try:
+            parts = urlsplit(url)
+        except ValueError as error:
+            raise InputError(
+                f"{url} is no address of a server ({error}): give one such as http://127.0.0.1:8808"
+            ) from None
         self.base = f"{parts.scheme}://{parts.netloc}"
         self._token = next(iter(parse_qs(parts.query).get("token", [])), None)
 
@@ -43,7 +53,9 @@ class RemoteServer:
 
     def devices(self) -> list[dict[str, Any]]:
         """What is connected there. Raises InputError where nobody answers."""
-        return list(self._request("GET", "/api/devices")["connected"])
+        found = self._request("GET", "/api/devices")
+        answers.checked(self.base, answers.Devices, found)
+        return list(found["connected"])
 
     def run(
         self,
@@ -62,25 +74,27 @@ class RemoteServer:
         suite_id = self._suite(suite)
         device = self._device(emit, cancel)
         body = {"kind": kind, "suite": suite_id, "devices": [device], "kernels": kernels, **options}
-        job = self._request("POST", "/api/jobs", body)["job"]
+        job = answers.checked(self.base, answers.Started, self._request("POST", "/api/jobs", body)).job
         try:
-            return self._follow(f"/api/jobs/{quote(job)}", emit, cancel)
+            document = self._follow(f"/api/jobs/{quote(job, safe='')}", emit, cancel)
         except _Gone as gone:
             raise TapmlError(
                 f"{self.base} was stopped in the middle of this run ({gone}); the verdicts it had given are in the "
                 f"suite it serves (results/) as soon as it is started again; run this command again for the rest"
             ) from gone
+        return answers.result_document(self.base, kind, document)
 
     def _suite(self, suite: Suite) -> str:
-        for found in self._request("GET", "/api/suites"):
-            if found.get("content") == suite.id:
-                return str(found["id"])
+        served = answers.checked(self.base, answers.Suites, {"suites": self._request("GET", "/api/suites")})
+        for found in served.suites:
+            if found.content == suite.id:
+                return found.id
         raise InputError(f"{self.base} does not serve {suite.path}: start it with `tapml serve {suite.path}`")
 
     def _device(self, emit: Emit, cancel: Cancel) -> str:
         said = False
         while True:
-            for device in self._request("GET", "/api/devices")["connected"]:
+            for device in self.devices():
                 if not device["unavailable"]:
                     return str(device["id"])
             if not said:
@@ -94,20 +108,20 @@ class RemoteServer:
     def _follow(self, path: str, emit: Emit, cancel: Cancel) -> dict[str, Any]:
         after, cancelled = 0, False
         while True:
-            state = self._patient(f"{path}?after={after}")
-            for event in state["events"]:
+            state = answers.checked(self.base, answers.State, self._patient(f"{path}?after={after}"))
+            for event in answers.known_events(self.base, state.events):
                 emit(event)
-            after = state["next"]
-            if state["state"] != "running" and not state["events"]:
+            after = state.next
+            if state.state != "running" and not state.events:
                 break
             if cancel.requested and not cancelled:
                 self._request("DELETE", path)
                 cancelled = True
-            if not state["events"]:
+            if not state.events:
                 time.sleep(_POLL_SECONDS)
-        if state["document"] is None:
-            raise TapmlError(f"{self.base}: {state['error'] or 'the job ended without a result'}")
-        return dict(state["document"])
+        if state.document is None:
+            raise TapmlError(f"{self.base}: {state.error or 'the job ended without a result'}")
+        return state.document
 
     def _patient(self, path: str) -> Any:
         """GET, over a network that may be cut for a while. Raises _Gone where the server that ran the job is none."""
@@ -129,8 +143,9 @@ class RemoteServer:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.base + path, data=data, headers=headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
-                return json.load(response)
+            with _OPENER.open(request, timeout=_TIMEOUT_SECONDS) as response:
+                answer = response.read(answers.MOST_ANSWER_BYTES + 1)
+                whole = response.length == 0  # None where the server did not say how long it is
         except urllib.error.HTTPError as error:
             raise InputError(f"{self.base} refused: {_reason(error)}") from error
         except (OSError, ValueError, http.client.HTTPException) as error:  # the last: cut in the middle of an answer
@@ -138,10 +153,32 @@ class RemoteServer:
             raise _Unreachable(
                 f"cannot reach a tapml server at {self.base} ({reason}): start one with `tapml serve SUITE`"
             ) from error
+        if len(answer) > answers.MOST_ANSWER_BYTES:
+            raise InputError(f"the answer of {self.base} is larger than {answers.MOST_ANSWER_BYTES} bytes")
+        try:
+            return parse_json(answer, f"the answer of {self.base}", "see that it is a tapml server")
+        except InputError as error:
+            if whole:
+                raise
+            raise _Unreachable(
+                f"cannot reach a tapml server at {self.base} (its answer broke off): start one with `tapml serve SUITE`"
+            ) from error
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """An answer of 3xx is an error: the token is for this server alone."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
     try:
-        return str(json.load(error)["error"])
-    except (ValueError, KeyError, TypeError):
-        return f"HTTP {error.code}"
+        found = parse_json(error.read(_MOST_REASON_BYTES), "the answer", "")
+    except (InputError, OSError, http.client.HTTPException):
+        found = None
+    said = found.get("error") if isinstance(found, dict) else None
+    return one_line(said) if isinstance(said, str) else f"HTTP {error.code}"

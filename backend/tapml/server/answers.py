@@ -1,0 +1,153 @@
+"""What another server answers (docs/http-api.md), checked before any of it is used: whoever runs it may mean harm."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from tapml.errors import InputError
+from tapml.protocol.base import LongText, Name
+from tapml.protocol.methods import Verdict
+from tapml.suite.fields import Count, Line, Open
+from tapml.suite.formats import MOST_BYTES, Model, validated
+from tapml.suite.result_documents import RESULT_KINDS, DeviceDocument
+
+MOST_ANSWER_BYTES = 2 * MOST_BYTES
+"""A job's document and some of its events."""
+
+_MEND = ": it is no tapml server, or of another version"
+
+
+class Served(Open):
+    """Of a SuiteSummary: what finds the suite."""
+
+    id: Name
+    content: Line = ""
+
+
+class Suites(Open):
+    """`GET /api/suites`."""
+
+    suites: list[Served]
+
+
+class Connected(DeviceDocument):
+    """A device that is connected there."""
+
+    busy: bool = False
+    unavailable: LongText | None
+
+
+class Devices(Open):
+    """`GET /api/devices`."""
+
+    connected: Annotated[list[Connected], Field(max_length=10_000)]
+
+
+class Started(Open):
+    """`POST /api/jobs`."""
+
+    job: Name
+
+
+class State(Open):
+    """`GET /api/jobs/<job>`."""
+
+    state: Literal["running", "done", "failed", "cancelled"]
+    events: Annotated[list[dict[str, Any]], Field(max_length=10_000)]
+    next: Count
+    document: dict[str, Any] | None
+    error: LongText | None
+
+
+class _Number(Open):
+    number: Count
+    total: Count
+    kernel: Line
+
+
+class _StartedEvent(Open):
+    kind: Line
+    total: Count
+
+
+class _DeviceEvent(Open):
+    device: DeviceDocument
+
+
+class _CompileEvent(Open):
+    device: Line
+    kernel: Line
+    done: Count
+    total: Count
+
+
+class _Result(Open):
+    verdict: Verdict
+
+
+class _VerdictEvent(Open):
+    device: Line
+    result: _Result
+
+
+class _Step(Open):
+    kernel: Line
+    kept: bool
+
+
+class _StepEvent(Open):
+    number: Count
+    total: Count
+    step: _Step
+
+
+class _RunsEvent(Open):
+    runs: Count
+
+
+class _ModelEvent(_RunsEvent):
+    text: LongText
+
+
+class _MessageEvent(Open):
+    text: LongText
+
+
+EVENTS: dict[str, type[Open]] = {
+    "started": _StartedEvent,
+    "device": _DeviceEvent,
+    "compile": _CompileEvent,
+    "verdict": _VerdictEvent,
+    "step": _StepEvent,
+    "examine": _Number,
+    "model": _ModelEvent,
+    "reduce": _RunsEvent,
+    "message": _MessageEvent,
+}
+"""By type, what is shown of each."""
+
+
+def checked(where: str, model: type[Model], found: Any) -> Model:
+    """Raises InputError naming the server and the first field that is wrong."""
+    return validated(f"the answer of {where}", model, found, _MEND)
+
+
+def known_events(where: str, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events of types that are known here, checked. Raises InputError."""
+    known = []
+    for event in events:
+        form = EVENTS.get(event["type"]) if isinstance(event.get("type"), str) else None
+        if form is not None:
+            checked(where, form, event)
+            known.append(event)
+    return known
+
+
+def result_document(where: str, kind: str, found: dict[str, Any]) -> dict[str, Any]:
+    """The result of a job of `kind`. Raises InputError where it is none."""
+    if found.get("format") != f"tapml.{kind}/1":
+        raise InputError(f"the answer of {where} is no result of `tapml {kind}`{_MEND}")
+    checked(where, RESULT_KINDS[kind], found)
+    return found
