@@ -26,7 +26,11 @@ const types = await compile(schema, "Protocol", {
 const noise =
   /( \* *\n)? \* This interface was referenced by `Protocol`'s JSON-Schema\n \* via the `definition` "\w+"\.\n/g;
 const messages = types.replace(noise, "").replace(/\/\*\*\n \*\/\n/g, "");
-const version = `\nexport const PROTOCOL_VERSION = ${schema.version};\n`;
+const constants = `
+export const PROTOCOL_VERSION = ${schema.version};
+/** Of one WGSL file. */
+export const MAX_WGSL_BYTES = ${schema.maxWgslBytes};
+`;
 
 const ajv = new Ajv2020({ code: { source: true, esm: true }, discriminator: true, strict: false });
 ajv.addSchema(schema, "protocol");
@@ -49,6 +53,6 @@ ${Object.entries(CHECKS)
 `;
 
 await mkdir(FOLDER, { recursive: true });
-await writeFile(new URL("messages.ts", FOLDER), messages + version);
+await writeFile(new URL("messages.ts", FOLDER), messages + constants);
 await writeFile(new URL("check.js", FOLDER), `${NOTE}${code}\n`);
 await writeFile(new URL("check.d.ts", FOLDER), declarations);

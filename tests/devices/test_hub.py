@@ -201,6 +201,49 @@ def test_a_silent_device_is_given_up_and_reported_as_hung(monkeypatch: pytest.Mo
     assert hung == [True]
 
 
+@pytest.mark.parametrize("runtime", ["deno", "browser"])
+def test_a_device_that_falls_silent_while_it_compiles_names_the_last_kernel_it_announced(
+    runtime: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tapml.devices.device._COMPILING_GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("tapml.devices.device._SILENCE_SECONDS", 0.5)
+
+    def block(message: dict[str, Any], runner: FakeRunner) -> None:
+        for kernel in ("first", "second", "third"):
+            runner.progress(message, {"kind": "compiling", "kernel": kernel})
+        # Ends come in any order.
+        runner.progress(message, {"kind": "compile", "kernel": "third", "done": 1, "total": 3, "seconds": 0.1})
+
+    device = FakeRunner(DeviceHub(), block, runtime=runtime).device
+    hung: list[bool] = []
+    device.on_hung = lambda: hung.append(True)
+    with pytest.raises(DeviceLost) as caught:
+        device.call("validate", {}, hang_seconds=0.1)
+    assert caught.value.lost_reason == "hung"
+    assert hung == [True]
+    if runtime == "browser":  # the GPU's work is another process's: it is something else that hangs
+        assert caught.value.kernel is None
+    else:
+        assert caught.value.kernel == "second"
+        assert "compiling kernel second did not end within 0.1 s" in caught.value.summary
+
+
+def test_a_device_that_falls_silent_when_all_is_compiled_accuses_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tapml.devices.device._COMPILING_GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("tapml.devices.device._SILENCE_SECONDS", 0.5)
+
+    def hang_later(message: dict[str, Any], runner: FakeRunner) -> None:
+        # Of a call before this one.
+        runner.progress(message, {"kind": "compiling", "kernel": "earlier"})
+        runner.progress(message, {"kind": "compiling", "kernel": "softmax"})
+        runner.progress(message, {"kind": "compile", "kernel": "softmax", "done": 1, "total": 1, "seconds": 0.1})
+
+    device = FakeRunner(DeviceHub(), hang_later, runtime="node").device
+    with pytest.raises(DeviceLost, match="gave no sign") as caught:
+        device.call("validate", {}, hang_seconds=0.1)
+    assert caught.value.kernel is None
+
+
 def test_a_reported_hang_is_told_to_whoever_started_the_device() -> None:
     def hang(message: dict[str, Any], runner: FakeRunner) -> None:
         runner.fail(message, kind="device-lost", message="softmax did not end", kernel="softmax", lost_reason="hung")

@@ -267,8 +267,26 @@ def test_after_a_hang_the_other_kernels_go_on(suite: Suite) -> None:
 def test_a_device_that_is_lost_again_and_again_is_given_up(suite: Suite) -> None:
     runner = FakeRunner(DeviceHub(), lambda message, r: lose(r, message, None, None))
     document = OperatorRun(suite, [runner.device], Blobs()).run()
-    assert len(runner.calls) == 1
+    assert [len(call["params"]["kernels"]) for call in runner.calls] == [len(suite.kernels), 1]
     assert {test["verdict"] for test in document["tests"]} == {"error"}
+
+
+def test_kernels_of_which_one_is_to_blame_are_compiled_one_by_one(suite: Suite) -> None:
+    hostile = suite.kernels[1:3]
+
+    def compile_for_ever(message: dict[str, Any], runner: FakeRunner) -> None:
+        kernels = [kernel["kernel"] for kernel in message["params"]["kernels"]]
+        if guilty := [kernel for kernel in kernels if kernel in hostile]:
+            lose(runner, message, guilty[0] if len(kernels) == 1 else None, None)
+        else:
+            all_pass(message, runner)
+
+    runner = FakeRunner(DeviceHub(), compile_for_ever)
+    document = OperatorRun(suite, [runner.device], Blobs()).run()
+    for test in document["tests"]:
+        assert test["verdict"] == ("error" if test["kernel"] in hostile else "pass"), test
+        assert test["message"] == (f"kernel {test['kernel']} did not end" if test["kernel"] in hostile else "")
+    assert len(runner.calls) == 1 + len(suite.kernels)
 
 
 def test_a_killed_process_loses_no_verdict(suite: Suite) -> None:

@@ -48,6 +48,8 @@ class PendingCall:
         self.downloads = b""
         self.received = 0
         self.last_sign = time.monotonic()
+        self.compiling: list[str] = []
+        """Kernels whose compilation has begun and not ended, as far as the runner told."""
         self.done = threading.Event()
         self._taking = threading.Lock()
         self._on_progress = on_progress
@@ -61,8 +63,16 @@ class PendingCall:
     def progress(self, message: Any) -> None:
         """Take a Progress message of the runner."""
         parsed = self._take(Progress, message)
-        if parsed is not None and not self.done.is_set() and parsed.progress.kind != "alive":
-            self._on_progress(parsed.progress.model_dump())
+        if parsed is None or self.done.is_set():
+            return
+        progress = parsed.progress
+        if progress.kind == "compiling":
+            self.compiling.append(progress.kernel)
+        elif progress.kind == "compile":
+            rest = [kernel for kernel in self.compiling if kernel != progress.kernel]
+            self.compiling = [] if progress.done >= progress.total else rest
+        if progress.kind in ("compile", "verdict"):
+            self._on_progress(progress.model_dump())
 
     def reply(self, message: Any) -> None:
         """Take the Reply message of the runner."""
@@ -110,6 +120,13 @@ class PendingCall:
             return None
         self.received += 1
         return parsed
+
+
+def hung_compiling(device: str, kernel: str, seconds: float) -> DeviceError:
+    """The error for a device that says nothing any more since it announced that it compiles `kernel`."""
+    message = f"compiling kernel {kernel} did not end within {seconds:g} s: {device} said nothing any more"
+    report = ErrorReport(kind="device-lost", message=message, kernel=kernel, lost_reason="hung")
+    return DeviceError.from_report(report, device)
 
 
 def lost(device: str, why: str, *, reason: str = "gone") -> DeviceLost:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tapml.devices.calls import CallResult, PendingCall, lost
+from tapml.devices.calls import CallResult, PendingCall, hung_compiling, lost
 from tapml.errors import DeviceError, DeviceLost
 from tapml.protocol import Hello, Welcome
 
@@ -24,6 +24,9 @@ HANG_SECONDS = 30.0
 
 _SILENCE_SECONDS = 90.0
 """A working runner says something every two seconds; one that says nothing for so long hangs with its GPU."""
+
+_COMPILING_GRACE_SECONDS = 5.0
+"""A runner whose thread is free finds by itself, so much earlier, that a compilation does not end."""
 
 
 class Device:
@@ -98,7 +101,7 @@ class Device:
         """Run one call to its end. Another thread's call waits for it.
 
         `download_bytes` is how many bytes the call will send back; more are refused.
-        `hang_seconds`: how long the GPU may work on one piece before it counts as hung.
+        `hang_seconds`: how long the GPU may work on one piece, or one compilation take, before it counts as hung.
         `check` is called now and then and may raise to give the call up; the runner is told to drop it.
         `generation`: the only one the call makes sense on, because it uses what was left there.
         Raises DeviceLost when the device goes away and does not come back or is of another generation, DeviceError
@@ -115,7 +118,7 @@ class Device:
                 if self._connection is not None:
                     self._send("call", call.message)
             try:
-                self._wait(call, check, max(_SILENCE_SECONDS, 2 * hang_seconds))
+                self._wait(call, check, hang_seconds)
                 return self._result(call, generation)
             except DeviceLost as error:
                 if error.lost_reason == "hung":
@@ -125,7 +128,8 @@ class Device:
                 with self._lock:
                     self._call = None
 
-    def _wait(self, call: PendingCall, check: Callable[[], None], silence: float) -> None:
+    def _wait(self, call: PendingCall, check: Callable[[], None], hang_seconds: float) -> None:
+        silence = max(_SILENCE_SECONDS, 2 * hang_seconds)
         # Short waits: on some platforms an endless one cannot be interrupted by Ctrl-C.
         while not self._done(call, check):
             with self._lock:
@@ -135,10 +139,19 @@ class Device:
                 call.fail(lost(self.name, self._gone or f"its connection broke {self.grace_seconds:.0f} s ago"))
             elif away:
                 call.last_sign = time.monotonic()
+            elif self._blocked_by_compiling(call, hang_seconds):
+                self._cancel(call)
+                call.fail(hung_compiling(self.name, call.compiling[-1], hang_seconds))
             elif time.monotonic() - call.last_sign > silence:
                 self._cancel(call)
                 what = f"it gave no sign for {silence:.0f} s while running {call.message['method']}"
                 call.fail(lost(self.name, what, reason="hung"))
+
+    def _blocked_by_compiling(self, call: PendingCall, hang_seconds: float) -> bool:
+        """Does it compile on the thread that would give a sign? A page does not: the GPU is another process's."""
+        if not call.compiling or self.hello.runtime == "browser":
+            return False
+        return time.monotonic() - call.last_sign > hang_seconds + _COMPILING_GRACE_SECONDS
 
     def _done(self, call: PendingCall, check: Callable[[], None]) -> bool:
         try:

@@ -17,6 +17,10 @@ MAX_MESSAGE_BYTES = 16_000_000
 """Larger messages end the connection they came by (Socket.IO's max_http_buffer_size); bulk travels over HTTP."""
 
 
+MAX_WGSL_BYTES = 4_000_000
+"""Of one WGSL file; what compilers generate has some ten thousand."""
+
+
 class Message(BaseModel):
     """Closed (unknown fields are an error) and unchangeable."""
 

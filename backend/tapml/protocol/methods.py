@@ -112,8 +112,16 @@ class TestVerdict(Message):
     seconds: TestSeconds
 
 
+class Compiling(Message):
+    """Progress of every method that compiles, before the compilation of a kernel begins: a runner whose own thread
+    compiles says nothing while it does, and when that never ends, the last kernel that was announced is to blame."""
+
+    kind: Literal["compiling"]
+    kernel: Name
+
+
 class CompileProgress(Message):
-    """Progress of every method that compiles."""
+    """Progress of every method that compiles: the compilation of a kernel has ended."""
 
     kind: Literal["compile"]
     kernel: Name

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from tapml.protocol import methods, session
-from tapml.protocol.base import PROTOCOL_VERSION
+from tapml.protocol.base import MAX_WGSL_BYTES, PROTOCOL_VERSION
 
 _ROOTS: tuple[Any, ...] = (
     session.Hello,
@@ -40,6 +40,7 @@ def schema() -> dict[str, Any]:
         "title": "Protocol",
         "description": f"tapml session protocol, version {PROTOCOL_VERSION}",
         "version": PROTOCOL_VERSION,
+        "maxWgslBytes": MAX_WGSL_BYTES,
         "type": "object",
         "$defs": definitions,
     }

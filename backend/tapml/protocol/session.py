@@ -12,6 +12,7 @@ from tapml.protocol.errors import ErrorReport
 from tapml.protocol.methods import (
     Alive,
     CompileProgress,
+    Compiling,
     ExecuteParams,
     PingParams,
     RunModelParams,
@@ -83,7 +84,7 @@ class Progress(Message):
     call: Name
     number: Annotated[int, Field(ge=0)]
     """Counts a call's messages, progress and reply together, from 0: what arrives twice counts once."""
-    progress: Annotated[CompileProgress | TestVerdict | Alive, Field(discriminator="kind")]
+    progress: Annotated[Compiling | CompileProgress | TestVerdict | Alive, Field(discriminator="kind")]
 
 
 class Reply(Message):
@@ -112,7 +113,8 @@ class ValidateCall(Message):
     call: Name
     method: Literal["validate"]
     hang_seconds: HangSeconds
-    """GPU work that takes longer than this is taken for hung, and its device for lost."""
+    """GPU work, and the compilation of an entry point, that takes longer than this is taken for hung, and its device
+    for lost."""
     params: ValidateParams
 
 

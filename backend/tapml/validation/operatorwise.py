@@ -46,7 +46,8 @@ class OperatorRun:
         """`kernels`: only these kernels' tests; `tests`: only those of these ids (and of those kernels).
         `save`: keep the results in the suite, whatever becomes of this process; `history`: record them there too.
         Where they cannot be kept, an event says so and the document is as good as ever.
-        `hang_seconds`: a kernel that does not end within this time is an error, and its device is made anew.
+        `hang_seconds`: a kernel that does not end, or is not compiled, within this time is an error, and its device is
+        made anew.
 
         Raises InputError for an unknown kernel or test, or a tensor that is missing or corrupted."""
         self.suite = suite
@@ -129,17 +130,22 @@ class OperatorRun:
                 self._record(device, test, result_without_run(test, device.id, "unsupported", reason))
             else:
                 todo.append(test)
+        by_itself = False  # each kernel in a call of its own
         try:
             while todo:
                 self._cancel.check()
-                part = todo[:_TESTS_A_CALL]
+                part = _one_kernel(todo) if by_itself else todo
+                part = part[:_TESTS_A_CALL]
                 try:
                     for key, value in self._call(device, part, messages).items():
                         spent[key] += value
                 except DeviceLost as error:
-                    self._record_culprit(device, part, error)
+                    self._record_culprit(device, todo, error)
                     if not self._recorded(device, part):
-                        raise
+                        # Another try would end the same, unless it tells who is to blame.
+                        if by_itself or not device.connected:
+                            raise
+                        by_itself = True
                 else:
                     # The runner answered and yet left a test out: that is its error, not silence.
                     self._record_missing(device, part, "the device gave no verdict for this test")
@@ -196,7 +202,7 @@ class OperatorRun:
         for test in tests:
             if test.kernel == culprit and (device.id, test.id) not in self._results:
                 message = error.summary
-                if error.test != test.id:
+                if error.test not in (None, test.id):
                     message = f"not run: kernel {culprit} lost the device in test {error.test}"
                 self._record(device, test, result_without_run(test, device.id, "error", message))
 
@@ -226,6 +232,11 @@ class OperatorRun:
             "run": self._id,
             "kernel_digests": self._digests,
         }
+
+
+def _one_kernel(tests: Sequence[CarvedTest]) -> list[CarvedTest]:
+    """Those of the first test's kernel."""
+    return [test for test in tests if test.kernel == tests[0].kernel]
 
 
 def counts(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,5 @@
 import type { EntryPoint, EntryPointInfo, Launch } from "../protocol/messages";
+import type { Compilations } from "./compilations";
 import { compileError, diagnose } from "./diagnostics";
 import { DeviceFailure, toErrorReport } from "./errors";
 import { captureErrors } from "./scopes";
@@ -53,7 +54,8 @@ export class Executables {
 
   constructor(
     private readonly device: GPUDevice,
-    private readonly fetchText: (digest: string, signal: AbortSignal) => Promise<string>,
+    private readonly compilations: Compilations,
+    private readonly fetchText: (entryPoint: EntryPoint, signal: AbortSignal) => Promise<string>,
   ) {}
 
   /** Throws a DeviceFailure of kind "compile" that points into the WGSL, or "fetch". */
@@ -61,8 +63,8 @@ export class Executables {
     const key = `${entryPoint.code} ${entryPoint.file} ${JSON.stringify(entryPoint.info)}`;
     const known = this.cache.get(key);
     if (known) return known;
-    const compiling = this.fetchText(entryPoint.code, signal).then((code) =>
-      this.compile(kernel, entryPoint, code),
+    const compiling = this.fetchText(entryPoint, signal).then((code) =>
+      this.compilations.run(kernel, () => this.compile(kernel, entryPoint, code)),
     );
     this.cache.set(key, compiling);
     // What the text is to blame for stays as it is; anything else may go better the next time.

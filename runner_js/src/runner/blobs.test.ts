@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { DeviceFailure } from "../hal/errors";
+import { MAX_WGSL_BYTES } from "../protocol/messages";
 import { Blobs, postDownloads } from "./blobs";
 
 const ORIGIN = "http://server";
@@ -26,7 +27,7 @@ describe("Blobs", () => {
   it("fetches a digest once, also when asked twice at a time", async () => {
     const fetched = serve(() => new Response("abcd"));
     const blobs = new Blobs(ORIGIN);
-    const both = await Promise.all([blobs.load("d1", 4, signal), blobs.text("d1", signal)]);
+    const both = await Promise.all([blobs.load("d1", 4, signal), blobs.wgsl("d1", "add.wgsl", signal)]);
     expect(both[0].byteLength).toBe(4);
     expect(both[1]).toBe("abcd");
     await blobs.load("d1", 4, signal);
@@ -49,6 +50,16 @@ describe("Blobs", () => {
     );
     serve(() => new Response("abcd"));
     expect((await blobs.load("d1", 4, signal)).byteLength).toBe(4);
+  });
+
+  it("refuses WGSL of more than a file may have, by the file's name", async () => {
+    serve(() => new Response("x".repeat(MAX_WGSL_BYTES + 1)));
+    expect(await errorOf(new Blobs(ORIGIN).wgsl("d1", "add.wgsl", signal))).toEqual({
+      kind: "compile",
+      message: "add.wgsl: has more than the 4 MB that a WGSL file may have",
+    });
+    serve(() => new Response("x".repeat(MAX_WGSL_BYTES)));
+    expect(await new Blobs(ORIGIN).wgsl("d1", "add.wgsl", signal)).toHaveLength(MAX_WGSL_BYTES);
   });
 
   it("says that the network failed, after trying again for half a minute", async () => {
@@ -79,7 +90,7 @@ describe("Blobs", () => {
     const broken = { ok: true, arrayBuffer: () => Promise.reject(new TypeError("terminated")) };
     const fetched = serve(() => new Response("abcd"));
     fetched.mockResolvedValueOnce(broken as unknown as Response);
-    expect(await new Blobs(ORIGIN).text("d1", signal)).toBe("abcd");
+    expect(await new Blobs(ORIGIN).wgsl("d1", "add.wgsl", signal)).toBe("abcd");
     expect(fetched).toHaveBeenCalledTimes(2);
   });
 
@@ -89,17 +100,19 @@ describe("Blobs", () => {
       given.abort();
       return Promise.reject(new TypeError("Failed to fetch"));
     });
-    await errorOf(new Blobs(ORIGIN).text("d1", given.signal));
+    await errorOf(new Blobs(ORIGIN).wgsl("d1", "add.wgsl", given.signal));
     expect(fetched).toHaveBeenCalledTimes(1);
     const other = serve(() => Promise.reject(new Error("no such protocol")));
-    expect((await errorOf(new Blobs(ORIGIN).text("d1", signal))).message).toContain("no such protocol");
+    expect((await errorOf(new Blobs(ORIGIN).wgsl("d1", "add.wgsl", signal))).message).toContain(
+      "no such protocol",
+    );
     expect(other).toHaveBeenCalledTimes(1);
   });
 
   it("sends its headers with every request", async () => {
     const fetched = serve(() => new Response("abcd"));
     const blobs = new Blobs(ORIGIN, { Cookie: "tapml-token=t" });
-    await blobs.text("d1", signal);
+    await blobs.wgsl("d1", "add.wgsl", signal);
     await blobs.request("/x", { headers: { "X-Tapml": "1" }, signal });
     expect(fetched.mock.calls.map(([, init]) => init.headers)).toEqual([
       { Cookie: "tapml-token=t" },

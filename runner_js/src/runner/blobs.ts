@@ -1,5 +1,5 @@
 import { DeviceFailure } from "../hal/errors";
-import type { Digest } from "../protocol/messages";
+import { type Digest, MAX_WGSL_BYTES } from "../protocol/messages";
 import { Lru } from "./lru";
 
 /** Fetches under way at a time. */
@@ -95,8 +95,12 @@ export class Blobs {
     }
   }
 
-  async text(digest: Digest, signal: AbortSignal): Promise<string> {
-    return new TextDecoder().decode(await this.load(digest, null, signal));
+  /** A WGSL file. Throws a DeviceFailure of kind "compile" for one of more than MAX_WGSL_BYTES. */
+  async wgsl(digest: Digest, file: string, signal: AbortSignal): Promise<string> {
+    const data = await this.load(digest, null, signal);
+    if (data.byteLength <= MAX_WGSL_BYTES) return new TextDecoder().decode(data);
+    const message = `${file}: has more than the ${MAX_WGSL_BYTES / 1e6} MB that a WGSL file may have`;
+    throw new DeviceFailure({ kind: "compile", message });
   }
 
   /** `bytes`: the length it must have. Throws a DeviceFailure of kind "fetch" that names the digest. */

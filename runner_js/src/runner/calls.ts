@@ -15,7 +15,7 @@ export async function perform(
   signal: AbortSignal,
 ): Promise<unknown> {
   const alive = setInterval(() => {
-    const { kernel = "", test = "" } = engine.fence.culprit;
+    const { kernel = "", test = "" } = engine.gpu.running();
     const doing = [call.method, kernel, test].filter(Boolean).join(" ");
     progress({ kind: "alive", doing: doing.slice(0, 500) });
   }, ALIVE_MS);

@@ -1,12 +1,13 @@
 import { Buffers } from "../hal/buffers";
 import { Commands } from "../hal/commands";
+import { Compilations } from "../hal/compilations";
 import { Executables } from "../hal/executable";
 import { Fence } from "../hal/fence";
 import type { Gpu } from "../hal/gpu";
 import { Stagings } from "../hal/readback";
 import type { Blobs } from "./blobs";
 import type { Allowed } from "./compare";
-import { Kernels, type LoadedKernel } from "./kernels";
+import { type KernelProgress, Kernels, type LoadedKernel } from "./kernels";
 import { PristineBuffers } from "./pristine";
 import { Tensors } from "./tensors";
 
@@ -15,12 +16,15 @@ export class Engine {
   readonly buffers: Buffers;
   readonly commands: Commands;
   readonly fence: Fence;
+  readonly compilations: Compilations;
   readonly stagings: Stagings;
   readonly kernels: Kernels;
   readonly pristine: PristineBuffers;
   readonly tensors: Tensors;
   /** Kernels by name, by the name of their library. */
   readonly libraries = new Map<string, Map<string, LoadedKernel>>();
+  /** Settles when what was told last is on its way, in case that this thread does nothing else for long. */
+  told: () => Promise<void> = () => Promise.resolve();
   /** Is shown each output of a test that is wrong, while its bytes are here, the expected ones and what it may differ by. */
   inspect: (
     output: number,
@@ -38,9 +42,23 @@ export class Engine {
     this.commands = new Commands(device);
     this.fence = new Fence(gpu);
     this.stagings = new Stagings(device);
-    this.kernels = new Kernels(gpu, new Executables(device, (digest, signal) => blobs.text(digest, signal)));
+    this.compilations = new Compilations(gpu);
+    const executables = new Executables(device, this.compilations, ({ code, file }, signal) =>
+      blobs.wgsl(code, file, signal),
+    );
+    this.kernels = new Kernels(gpu, executables, (...call) => this.beginCompiling(...call));
+    // Work of the GPU is nearer to its end than a compilation beside it.
+    gpu.running = () => ({ ...this.compilations.culprit, ...this.fence.culprit });
     this.pristine = new PristineBuffers(this.buffers, this.commands);
     this.tensors = new Tensors(this.buffers, this.pristine);
+  }
+
+  /** For one call: how long a compilation may take, and who is told of it. */
+  beginCompiling(hangSeconds: number, progress: KernelProgress): void {
+    this.compilations.expect(hangSeconds, (kernel) => {
+      progress({ kind: "compiling", kernel });
+      return this.told();
+    });
   }
 
   /** Of a server that knows nothing of them. */

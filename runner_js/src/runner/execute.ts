@@ -1,20 +1,14 @@
 import { DeviceFailure, toErrorReport } from "../hal/errors";
 import { Readback } from "../hal/readback";
 import { captureErrors } from "../hal/scopes";
-import type {
-  Command,
-  CompileProgress,
-  ErrorReport,
-  ExecuteParams,
-  ExecuteResult,
-} from "../protocol/messages";
+import type { Command, ErrorReport, ExecuteParams, ExecuteResult } from "../protocol/messages";
 import { loadAhead } from "./ahead";
 import { postDownloads } from "./blobs";
 import { Chunk } from "./chunk";
 import { planDownloads } from "./command_plan";
 import { bytesOf } from "./dtypes";
 import type { Engine } from "./engine";
-import type { LoadedKernel } from "./kernels";
+import type { KernelProgress, LoadedKernel } from "./kernels";
 import { CallTimer } from "./timer";
 import { forget, streamUpload, type Uploaded, WORTH_STREAMING } from "./upload";
 
@@ -26,7 +20,7 @@ export async function execute(
   call: string,
   params: ExecuteParams,
   hangSeconds: number,
-  progress: (progress: CompileProgress) => void,
+  progress: KernelProgress,
   signal: AbortSignal,
 ): Promise<ExecuteResult> {
   const start = performance.now();
@@ -34,7 +28,7 @@ export async function execute(
   const { gpu, fence } = engine;
   const { commands } = params;
   const patience = fence.patience(hangSeconds);
-  const { loaded, sizes } = await prepare(engine, commands, progress, signal);
+  const { loaded, sizes } = await prepare(engine, commands, hangSeconds, progress, signal);
   const compile = since(start);
 
   const running = performance.now();
@@ -133,11 +127,12 @@ export async function execute(
 async function prepare(
   engine: Engine,
   commands: readonly Command[],
-  progress: (progress: CompileProgress) => void,
+  hangSeconds: number,
+  progress: KernelProgress,
   signal: AbortSignal,
 ): Promise<{ loaded: Map<Command, Map<string, LoadedKernel>>; sizes: number[] }> {
   try {
-    const loaded = await loadLibraries(engine, commands, progress, signal);
+    const loaded = await loadLibraries(engine, commands, hangSeconds, progress, signal);
     return { loaded, sizes: planDownloads(commands, (name) => engine.tensors.typeOf(name)) };
   } catch (cause) {
     if (signal.aborted) throw cause;
@@ -149,13 +144,17 @@ async function prepare(
 async function loadLibraries(
   engine: Engine,
   commands: readonly Command[],
-  progress: (progress: CompileProgress) => void,
+  hangSeconds: number,
+  progress: KernelProgress,
   signal: AbortSignal,
 ): Promise<Map<Command, Map<string, LoadedKernel>>> {
   const found = new Map<Command, Map<string, LoadedKernel>>();
   for (const [i, command] of commands.entries()) {
     if (command.op !== "load") continue;
-    const states = await engine.gpu.guard(engine.kernels.load(command.kernels, signal, progress), signal);
+    const states = await engine.gpu.guard(
+      engine.kernels.load(command.kernels, hangSeconds, signal, progress),
+      signal,
+    );
     const kernels = new Map<string, LoadedKernel>();
     for (const [name, state] of states) {
       if ("error" in state) {

@@ -3,7 +3,7 @@ import { DeviceFailure, toErrorReport } from "../hal/errors";
 import { type Executable, type Executables, foldDispatch, uniformOf, writeAccess } from "../hal/executable";
 import type { Gpu } from "../hal/gpu";
 import { unmetRequirement } from "../hal/requirements";
-import type { CompileProgress, ErrorReport, Kernel, Launch, Variant } from "../protocol/messages";
+import type { CompileProgress, Compiling, ErrorReport, Kernel, Launch, Variant } from "../protocol/messages";
 import { checkLaunches } from "./launch";
 
 /** A kernel ready to be called. */
@@ -18,6 +18,8 @@ export interface LoadedKernel {
   /** Of compiling it. */
   readonly seconds: number;
 }
+
+export type KernelProgress = (progress: CompileProgress | Compiling) => void;
 
 /** A kernel, or why it cannot run here. */
 export type KernelState = LoadedKernel | { kernel: string; seconds: number; error: ErrorReport };
@@ -41,15 +43,18 @@ export class Kernels {
   constructor(
     private readonly gpu: Gpu,
     private readonly executables: Executables,
+    private readonly begin: (hangSeconds: number, progress: KernelProgress) => void,
   ) {}
 
-  /** All at once: browsers compile on several threads, and a pipeline may take a second. Never rejects. */
+  /** Several at a time. Never rejects; a compilation that takes longer than `hangSeconds` loses the GPU device. */
   async load(
     kernels: readonly Kernel[],
+    hangSeconds: number,
     signal: AbortSignal,
-    progress: (progress: CompileProgress) => void,
+    progress: KernelProgress,
   ): Promise<Map<string, KernelState>> {
     let done = 0;
+    this.begin(hangSeconds, progress);
     const states = await Promise.all(
       kernels.map(async (kernel) => {
         const state = await this.one(kernel, signal);

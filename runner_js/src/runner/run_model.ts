@@ -1,12 +1,13 @@
 import { DeviceFailure } from "../hal/errors";
 import { captureErrors } from "../hal/scopes";
-import type { CompileProgress, RunModelParams, RunModelResult } from "../protocol/messages";
+import type { RunModelParams, RunModelResult } from "../protocol/messages";
 import { callFunction, loadPipelines, makeTensor } from "../tvm/model";
 import { instantiate, type TvmRuntime } from "../tvm/tvmjs";
 import { loadAhead } from "./ahead";
 import { postDownloads } from "./blobs";
 import { bytesOf, describeType } from "./dtypes";
 import type { Engine } from "./engine";
+import type { KernelProgress } from "./kernels";
 
 const KERNELS_OF_A_MODEL = 10;
 
@@ -16,7 +17,7 @@ export async function runModel(
   call: string,
   params: RunModelParams,
   hangSeconds: number,
-  progress: (progress: CompileProgress) => void,
+  progress: KernelProgress,
   signal: AbortSignal,
 ): Promise<RunModelResult> {
   const { gpu, blobs } = engine;
@@ -47,7 +48,9 @@ export async function runModel(
     const compiling = performance.now();
     const compiled = (kernel: string, done: number, total: number) =>
       progress({ kind: "compile", kernel, done, total, seconds: (performance.now() - compiling) / 1000 });
-    await timed("compile", loadPipelines(runtime, vm, replace, compiled));
+    engine.beginCompiling(hangSeconds, progress);
+    const pipelines = loadPipelines(runtime, vm, replace, engine.compilations, compiled);
+    await timed("compile", pipelines);
 
     const loaded = loadAhead(params.arguments, (ref) => blobs.load(ref.digest, bytesOf(ref), signal));
     const args = [];
@@ -84,7 +87,7 @@ async function replacements(
   signal: AbortSignal,
 ): Promise<Map<string, string>> {
   const texts = Object.entries(params.replace).map(
-    async ([name, digest]) => [name, await engine.blobs.text(digest, signal)] as const,
+    async ([name, digest]) => [name, await engine.blobs.wgsl(digest, `${name}.wgsl`, signal)] as const,
   );
   return new Map(await Promise.all(texts));
 }

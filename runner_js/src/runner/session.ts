@@ -16,6 +16,9 @@ const HELLO_TIMEOUT_MS = 20_000;
 const RECONNECT_MS = 2000;
 const NO_ADAPTER = { vendor: "", architecture: "", device: "", description: "" };
 
+/** A turn of the event loop: what was sent has left this process. */
+const afterSending = () => new Promise<void>((resolve) => setTimeout(resolve, 1));
+
 interface OpenCall {
   controller: AbortController;
   outbox: Outbox;
@@ -89,6 +92,8 @@ export class Session {
     this.unavailable = null;
     this.capabilities = gpu.capabilities;
     this.engine = new Engine(gpu, this.blobs);
+    // A page's GPU work is another process's; elsewhere compiling may take this thread.
+    if (this.platform.runtime !== "browser") this.engine.told = afterSending;
     this.generation++;
     (globalThis as { tapmlDevice?: GPUDevice }).tapmlDevice = gpu.device; // for tests and for the console
     void gpu.whenLost.then(() => this.view.log("warning", gpu.lost ?? "device lost"));

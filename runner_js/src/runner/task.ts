@@ -17,6 +17,10 @@ export class TaskFollower {
       this.task.detail = progress.doing;
       return;
     }
+    if (progress.kind === "compiling") {
+      this.task.detail = `compiling ${progress.kernel}`;
+      return;
+    }
     if (progress.kind === "compile") {
       this.task.detail = `compiled ${progress.kernel} (${progress.done} of ${progress.total})`;
       return;

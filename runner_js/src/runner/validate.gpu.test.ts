@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { DeviceFailure } from "../hal/errors";
-import type { CompileProgress, Kernel, Test, TestVerdict } from "../protocol/messages";
+import type { CompileProgress, Compiling, Kernel, Test, TestVerdict } from "../protocol/messages";
 import { TestDevice } from "../testing/dawn";
 import { addText, floats, kernelOf, variantOf } from "../testing/kernels";
 import { validate } from "./validate";
@@ -35,9 +35,9 @@ async function run(
   const verdicts: TestVerdict[] = [];
   const compiled: CompileProgress[] = [];
   const { signal } = new AbortController();
-  const progress = (message: CompileProgress | TestVerdict) => {
+  const progress = (message: CompileProgress | Compiling | TestVerdict) => {
     if (message.kind === "verdict") verdicts.push(message);
-    else compiled.push(message);
+    else if (message.kind === "compile") compiled.push(message);
   };
   const result = await validate(device.engine, { kernels, tests }, 60, progress, signal);
   expect(result.seconds.total).toBeGreaterThan(0);
@@ -287,7 +287,7 @@ describe("validate on Dawn", () => {
     const reason = new DeviceFailure({ kind: "cancelled", message: "the call was cancelled" });
     const verdicts: unknown[] = [];
     const params = { kernels: [kernelOf(addText(COUNT), put)], tests: [addTest("t")] };
-    const progress = (message: CompileProgress | TestVerdict) => {
+    const progress = (message: CompileProgress | Compiling | TestVerdict) => {
       if (message.kind === "verdict") verdicts.push(message);
     };
     const running = validate(device.engine, params, 60, progress, controller.signal);

@@ -1,6 +1,7 @@
 import { toErrorReport } from "../hal/errors";
 import type {
   CompileProgress,
+  Compiling,
   ErrorReport,
   Test,
   TestVerdict,
@@ -14,7 +15,7 @@ import { obstacle } from "./prepare";
 import { fetchBatch, type Job, releaseBatch, runBatch } from "./test_batch";
 import { comparedRefs } from "./tolerances";
 
-export type ValidateProgress = (progress: CompileProgress | TestVerdict) => void;
+export type ValidateProgress = (progress: CompileProgress | Compiling | TestVerdict) => void;
 
 /**
  * Runs carved tests. Every test gets exactly one verdict, unless the call is aborted or the device is lost: then the
@@ -36,7 +37,10 @@ export async function validate(
   try {
     // The first bytes arrive while the kernels compile.
     loadEarly(engine, params.tests, signal);
-    const states = await engine.gpu.guard(engine.kernels.load(params.kernels, signal, progress), signal);
+    const states = await engine.gpu.guard(
+      engine.kernels.load(params.kernels, hangSeconds, signal, progress),
+      signal,
+    );
     seconds.compile = (performance.now() - start) / 1000;
 
     const jobs: Job[] = [];

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { DeviceFailure } from "../hal/errors";
-import type { CompileProgress, Test, TestVerdict } from "../protocol/messages";
+import type { CompileProgress, Compiling, Test, TestVerdict } from "../protocol/messages";
 import { TestDevice } from "../testing/dawn";
 import { addText, floats, kernelOf } from "../testing/kernels";
 import { validate } from "./validate";
@@ -19,7 +19,7 @@ it("takes a test that never ends for hung and names it", async () => {
   const kernels = [kernelOf(addText(64), put), kernelOf({ ...addText(64), name: "endless", body }, put)];
   const tests = [test("t1", "add"), test("t2", "endless"), test("t3", "add")];
   const verdicts: TestVerdict[] = [];
-  const progress = (message: CompileProgress | TestVerdict) => {
+  const progress = (message: CompileProgress | Compiling | TestVerdict) => {
     if (message.kind === "verdict") verdicts.push(message);
   };
   const { signal } = new AbortController();

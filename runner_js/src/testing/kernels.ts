@@ -4,6 +4,8 @@ export interface KernelText {
   name: string;
   /** Of the buffers, which are p0, p1, ... and the call's arguments in this order; then come the temporaries. */
   access: readonly ("read" | "write")[];
+  /** Functions, before the entry point. */
+  functions?: string;
   /** Statements; `i` is the invocation's number. */
   body: string;
   /** Elements that the invocations must cover. */
@@ -27,6 +29,7 @@ export function variantOf(text: KernelText, put: (digest: string, code: string) 
   });
   const fields = scalars.map(({ type }, i) => `s${i} : ${type}, `).join("");
   const code = `${buffers.join("\n")}
+${text.functions ?? ""}
 struct PODArgs { ${fields}packGridDimX : u32 }
 @group(0) @binding(${access.length}) var<uniform> podArgs : PODArgs;
 @compute @workgroup_size(${invocations})
@@ -71,6 +74,16 @@ fn ${name}_kernel(
 
 export function kernelOf(text: KernelText, put: (digest: string, code: string) => string): Kernel {
   return { kernel: text.name, variants: [variantOf(text, put)] };
+}
+
+/** The same kernel, with functions that each call the one before twice: compilers put all 2^30 calls into one. */
+export function endlessCompilation(text: KernelText): KernelText {
+  const calls = Array.from(
+    { length: 30 },
+    (_, n) => `fn f${n + 1}(x : f32) -> f32 { return f${n}(x) + f${n}(x + 1.0); }`,
+  );
+  const functions = ["fn f0(x : f32) -> f32 { return x * 1.5 + p0[1]; }", ...calls].join("\n");
+  return { ...text, functions, body: "p2[i] = f30(p0[i]);" };
 }
 
 /** p2 = p0 + p1 */

@@ -1,3 +1,4 @@
+import type { Compilations } from "../hal/compilations";
 import { DeviceFailure } from "../hal/errors";
 import type { EntryPointInfo } from "../protocol/messages";
 import { compilePipeline } from "./pipeline";
@@ -9,6 +10,7 @@ export async function loadPipelines(
   runtime: TvmRuntime,
   vm: VirtualMachine,
   replace: ReadonlyMap<string, string>,
+  compilations: Compilations,
   compiled: (entryPoint: string, done: number, total: number) => void,
 ): Promise<void> {
   const { instance, context } = runtime;
@@ -27,7 +29,9 @@ export async function loadPipelines(
   await Promise.all(
     Object.entries(infos).map(async ([name, info]) => {
       const code: string = replace.get(name) ?? getShader(name);
-      const shader = await compilePipeline(context, info, code, name, `${name}.wgsl`);
+      const shader = await compilations.run(name, () =>
+        compilePipeline(context, info, code, name, `${name}.wgsl`),
+      );
       instance.withNewScope(() => updatePrebuild(name, shader));
       done++;
       compiled(name, done, names.length);

@@ -1,0 +1,45 @@
+import { expect, it } from "vitest";
+import { DeviceFailure } from "../hal/errors";
+import type { Test, TestVerdict } from "../protocol/messages";
+import { TestDevice } from "../testing/dawn";
+import { addText, endlessCompilation, floats, kernelOf } from "../testing/kernels";
+import { validate } from "./validate";
+
+// In a file, and so a process, of its own: only its end stops a compilation like this one.
+it("names the kernel whose compilation never ends, and no other", async () => {
+  const device = await TestDevice.open();
+  const put = (digest: string, code: string) => device.put(digest, code);
+  const ref = { ...floats(64), digest: device.put("zeros", new Float32Array(64)) };
+  const names = ["first", "endless", "second", "third"];
+  const kernels = names.map((name) => {
+    const text = { ...addText(64), name };
+    return kernelOf(name === "endless" ? endlessCompilation(text) : text, put);
+  });
+  const tests = names.map((kernel): Test => {
+    const tolerances = [{ absolute: 0, relative: 0 }];
+    return { id: `t.${kernel}`, kernel, inputs: [ref, ref], outputs: [ref], tolerances };
+  });
+  const verdicts: TestVerdict[] = [];
+  const begun: string[] = [];
+  const { signal } = new AbortController();
+  const running = validate(
+    device.engine,
+    { kernels, tests },
+    2,
+    (progress) => {
+      if (progress.kind === "verdict") verdicts.push(progress);
+      if (progress.kind === "compiling") begun.push(progress.kernel);
+    },
+    signal,
+  );
+  const cause = await running.catch((thrown: unknown) => thrown);
+  expect(cause).toBeInstanceOf(DeviceFailure);
+  expect((cause as DeviceFailure).report).toMatchObject({
+    kind: "device-lost",
+    lost_reason: "hung",
+    kernel: "endless",
+    message: "compiling kernel endless did not end within 2 s: the GPU device is lost",
+  });
+  expect(begun.sort()).toEqual(names.sort());
+  expect(verdicts).toEqual([]);
+});
