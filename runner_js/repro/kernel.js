@@ -3,7 +3,7 @@
 import { bytesOf } from "./compare.js";
 import { captureErrors, Failure, within } from "./device.js";
 
-/** Work of the GPU that takes longer is taken for hung. */
+/** Work of the GPU, or a compilation, that takes longer is taken for hung. */
 const HANG_SECONDS = 30;
 
 /**
@@ -102,14 +102,17 @@ function filledBuffer(device, usage, bytes) {
  * @param {GPUDevice} device @param {Variant} variant @param {Repro} repro
  * @param {(file: string) => string} code WGSL by file name
  * @param {(tensor: Tensor) => Bytes} data @param {Outcome["seconds"]} seconds filled with the time of each part
+ * @param {number} hangSeconds
  * @returns {Promise<Bytes[]>}
  */
-export async function runKernel(device, variant, repro, code, data, seconds) {
+export async function runKernel(device, variant, repro, code, data, seconds, hangSeconds = HANG_SECONDS) {
   const start = performance.now();
   /** @type {Map<string, Awaited<ReturnType<typeof compile>>>} */
   const compiled = new Map();
   for (const entry of variant.entry_points) {
-    compiled.set(entry.name, await compile(device, entry, code(entry.file)));
+    const compiling = compile(device, entry, code(entry.file));
+    const late = `compiling kernel ${repro.kernel.kernel} did not end within ${hangSeconds} s`;
+    compiled.set(entry.name, await within(compiling, hangSeconds, late));
   }
   seconds.compile = (performance.now() - start) / 1000;
 
@@ -172,8 +175,8 @@ export async function runKernel(device, variant, repro, code, data, seconds) {
   mapped.catch(() => {}); // an error of the scopes says more
   await within(
     errors().then(() => mapped),
-    HANG_SECONDS,
-    `the kernel did not end within ${HANG_SECONDS} s`,
+    hangSeconds,
+    `the kernel did not end within ${hangSeconds} s`,
   );
   seconds.run = (performance.now() - submitted) / 1000;
   return staged.map((staging, i) =>
