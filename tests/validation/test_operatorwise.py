@@ -271,6 +271,14 @@ def test_a_device_that_is_lost_again_and_again_is_given_up(suite: Suite) -> None
     assert {test["verdict"] for test in document["tests"]} == {"error"}
 
 
+def test_large_kernels_travel_in_calls_of_their_own(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tapml.validation.operatorwise._KERNEL_BYTES_A_CALL", 1)
+    runner = FakeRunner(DeviceHub(), all_pass)
+    document = OperatorRun(suite, [runner.device], Blobs()).run()
+    assert all(len(call["params"]["kernels"]) == 1 for call in runner.calls)
+    assert document["summary"]["pass"] == len(suite.tests)
+
+
 def test_kernels_of_which_one_is_to_blame_are_compiled_one_by_one(suite: Suite) -> None:
     hostile = suite.kernels[1:3]
 

@@ -81,6 +81,8 @@ class BrowserProcess:
         self._console: deque[str] = deque(maxlen=_CONSOLE_LINES)
         self._opened: Future[None] = Future()
         self._alive = False
+        # Chromium gives no adapter any more when a second GPU process ends soon after the first.
+        self._may_reset = self.name == "chromium"
         # In the command line of the browser alone, where no other tells it from one that the user started.
         self._mark = f"--tapml-{uuid.uuid4().hex}"
         self._roots: list[psutil.Process] = []
@@ -141,9 +143,10 @@ class BrowserProcess:
         """End a GPU process that hangs. True where the page lives on and gets a new GPU device; where not, the
         browser is closed and must be started again.
         """
-        for process in self._descendants() if self.name == "chromium" else []:
+        for process in self._descendants() if self._may_reset else []:
             with contextlib.suppress(psutil.Error):
                 if "--type=gpu-process" in process.cmdline():
+                    self._may_reset = False
                     process.kill()
                     return True
         self.close()

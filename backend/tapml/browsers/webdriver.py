@@ -75,6 +75,8 @@ class WebDriverProcess:
         self._banner = 0  # how many lines the driver printed of itself
         self._doubts = 0  # checks in a row that gave no clear answer
         self._alive = False
+        # As in process.py: one GPU process may end, and not two.
+        self._may_reset = self.name == "chromedriver"
         self._closing = False
         self._wake = threading.Event()
         # A daemon, for Python joins the others before it runs what is registered with atexit.
@@ -105,9 +107,10 @@ class WebDriverProcess:
         """End a GPU process that hangs. True where the page lives on and gets a new GPU device; where not, the
         browser is closed and must be started again.
         """
-        for process in self._guarded.descendants() if self._guarded and self.name == "chromedriver" else []:
+        for process in self._guarded.descendants() if self._guarded and self._may_reset else []:
             with contextlib.suppress(psutil.Error):
                 if "--type=gpu-process" in process.cmdline():
+                    self._may_reset = False
                     process.kill()
                     return True
         self.close()

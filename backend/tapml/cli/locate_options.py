@@ -37,7 +37,7 @@ def add_parsers(commands: Any) -> None:
     )
     parser.add_argument(
         "--hang-seconds", type=float, default=30.0, metavar="S",
-        help="a kernel that does not end within S seconds is an error, and its device is made anew (default 30)",
+        help="a kernel that does not end, or is not compiled, within S seconds is an error (default 30)",
     )  # fmt: skip
     parser.add_argument(
         "--no-model", action="store_true", help="do not run the whole model where every operator passes"

@@ -188,7 +188,7 @@ def _validate(commands: _Commands) -> None:
     )
     parser.add_argument(
         "--hang-seconds", type=float, default=30.0, metavar="S",
-        help="a kernel that does not end within S seconds is an error, and its device is made anew (default 30)",
+        help="a kernel that does not end, or is not compiled, within S seconds is an error (default 30)",
     )  # fmt: skip
     add_database_option(parser)
     parser.set_defaults(run="validate")

@@ -37,7 +37,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--fail-on-flaky", action="store_true", help="flaky tests fail the run")
     parser.add_argument(
         "--hang-seconds", type=float, default=30.0, metavar="S",
-        help="a kernel that does not end within S seconds is an error, and its device is made anew (default 30)",
+        help="a kernel that does not end, or is not compiled, within S seconds is an error (default 30)",
     )  # fmt: skip
     reports = parser.add_argument_group("reports")
     reports.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")

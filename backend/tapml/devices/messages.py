@@ -69,6 +69,10 @@ class KernelMessages:
         """Of everything that devices are given of this kernel: another one means that another kernel runs."""
         return "" if self.unsupported(name) else sha256(json.dumps(self.kernel(name), sort_keys=True))[:16]
 
+    def nbytes(self, name: str) -> int:
+        """Of this kernel in a message, about."""
+        return len(json.dumps(self.kernel(name)))
+
     def kernel(self, name: str) -> dict[str, Any]:
         """Protocol type Kernel."""
         return kernel_message(self._bundles[name], [file.digest for file in self._files[name]])

@@ -14,7 +14,19 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.graph.model import numpy_dtype
-from tapml.protocol.base import Digest, DType, JsonNumber, LongText, Message, Name, Shape, TensorRef, Text, Tolerance
+from tapml.protocol.base import (
+    MAX_WGSL_BYTES,
+    Digest,
+    DType,
+    JsonNumber,
+    LongText,
+    Message,
+    Name,
+    Shape,
+    TensorRef,
+    Text,
+    Tolerance,
+)
 from tapml.protocol.methods import Verdict
 from tapml.strict_json import parse_json
 from tapml.suite.formats import format_version
@@ -28,7 +40,6 @@ MOST_TENSOR_BYTES = 1 << 30
 """Of all tensors of a test, each once: what is unpacked from a file, however small the file is."""
 
 _MOST_CONTAINERS = 500_000
-_MOST_WGSL = 4_000_000
 _MOST_NAME = 2000
 
 # Kernels and their files become files of a suite.
@@ -95,7 +106,7 @@ class WgslFile(Message):
     name: _WgslName
     sha256: Digest
     edited: bool
-    text: Annotated[str, Field(max_length=_MOST_WGSL)]
+    text: Annotated[str, Field(max_length=MAX_WGSL_BYTES)]
 
 
 class _Open(Message):
@@ -321,8 +332,8 @@ def with_texts(where: Path | str, document: ReproDocument, texts: dict[str, str]
         if file.name not in texts:
             raise InputError(f"{where} lacks the WGSL of {file.name}: export the test again")
         text = texts[file.name]
-        if len(text) > _MOST_WGSL:
-            raise InputError(f"{where}: the WGSL of {file.name} has more than {_MOST_WGSL} characters")
+        if len(text) > MAX_WGSL_BYTES:
+            raise InputError(f"{where}: the WGSL of {file.name} has more than {MAX_WGSL_BYTES} characters")
         digest = sha256(text)
         edited = file.edited or digest != file.sha256
         files.append(WgslFile(name=file.name, sha256=digest, edited=edited, text=text))

@@ -12,6 +12,7 @@ from tapml.errors import InputError
 from tapml.files import json_bytes, sha256, slug
 from tapml.folder import Folder
 from tapml.graph import Node
+from tapml.protocol import MAX_WGSL_BYTES
 from tapml.suite.formats import MOST_BYTES, format_version, read_json
 from tapml.suite.graph_document import read_graph
 from tapml.suite.imported import FILE as IMPORTED_FILE
@@ -30,7 +31,6 @@ IMPORTED = "imported"
 # A file's name has at most 255 bytes on Linux and macOS, and a variant and an ending come behind the kernel's.
 _LONGEST_NAME = 200
 
-_MOST_WGSL_BYTES = 4_000_000
 _MOST_KERNEL_BYTES = 8_000_000
 
 
@@ -136,7 +136,7 @@ class Suite:
             for entry_point in variant["entry_points"]:
                 name = entry_point["file"]
                 try:
-                    text = self.folder.read_text(f"kernels/{name}", _MOST_WGSL_BYTES)
+                    text = self.folder.read_text(f"kernels/{name}", MAX_WGSL_BYTES)
                 except InputError as error:
                     raise InputError(f"kernel {kernel}, variant {variant['name']}: {error}") from error
                 files.append(KernelFile(name, text, sha256(text) != entry_point["generated_sha256"]))

@@ -24,6 +24,8 @@ from tapml.validation.results import FAILING, VERDICTS, header, keep, reported_r
 
 # Tests of one call: enough to batch well, few enough for one message and for a prompt Ctrl-C.
 _TESTS_A_CALL = 256
+# Of the kernels of one call; one kernel may be larger.
+_KERNEL_BYTES_A_CALL = 4_000_000
 
 
 class OperatorRun:
@@ -134,8 +136,7 @@ class OperatorRun:
         try:
             while todo:
                 self._cancel.check()
-                part = _one_kernel(todo) if by_itself else todo
-                part = part[:_TESTS_A_CALL]
+                part = _one_call(_one_kernel(todo) if by_itself else todo, messages)
                 try:
                     for key, value in self._call(device, part, messages).items():
                         spent[key] += value
@@ -232,6 +233,19 @@ class OperatorRun:
             "run": self._id,
             "kernel_digests": self._digests,
         }
+
+
+def _one_call(tests: Sequence[CarvedTest], messages: KernelMessages) -> list[CarvedTest]:
+    """The first tests, as many as make one message."""
+    kernels: set[str] = set()
+    nbytes = 0
+    for place, test in enumerate(tests[:_TESTS_A_CALL]):
+        if test.kernel not in kernels:
+            kernels.add(test.kernel)
+            nbytes += messages.nbytes(test.kernel)
+            if place and nbytes > _KERNEL_BYTES_A_CALL:
+                return list(tests[:place])
+    return list(tests[:_TESTS_A_CALL])
 
 
 def _one_kernel(tests: Sequence[CarvedTest]) -> list[CarvedTest]:

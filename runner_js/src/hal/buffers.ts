@@ -123,3 +123,14 @@ export function tooLarge(bytes: number, most: number): string {
   const [wanted, allowed] = describePair(bytes, most);
   return `needs a buffer of ${wanted}, this device allows maxBufferSize ${allowed}`;
 }
+
+/** Buffers of one call together, in times of the largest that the device allows: it does not tell how much memory it has. */
+const MOST_OF_A_CALL = 4;
+
+/** What is wrong with buffers of these sizes all at once, as one sentence's end; null where nothing is. */
+export function tooMuch(sizes: readonly number[], most: number): string | null {
+  const [wanted, allowed] = [sizes.reduce((sum, bytes) => sum + bytes, 0), MOST_OF_A_CALL * most];
+  if (wanted <= allowed) return null;
+  const [needs, has] = describePair(wanted, allowed);
+  return `needs buffers of ${needs} at once, more than the ${has} (${MOST_OF_A_CALL} times maxBufferSize) of one call`;
+}

@@ -1,3 +1,4 @@
+import { tooMuch } from "../hal/buffers";
 import type { Dispatch } from "../hal/commands";
 import { DeviceFailure, toErrorReport } from "../hal/errors";
 import { type Executable, type Executables, foldDispatch, uniformOf, writeAccess } from "../hal/executable";
@@ -74,6 +75,8 @@ export class Kernels {
     try {
       variant = chooseVariant(kernel, this.gpu);
       checkLaunches(kernel.kernel, variant);
+      const message = tooMuch(variant.temporaries, this.gpu.device.limits.maxBufferSize);
+      if (message) throw new DeviceFailure({ kind: "unsupported", message, kernel: kernel.kernel });
       const compiling = variant.entry_points.map((entry) =>
         this.executables.get(kernel.kernel, entry, signal),
       );

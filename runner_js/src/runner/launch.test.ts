@@ -27,6 +27,14 @@ describe("checkLaunches", () => {
     expect(() => checkLaunches("matmul", variant)).not.toThrow();
   });
 
+  it.each([
+    ["1001 entry points, more than 1000", { entry_points: Array(1001).fill(variant.entry_points[0]) }],
+    ["10001 launches, more than 10000", { launches: Array(10_001).fill(launch) }],
+    ["1001 temporaries, more than 1000", { temporaries: Array(1001).fill(4) }],
+  ])("refuses %s", (what, change) => {
+    expect(() => checkLaunches("matmul", { ...variant, ...change })).toThrow(`kernel matmul has ${what}`);
+  });
+
   it("accepts a variant that launches nothing", () => {
     expect(() => checkLaunches("matmul", { ...variant, launches: [] })).not.toThrow();
   });

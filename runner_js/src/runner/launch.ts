@@ -1,8 +1,15 @@
 import { DeviceFailure } from "../hal/errors";
 import type { EntryPoint, Launch, Variant } from "../protocol/messages";
 
+/** Far beyond what compilers make of one operator; each holds a compiled program, a buffer, a piece of memory. */
+const MOST = { entry_points: 1000, launches: 10_000, temporaries: 1000 };
+
 /** Throws what is wrong with a variant's launches before anything is recorded. */
 export function checkLaunches(kernel: string, variant: Variant): void {
+  for (const [what, most] of Object.entries(MOST)) {
+    const { length } = variant[what as keyof typeof MOST];
+    if (length > most) throw refused(kernel, `has ${length} ${what.replace("_", " ")}, more than ${most}`);
+  }
   const entryPoints = new Map(variant.entry_points.map((entry) => [entry.name, entry]));
   for (const launch of variant.launches) {
     const entryPoint = entryPoints.get(launch.entry_point);

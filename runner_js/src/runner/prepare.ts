@@ -1,4 +1,4 @@
-import { tooLarge } from "../hal/buffers";
+import { tooLarge, tooMuch } from "../hal/buffers";
 import type { ErrorReport, Test } from "../protocol/messages";
 import { bytesOf } from "./dtypes";
 import type { Engine } from "./engine";
@@ -26,7 +26,11 @@ export function obstacle(engine: Engine, test: Test, state: KernelState | undefi
   if (misfit) return wrong(misfit);
   const allowed = engine.gpu.device.limits.maxBufferSize;
   const { temporaries, name: variant } = state.variant;
-  const largest = Math.max(0, ...[...test.inputs, ...test.outputs].map(bytesOf), ...temporaries);
-  if (largest <= allowed) return null;
-  return { kind: "unsupported", message: tooLarge(largest, allowed), kernel, variant, test: test.id };
+  const sizes = [...test.inputs, ...test.outputs].map(bytesOf).concat(temporaries);
+  const largest = sizes.reduce((most, bytes) => Math.max(most, bytes), 0);
+  if (largest > allowed) {
+    return { kind: "unsupported", message: tooLarge(largest, allowed), kernel, variant, test: test.id };
+  }
+  const message = tooMuch(sizes, allowed);
+  return message ? { kind: "unsupported", message, kernel, variant, test: test.id } : null;
 }

@@ -272,6 +272,30 @@ describe("validate on Dawn", () => {
     expect(verdicts).toMatchObject([{ verdict: "unsupported", error: { kind: "unsupported", test: "t" } }]);
   });
 
+  it("makes no buffers that a machine cannot hold together", async () => {
+    const { maxBufferSize } = device.engine.gpu.device.limits;
+    const { live, idle } = device.engine.buffers.statistics;
+    const greedy = { ...variantOf(addText(COUNT), put), temporaries: Array(5).fill(maxBufferSize) };
+    const kernels = [
+      { kernel: "add", variants: [greedy] },
+      kernelOf({ ...addText(COUNT), name: "sum" }, put),
+    ];
+    const huge = { ...floats(maxBufferSize / 4), digest: put("huge", new Uint8Array(4)) };
+    const wide = addTest("wide", { kernel: "sum", inputs: Array(5).fill(huge) });
+    const { verdicts } = await run(kernels, [addTest("t"), wide, addTest("right", { kernel: "sum" })]);
+    const error = {
+      kind: "unsupported",
+      message: expect.stringContaining("(4 times maxBufferSize) of one call"),
+    };
+    expect(verdicts).toMatchObject([
+      { id: "t", verdict: "unsupported", error },
+      { id: "wide", verdict: "unsupported", error },
+      { id: "right", verdict: "pass" },
+    ]);
+    expect(device.engine.buffers.statistics.live).toBeLessThan(live + 10);
+    expect(device.engine.buffers.statistics.idle).toBeLessThan(idle + 10);
+  });
+
   it("ends with the device's loss", async () => {
     const running = run([kernelOf(addText(COUNT), put)], [addTest("t1"), addTest("t2")]).catch(
       (cause: unknown) => cause,
