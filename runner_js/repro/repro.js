@@ -12,7 +12,7 @@ import {
   within,
 } from "./device.js";
 import { runKernel } from "./kernel.js";
-import { allowedBy, readRepro, readTensor, toleranceTensors } from "./test.js";
+import { allowedBy, checkSizes, readRepro, readTensor, toleranceTensors } from "./test.js";
 import { judge, lostItsDevice, numbersOf, statement } from "./verdict.js";
 import { render } from "./view.js";
 
@@ -42,8 +42,11 @@ async function runTest(repro) {
     const variant = chooseVariant(repro.kernel, features, limits);
     outcome.variant = variant.name;
     const tensors = new Map();
-    for (const tensor of [...repro.inputs, ...repro.outputs, ...toleranceTensors(repro)])
-      tensors.set(tensor.digest, await readTensor(tensor));
+    const named = [...repro.inputs, ...repro.outputs, ...toleranceTensors(repro)];
+    checkSizes(named);
+    for (const tensor of named) {
+      if (!tensors.has(tensor.digest)) tensors.set(tensor.digest, await readTensor(tensor));
+    }
     /** @param {TensorRef} tensor @returns {Bytes} */
     const data = (tensor) => tensors.get(tensor.digest);
     /** @param {string} name */

@@ -19,12 +19,24 @@ export function readRepro() {
   return repro;
 }
 
+/** Of all tensors of a test: whoever writes more did not export it with tapml. */
+const MOST_TENSOR_BYTES = 2 ** 30;
+
+/** Throws where the tensors are said to be larger than an exported test's may be. @param {Tensor[]} tensors */
+export function checkSizes(tensors) {
+  const sizes = new Map(tensors.map((tensor) => [tensor.digest, bytesOf(tensor)]));
+  const total = [...sizes.values()].reduce((sum, size) => sum + size, 0);
+  if (!(total <= MOST_TENSOR_BYTES))
+    throw new Failure("damaged", `The tensors of this test are said to be ${total} bytes, more than 1 GiB.`);
+}
+
 /**
  * A tensor's gzip stands in the page byte by byte as windows-1252 text. HTML changes the bytes 0x00 and 0x0D, and 0x3C is
  * "<": each block of `block` bytes comes after a key, and is XORed with the key, which keeps it free of the three.
- * @param {string} text @param {number} block
+ * No more than `size` bytes are unpacked: a small file may inflate to more than a machine has.
+ * @param {string} text @param {number} block @param {number} size
  */
-export async function decodeTensor(text, block) {
+export async function decodeTensor(text, block, size) {
   const byteOf = new Uint8Array(1 << 16);
   const characters = new TextDecoder("windows-1252").decode(
     Uint8Array.from({ length: 256 }, (_, byte) => byte),
@@ -38,20 +50,33 @@ export async function decodeTensor(text, block) {
     if (i % (block + 1) === 0) key = byte;
     else packed[length++] = byte ^ key;
   }
-  const unpacked = new Blob([packed.subarray(0, length)])
+  const unpacking = new Blob([packed.subarray(0, length)])
     .stream()
-    .pipeThrough(new DecompressionStream("gzip"));
-  return new Uint8Array(await new Response(unpacked).arrayBuffer());
+    .pipeThrough(new DecompressionStream("gzip"))
+    .getReader();
+  const unpacked = new Uint8Array(size);
+  let at = 0;
+  for (let part = await unpacking.read(); !part.done; part = await unpacking.read()) {
+    if (at + part.value.length > size) {
+      await unpacking.cancel();
+      throw new Error(`it is more than ${size} bytes`);
+    }
+    unpacked.set(part.value, at);
+    at += part.value.length;
+  }
+  if (at < size) throw new Error(`it is ${at} instead of ${size} bytes`);
+  return unpacked;
 }
 
 /** @param {Tensor} tensor @returns {Promise<Bytes>} */
 export async function readTensor(tensor) {
   const element = document.querySelector(`script[data-digest="${CSS.escape(tensor.digest)}"]`);
   try {
-    const bytes = await decodeTensor(element?.textContent ?? "", Number(element?.getAttribute("data-block")));
+    const block = Number(element?.getAttribute("data-block"));
+    const bytes = await decodeTensor(element?.textContent ?? "", block, bytesOf(tensor));
     const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
     const digest = Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
-    if (digest === tensor.digest && bytes.byteLength === bytesOf(tensor)) return bytes;
+    if (digest === tensor.digest) return bytes;
   } catch {
     // What cannot be unpacked was changed too.
   }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { decodeTensor } from "./test.js";
+import { checkSizes, decodeTensor } from "./test.js";
 
 const FORBIDDEN = [0x00, 0x0d, 0x3c];
 
@@ -34,7 +34,7 @@ describe("a tensor in the page", () => {
     for (const block of [1, 7, 64]) {
       const encoded = encode(await gzip(bytes), block);
       expect(FORBIDDEN.filter((bad) => encoded.includes(bad))).toEqual([]);
-      const found = await decodeTensor(asText(encoded), block);
+      const found = await decodeTensor(asText(encoded), block, length);
       expect(found.byteLength).toBe(length);
       expect(found.every((byte, i) => byte === bytes[i])).toBe(true);
     }
@@ -44,14 +44,35 @@ describe("a tensor in the page", () => {
     const bytes = random(20_000);
     const encoded = encode(await gzip(bytes), 16);
     expect(new Set(encoded).size).toBe(256 - FORBIDDEN.length);
-    const found = await decodeTensor(asText(encoded), 16);
+    const found = await decodeTensor(asText(encoded), 16, 20_000);
     expect(found.every((byte, i) => byte === bytes[i])).toBe(true);
   });
 
   it("is refused where the file was cut or changed", async () => {
     const encoded = encode(await gzip(random(500)), 64);
-    await expect(decodeTensor(asText(encoded.subarray(0, 200)), 64)).rejects.toThrow();
-    await expect(decodeTensor(asText(encoded), 63)).rejects.toThrow();
-    await expect(decodeTensor("", 64)).rejects.toThrow();
+    await expect(decodeTensor(asText(encoded.subarray(0, 200)), 64, 500)).rejects.toThrow();
+    await expect(decodeTensor(asText(encoded), 63, 500)).rejects.toThrow();
+    await expect(decodeTensor("", 64, 500)).rejects.toThrow();
+    await expect(decodeTensor(asText(encoded), 64, 501)).rejects.toThrow("500 instead of 501");
+  });
+
+  it("is unpacked no further than it is said to be large", async () => {
+    const bomb = encode(await gzip(new Uint8Array(50_000_000)), 64);
+    await expect(decodeTensor(asText(bomb), 64, 1000)).rejects.toThrow("more than 1000 bytes");
+  });
+
+  it("is counted once, and all together are bounded", () => {
+    const tensor = (digest: string, extent: number) => {
+      return { name: "x", digest, dtype: "float32" as const, shape: [extent] };
+    };
+    const half = 2 ** 27;
+    checkSizes([tensor("a", half), tensor("a", half), tensor("a", half), tensor("b", half)]);
+    for (const shape of [
+      [half, half + 1],
+      [2 ** 32, 2 ** 32],
+    ]) {
+      const [one, other] = shape as [number, number];
+      expect(() => checkSizes([tensor("a", one), tensor("b", other)])).toThrow("more than 1 GiB");
+    }
   });
 });
