@@ -42,7 +42,8 @@ examples:
   tapml validate model.suite --device node-dawn            without a browser: Dawn in node, ready in a second
   tapml devices                                            what is connected, and what can be started here
 
-exit codes: 0 all passed, 1 some verdict is fail, error or unbounded, 2 wrong command or input, 130 interrupted
+exit codes: 0 all passed, 1 some verdict is fail, error or unbounded, 2 wrong command or input, or an
+output file that cannot be written, 130 interrupted
 """
 
 

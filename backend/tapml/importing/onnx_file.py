@@ -9,6 +9,7 @@ from typing import Any
 
 from tapml.errors import InputError
 from tapml.importing.inputs import InputSpec
+from tapml.importing.onnx_tensors import check_tensors, tensors
 
 _MICROSOFT = {
     *("Attention", "BiasGelu", "EmbedLayerNormalization", "FastGelu", "Gelu"),
@@ -39,11 +40,11 @@ def read(path: Path) -> Any:
     if model.functions:
         from onnx import inliner
 
-        model = inliner.inline_local_functions(model)
-    for tensor in _external(model):
-        location = next(entry.value for entry in tensor.external_data if entry.key == "location")
-        if not (path.parent / location).is_file():
-            raise InputError(f"{path}: its external data file {location} (for {tensor.name}) is missing")
+        try:
+            model = inliner.inline_local_functions(model)
+        except Exception as error:  # C++ exceptions of its own
+            raise InputError(f"{path} is not a valid ONNX file: {error}") from error
+    check_tensors(model, path)
     return model
 
 
@@ -113,7 +114,10 @@ def input_specs(model: Any, path: Path) -> list[InputSpec]:
         if not value.type.HasField("tensor_type"):
             raise InputError(f"{path}: the input {value.name} is no tensor; tapml takes tensors only")
         tensor = value.type.tensor_type
-        dtype = str(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+        try:
+            dtype = str(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+        except (KeyError, ValueError, TypeError) as error:
+            raise InputError(f"{path}: the input {value.name} is of no type that numpy has") from error
         shape = tuple(map(_dimension, tensor.shape.dim)) if tensor.HasField("shape") else None
         specs.append(InputSpec(value.name, dtype, shape, bound=_table_rows(model.graph, value.name)))
     return specs
@@ -145,15 +149,17 @@ def fingerprint(model: Any, path: Path) -> str:
     locations = {
         entry.value for tensor in _external(model) for entry in tensor.external_data if entry.key == "location"
     }
-    result = hashlib.sha256(path.read_bytes())
-    for location in sorted(locations):
-        result.update((path.parent / location).read_bytes())
+    result = hashlib.sha256()
+    for name in (path, *(path.parent / location for location in sorted(locations))):
+        with name.open("rb") as file:
+            while piece := file.read(1 << 20):
+                result.update(piece)
     return result.hexdigest()
 
 
 def _external(model: Any) -> Iterator[Any]:
     from onnx import TensorProto
 
-    for tensor in model.graph.initializer:
+    for tensor in tensors(model.graph):
         if tensor.data_location == TensorProto.EXTERNAL:
             yield tensor

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 _BINS = 24
 _HEAD = 8
+_PIECE = 1 << 18
 
 
 def json_number(value: float) -> float | str:
@@ -21,23 +23,39 @@ def json_number(value: float) -> float | str:
 
 
 def statistics(array: np.ndarray) -> dict[str, Any]:
-    """min, max, mean, std over the finite elements (null where there are none), counts, histogram, first elements."""
+    """min, max, mean, std over the finite elements (null where there are none), counts, histogram, first elements.
+
+    Goes over the elements in pieces: what is needed beside the array does not grow with it.
+    """
     flat = array.reshape(-1)
-    numbers = flat.astype(np.float64)
-    finite = numbers[np.isfinite(numbers)]
-    some = finite.size > 0
+    count = nan = inf = zeros = 0
+    least, most, total = math.inf, -math.inf, 0.0
+    for numbers, finite in _pieces(flat):
+        nan += int(np.isnan(numbers).sum())
+        inf += int(np.isinf(numbers).sum())
+        zeros += int((numbers == 0).sum())
+        if finite.size:
+            count += finite.size
+            least, most = min(least, float(finite.min())), max(most, float(finite.max()))
+            total += float(finite.sum())
+    found: dict[str, Any] = {"min": None, "max": None, "mean": None, "std": None}
     histogram = None
-    if some:
-        counts, edges = np.histogram(finite, bins=_BINS)
+    if count:
+        mean = total / count
+        squares, counts = 0.0, np.zeros(_BINS, np.int64)
+        edges = np.histogram_bin_edges(np.array([least, most]), bins=_BINS)
+        for _, finite in _pieces(flat):
+            with np.errstate(over="ignore"):
+                squares += float(np.square(finite - mean).sum())
+            counts += np.histogram(finite, bins=edges)[0]
+        found = {"min": least, "max": most, "mean": json_number(mean), "std": json_number(math.sqrt(squares / count))}
         histogram = {"edges": [float(e) for e in edges], "counts": [int(c) for c in counts]}
-    return {
-        "min": float(finite.min()) if some else None,
-        "max": float(finite.max()) if some else None,
-        "mean": float(finite.mean()) if some else None,
-        "std": float(finite.std()) if some else None,
-        "nan": int(np.isnan(numbers).sum()),
-        "inf": int(np.isinf(numbers).sum()),
-        "zeros": int((numbers == 0).sum()),
-        "histogram": histogram,
-        "head": [json_number(float(v)) for v in numbers[:_HEAD]],
-    }
+    head = [json_number(float(value)) for value in flat[:_HEAD].astype(np.float64)]
+    return {**found, "nan": nan, "inf": inf, "zeros": zeros, "histogram": histogram, "head": head}
+
+
+def _pieces(flat: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """In float64: all elements of a piece, and the finite ones."""
+    for start in range(0, len(flat), _PIECE):
+        numbers = flat[start : start + _PIECE].astype(np.float64)
+        yield numbers, numbers[np.isfinite(numbers)]
