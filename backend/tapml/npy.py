@@ -8,11 +8,11 @@ import os
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -27,6 +27,10 @@ MOST_PACKED_BYTES = 256 << 20
 _MOST_HEADER = 10_000
 _MOST_DIRECTORY = 1 << 20
 _PIECE = 1 << 20
+
+Open: TypeAlias = Callable[[], AbstractContextManager[IO[bytes]]]
+"""Opens a file anew, at its beginning."""
+
 _LENGTH_BYTES = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
 
 
@@ -77,19 +81,19 @@ def read_header(file: IO[bytes]) -> Header:
     return Header(dtype, shape, bool(fortran_order), npy_format.MAGIC_LEN + len(text))
 
 
-def open_npy(path: Path) -> tuple[Header, Iterator[bytes]]:
-    """The header of a file and its elements in pieces: little-endian, row-major. Raises ValueError and OSError, also
-    while the pieces are read.
+def open_npy(open_file: Open) -> tuple[Header, Iterator[bytes]]:
+    """The header of a file and its elements in pieces: little-endian, row-major. Raises ValueError and what `open_file`
+    raises, also while the pieces are read.
     """
-    with path.open("rb") as file:
+    with open_file() as file:
         header = read_header(file)
         found = os.fstat(file.fileno()).st_size - header.start
     _check_length(header, found)
-    return header, _pieces(path, header)
+    return header, _pieces(open_file, header)
 
 
-def _pieces(path: Path, header: Header) -> Iterator[bytes]:
-    with path.open("rb") as file:
+def _pieces(open_file: Open, header: Header) -> Iterator[bytes]:
+    with open_file() as file:
         file.seek(header.start)
         if _plain(header):
             left = header.nbytes

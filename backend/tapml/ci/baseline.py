@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,13 @@ from typing import Any, TypeAlias
 
 from tapml.errors import InputError
 from tapml.files import cannot_write, write_json
+from tapml.strict_json import parse_json
 from tapml.suite.formats import format_version
 from tapml.validation.events import now
 from tapml.validation.results import SEVERITY
 
 FORMAT = "tapml.baseline/1"
+_MOST_BYTES = 32_000_000
 
 Key: TypeAlias = tuple[str, str, str, str]
 """Suite's name, test, kernel, device as it was asked for."""
@@ -86,15 +87,20 @@ def read_baseline(path: Path, *, may_be_new: bool = False) -> Baseline:
     Raises InputError, naming the file and the entry, where it is no baseline, damaged, or of a newer version.
     """
     try:
-        document = json.loads(path.read_text())
+        # Where it lies is its user's choice; a FIFO would be waited for.
+        if path.exists() and not path.is_file():
+            raise InputError(f"the baseline {path} is no file")
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
     except FileNotFoundError:
         if may_be_new:
             return Baseline(path, "", {})
         raise InputError(f"{path} does not exist: record a baseline with --baseline {path} --update-baseline") from None
     except OSError as error:
         raise InputError(f"the baseline {path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise InputError(f"the baseline {path} is not valid JSON: {error}") from error
+    if len(data) > _MOST_BYTES:
+        raise InputError(f"the baseline {path} is larger than {_MOST_BYTES} bytes")
+    document = parse_json(data, f"the baseline {path}", "mend it, or record it anew with --update-baseline")
     if not isinstance(document, dict):
         raise InputError(f"the baseline {path} is no JSON object: see docs/results-format.md")
     format_version(path, document.get("format"), FORMAT, "a baseline")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO
+
+from tapml.npy import Open
+
+__all__ = ["Open", "in_pieces", "opening"]
 
 _PIECE = 1 << 20
-
-Open: TypeAlias = Callable[[], AbstractContextManager[IO[bytes]]]
-"""Opens the file anew, at its beginning."""
 
 
 def opening(path: Path) -> Open:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from tapml.errors import InputError
 from tapml.files import write_json, write_text
+from tapml.folder import Folder
 from tapml.graph.model import numpy_dtype
-from tapml.npy import open_npy
+from tapml.npy import Header, open_npy
 from tapml.sharing.document import MOST_DOCUMENT_BYTES, parse, with_texts, without_texts
 from tapml.sharing.issue import issue_text
 from tapml.sharing.repro import Repro, of_pieces
@@ -29,44 +31,31 @@ def write_folder(repro: Repro, folder: Path) -> None:
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
 
 
-def read_folder(folder: Path) -> Repro:
+def read_folder(path: Path) -> Repro:
     """Inverse of `write_folder`; WGSL that was changed since counts as edited.
 
-    Raises InputError naming what is wrong.
+    Raises InputError naming what is wrong: also a link, which may lead anywhere on the machine of whoever opens it.
     """
-    path = folder / DOCUMENT
-    document = parse(path, _bytes(path))
-    texts = {}
-    for file in document.files:
+    folder = Folder(path)
+    document = parse(path / DOCUMENT, folder.read(DOCUMENT, MOST_DOCUMENT_BYTES))
+    texts = {file.name: folder.read_text(file.name, MOST_DOCUMENT_BYTES) for file in document.files}
+    found: dict[str, str] = {}
+
+    def opened(name: str) -> tuple[Header, Iterator[bytes]]:
         try:
-            texts[file.name] = _bytes(folder / file.name).decode()
-        except UnicodeDecodeError as error:
-            raise InputError(f"{folder / file.name} is no UTF-8 text: {error}") from error
-    paths: dict[str, Path] = {}
-    for stem, tensor in document.named_tensors.items():
-        npy = folder / f"{stem}.npy"
-        try:
-            header, _ = open_npy(npy)
+            return open_npy(lambda: folder.open(name))
         except (OSError, ValueError) as error:
             why = (error.strerror if isinstance(error, OSError) else None) or error
-            raise InputError(f"{npy} is no readable tensor: {why}; export the test again") from error
+            raise InputError(f"{path / name} is no readable tensor: {why}; export the test again") from error
+
+    for stem, tensor in document.named_tensors.items():
+        name = f"{stem}.npy"
+        header, _ = opened(name)
         if header.dtype.newbyteorder("=") != numpy_dtype(tensor.dtype) or header.shape != tuple(tensor.shape):
-            raise InputError(f"{npy} is not {tensor.dtype}{list(tensor.shape)}: export the test again")
-        paths.setdefault(tensor.digest, npy)
+            raise InputError(f"{path / name} is not {tensor.dtype}{list(tensor.shape)}: export the test again")
+        found.setdefault(tensor.digest, name)
     return of_pieces(
-        folder,
-        with_texts(folder, document, texts),
-        lambda digest: open_npy(paths[digest])[1] if digest in paths else None,
+        path,
+        with_texts(path, document, texts),
+        lambda digest: opened(found[digest])[1] if digest in found else None,
     )
-
-
-def _bytes(path: Path) -> bytes:
-    """At most one byte more than a description or a text may have: whoever takes it says that it is too long."""
-    try:
-        # A FIFO would be waited for, and a device never ends.
-        if not path.is_file():
-            raise InputError(f"{path} is missing, or no file: export the test again")
-        with path.open("rb") as file:
-            return file.read(MOST_DOCUMENT_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}; export the test again") from error
