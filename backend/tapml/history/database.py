@@ -118,6 +118,7 @@ class Database:
             connection = sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES_A_ROW)
             connection.execute("PRAGMA trusted_schema=off")
+            connection.execute("PRAGMA cell_size_check=on")
             return connection
 
         engine = sql.create_engine("sqlite://", creator=connect, poolclass=NullPool)

@@ -159,6 +159,7 @@ def show_suite(console: Console, suite: Suite) -> None:
         ("size", f"{size(suite.nbytes())}, {len(suite.digests())} distinct tensors"),
     ]
     rows += [("note", note) for note in model.get("notes", [])]
+    rows += [("left out", problem) for problem in suite.result_problems()]
     table = Table(show_header=False)
     for row in rows:
         table.add_row(*map(Text, row))

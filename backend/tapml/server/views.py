@@ -20,6 +20,7 @@ from tapml.server.registry import detail, summary
 from tapml.server.state import State
 from tapml.server.statistics import statistics
 from tapml.suite import CarvedTest, Suite
+from tapml.suite.result_documents import RESULT_KINDS, read_results
 
 _MOST_DEVICES = 32
 _MOST_KERNELS = 20_000
@@ -122,11 +123,11 @@ def _suites(routes: Blueprint, state: State) -> None:
     @routes.get("/api/suites/<suite_id>/results")
     def results(suite_id: str) -> Response:
         suite = state.suites.require(suite_id)
+        found = {kind: read_results(suite.folder, kind) for kind in RESULT_KINDS}
         return jsonify(
             {
-                "validations": suite.results("validation"),
-                "offloads": suite.results("offload"),
-                "locates": suite.results("locate"),
+                **{f"{kind}s": documents for kind, (documents, _) in found.items()},
+                "problems": [problem for _, problems in found.values() for problem in problems],
             }
         )
 

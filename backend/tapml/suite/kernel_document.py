@@ -22,6 +22,13 @@ FORMAT = "tapml.kernel/2"
 _V1_VARIANT = "256"
 """What version 1 held, in today's words: TVM's code for up to 256 invocations."""
 
+# Far more than TVM makes, and so few that a device is not held by one kernel.
+_MOST_VARIANTS = 100
+_MOST_ENTRY_POINTS = 1_000
+_MOST_LAUNCHES = 10_000
+_MOST_TEMPORARIES = 1_000
+_MOST_ARGUMENTS = 10_000
+
 _VariantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_+.-]*$", max_length=100)]
 
 
@@ -44,9 +51,9 @@ class _EntryPoint(Message):
 class _Variant(Message):
     name: _VariantName
     requires: Requires
-    entry_points: Annotated[list[_EntryPoint], Field(min_length=1)]
-    launches: Annotated[list[Launch], Field(min_length=1)]
-    temporaries: list[Bytes]
+    entry_points: Annotated[list[_EntryPoint], Field(min_length=1, max_length=_MOST_ENTRY_POINTS)]
+    launches: Annotated[list[Launch], Field(min_length=1, max_length=_MOST_LAUNCHES)]
+    temporaries: Annotated[list[Bytes], Field(max_length=_MOST_TEMPORARIES)]
 
 
 class _Numerics(Message):
@@ -60,9 +67,9 @@ class _Kernel(Message):
     kernel: KernelName
     generator: dict[str, Any]
     source_sha256: Text
-    arguments: list[_Argument]
+    arguments: Annotated[list[_Argument], Field(max_length=_MOST_ARGUMENTS)]
     numerics: _Numerics
-    variants: list[_Variant]
+    variants: Annotated[list[_Variant], Field(max_length=_MOST_VARIANTS)]
     unsupported: str | None
 
 
@@ -124,7 +131,7 @@ def _check_launches(path: Path, place: str, variant: _Variant, arguments: int) -
         field = f"{place}.launches[{number}]"
         entry_point = entry_points.get(launch.entry_point)
         if entry_point is None:
-            known = ", ".join(entry_points)
+            known = ", ".join(list(entry_points)[:8])
             raise _wrong(path, f"{field}.entry_point", f"{launch.entry_point!r} is none of the variant's ({known})")
         given, wanted = len(launch.arguments), len(entry_point.info.arg_types)
         if given != wanted:

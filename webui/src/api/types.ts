@@ -142,6 +142,8 @@ export interface Results {
   validations: ValidationDocument[];
   offloads: OffloadDocument[];
   locates: LocateDocument[];
+  /** Sentences of results that are left out, for they are no such documents. */
+  problems: string[];
 }
 
 /** A link to one test; the link itself is told once, when it is made. */

@@ -33,6 +33,7 @@ const saved: Action = {
     ],
     offloads: [],
     locates: [],
+    problems: [],
   },
 };
 
@@ -152,8 +153,10 @@ describe("a search for faulty kernels", () => {
   const fails: JobEvent = { type: "verdict", device: "old", result: result("n1.s0", "old", "fail") };
 
   it("loads with the other results", () => {
-    const results = { validations: [], offloads: [], locates: [found] };
-    expect(run([{ type: "saved", results }]).locates.old?.summary.verdict).toBe("clean");
+    const results = { validations: [], offloads: [], locates: [found], problems: ["x.json is left out"] };
+    const state = run([{ type: "saved", results }]);
+    expect(state.locates.old?.summary.verdict).toBe("clean");
+    expect(state.problems).toEqual(["x.json is left out"]);
   });
 
   it("names what fails as it goes, each kernel once, and keeps the operators' table", () => {

@@ -47,6 +47,8 @@ export interface ResultsState {
   offloads: Record<string, OffloadRun>;
   /** Device id -> what its last search for faulty kernels found. */
   locates: Record<string, LocateDocument>;
+  /** Saved results that could not be read, a sentence each. */
+  problems: string[];
   job: JobState | null;
   /** Job ids and the kernels they were started with, so that a feed's `job` can be matched. */
   asked: Record<string, string[] | null>;
@@ -58,6 +60,7 @@ export const EMPTY: ResultsState = {
   created: {},
   offloads: {},
   locates: {},
+  problems: [],
   job: null,
   asked: {},
 };
@@ -108,7 +111,7 @@ function newJob(job: string, kernels: string[] | null | undefined): JobState {
 }
 
 function withSaved(state: ResultsState, results: Results): ResultsState {
-  let next = state;
+  let next: ResultsState = { ...state, problems: results.problems };
   for (const document of results.validations) {
     for (const device of document.devices) {
       // A running job knows better than yesterday's document.

@@ -19,6 +19,8 @@ export interface MatrixPaneProps {
   device: string | null;
   /** What earlier runs say of a kernel: a new failure, flaky tests. */
   remarks: ReadonlyMap<string, string>;
+  /** Saved results that could not be read, a sentence each. */
+  problems: readonly string[];
   select: (node: string, device?: string) => void;
   choose: (device: string) => void;
 }
@@ -52,6 +54,16 @@ export function MatrixPane(props: MatrixPaneProps) {
           problems only
         </label>
       </div>
+      {props.problems.length > 0 && (
+        <ul class="messages" aria-label="Results that are left out">
+          {props.problems.map((problem) => (
+            <li key={problem}>
+              <span aria-hidden="true">⚠ </span>
+              {problem}
+            </li>
+          ))}
+        </ul>
+      )}
       {!props.loaded && <Loading what="results" />}
       {props.loaded && devices.length === 0 && (
         <p class="hint">

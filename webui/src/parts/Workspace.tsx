@@ -123,6 +123,7 @@ export function Workspace(props: { suite: SuiteDetail }) {
               devices={columns}
               job={state.job}
               loaded={results.loaded}
+              problems={state.problems}
               selected={node}
               device={device}
               remarks={hints}
