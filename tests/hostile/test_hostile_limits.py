@@ -251,3 +251,19 @@ def test_a_handshake_of_tls_keeps_nobody_waiting(tmp_path: Path, clients: list[s
         device.send("42/device,1" + json.dumps(["hello", hello()]))
         assert device.recv().startswith("43/device,1")
         device.close()
+
+
+def test_nothing_is_left_of_clients_that_came_and_went(server: Server) -> None:
+    before = threading.active_count()
+    for _ in range(60):
+        client = websocket.create_connection(server.url.replace("http", "ws") + SOCKET, 10, suppress_origin=True)
+        client.recv()
+        client.send("40/device,")
+        client.recv()
+        client.send("42/device,1" + json.dumps(["hello", hello()]))
+        client.recv()
+        client.close()
+    engine = server._app.extensions["socketio"].server.eio
+    assert until(lambda: not engine.sockets)
+    assert until(lambda: threading.active_count() <= before + 4)  # one that asks all, one that looks after all
+    assert not server.state.hub._by_connection

@@ -54,8 +54,11 @@ class Guard:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         cookies: list[tuple[str, str]] = []
+        answered = False
 
         def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+            nonlocal answered
+            answered = True
             names = {name.lower() for name, _ in headers}
             extra = [header for header in _HEADERS if header[0].lower() not in names]
             return start_response(status, [*headers, *extra, *cookies], *more)
@@ -78,7 +81,10 @@ class Guard:
                     return _redirect(start, environ["PATH_INFO"], query)
         except Refused as refused:
             return answer(start, refused.status, str(refused))
-        return self._application(environ, start)
+        result = self._application(environ, start)
+        if not answered:
+            raise ConnectionError  # it was a WebSocket, which has ended: there is nothing to answer any more
+        return result
 
     def _admit(self, environ: Environ) -> None:
         connection, connections = environ.get(ENVIRON_KEY, (None, None))

@@ -19,7 +19,7 @@ from tapml.validation.operatorwise import OperatorRun, require_devices
 from tapml.validation.results import keep, save_offload
 
 KINDS = ("validation", "offload", "locate")
-_KEPT_JOBS = 50
+_KEPT_JOBS = 16  # with all their events; their documents are in their suites
 
 Listener = Callable[["Job", int, dict[str, Any]], None]
 

@@ -47,7 +47,7 @@ class Server:
         check_database(database_url)
         self.state = State(Security(host), database_url=database_url)
         self.suite_ids = [self.state.suites.add(path) for path in suites]
-        app = create_app(self.state)
+        self._app = app = create_app(self.state)
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
         self._server = listen(host, port, app, certificate)
         scheme = "https" if certificate else "http"
@@ -63,6 +63,8 @@ class Server:
     def stop(self) -> None:
         """Close browsers, stop listening. May be called twice."""
         self.state.close()
+        if (watching := self._app.extensions["socketio"].server.eio.service_task_event) is not None:
+            watching.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)

@@ -8,9 +8,12 @@ import selectors
 import socket
 import ssl
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import engineio
 import h11
 from flask_socketio import SocketIO
 from wsproto import ConnectionType, WSConnection
@@ -40,6 +43,53 @@ def install(socketio: SocketIO) -> None:
     """Have Engine.IO use this in place of its own."""
     engine = socketio.server.eio
     engine._async = {**engine._async, "websocket": _Upgrade}
+    start, pings = engine.start_background_task, Pings(engine.ping_interval)
+
+    def start_background_task(target: Any, *arguments: Any, **options: Any) -> Any:
+        if getattr(target, "__func__", None) is engineio.socket.Socket._send_ping:
+            return pings.add(target.__self__)
+        return start(target, *arguments, **options)
+
+    engine.start_background_task = start_background_task
+
+
+class Pings:
+    """Asks clients whether they are still there, all by one thread that ends when there is none: Engine.IO has a
+    thread for each, which outlives its client.
+    """
+
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        self._lock = threading.Lock()
+        self._due: deque[tuple[float, Any]] = deque()
+        self._running = False
+
+    def add(self, client: Any) -> None:
+        """Ask this Engine.IO socket, once, when the interval is over."""
+        with self._lock:
+            # Those whose turn would come next may have gone meanwhile.
+            while self._due and self._due[0][1].closed:
+                self._due.popleft()
+            self._due.append((time.monotonic() + self._interval, client))
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._run, name="pings", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._due:
+                    self._running = False
+                    return
+                due, client = self._due[0]
+            time.sleep(max(0.0, min(1.0, due - time.monotonic())))
+            if client.closed or time.monotonic() >= due:
+                with self._lock:
+                    if self._due and self._due[0][1] is client:
+                        self._due.popleft()
+                if not client.closing and not client.closed:
+                    client.last_ping = time.time()
+                    client.send(engineio.packet.Packet(engineio.packet.PING))
 
 
 class _Upgrade:
@@ -57,7 +107,7 @@ class _Upgrade:
             self._handler(socket_)
         finally:
             socket_.ended()
-        raise ConnectionError  # there is no answer to send any more
+        return []  # and no answer: Guard knows
 
 
 class WebSocket:
