@@ -69,9 +69,9 @@ def write_into(folder: int, name: str, pieces: Iterable[bytes | memoryview]) -> 
 
 @contextlib.contextmanager
 def temporary_folder(path: Path, *, marked: bool = True) -> Iterator[Path]:
-    """A new, locked folder beside `path`, to be renamed to its place after `unmark`; removed if it was not.
+    """A new, locked folder beside `path`, to be put in its place when it is whole; removed if it was not.
 
-    What a killed process leaves in it is swept only where it is marked.
+    What a killed process leaves in it is swept only where it is `marked`.
 
     Raises OSError where it cannot be made.
     """
@@ -99,14 +99,28 @@ def remove_tree(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def put_in_place(folder: Path, path: Path) -> None:
+    """Rename a temporary folder that is whole to its place, and remove what was there before.
+
+    Raises OSError, and what was there before is there again.
+    """
+    (folder / _MARK).unlink(missing_ok=True)
+    if not path.exists():
+        folder.replace(path)
+        return
+    with temporary_folder(path, marked=False) as old:
+        path.replace(old / path.name)
+        try:
+            folder.replace(path)
+        except BaseException:
+            (old / path.name).replace(path)
+            raise
+        mark(old)  # not before: killed between the two, this is all there is
+
+
 def mark(folder: Path) -> None:
     """Let a temporary folder be swept when this process is no more."""
     (folder / _MARK).touch()
-
-
-def unmark(folder: Path) -> None:
-    """Take the mark off a temporary folder that is whole now."""
-    (folder / _MARK).unlink(missing_ok=True)
 
 
 def sweep(folder: int, of: str | None = None) -> None:

@@ -71,4 +71,4 @@ def pytest_configure(config: pytest.Config) -> None:
 def _suites(config: pytest.Config, named: list[str]) -> list[Path]:
     """The suite.json of each suite, of the configuration and of the command line."""
     folders = [*config.getini("tapml_suites"), *(Path(config.invocation_params.dir, text) for text in named)]
-    return list(dict.fromkeys((Path(folder) / "suite.json").resolve() for folder in folders))
+    return list(dict.fromkeys(Path(folder).resolve() / "suite.json" for folder in folders))

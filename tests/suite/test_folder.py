@@ -14,7 +14,7 @@ import pytest
 
 from tapml.errors import InputError
 from tapml.folder import FileMissing, Folder
-from tapml.leftovers import sweep_beside, temporary_folder, unmark
+from tapml.leftovers import put_in_place, sweep_beside, temporary_folder
 
 SECRET = b"somebody else's"
 
@@ -184,6 +184,5 @@ def test_nothing_else_is_swept(tmp_path: Path, outside: Path) -> None:
 def test_a_folder_that_is_whole_is_renamed_without_its_mark(tmp_path: Path) -> None:
     with temporary_folder(tmp_path / "a") as folder:
         (folder / "x").touch()
-        unmark(folder)
-        folder.rename(tmp_path / "a")
+        put_in_place(folder, tmp_path / "a")
     assert [path.name for path in tmp_path.rglob("*")] == ["a", "x"]

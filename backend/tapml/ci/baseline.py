@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from tapml.errors import InputError
 from tapml.files import cannot_write, write_json
 from tapml.strict_json import parse_json
-from tapml.suite.formats import format_version
+from tapml.suite.formats import format_version, whole_pairs
 from tapml.validation.events import now
 from tapml.validation.results import SEVERITY
 
@@ -100,7 +100,9 @@ def read_baseline(path: Path, *, may_be_new: bool = False) -> Baseline:
         raise InputError(f"the baseline {path} cannot be read: {error.strerror}") from error
     if len(data) > _MOST_BYTES:
         raise InputError(f"the baseline {path} is larger than {_MOST_BYTES} bytes")
-    document = parse_json(data, f"the baseline {path}", "mend it, or record it anew with --update-baseline")
+    document = parse_json(
+        whole_pairs(data), f"the baseline {path}", "mend it, or record it anew with --update-baseline"
+    )
     if not isinstance(document, dict):
         raise InputError(f"the baseline {path} is no JSON object: see docs/results-format.md")
     format_version(path, document.get("format"), FORMAT, "a baseline")

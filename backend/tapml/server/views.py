@@ -20,7 +20,7 @@ from tapml.server.registry import detail, summary
 from tapml.server.state import State
 from tapml.server.statistics import statistics
 from tapml.suite import CarvedTest, Suite
-from tapml.suite.result_documents import RESULT_KINDS, read_results
+from tapml.suite.results import RESULT_KINDS, read_results
 
 _MOST_DEVICES = 32
 _MOST_KERNELS = 20_000

@@ -9,7 +9,7 @@ import math
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from tapml.errors import InputError
 from tapml.files import sha256
@@ -18,8 +18,6 @@ from tapml.protocol.base import (
     MAX_WGSL_BYTES,
     Digest,
     DType,
-    JsonNumber,
-    LongText,
     Message,
     Name,
     Shape,
@@ -29,8 +27,10 @@ from tapml.protocol.base import (
 )
 from tapml.protocol.methods import Verdict
 from tapml.strict_json import parse_json
+from tapml.suite.fields import Created
 from tapml.suite.formats import format_version
 from tapml.suite.kernel_document import kernel_document
+from tapml.suite.result_documents import DeviceFacts, Measured
 
 FORMAT = "tapml.repro/1"
 MOST_DOCUMENT_BYTES = 16_000_000
@@ -109,84 +109,12 @@ class WgslFile(Message):
     text: Annotated[str, Field(max_length=MAX_WGSL_BYTES)]
 
 
-class _Open(Message):
-    """Of result documents, which may get further fields: those are left out."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
-class DeviceFacts(_Open):
-    """`devices` of result documents (docs/results-format.md), without the id, which means nothing to strangers."""
-
-    name: Text
-    runtime: Text = ""
-    user_agent: Text
-    adapter: dict[Text, Text]
-    features: Annotated[list[Text], Field(max_length=1000)]
-    limits: dict[Text, float]
-
-
-class WrongElement(_Open):
-    """An element, its index within its output."""
-
-    output: int
-    index: Annotated[list[int], Field(max_length=32)]
-    expected: JsonNumber | None
-    got: JsonNumber | None
-    bound: JsonNumber | None = None
-
-
-class Evidence(_Open):
-    """What a device said of an error beside its message."""
-
-    kind: Text | None = None
-    gpu_message: LongText | None = None
-    lost_reason: Text | None = None
-    arguments: list[dict[str, Any]] | None = None
-    stack: LongText | None = None
-
-
-class CompilerMessage(_Open):
-    """Of the WGSL compiler."""
-
-    severity: Text
-    line: int
-    column: int
-    message: LongText
-    source: LongText
-    file: Text
-
-
-class ReportedResult(_Open):
-    """TestResult of docs/results-format.md, without what the document says elsewhere."""
-
-    verdict: Verdict
-    max_abs_error: float | None
-    max_rel_error: float | None
-    max_ulp: float | None
-    ulp_histogram: Annotated[list[int], Field(max_length=100)]
-    mismatched: int
-    unbounded: int = 0
-    tied: int = 0
-    total: int
-    nan: int
-    inf: int
-    first: WrongElement | None
-    worst: WrongElement | None
-    seconds: dict[Text, float]
-    message: LongText
-    edited: bool
-    variant: Text | None
-    error: Evidence | None
-    diagnostics: Annotated[list[CompilerMessage], Field(max_length=100)]
-
-
 class Report(Message):
     """What somebody got, and on which device."""
 
-    created: Text
+    created: Created
     device: DeviceFacts
-    result: ReportedResult
+    result: Measured
 
 
 class Other(Message):

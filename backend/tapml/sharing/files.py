@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from pathlib import Path
 
 from tapml.errors import InputError
 from tapml.files import cannot_write, slug, write_bytes, write_pieces, write_text
+from tapml.leftovers import put_in_place, sweep_beside, temporary_folder
 from tapml.sharing.html_file import html_file, read_html
 from tapml.sharing.issue import issue_text
 from tapml.sharing.repro import Repro
@@ -84,19 +83,10 @@ def _export(repro: Repro, form: str, paths: list[Path]) -> None:
 
 
 def _write_folder(repro: Repro, path: Path) -> None:
-    folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-    try:
-        folder.chmod(0o755)
+    sweep_beside(path)
+    with temporary_folder(path) as folder:
         write_folder(repro, folder)
-        if path.exists():
-            old = folder.with_name(folder.name + ".old")
-            path.rename(old)
-            folder.rename(path)
-            shutil.rmtree(old)
-        else:
-            folder.rename(path)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        put_in_place(folder, path)
 
 
 def file_name(repro: Repro, form: str) -> str:

@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tapml.sharing.document import Input, ReportedResult, ReproDocument
+from tapml.sharing.document import Input, ReproDocument
+from tapml.suite.result_documents import Measured
 from tapml.text import one_line, visible
 
 _SHOWN_LIMITS = (
@@ -68,7 +69,8 @@ def _environment(document: ReproDocument) -> list[str]:
     if document.report is None:
         return []
     device = document.report.device
-    names = dict.fromkeys(device.adapter.get(key, "") for key in ("vendor", "architecture", "device", "description"))
+    gpu = device.adapter
+    names = dict.fromkeys((gpu.vendor, gpu.architecture, gpu.device, gpu.description))
     rows = [
         ("Browser", device.name),
         ("User agent", device.user_agent),
@@ -100,7 +102,7 @@ def _symptom(document: ReproDocument) -> list[str]:
     return lines
 
 
-def _numbers(result: ReportedResult) -> list[tuple[str, str]]:
+def _numbers(result: Measured) -> list[tuple[str, str]]:
     rows = [
         ("Elements outside the tolerance", f"{result.mismatched} of {result.total}"),
         ("NaN, infinite", f"{result.nan}, {result.inf}"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import math
-from typing import Annotated, Literal, Protocol, TypeVar, get_args
+from collections.abc import Sequence
+from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, with_config
+from typing_extensions import TypedDict
 
-from tapml.protocol.base import MAX_BYTES, Digest, Shape
+from tapml.protocol.base import Digest, Shape
 
 DType = Literal[
     "bool",
@@ -51,34 +53,19 @@ Count = Annotated[int, Field(ge=0, le=2**53)]
 """Of elements; JavaScript knows no larger whole numbers."""
 
 
-class TensorDocument(Open):
-    """Dtype and shape; elements lie in row-major order without gaps."""
+PLAIN = ConfigDict(extra="ignore", allow_inf_nan=False, strict=True)
+"""As `Open`, for dicts: documents that a suite has by the ten thousand are not made objects of twice."""
 
+
+@with_config(PLAIN)
+class RefDocument(TypedDict):
+    """A tensor whose bytes are a file of the suite; dense, row-major."""
+
+    digest: Digest
     dtype: DType
     shape: Shape
 
 
-class RefDocument(TensorDocument):
-    """A tensor whose bytes are a file of the suite."""
-
-    digest: Digest
-
-
-class _HasType(Protocol):
-    @property
-    def dtype(self) -> str: ...
-    @property
-    def shape(self) -> list[int]: ...
-
-
-Typed = TypeVar("Typed", bound=_HasType)
-
-
-def bounded(tensor: Typed) -> Typed:
-    """Raises ValueError for a tensor that no GPU could hold."""
-    if math.prod(tensor.shape) * _BYTES[tensor.dtype] > MAX_BYTES:
-        raise ValueError(f"a tensor has at most {MAX_BYTES} bytes")
-    return tensor
-
-
-TensorRefDocument = Annotated[RefDocument, AfterValidator(bounded)]
+def nbytes(dtype: str, shape: Sequence[int]) -> int:
+    """Bytes of a tensor."""
+    return math.prod(shape) * _BYTES[dtype]

@@ -26,13 +26,17 @@ Model = TypeVar("Model", bound=BaseModel)
 def read_json(folder: Folder, name: str, *, most: int = MOST_BYTES) -> Any:
     """A document of a suite. Raises InputError where it is missing (FileMissing), no regular file of the suite's folder
     or not what `parse_json` takes.
-
-    Halves of surrogate pairs, which stand for bytes of a path that are no UTF-8, become U+FFFD, which can be printed.
     """
-    data = folder.read(name, most)
-    if b"\\ud" in data or b"\\uD" in data:
-        data = _ESCAPE.sub(lambda escape: rb"\ufffd" if len(escape[0]) == 6 else escape[0], data)
+    data = whole_pairs(folder.read(name, most))
     return parse_json(data, folder.path / name, MEND.removeprefix("; "), most_containers=_MOST_CONTAINERS)
+
+
+def whole_pairs(data: bytes) -> bytes:
+    """JSON of our own with U+FFFD, which can be printed, for halves of surrogate pairs: they stand for bytes of a path
+    or an argument that are no UTF-8."""
+    if b"\\ud" not in data and b"\\uD" not in data:
+        return data
+    return _ESCAPE.sub(lambda escape: rb"\ufffd" if len(escape[0]) == 6 else escape[0], data)
 
 
 def validated(where: Path | str, model: type[Model], found: Any, mend: str) -> Model:

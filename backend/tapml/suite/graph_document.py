@@ -9,8 +9,8 @@ from pydantic import AfterValidator, Field
 
 from tapml.errors import InputError
 from tapml.graph import Graph, Node, NodeKind, TensorType, Value, ValueKind
-from tapml.protocol.base import Shape
-from tapml.suite.fields import DType, Id, KernelName, Line, Open, bounded
+from tapml.protocol.base import MAX_BYTES, Shape
+from tapml.suite.fields import DType, Id, KernelName, Line, Open, nbytes
 from tapml.suite.formats import MEND, validated
 
 
@@ -23,6 +23,12 @@ class ValueDocument(Open):
     dtype: DType
     shape: Shape
     kind: Literal["input", "parameter", "intermediate"]
+
+
+def _bounded(value: ValueDocument) -> ValueDocument:
+    if nbytes(value.dtype, value.shape) > MAX_BYTES:
+        raise ValueError(f"a tensor has at most {MAX_BYTES} bytes")
+    return value
 
 
 class NodeDocument(Open):
@@ -38,7 +44,7 @@ class NodeDocument(Open):
 class GraphDocument(Open):
     """Nodes in topological order."""
 
-    values: list[Annotated[ValueDocument, AfterValidator(bounded)]]
+    values: list[Annotated[ValueDocument, AfterValidator(_bounded)]]
     nodes: list[NodeDocument]
     inputs: list[Id]
     outputs: list[Id]

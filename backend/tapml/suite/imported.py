@@ -18,7 +18,7 @@ from tapml.suite.fields import Line, Open
 from tapml.suite.formats import format_version, read_json, validated
 from tapml.suite.graph_document import read_graph
 from tapml.suite.tests import CarvedTest
-from tapml.suite.tests_document import TestDocument, carved_test, check_tests
+from tapml.suite.tests_document import TestDocument, carved_tests, check_tests
 
 FORMAT = "tapml.imported/1"
 FILE = "imported.json"
@@ -65,7 +65,7 @@ def read_imported(folder: Folder) -> Imported:
     format_version(path, found.get("format") if isinstance(found, dict) else None, FORMAT, "a list of imported tests")
     document = validated(path, ImportedDocument, found, "; remove it and import the tests again")
     graph = read_graph(path, document.graph)
-    tests = [carved_test(test) for test in document.tests]
+    tests = carved_tests(document.tests)
     check_tests(path, tests, graph)
     return Imported(graph, tests, document.sources)
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from tapml.errors import InputError
 from tapml.graph import Graph, TensorType
-from tapml.suite.fields import Created, Id, Line, Open, TensorRefDocument
+from tapml.suite.fields import Created, Id, Line, Open, RefDocument
 from tapml.suite.formats import MEND, validated
 from tapml.suite.tensors import TensorRef
 from tapml.suite.tests_document import tensor_ref
@@ -43,8 +43,8 @@ class StepDocument(Open):
 
     description: Line
     synthetic: bool
-    inputs: dict[Line, TensorRefDocument]
-    outputs: list[TensorRefDocument]
+    inputs: dict[Line, RefDocument]
+    outputs: list[RefDocument]
 
 
 class OracleDocument(Open):
@@ -74,7 +74,7 @@ class Manifest(Open):
     synthetic: bool
     reference: ReferenceDocument
     generator: GeneratorDocument
-    parameters: dict[Id, TensorRefDocument]
+    parameters: dict[Id, RefDocument]
     arguments: list[Id]
     steps: list[StepDocument]
     oracle: OracleDocument | None

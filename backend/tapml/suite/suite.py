@@ -13,13 +13,14 @@ from tapml.files import json_bytes, sha256, slug
 from tapml.folder import Folder
 from tapml.graph import Node
 from tapml.protocol import MAX_WGSL_BYTES
+from tapml.suite.collecting import not_collecting
 from tapml.suite.formats import MOST_BYTES, format_version, read_json
 from tapml.suite.graph_document import read_graph
 from tapml.suite.imported import FILE as IMPORTED_FILE
 from tapml.suite.imported import read_imported
 from tapml.suite.kernel_document import kernel_document
 from tapml.suite.manifest import read_manifest
-from tapml.suite.result_documents import RESULT_KINDS, read_results
+from tapml.suite.results import RESULT_KINDS, read_results
 from tapml.suite.tensors import TensorRef, TensorStore
 from tapml.suite.tests import CarvedTest
 from tapml.suite.tests_document import check_tests, read_tests
@@ -58,6 +59,11 @@ class Suite:
         if not self.folder.taken("suite.json"):
             what = "is not a suite (it has no suite.json)" if path.exists() else "does not exist"
             raise InputError(f"{path} {what}: make one with `tapml carve MODEL -o {path}`")
+        with not_collecting():
+            self._read()
+
+    def _read(self) -> None:
+        path = self.path
         manifest = read_json(self.folder, "suite.json")
         found = manifest.get("format") if isinstance(manifest, dict) else None
         format_version(path / "suite.json", found, FORMAT, "a suite")

@@ -4,37 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
-from pydantic import Field
+from pydantic import Field, with_config
+from typing_extensions import TypedDict
 
 from tapml.errors import InputError
 from tapml.graph import Graph, NodeKind
-from tapml.suite.fields import Id, KernelName, Line, Open, RefDocument, TensorRefDocument
+from tapml.suite.fields import PLAIN, Id, KernelName, Line, Open, RefDocument
 from tapml.suite.formats import MEND, validated
 from tapml.suite.tensors import TensorRef
 from tapml.suite.tests import CarvedTest, Tolerance
 
 
-class ToleranceDocument(Open):
+@with_config(PLAIN)
+class ToleranceDocument(TypedDict):
     """What one output may differ by; `bound` float32 of its shape, `ties` int32 [n, 3]."""
 
     absolute: Annotated[float, Field(ge=0)]
     relative: Annotated[float, Field(ge=0)]
-    reasons: list[Line] = Field(default_factory=list)
-    bound: TensorRefDocument | None = None
-    ties: TensorRefDocument | None = None
+    reasons: NotRequired[list[Line]]
+    bound: NotRequired[RefDocument | None]
+    ties: NotRequired[RefDocument | None]
 
 
-class TestDocument(Open):
+@with_config(PLAIN)
+class TestDocument(TypedDict):
     """One recorded call."""
 
     id: Id
     node: Id
     kernel: KernelName
     step: Annotated[int, Field(ge=0, le=2**31)]
-    inputs: list[TensorRefDocument]
-    outputs: list[TensorRefDocument]
+    inputs: list[RefDocument]
+    outputs: list[RefDocument]
     tolerances: list[ToleranceDocument]
 
 
@@ -46,38 +49,49 @@ class TestsDocument(Open):
 
 def read_tests(where: Path | str, found: Any, graph: Graph) -> list[CarvedTest]:
     """The tests of `graph`. Raises InputError naming `where`, and the field or the test that is wrong."""
-    document = validated(where, TestsDocument, found, MEND)
-    tests = [carved_test(test) for test in document.tests]
+    tests = carved_tests(validated(where, TestsDocument, found, MEND).tests)
     check_tests(where, tests, graph)
     return tests
 
 
-def carved_test(test: TestDocument) -> CarvedTest:
+def carved_tests(documents: Iterable[TestDocument]) -> list[CarvedTest]:
     """Made of what was checked by type."""
-    return CarvedTest(
-        test.id,
-        test.node,
-        test.kernel,
-        test.step,
-        tuple(map(tensor_ref, test.inputs)),
-        tuple(map(tensor_ref, test.outputs)),
-        tuple(map(_tolerance, test.tolerances)),
-    )
+    # One step's outputs are the next one's inputs.
+    known: dict[str, TensorRef] = {}
+
+    def ref(found: RefDocument) -> TensorRef:
+        made = known.get(found["digest"])
+        if made is None or made.dtype != found["dtype"] or list(made.shape) != found["shape"]:
+            made = known[found["digest"]] = tensor_ref(found)
+        return made
+
+    def tolerance(found: ToleranceDocument) -> Tolerance:
+        bound, ties = found.get("bound"), found.get("ties")
+        return Tolerance(
+            found["absolute"],
+            found["relative"],
+            tuple(found.get("reasons", ())),
+            ref(bound) if bound else None,
+            ref(ties) if ties else None,
+        )
+
+    return [
+        CarvedTest(
+            test["id"],
+            test["node"],
+            test["kernel"],
+            test["step"],
+            tuple(map(ref, test["inputs"])),
+            tuple(map(ref, test["outputs"])),
+            tuple(map(tolerance, test["tolerances"])),
+        )
+        for test in documents
+    ]
 
 
-def tensor_ref(ref: RefDocument) -> TensorRef:
+def tensor_ref(found: RefDocument) -> TensorRef:
     """Made of what was checked by type."""
-    return TensorRef(ref.digest, ref.dtype, tuple(ref.shape))
-
-
-def _tolerance(found: ToleranceDocument) -> Tolerance:
-    return Tolerance(
-        found.absolute,
-        found.relative,
-        tuple(found.reasons),
-        tensor_ref(found.bound) if found.bound else None,
-        tensor_ref(found.ties) if found.ties else None,
-    )
+    return TensorRef(found["digest"], found["dtype"], tuple(found["shape"]))
 
 
 def check_tests(where: Path | str, tests: Iterable[CarvedTest], graph: Graph) -> None:

@@ -14,7 +14,7 @@ from tapml.errors import InputError
 from tapml.files import cannot_write, why, write_json, write_text
 from tapml.folder import Folder
 from tapml.graph import Graph
-from tapml.leftovers import mark, sweep_beside, temporary_folder, unmark
+from tapml.leftovers import put_in_place, sweep_beside, temporary_folder
 from tapml.suite.suite import FORMAT, Suite, write_kernel
 from tapml.suite.tensors import TensorStore
 from tapml.suite.tests import CarvedTest
@@ -88,18 +88,7 @@ class SuiteWriter:
         write_json(self._folder / "suite.json", {"format": FORMAT, **manifest})
         if self._path.exists():
             self._keep_records()
-            unmark(self._folder)
-            with temporary_folder(self._path, marked=False) as old:
-                self._path.replace(old / "suite")
-                try:
-                    self._folder.replace(self._path)
-                except OSError:
-                    (old / "suite").replace(self._path)
-                    raise
-                mark(old)  # not before: killed between the two, this is all there is
-        else:
-            unmark(self._folder)
-            self._folder.replace(self._path)
+        put_in_place(self._folder, self._path)
         return Suite(self._path)
 
     def _keep_records(self) -> None:
