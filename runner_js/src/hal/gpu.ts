@@ -57,18 +57,16 @@ export class Gpu {
   private culprit: Partial<ErrorReport> = {};
   /** What runs on it now; to blame when the device is lost by itself. */
   running: () => Partial<ErrorReport> = () => ({});
-  private readonly loss: Promise<never>;
-  private lose: (cause: DeviceFailure) => void = () => {};
+  /**
+   * Whoever waits for something that a loss ends. A promise of the loss instead would keep all that was ever raced with
+   * it, results included, for as long as the device lives.
+   */
+  private readonly waiting = new Set<(cause: DeviceFailure) => void>();
 
   constructor(
     readonly device: GPUDevice,
     readonly capabilities: Capabilities,
   ) {
-    this.loss = new Promise<never>((_, reject) => {
-      this.lose = reject;
-    });
-    // Nobody may be waiting when it happens.
-    this.loss.catch(() => {});
     void device.lost.then((info) => {
       const culprit = info.reason === "destroyed" ? {} : this.running();
       this.markLost(info.reason || "unknown", info.message || "the implementation gave no reason", culprit);
@@ -81,7 +79,15 @@ export class Gpu {
 
   /** Settles when the device is lost. */
   get whenLost(): Promise<void> {
-    return this.loss.catch(() => {});
+    return new Promise((resolve) => {
+      if (this.lost) resolve();
+      else this.waiting.add(() => resolve());
+    });
+  }
+
+  /** How many wait for something that a loss would end. */
+  get waiters(): number {
+    return this.waiting.size;
   }
 
   /** The device is of no use any more. A hung one is not destroyed: that would block the thread in node. */
@@ -90,7 +96,9 @@ export class Gpu {
     this.lost = reason === "hung" ? why : `device lost: ${why} (${reason})`;
     this.lostReason = reason;
     this.culprit = culprit;
-    this.lose(this.lossFailure());
+    const waiting = [...this.waiting];
+    this.waiting.clear();
+    for (const lose of waiting) lose(this.lossFailure());
   }
 
   /**
@@ -100,16 +108,23 @@ export class Gpu {
   async guard<T>(promise: Promise<T>, signal: AbortSignal, patience?: Patience): Promise<T> {
     signal.throwIfAborted();
     let stop = () => {};
-    const aborted = new Promise<never>((_, reject) => {
-      stop = () => reject(signal.reason);
-      signal.addEventListener("abort", stop);
-    });
-    const watch = patience && this.watch(patience);
+    let lose: (cause: DeviceFailure) => void = () => {};
+    let watch: ReturnType<typeof setInterval> | undefined;
     try {
-      return await Promise.race([promise, this.loss, aborted]);
+      return await new Promise<T>((resolve, reject) => {
+        promise.then(resolve, reject);
+        // What has come already counts, although the device is lost.
+        if (this.lost) queueMicrotask(() => reject(this.lossFailure()));
+        stop = () => reject(signal.reason);
+        lose = reject;
+        signal.addEventListener("abort", stop);
+        this.waiting.add(lose);
+        watch = patience && this.watch(patience);
+      });
     } finally {
       signal.removeEventListener("abort", stop);
-      if (watch !== undefined) clearInterval(watch);
+      this.waiting.delete(lose);
+      clearInterval(watch);
     }
   }
 

@@ -1,6 +1,6 @@
 import { DeviceFailure } from "../hal/errors";
+import { Lru } from "../hal/lru";
 import { type Digest, MAX_WGSL_BYTES } from "../protocol/messages";
-import { Lru } from "./lru";
 
 /** Fetches under way at a time. */
 const CONCURRENCY = 8;

@@ -1,6 +1,6 @@
 import type { Buffer, Buffers } from "../hal/buffers";
 import type { Commands } from "../hal/commands";
-import { Lru } from "./lru";
+import { Lru } from "../hal/lru";
 
 /** Weights of a small model stay; those of a large one are uploaded again as they come up. */
 const CAPACITY = 1 << 30;
