@@ -2,6 +2,7 @@ import type { EntryPoint, EntryPointInfo, Launch } from "../protocol/messages";
 import type { Compilations } from "./compilations";
 import { compileError, diagnose } from "./diagnostics";
 import { DeviceFailure, toErrorReport } from "./errors";
+import { Lru } from "./lru";
 import { captureErrors } from "./scopes";
 
 const WRITE_ACCESS = "paramWriteAccess:";
@@ -48,9 +49,12 @@ export function foldDispatch(dispatch: readonly number[], most: number): [number
   return y <= most && z <= most ? [x, y, z] : null;
 }
 
-/** Compiles entry points and keeps them for as long as the device lives. */
+/** Compiled entry points that are kept: an author edits and a search reduces kernels for hours. */
+const KEPT = 2000;
+
+/** Compiles entry points and keeps the last ones. */
 export class Executables {
-  private readonly cache = new Map<string, Promise<Executable>>();
+  private readonly cache = new Lru<Promise<Executable>>(KEPT);
 
   constructor(
     private readonly device: GPUDevice,
@@ -66,10 +70,10 @@ export class Executables {
     const compiling = this.fetchText(entryPoint, signal).then((code) =>
       this.compilations.run(kernel, () => this.compile(kernel, entryPoint, code)),
     );
-    this.cache.set(key, compiling);
+    this.cache.set(key, compiling, 1);
     // What the text is to blame for stays as it is; anything else may go better the next time.
     compiling.catch((cause: unknown) => {
-      if (toErrorReport(cause).kind !== "compile") this.cache.delete(key);
+      if (toErrorReport(cause).kind !== "compile") this.cache.discard(key);
     });
     return compiling;
   }

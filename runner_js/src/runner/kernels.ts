@@ -3,6 +3,7 @@ import type { Dispatch } from "../hal/commands";
 import { DeviceFailure, toErrorReport } from "../hal/errors";
 import { type Executable, type Executables, foldDispatch, uniformOf, writeAccess } from "../hal/executable";
 import type { Gpu } from "../hal/gpu";
+import { Lru } from "../hal/lru";
 import { unmetRequirement } from "../hal/requirements";
 import type { CompileProgress, Compiling, ErrorReport, Kernel, Launch, Variant } from "../protocol/messages";
 import { checkLaunches } from "./launch";
@@ -39,8 +40,14 @@ export function chooseVariant(kernel: Kernel, gpu: Gpu): Variant {
   throw new DeviceFailure({ kind: "unsupported", message: least, kernel: kernel.kernel });
 }
 
+/** Dispatches of kernels that are kept for the next call with the same kernels. */
+const KEPT_DISPATCHES = 20_000;
+
 /** Chooses, checks and compiles kernels for one device. */
 export class Kernels {
+  /** By name and variant. Their uniforms and bind groups cost more memory, outside of JavaScript, than it collects for. */
+  private readonly kept = new Lru<LoadedKernel>(KEPT_DISPATCHES);
+
   constructor(
     private readonly gpu: Gpu,
     private readonly executables: Executables,
@@ -77,6 +84,9 @@ export class Kernels {
       checkLaunches(kernel.kernel, variant);
       const message = tooMuch(variant.temporaries, this.gpu.device.limits.maxBufferSize);
       if (message) throw new DeviceFailure({ kind: "unsupported", message, kernel: kernel.kernel });
+      const key = JSON.stringify([kernel.kernel, variant]);
+      const known = this.kept.get(key);
+      if (known) return { ...known, seconds: seconds() };
       const compiling = variant.entry_points.map((entry) =>
         this.executables.get(kernel.kernel, entry, signal),
       );
@@ -88,7 +98,10 @@ export class Kernels {
           return [entry.name, (settled[i] as PromiseFulfilledResult<Executable>).value];
         }),
       );
-      return { ...this.prepare(kernel.kernel, variant, executables), seconds: seconds() };
+      const made = { ...this.prepare(kernel.kernel, variant, executables), seconds: seconds() };
+      // The call may bring it twice.
+      if (!this.kept.has(key)) this.kept.set(key, made, Math.max(1, made.dispatches.length));
+      return made;
     } catch (cause) {
       const error = { ...toErrorReport(cause), kernel: kernel.kernel, variant: variant?.name ?? null };
       return { kernel: kernel.kernel, seconds: seconds(), error };
