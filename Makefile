@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test e2e protocol fmt bench bench-remote bench-reports bench-share bench-history bench-hostile bench-localization wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test e2e protocol fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-hostile bench-localization wheel clean distclean
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -36,6 +36,7 @@ help:
 	@echo 'make bench-share  seconds from a link to its verdict, sizes of exported files'
 	@echo 'make bench-history  questions to 500 runs (DATABASE_URL=postgresql://... for a server)'
 	@echo 'make bench-hostile  20,000 fuzzed documents of every format: none breaks anything'
+	@echo 'make bench-memory  what server and node keep of 10,000 calls and 200 validations, about ten minutes'
 	@echo 'make bench-localization  bugs injected into the kernels of six models: who is accused (DEVICE=firefox), about an hour'
 	@echo 'make wheel      dist/tapml-*.whl, with the pages in it: what CI installs (docs/ci.md)'
 	@echo 'make bench-reports  reports of 10,000 tests: seconds, sizes, and until the page can be used'
@@ -143,6 +144,9 @@ bench-hostile: setup-dev
 # Goes on where it was interrupted; build/localization holds what is there already.
 bench-localization: setup-dev
 	$(BIN)/python -m benchmarks.localization.run --device $(or $(DEVICE),chromium) --resume --docs docs/localization.md
+
+bench-memory: setup
+	$(BIN)/python -m benchmarks.memory
 
 bench-share: setup
 	$(BIN)/python -m benchmarks.share

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from helpers import FakeRunner
+from helpers import FakeRunner, all_pass
 from tapml.server.local import create_app
 from tapml.server.security import Security
 from tapml.server.state import State
@@ -151,6 +151,21 @@ def test_a_job_runs_to_its_document(client: FlaskClient, state: State, suite: Su
     assert ended["document"]["summary"]["pass"] == len(suite.tests)
     (saved,) = client.get("/api/suites/small/results").json["validations"]
     assert saved["tests"] == ended["document"]["tests"]
+
+
+def test_what_an_ended_job_told_is_read_as_before_and_kept_small(client: FlaskClient, state: State) -> None:
+    device = FakeRunner(state.hub, all_pass).device
+    body = {"kind": "validation", "suite": "small", "devices": [device.id], "kernels": None}
+    first = client.post("/api/jobs", json=body, headers=CHANGE).json["job"]
+    told = wait(client, first)
+    wait(client, client.post("/api/jobs", json=body, headers=CHANGE).json["job"])
+    kept = state.jobs.get(first)
+    assert kept is not None
+    assert kept.events == []
+    assert kept.document is None
+    assert client.get(f"/api/jobs/{first}").json == told
+    rest = client.get(f"/api/jobs/{first}?after=2").json
+    assert rest["events"] == told["events"][2:]
 
 
 def test_a_job_on_an_unknown_device_fails_with_the_mend(client: FlaskClient) -> None:

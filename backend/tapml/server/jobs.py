@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import threading
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +39,32 @@ class Job:
     error: str | None = None
     cancel: Cancel = field(default_factory=Cancel)
     done: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _all_told: bool = False
+    _packed: bytes | None = None
+
+    def read(self, after: int, most: int) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+        """At most so many events from number `after` on, and the document, where the job has ended."""
+        with self._lock:
+            events, document, packed = self.events, self.document, self._packed
+            ended = self.done.is_set()
+        if packed is not None:
+            events, document = json.loads(zlib.decompress(packed))
+        return events[after : after + most], document if ended else None
+
+    def add(self, event: dict[str, Any], *, last: bool = False) -> int:
+        """The event's number."""
+        with self._lock:
+            self.events.append(event)
+            self._all_told = last
+            return len(self.events) - 1
+
+    def pack(self) -> None:
+        """Keep what an ended job told as compressed JSON: it is read rarely, and as objects it is far larger."""
+        if self._packed is None and self._all_told:
+            packed = zlib.compress(json.dumps([self.events, self.document]).encode())
+            with self._lock:
+                self._packed, self.events, self.document = packed, [], None
 
 
 class Jobs:
@@ -84,10 +112,12 @@ class Jobs:
         return job
 
     def cancel_all(self) -> None:
-        with self._lock:
-            jobs = list(self._jobs.values())
-        for job in jobs:
+        for job in self._all():
             job.cancel.set()
+
+    def _all(self) -> list[Job]:
+        with self._lock:
+            return list(self._jobs.values())
 
     def _run(
         self,
@@ -98,16 +128,15 @@ class Jobs:
         runs: int,
         model: bool,
     ) -> None:
-        def emit(event: dict[str, Any]) -> None:
-            with self._lock:
-                job.events.append(event)
-                number = len(job.events) - 1
-            self.listener(job, number, event)
+        def emit(event: dict[str, Any], *, last: bool = False) -> None:
+            self.listener(job, job.add(event, last=last), event)
 
         def tell(problem: str | None) -> None:
             if problem is not None:
                 emit({"type": "message", "level": "warning", "text": problem})
 
+        for other in self._all():
+            other.pack()
         try:
             devices = acquire()
             require_devices(devices)
@@ -147,4 +176,4 @@ class Jobs:
             raise
         finally:
             job.done.set()
-            emit({"type": "ended", "state": job.state, "error": job.error})
+            emit({"type": "ended", "state": job.state, "error": job.error}, last=True)

@@ -190,8 +190,7 @@ def _jobs(routes: Blueprint, state: State) -> None:
         if job is None:
             abort(404, f"no job {job_id}")
         after = whole_number(request.args.get("after", "0"), "after")
-        ended = job.done.is_set()
-        events = job.events[after : after + 2000]
+        events, document = job.read(after, 2000)
         return jsonify(
             {
                 "job": job.id,
@@ -200,7 +199,7 @@ def _jobs(routes: Blueprint, state: State) -> None:
                 "state": job.state,
                 "events": events,
                 "next": after + len(events),
-                "document": job.document if ended else None,
+                "document": document,
                 "error": job.error,
             }
         )
