@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { Compilations } from "./compilations";
+import { Compilations, canCompile } from "./compilations";
 import type { DeviceFailure } from "./errors";
 import { Gpu } from "./gpu";
 
@@ -114,6 +114,22 @@ it("does not count the time in which the machine slept", async () => {
   await vi.advanceTimersByTimeAsync(5000);
   expect(await ended).toBe("made");
   expect(gpu.lost).toBeNull();
+});
+
+it.each([
+  ["ends", () => Promise.resolve({}), true],
+  ["does not end", forever, false],
+])("knows whether the smallest compilation %s", async (_, compile, expected) => {
+  const texts: string[] = [];
+  const device = {
+    createShaderModule: ({ code }: { code: string }) => texts.push(code),
+    createComputePipelineAsync: compile,
+  } as unknown as GPUDevice;
+  const asked = Promise.all([canCompile(device), canCompile(device)]);
+  await vi.advanceTimersByTimeAsync(20_000);
+  expect(await asked).toEqual([expected, expected]);
+  expect(new Set(texts).size).toBe(2);
+  expect(vi.getTimerCount()).toBe(0);
 });
 
 it("goes on after one that is refused", async () => {

@@ -116,3 +116,26 @@ export function neverEnded(kernels: readonly string[], seconds: number): string 
   const what = others.length ? `one of the kernels ${kernels.join(", ")}` : `kernel ${first}`;
   return `compiling ${what} did not end within ${seconds} s: the GPU device is lost`;
 }
+
+/** For the smallest kernel, on a machine that is busy. */
+const SMALLEST_SECONDS = 15;
+
+/**
+ * Does any compilation end? One that never does may hold what all of them need, for as long as its process lives; then
+ * none of the kernels that come later is to blame.
+ */
+export async function canCompile(device: GPUDevice): Promise<boolean> {
+  // Not to be found in any cache.
+  const code = `@compute @workgroup_size(1) fn main() { _ = ${Math.random()}; }`;
+  const compute = { module: device.createShaderModule({ code }), entryPoint: "main" };
+  const compiled = device.createComputePipelineAsync({ layout: "auto", compute });
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<false>((resolve) => {
+    timer = setTimeout(() => resolve(false), 1000 * SMALLEST_SECONDS);
+  });
+  try {
+    return await Promise.race([compiled.then(() => true), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -38,6 +38,19 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
+interface Builtin {
+  getBuiltinModule(name: "v8"): { setFlagsFromString(flags: string): void };
+  getBuiltinModule(name: "vm"): { runInNewContext(code: string): () => void };
+}
+
+async function collectGarbage(): Promise<void> {
+  const { process } = globalThis as unknown as { process: Builtin };
+  process.getBuiltinModule("v8").setFlagsFromString("--expose-gc");
+  // A reference that was just read lives until the end of its turn.
+  await new Promise((resolve) => setTimeout(resolve, 1));
+  process.getBuiltinModule("vm").runInNewContext("gc")();
+}
+
 async function reportOf(promise: Promise<unknown>): Promise<ErrorReport> {
   const cause = await promise.catch((thrown: unknown) => thrown);
   if (!(cause instanceof DeviceFailure)) throw new Error(`not a DeviceFailure: ${cause}`);
@@ -49,6 +62,20 @@ describe("Gpu.guard", () => {
     const patience = { seconds: 1, culprit: () => ({}) };
     expect(await gpu.guard(Promise.resolve(7), signal, patience)).toBe(7);
     expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("keeps nothing of what was waited for", async () => {
+    vi.useRealTimers();
+    const forgotten: WeakRef<object>[] = [];
+    for (let i = 0; i < 100; i++) {
+      const result = { kernels: new Array(1000).fill(i) };
+      forgotten.push(new WeakRef(result));
+      await gpu.guard(Promise.resolve(result), signal);
+      await gpu.guard(Promise.reject(result), signal).catch(() => {});
+    }
+    await collectGarbage();
+    expect(forgotten.filter((result) => result.deref()).length).toBeLessThan(5);
+    expect(gpu.waiters).toBe(0);
   });
 
   it("takes work that does not end for hung, and names kernel and test", async () => {

@@ -77,6 +77,11 @@ export class Gpu {
     return this.capabilities.features.includes("timestamp-query");
   }
 
+  /** Lost because work of it did not end; it may be under way still. */
+  get hung(): boolean {
+    return this.lostReason === "hung";
+  }
+
   /** Settles when the device is lost. */
   get whenLost(): Promise<void> {
     return new Promise((resolve) => {

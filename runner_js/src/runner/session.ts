@@ -1,4 +1,5 @@
 import { io, type Socket } from "socket.io-client";
+import { canCompile } from "../hal/compilations";
 import { DeviceFailure, toErrorReport } from "../hal/errors";
 import { acquireGpu, type Capabilities } from "../hal/gpu";
 import type { Platform } from "../platform";
@@ -19,6 +20,9 @@ const NO_ADAPTER = { vendor: "", architecture: "", device: "", description: "" }
 /** A turn of the event loop: what was sent has left this process. */
 const afterSending = () => new Promise<void>((resolve) => setTimeout(resolve, 1));
 
+const STILL_HELD =
+  "and nothing else is compiled here since then: end this browser or process and start it again";
+
 interface OpenCall {
   controller: AbortController;
   outbox: Outbox;
@@ -30,6 +34,8 @@ export class Session {
   private readonly blobs: Blobs;
   private capabilities: Capabilities | null = null;
   private unavailable: string | null = null;
+  /** Of work that did not end, until something else is known to. */
+  private hung: string | null = null;
   private engine: Engine | null = null;
   /** Counts the engines. */
   private generation = 0;
@@ -82,13 +88,15 @@ export class Session {
 
   /** An engine on a living device; a lost one is replaced, and the server is told what the new one can do. */
   private async readyEngine(): Promise<Engine> {
-    if (this.engine && !this.engine.gpu.lost) return this.engine;
+    const before = this.engine?.gpu;
+    if (this.engine && !before?.lost) return this.engine;
+    if (before?.hung) this.hung = before.lost;
     this.engine = null;
     const gpu = await acquireGpu(this.platform.gpu, this.platform);
-    if ("unavailable" in gpu) {
-      this.unavailable = gpu.unavailable;
-      throw new DeviceFailure({ kind: "unsupported", message: gpu.unavailable });
-    }
+    if ("unavailable" in gpu) throw this.without(gpu.unavailable);
+    if (this.hung !== null && !(await canCompile(gpu.device)))
+      throw this.without(`${this.hung}, ${STILL_HELD}`);
+    this.hung = null;
     this.unavailable = null;
     this.capabilities = gpu.capabilities;
     this.engine = new Engine(gpu, this.blobs);
@@ -99,6 +107,11 @@ export class Session {
     void gpu.whenLost.then(() => this.view.log("warning", gpu.lost ?? "device lost"));
     if (this.introduced) void this.introduce();
     return this.engine;
+  }
+
+  private without(why: string): DeviceFailure {
+    this.unavailable = why;
+    return new DeviceFailure({ kind: "unsupported", message: why });
   }
 
   private async introduce(): Promise<void> {

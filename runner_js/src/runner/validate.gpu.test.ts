@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { DeviceFailure } from "../hal/errors";
 import type { CompileProgress, Compiling, Kernel, Test, TestVerdict } from "../protocol/messages";
 import { TestDevice } from "../testing/dawn";
@@ -270,6 +270,23 @@ describe("validate on Dawn", () => {
     const variant = { ...variantOf(addText(COUNT), put), temporaries: [maxBufferSize + 4] };
     const { verdicts } = await run([{ kernel: "add", variants: [variant] }], [addTest("t")]);
     expect(verdicts).toMatchObject([{ verdict: "unsupported", error: { kind: "unsupported", test: "t" } }]);
+  });
+
+  it("makes uniforms and bind groups of kernels that come again once", async () => {
+    const { device: gpu } = device.engine.gpu;
+    const uniforms = vi.spyOn(gpu, "createBuffer");
+    const groups = vi.spyOn(gpu, "createBindGroup");
+    const round = () => run([kernelOf(addText(COUNT), put)], [addTest("t1"), addTest("t2")]);
+    const made = () => [
+      uniforms.mock.calls.filter(([{ usage }]) => usage === GPUBufferUsage.UNIFORM).length,
+      groups.mock.calls.length,
+    ];
+    await round();
+    expect(made()).toEqual([1, 2]);
+    for (let i = 0; i < 20; i++) await round();
+    const [after, bound = 0] = made();
+    expect(after).toBe(1);
+    expect(bound).toBeLessThan(10);
   });
 
   it("makes no buffers that a machine cannot hold together", async () => {
