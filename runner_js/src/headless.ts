@@ -11,12 +11,14 @@ import { startOf, type View } from "./view";
 interface DenoGlobal {
   version: { deno: string };
   env: { get(name: string): string | undefined };
+  memoryUsage(): { rss: number };
 }
 interface Node {
   env: Record<string, string | undefined>;
   version: string;
   stdin: { on(event: "end" | "close", then: () => void): void; resume(): void };
   exit(code: number): never;
+  memoryUsage: { rss(): number };
   dlopen(module: object, file: string): void;
 }
 const deno = (globalThis as { Deno?: DenoGlobal }).Deno;
@@ -39,11 +41,13 @@ async function platform(origin: string): Promise<Platform> {
   const common = { origin, secure: true };
   if (deno) {
     const name = `Deno ${deno.version.deno}`;
-    return { ...common, runtime: "deno", name, userAgent: navigator.userAgent, gpu: navigator.gpu };
+    const memory = () => deno.memoryUsage().rss;
+    return { ...common, runtime: "deno", name, userAgent: navigator.userAgent, gpu: navigator.gpu, memory };
   }
   const gpu = await dawn(setting("TAPML_DAWN"));
   const name = setting("TAPML_DEVICE_NAME");
-  return { ...common, runtime: "node", name, userAgent: `node ${node.version}`, gpu };
+  const memory = () => node.memoryUsage.rss();
+  return { ...common, runtime: "node", name, userAgent: `node ${node.version}`, gpu, memory };
 }
 
 /** Standard error is for whoever started this. */

@@ -12,6 +12,8 @@ export interface Platform {
   /** Whether WebGPU may be used here at all. */
   secure: boolean;
   gpu: GPU | undefined;
+  /** Bytes of this process, where the GPU's work is done in it. */
+  memory?: () => number;
 }
 
 /** A page or its worker. */

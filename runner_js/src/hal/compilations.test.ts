@@ -74,6 +74,22 @@ it("accuses nobody where several do not end", async () => {
   });
 });
 
+it("names the one that takes all the memory there is", async () => {
+  let bytes = 500 << 20;
+  const bounded = new Compilations(gpu, () => bytes);
+  bounded.expect(10, () => Promise.resolve());
+  void bounded.run("bomb", forever);
+  await vi.advanceTimersByTimeAsync(2000);
+  expect(gpu.lost).toBeNull();
+  bytes += 5 * 2 ** 30;
+  await vi.advanceTimersByTimeAsync(600);
+  expect(await report()).toMatchObject({
+    lost_reason: "hung",
+    kernel: "bomb",
+    message: "compiling kernel bomb took more than 4 GiB of memory: the GPU device is lost",
+  });
+});
+
 it("begins one after the other, each after word of it is on its way", async () => {
   const order: string[] = [];
   compilations.expect(10, async (kernel) => {

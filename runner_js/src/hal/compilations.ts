@@ -1,8 +1,11 @@
 import type { ErrorReport } from "../protocol/messages";
 import type { Gpu } from "./gpu";
+import { describeBytes } from "./sizes";
 
 /** Compilations under way at a time: browsers compile on several threads, and a pipeline may take a second. */
 const MOST_UNDER_WAY = 8;
+/** What compilations may add to this process's memory: a text of a few lines can ask for all of a machine's. */
+const MOST_BYTES = 4 * 2 ** 30;
 /** A clock that was late by more than this stood still with its machine or its thread. */
 const LATE_TICKS = 2;
 
@@ -28,9 +31,14 @@ export class Compilations {
   private announce: Announce = () => Promise.resolve();
   private announced = "";
   private spent = 0;
+  private bytesBefore = 0;
   private clock: ReturnType<typeof setInterval> | undefined;
 
-  constructor(private readonly gpu: Gpu) {}
+  /** `memory`: bytes of the process that compiles, where this is it. */
+  constructor(
+    private readonly gpu: Gpu,
+    private readonly memory: () => number = () => 0,
+  ) {}
 
   /** For one call: how long a compilation may take, and who is told of its begin. */
   expect(seconds: number, announce: Announce): void {
@@ -77,7 +85,7 @@ export class Compilations {
       const compiling = compile();
       const took = (performance.now() - start) / 1000;
       // Nobody could say so before.
-      if (took > this.seconds) this.giveUp([kernel]);
+      if (took > this.seconds) this.giveUp([kernel], this.late);
       return { compiling };
     });
     this.beginning = begun.catch(() => {});
@@ -87,13 +95,17 @@ export class Compilations {
   private watch(): void {
     if (this.clock !== undefined) return;
     this.spent = 0;
+    this.bytesBefore = this.memory();
     const tick = Math.min(0.5, this.seconds / 4);
     let last = performance.now();
     this.clock = setInterval(() => {
       const now = performance.now();
       this.spent += Math.min((now - last) / 1000, LATE_TICKS * tick);
       last = now;
-      if (this.spent >= this.seconds) this.giveUp(this.kernels);
+      if (this.spent >= this.seconds) this.giveUp(this.kernels, this.late);
+      else if (this.memory() - this.bytesBefore > MOST_BYTES) {
+        this.giveUp(this.kernels, `took more than ${describeBytes(MOST_BYTES)} of memory`);
+      }
     }, 1000 * tick);
   }
 
@@ -102,19 +114,17 @@ export class Compilations {
     this.clock = undefined;
   }
 
-  private giveUp(kernels: readonly string[]): void {
+  private get late(): string {
+    return `did not end within ${this.seconds} s`;
+  }
+
+  private giveUp(kernels: readonly string[], why: string): void {
     this.rest();
     const [first, ...others] = kernels;
     const culprit = first !== undefined && !others.length ? { kernel: first } : {};
-    this.gpu.markLost("hung", neverEnded(kernels, this.seconds), culprit);
+    const what = others.length ? `one of the kernels ${kernels.join(", ")}` : `kernel ${first ?? ""}`;
+    this.gpu.markLost("hung", `compiling ${what} ${why}: the GPU device is lost`, culprit);
   }
-}
-
-/** "compiling kernel softmax did not end within 30 s: the GPU device is lost" */
-export function neverEnded(kernels: readonly string[], seconds: number): string {
-  const [first = "", ...others] = kernels;
-  const what = others.length ? `one of the kernels ${kernels.join(", ")}` : `kernel ${first}`;
-  return `compiling ${what} did not end within ${seconds} s: the GPU device is lost`;
 }
 
 /** For the smallest kernel, on a machine that is busy. */

@@ -36,13 +36,14 @@ export class Engine {
   constructor(
     readonly gpu: Gpu,
     readonly blobs: Blobs,
+    memory?: () => number,
   ) {
     const { device } = gpu;
     this.buffers = new Buffers(device);
     this.commands = new Commands(device);
     this.fence = new Fence(gpu);
     this.stagings = new Stagings(device);
-    this.compilations = new Compilations(gpu);
+    this.compilations = new Compilations(gpu, memory);
     const executables = new Executables(device, this.compilations, ({ code, file }, signal) =>
       blobs.wgsl(code, file, signal),
     );

@@ -99,7 +99,7 @@ export class Session {
     this.hung = null;
     this.unavailable = null;
     this.capabilities = gpu.capabilities;
-    this.engine = new Engine(gpu, this.blobs);
+    this.engine = new Engine(gpu, this.blobs, this.platform.memory);
     // A page's GPU work is another process's; elsewhere compiling may take this thread.
     if (this.platform.runtime !== "browser") this.engine.told = afterSending;
     this.generation++;
