@@ -1,16 +1,30 @@
-"""A small model carved once for all tests that need a suite."""
+"""What all tests share: a small model carved once, HTTP clients that leave nothing open."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
 
 from helpers import small_model
 from tapml.carving.carve import carve
 from tapml.suite import Suite
+
+
+class _BufferedClient(FlaskClient):
+    """Reads each answer to its end, as a connection does, so that what the server sends from is closed."""
+
+    def open(self, *arguments: Any, **options: Any) -> TestResponse:
+        return super().open(*arguments, **{"buffered": True, **options})
+
+
+Flask.test_client_class = _BufferedClient
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
  * Makes src/protocol/generated from ../docs/protocol.schema.json (itself made from backend/tapml/protocol): the message
  * types, and the check of what the network sends.
  */
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import Ajv2020 from "ajv/dist/2020.js";
 import standaloneCode from "ajv/dist/standalone/index.js";
 import { compile } from "json-schema-to-typescript";
@@ -52,7 +52,16 @@ ${Object.entries(CHECKS)
   .join("\n")}
 `;
 
+/** Whoever reads it meanwhile (checks beside tests) sees the old text or the new one. */
+async function write(name, text) {
+  const path = new URL(name, FOLDER);
+  if ((await readFile(path, "utf8").catch(() => null)) === text) return;
+  const made = new URL(`${name}.${process.pid}`, FOLDER);
+  await writeFile(made, text);
+  await rename(made, path);
+}
+
 await mkdir(FOLDER, { recursive: true });
-await writeFile(new URL("messages.ts", FOLDER), messages + constants);
-await writeFile(new URL("check.js", FOLDER), `${NOTE}${code}\n`);
-await writeFile(new URL("check.d.ts", FOLDER), declarations);
+await write("messages.ts", messages + constants);
+await write("check.js", `${NOTE}${code}\n`);
+await write("check.d.ts", declarations);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from multiprocessing import resource_tracker
 
 import psutil
 
@@ -16,8 +17,9 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def descendants() -> list[psutil.Process]:
+    """Without the one that multiprocessing keeps as long as this process lives."""
     found: list[psutil.Process] = psutil.Process().children(recursive=True)
-    return found
+    return [process for process in found if process.pid != resource_tracker._resource_tracker._pid]
 
 
 def wait_until_gone(processes: list[psutil.Process]) -> None:

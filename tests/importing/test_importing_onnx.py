@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -235,3 +238,17 @@ def test_error_names_what_onnx_runtime_refuses_too(save_onnx: Callable[..., Path
     path = save_onnx(nodes, [("x", "float32", (3, 4))], [("y", "float32", (3, 2))], weights)
     with pytest.raises(InputError, match=r"cannot convert the operator MatMul.*ONNX Runtime"):
         import_model(str(path), random_inputs=True)
+
+
+def test_onnx_runtime_reports_nothing(save_onnx: Callable[..., Path], tmp_path: Path) -> None:
+    """Left to itself it gives this machine an identifier below the home folder and collects what it is used for."""
+    path = save_onnx([node("Relu", ["x"], ["y"])], [("x", "float32", (3,))], [("y", "float32", (3,))], {})
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("ORT_", "XDG_"))}
+    script = f"from tapml.importing import import_model; print(import_model({str(path)!r}, random_inputs=True).oracle)"
+    ran = subprocess.run(
+        [sys.executable, "-c", script], env={**environment, "HOME": str(home)}, capture_output=True, text=True
+    )
+    assert "onnxruntime" in ran.stdout, ran.stderr
+    assert [found for found in home.rglob("*") if "onnx" in str(found.relative_to(home))] == []

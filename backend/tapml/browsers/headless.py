@@ -148,8 +148,9 @@ class HeadlessProcess:
 
     def _watch(self) -> None:
         assert self._process.stderr is not None
-        for line in self._process.stderr:
-            self._console.append(line.rstrip()[:2000])
+        with self._process.stderr:
+            for line in self._process.stderr:
+                self._console.append(line.rstrip()[:2000])
         code = self._process.wait()
         if self._on_exit is not None and not self._closing:
             self._on_exit(f"{self._title} ended unexpectedly (exit code {code})")

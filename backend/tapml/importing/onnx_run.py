@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tapml.errors import InputError
 from tapml.importing.model import Array
+
+# Read when ONNX Runtime is imported, which happens here only: without it, it writes an identifier of this machine
+# below the home folder and sends what it is used for. Whoever wants that sets the variable to 0.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 class OnnxRuntime:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+import numpy as np
+
 from tapml.locating.evidence import Evidence, Finding
 from tapml.locating.patterns import determinism, dtypes, inputs, limits, moved, places, rest, values
 
@@ -38,11 +40,13 @@ def findings(evidence: Evidence) -> list[Finding]:
     if not evidence.count and len(evidence.runs) < 2:
         return []
     found: dict[str, Finding] = {}
-    for detector in DETECTORS:
-        for finding in detector(evidence):
-            known = found.get(finding.pattern)
-            if known is None or finding.strength > known.strength:
-                found[finding.pattern] = finding
-    if all(finding.strength < _TELLING for finding in found.values()):
-        found |= {finding.pattern: finding for finding in rest.detect(evidence)}
+    # Infinities and NaN are what is looked at: what becomes of them in a formula decides whether it explains anything.
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for detector in DETECTORS:
+            for finding in detector(evidence):
+                known = found.get(finding.pattern)
+                if known is None or finding.strength > known.strength:
+                    found[finding.pattern] = finding
+        if all(finding.strength < _TELLING for finding in found.values()):
+            found |= {finding.pattern: finding for finding in rest.detect(evidence)}
     return sorted(found.values(), key=lambda finding: -finding.strength)

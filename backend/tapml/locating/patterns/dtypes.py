@@ -66,8 +66,7 @@ def _rounded(evidence: Evidence) -> list[Finding]:
     if not (got != np.rint(got)).any():
         return []
     for name, dtype, unit in _NARROW:
-        with np.errstate(over="ignore"):
-            held = got.astype(dtype).astype(np.float32) == got
+        held = got.astype(dtype).astype(np.float32) == got
         near = evidence.error[evidence.finite] <= 4 * unit * np.abs(evidence.e[evidence.finite])
         n = int((held & near).sum())
         if n >= _ENOUGH * evidence.count:

@@ -157,6 +157,5 @@ def _likely(evidence: Evidence, predicted: np.ndarray) -> bool:
         return True
     places = evidence.sample
     g, p = evidence.g.reshape(-1)[places], predicted.reshape(-1)[places]
-    with np.errstate(invalid="ignore"):
-        near = np.abs(g - p) <= 0.02 * evidence.error.reshape(-1)[places]
+    near = np.abs(g - p) <= 0.02 * evidence.error.reshape(-1)[places]
     return bool(near.mean() >= 0.4) and math.isfinite(float(near.mean()))

@@ -56,8 +56,7 @@ def _scale(evidence: Evidence) -> list[Finding]:
         found = _finding(evidence, "scale", text, 0.92, n, factor=factor)
         if found:
             return found
-    with np.errstate(divide="ignore", over="ignore"):
-        n = int(evidence.explains(1.0 / evidence.e, mask).sum())
+    n = int(evidence.explains(1.0 / evidence.e, mask).sum())
     if n >= _FEWEST:
         return _finding(evidence, "scale", "got is the reciprocal of the expected value", 0.92, n)
     return []
@@ -94,9 +93,8 @@ def _by_axis(evidence: Evidence) -> list[Finding]:
         lines = finite.sum(axis=axis)
         if lines[lines > 0].min() < _FEWEST:
             continue
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            factor = np.nan_to_num((g * e).sum(axis, keepdims=True) / (e * e).sum(axis, keepdims=True), posinf=0)
-            offset = (g - e).sum(axis, keepdims=True) / np.maximum(finite.sum(axis, keepdims=True), 1)
+        factor = np.nan_to_num((g * e).sum(axis, keepdims=True) / (e * e).sum(axis, keepdims=True), posinf=0)
+        offset = (g - e).sum(axis, keepdims=True) / np.maximum(finite.sum(axis, keepdims=True), 1)
         whole = evidence.e.reshape(rows, width)
         for pattern, predicted, numbers in (("scale", whole * factor, factor), ("offset", whole + offset, offset)):
             if not numbers.any():
