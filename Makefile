@@ -19,8 +19,15 @@ sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -
 
 .PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test e2e protocol fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-hostile bench-localization wheel clean distclean
 .DEFAULT_GOAL := help
+ifndef LANES
 .NOTPARALLEL:
+endif
 .DELETE_ON_ERROR:
+
+# What stands beside each other prints its output whole, when it has ended (GNU make 4; macOS's own cannot).
+BESIDE := --no-print-directory --jobs 2 --keep-going $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+# Two workers, each with its own server and browsers; a file's tests share them. PYTEST='.venv/bin/pytest' for one.
+PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
 
 help:
 	@echo 'make demo       set up, then carve, validate and offload a real model in headless Chromium'
@@ -97,8 +104,10 @@ $(WASM): $(call sources,backend/tapml/kernels/wasm/include) | $(STAMPS)/run
 demo: setup-run
 	@$(BIN)/tapml demo
 
-# The tests come last, so that their summaries stand at the end.
-test: check unit-test e2e
+# Checks beside unit tests; the browsers of the end-to-end tests have the machine for themselves, and the last word.
+test: setup-dev
+	@$(MAKE) $(BESIDE) LANES=1 check unit-test
+	@$(MAKE) --no-print-directory e2e
 
 check: setup-dev
 	$(BIN)/ruff check $(PYTHON_SOURCES)
@@ -110,10 +119,10 @@ check: setup-dev
 unit-test: setup-dev
 	npm --prefix runner_js test
 	npm --prefix webui test
-	$(BIN)/pytest tests
+	$(PYTEST) tests
 
 e2e: setup-dev
-	$(BIN)/pytest e2e
+	$(PYTEST) e2e
 
 # After a change to backend/tapml/protocol.
 protocol: setup
