@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import socket
@@ -15,6 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Page
+
+from pages import PLAIN, Opened, People
+from tapml.server import Server
+from temporary import temporary_files_of_programs
+
+__all__ = ["temporary_files_of_programs"]  # a fixture for all
 
 TEXT = "Every operator of this model is tested in the browser."
 
@@ -47,8 +55,11 @@ def carved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def suite(carved: Path, tmp_path: Path) -> Path:
     """A copy whose kernels a test may break; tensors are linked, never written."""
-    path = tmp_path / "minilm.suite"
-    shutil.copytree(carved, path, copy_function=_link_tensors, ignore=shutil.ignore_patterns("results"))
+    return copied(carved, tmp_path / "minilm.suite")
+
+
+def copied(suite: Path, path: Path) -> Path:
+    shutil.copytree(suite, path, copy_function=_link_tensors, ignore=shutil.ignore_patterns("results"))
     return path
 
 
@@ -59,6 +70,31 @@ def _link_tensors(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
+@pytest.fixture(scope="session")
+def people() -> Iterator[People]:
+    people = People()
+    yield people
+    people.close()
+
+
+@pytest.fixture
+def opened(people: People) -> Opened:
+    return people.opened
+
+
+@pytest.fixture
+def page(people: People) -> Iterator[Page]:
+    with people.opened(PLAIN, viewport={"width": 1440, "height": 1000}) as page:
+        yield page
+
+
+@pytest.fixture(scope="session")
+def shared_server() -> Iterator[Server]:
+    """Its devices are started once, for all tests that do them no harm."""
+    with Server() as server:
+        yield server
+
+
 Edit = Callable[[str], str]
 
 
@@ -66,14 +102,15 @@ Edit = Callable[[str], str]
 def edit(suite: Path) -> Callable[[str, Edit], None]:
     """edit(kernel, change): rewrite a kernel's WGSL as a kernel author would."""
 
-    def change(kernel: str, by: Edit) -> None:
-        path = suite / "kernels" / f"{kernel}.wgsl"
-        before = path.read_text()
-        after = by(before)
-        assert after != before
-        path.write_text(after)
+    return lambda kernel, by: rewrite(suite, kernel, by)
 
-    return change
+
+def rewrite(suite: Path, kernel: str, by: Edit) -> None:
+    path = suite / "kernels" / f"{kernel}.wgsl"
+    before = path.read_text()
+    after = by(before)
+    assert after != before
+    path.write_text(after)
 
 
 def off_by_one(text: str) -> str:
@@ -92,13 +129,26 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(suite: Path, port: int) -> Iterator[subprocess.Popen[str]]:
-    """`tapml serve` until it listens; ended like Ctrl-C does."""
-    process = subprocess.Popen(command("serve", suite, "--port", str(port)), stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        assert f":{port}/" in process.stdout.readline()
-        yield process
-    finally:
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+def serving(suite: Path, port: int = 0) -> Iterator[str]:
+    """`tapml serve` from when it listens, ended like Ctrl-C does: its address, on a free port unless one is given."""
+    with subprocess.Popen(command("serve", suite, "--port", str(port)), stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield listening(process)
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                assert process.wait(20) == 0
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+
+
+def listening(process: subprocess.Popen[str]) -> str:
+    """The address that `tapml serve` prints when it can be used."""
+    assert process.stdout is not None
+    (url,) = re.findall(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
+    return str(url)
+
+
+def port_of(url: str) -> int:
+    return int(url.rsplit(":", 1)[1])

@@ -13,10 +13,11 @@ from playwright.sync_api import expect
 
 from bounded import EXPECTED, bounded_suite
 from conftest import read_json, tapml
+from pages import Opened
 from tapml.sharing import export, of_suite
 from tapml.suite import Suite
 from tapml.validation.results import VERDICTS
-from test_share import opened, run_to_end
+from test_share import run_to_end
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_every_element_is_held_against_its_own_bound(bounded: tuple[Path, dict[s
     assert document["summary"]["failing_kernels"] == ["multiply", "add"]
 
 
-def test_exported_files_say_the_same(bounded: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+def test_exported_files_say_the_same(bounded: tuple[Path, dict[str, str]], opened: Opened, tmp_path: Path) -> None:
     path, cases = bounded
     suite = Suite(path)
     with opened("chromium") as page:

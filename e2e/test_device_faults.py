@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -16,11 +15,12 @@ import numpy as np
 import psutil
 import pytest
 import simple_websocket
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 import tapml as tml
-from conftest import Edit, command, free_port, read_json, tapml
+from conftest import Edit, command, listening, port_of, read_json, serving, tapml
 from faults import Network, Run, until
+from pages import People
 from tapml.api.devices import WebGpuDevice
 from tapml.api.remote import RemoteSession
 from tapml.browsers import launch
@@ -37,13 +37,9 @@ def server() -> Iterator[Server]:
         yield started
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    arguments = ["--enable-unsafe-webgpu"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
-        yield browser
-        browser.close()
+@pytest.fixture
+def chromium(people: People) -> Browser:
+    return people.browser("chromium")
 
 
 @pytest.fixture
@@ -131,13 +127,9 @@ def test_ten_seconds_without_network_lose_nothing(server: Server, chromium: Brow
 
 
 def test_a_killed_server_loses_no_verdict_it_reported(suite: Path, tmp_path: Path) -> None:
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    serve = [*command("serve", suite, "--port", str(port))]
-    first = subprocess.Popen(serve, stdout=subprocess.PIPE, text=True)
-    assert first.stdout is not None
-    first.stdout.readline()
-    with launch("chromium", f"{url}/runner"):
+    first = subprocess.Popen(command("serve", suite, "--port", "0"), stdout=subprocess.PIPE, text=True)
+    url = listening(first)
+    with first, launch("chromium", f"{url}/runner"):
         client = subprocess.Popen(command("validate", suite, "--device", url), stderr=subprocess.PIPE, text=True)
         journal = suite / "results" / "running"
         until(lambda: sum(len(p.read_text().splitlines()) for p in journal.glob("*.jsonl")) > 6, "verdicts", 90)
@@ -145,10 +137,7 @@ def test_a_killed_server_loses_no_verdict_it_reported(suite: Path, tmp_path: Pat
         first.wait()
         (left,) = journal.glob("*.jsonl")
         reported = [json.loads(line) for line in left.read_text().splitlines()[1:]]
-        second = subprocess.Popen(serve, stdout=subprocess.PIPE, text=True)
-        try:
-            assert second.stdout is not None
-            second.stdout.readline()
+        with serving(suite, port_of(url)):
             _, said = client.communicate(timeout=90)
             assert client.returncode == 1
             assert "was stopped in the middle of this run" in said
@@ -159,9 +148,6 @@ def test_a_killed_server_loses_no_verdict_it_reported(suite: Path, tmp_path: Pat
             again = tapml("validate", suite, "--device", url, "--json", out)
             assert again.code == 0, again.err
             assert {test["verdict"] for test in read_json(out)["tests"]} == {"pass"}
-        finally:
-            second.send_signal(signal.SIGINT)
-            second.wait(20)
 
 
 def endless(text: str) -> str:
@@ -179,7 +165,7 @@ def test_an_endless_kernel_is_named_and_the_others_go_on(
 ) -> None:
     edit("softmax", endless)
     device = server.state.device(name)
-    results = Run(server, suite, device, hang_seconds=4).finish()
+    results = Run(server, suite, device, ["cast", "softmax", "layer_norm", "take"], hang_seconds=4).finish()
     hung = [test for test in results.values() if test["kernel"] == "softmax"]
     assert {test["verdict"] for test in hung} == {"error"}
     assert "kernel softmax did not end within 4 s" in hung[0]["message"]

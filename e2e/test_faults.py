@@ -14,15 +14,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from conftest import command, free_port, read_json, serving, tapml
+from conftest import command, free_port, port_of, read_json, serving, tapml
 from tapml.browsers import launch
 
 
 def test_the_runner_page_survives_a_server_restart(suite: Path, tmp_path: Path) -> None:
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
     out = tmp_path / "result.json"
-    with serving(suite, port):
+    with serving(suite) as url:
         browser = launch("chromium", f"{url}/runner")
         try:
             first = tapml("validate", suite, "--device", url, "--kernel", "softmax", "--json", out)
@@ -30,7 +28,7 @@ def test_the_runner_page_survives_a_server_restart(suite: Path, tmp_path: Path) 
         except BaseException:
             browser.close()
             raise
-    with browser, serving(suite, port):
+    with browser, serving(suite, port_of(url)):
         again = tapml("validate", suite, "--device", url, "--kernel", "softmax", "--json", out)
         assert again.code == 0, again.err
         assert {test["verdict"] for test in read_json(out)["tests"]} == {"pass"}

@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Page, expect
 
-from conftest import Edit, free_port, off_by_one, read_json, serving, tapml
+from conftest import Edit, off_by_one, read_json, serving, tapml
 
 
 def test_history_tells_since_when_a_kernel_fails(
-    suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path
+    page: Page, suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path
 ) -> None:
     only = ("--device", "chromium", "--kernel", "layer_norm")
     assert tapml("validate", suite, *only).code == 0
@@ -39,14 +39,8 @@ def test_history_tells_since_when_a_kernel_fails(
     assert shown.out.index("✗ fail") < shown.out.index("✓ pass"), "newest first"
     assert "kernel changed" in shown.out
 
-    port = free_port()
-    with serving(suite, port), sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1440, "height": 900})
-        problems: list[str] = []
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-        page.goto(f"http://127.0.0.1:{port}/suites/minilm?node={test['node']}")
+    with serving(suite) as url:
+        page.goto(f"{url}/suites/minilm?node={test['node']}")
         row = page.get_by_label("Operators by device").locator("tr", has_text="layer_norm").first
         expect(row.get_by_text("new failure: passed before")).to_be_attached()
         page.get_by_role("tab", name="History").click()
@@ -64,5 +58,3 @@ def test_history_tells_since_when_a_kernel_fails(
         expect(first).to_be_focused()
         expect(details.get_by_text("elements differ beyond tolerance")).to_have_count(0)
         page.screenshot(path=tmp_path / "history.png")
-        browser.close()
-        assert problems == []

@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
-from conftest import Edit, free_port, serving
-
-
-@pytest.fixture
-def page() -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        opened = browser.new_page(viewport={"width": 1440, "height": 1000})
-        problems: list[str] = []
-        opened.on("pageerror", lambda error: problems.append(str(error)))
-        opened.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-        yield opened
-        browser.close()
-        assert problems == []
+from conftest import Edit, serving
 
 
 def forgets_the_last_column(text: str) -> str:
@@ -35,9 +21,8 @@ def test_the_page_shows_the_suspects_of_a_broken_kernel(
     page: Page, suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path
 ) -> None:
     edit("softmax", forgets_the_last_column)
-    port = free_port()
-    with serving(suite, port):
-        page.goto(f"http://127.0.0.1:{port}/suites/minilm")
+    with serving(suite) as url:
+        page.goto(f"{url}/suites/minilm")
         page.get_by_label("chromium", exact=False).first.check()
         page.get_by_role("button", name="Locate").click()
         expect(page.get_by_role("tab", name="Faulty kernels")).to_have_attribute("aria-selected", "true")

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
-from conftest import Edit, free_port, off_by_one, serving
-
-
-@pytest.fixture
-def page() -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        opened = browser.new_page(viewport={"width": 1440, "height": 900})
-        problems: list[str] = []
-        opened.on("pageerror", lambda error: problems.append(str(error)))
-        opened.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-        yield opened
-        browser.close()
-        assert problems == []
+from conftest import Edit, off_by_one, serving
 
 
 def test_a_validation_fills_the_matrix_while_it_runs(
     page: Page, suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path
 ) -> None:
     edit("layer_norm", off_by_one)
-    port = free_port()
-    with serving(suite, port):
-        page.goto(f"http://127.0.0.1:{port}/")
+    with serving(suite) as url:
+        page.goto(f"{url}/")
         expect(page.get_by_text("edited: layer_norm")).to_be_visible()
         page.get_by_role("link", name="minilm", exact=True).click()
-        expect(page).to_have_url(f"http://127.0.0.1:{port}/suites/minilm")
+        expect(page).to_have_url(f"{url}/suites/minilm")
         page.get_by_label("firefox").check()
         page.get_by_label("chromium").uncheck()
         page.get_by_role("button", name="Validate").click()
@@ -56,9 +41,8 @@ def test_a_validation_fills_the_matrix_while_it_runs(
 
 def test_the_device_page_says_what_it_is(page: Page, suite: Path) -> None:
     """This Chromium runs without the WebGPU flag: the page must say what to switch on."""
-    port = free_port()
-    with serving(suite, port):
-        page.goto(f"http://127.0.0.1:{port}/runner")
+    with serving(suite) as url:
+        page.goto(f"{url}/runner")
         page.wait_for_selector("body[data-state=unavailable], body[data-state=ready]", timeout=30_000)
         if page.locator("body").get_attribute("data-state") == "unavailable":
             expect(page.get_by_role("alert")).to_contain_text("enable-unsafe-webgpu")

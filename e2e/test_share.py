@@ -5,47 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
-from conftest import Edit, free_port, off_by_one, read_json, serving, tapml
-from tapml.browsers import options
+from conftest import Edit, copied, off_by_one, port_of, read_json, rewrite, serving, tapml
+from pages import BROWSERS, Opened
+from tapml.server import Server
+from tapml.sharing import export, of_suite
+from tapml.suite import Suite
+from tapml.validation.operatorwise import OperatorRun
 
-BROWSERS = ("chromium", "firefox")
 _DONE = "body[data-state=done], body[data-state=error]"
-
-
-def _is_ours(text: str) -> bool:
-    """Browsers also print what a kernel that does not compile is to blame for."""
-    return "Content Security Policy" in text or "Refused" in text or "Uncaught" in text
-
-
-@contextmanager
-def opened(name: str, **context: Any) -> Iterator[Page]:
-    """A page in a browser as a stranger has it, WebGPU switched on; no error may be on its console."""
-    with sync_playwright() as playwright:
-        if name == "chromium":
-            browser = playwright.chromium.launch(
-                executable_path="/usr/bin/chromium", args=[*options.chromium_arguments(), "--no-sandbox"]
-            )
-        else:
-            browser = playwright.firefox.launch(
-                channel="moz-firefox",
-                executable_path="/usr/bin/firefox-esr",
-                firefox_user_prefs=options.FIREFOX_PREFERENCES,
-            )
-        page = browser.new_page(**context)
-        problems: list[str] = []
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda message: problems.append(message.text) if _is_ours(message.text) else None)
-        yield page
-        browser.close()
-        assert problems == []
 
 
 def run_to_end(page: Page, url: str) -> tuple[str | None, float]:
@@ -66,18 +40,20 @@ def nbytes(test: dict[str, Any], suite: Path) -> int:
     return sum((suite / "tensors" / digest[:2] / f"{digest}.bin").stat().st_size for digest in digests)
 
 
-@pytest.fixture
-def validated(suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path) -> tuple[Path, dict[str, dict[str, Any]]]:
+@pytest.fixture(scope="module")
+def validated(
+    carved: Path, tmp_path_factory: pytest.TempPathFactory, shared_server: Server
+) -> tuple[Path, dict[str, dict[str, Any]]]:
     """The suite with a wrong kernel and one that does not compile, and its verdicts by browser's name and test."""
-    edit("layer_norm", off_by_one)
-    edit("divide", lambda text: text.replace(") {\n", ") {\n  nonsense();\n", 1))
-    out = tmp_path / "result.json"
-    devices = [argument for name in BROWSERS for argument in ("--device", name)]
-    assert tapml("validate", suite, *devices, "--json", out).code == 1
-    document = read_json(out)
-    names = {device["id"]: device["name"].split()[0].lower() for device in document["devices"]}
+    suite = copied(carved, tmp_path_factory.mktemp("validated") / "minilm.suite")
+    rewrite(suite, "layer_norm", off_by_one)
+    rewrite(suite, "divide", lambda text: text.replace(") {\n", ") {\n  nonsense();\n", 1))
+    devices = [shared_server.state.device(name) for name in BROWSERS]
+    kernels = [test["kernel"] for test in ten_kernels(suite)]
+    run = OperatorRun(Suite(suite), devices, shared_server.state.blobs, kernels=kernels, save=True)
+    names = {device.id: name for device, name in zip(devices, BROWSERS, strict=True)}
     verdicts: dict[str, dict[str, Any]] = {}
-    for test in document["tests"]:
+    for test in run.run()["tests"]:
         verdicts.setdefault(names[test["device"]], {})[test["id"]] = test
     return suite, verdicts
 
@@ -92,16 +68,14 @@ def ten_kernels(suite: Path) -> list[dict[str, Any]]:
 
 
 def test_the_html_files_of_ten_tests_give_the_suites_verdicts_in_both_browsers(
-    validated: tuple[Path, dict[str, dict[str, Any]]], tmp_path: Path
+    validated: tuple[Path, dict[str, dict[str, Any]]], opened: Opened, tmp_path: Path
 ) -> None:
     suite, verdicts = validated
     tests = ten_kernels(suite)
     assert len({test["kernel"] for test in tests}) == 10
     files = {}
     for test in tests:
-        path = tmp_path / f"{test['id']}.html"
-        ran = tapml("export", suite, test["id"], "--html", path)
-        assert ran.code == 0, ran.err
+        (path,) = export(of_suite(Suite(suite), test["id"]), "html", tmp_path / f"{test['id']}.html")
         assert path.stat().st_size < nbytes(test, suite) + 300_000
         files[test["id"]] = path
     for name in BROWSERS:
@@ -122,13 +96,13 @@ def test_the_html_files_of_ten_tests_give_the_suites_verdicts_in_both_browsers(
     assert {verdicts["chromium"][test["id"]]["verdict"] for test in tests} == {"pass", "fail", "error"}
 
 
-def test_a_link_reproduces_what_was_reported(validated: tuple[Path, dict[str, dict[str, Any]]], tmp_path: Path) -> None:
+def test_a_link_reproduces_what_was_reported(
+    validated: tuple[Path, dict[str, dict[str, Any]]], opened: Opened, tmp_path: Path
+) -> None:
     suite, _ = validated
     broken = next(test["id"] for test in carved_tests(suite) if test["kernel"] == "layer_norm")
-    port = free_port()
-    base = f"http://127.0.0.1:{port}"
-    with serving(suite, port):
-        ran = tapml("share", suite, broken, "--device", "chromium", "--server", base)
+    with serving(suite) as url:
+        ran = tapml("share", suite, broken, "--device", "chromium", "--server", url)
         assert ran.code == 0, ran.err
         link = ran.out.strip()
         for name in BROWSERS:
@@ -140,21 +114,20 @@ def test_a_link_reproduces_what_was_reported(validated: tuple[Path, dict[str, di
                 assert body.get_attribute("data-reproduced") == "yes"
                 expect(body).to_contain_text("Reproduced here too")
                 page.screenshot(path=tmp_path / f"{name}.png")
+    port = port_of(url)
     with serving(suite, port), opened("chromium") as page:
         assert run_to_end(page, link)[0] == "fail", "after a restart"
     assert tapml("share", suite, "--json", tmp_path / "shares.json").code == 0
     (share,) = read_json(tmp_path / "shares.json")["shares"]
     assert tapml("share", suite, "--revoke", share["name"][:12]).code == 0
-    with serving(suite, port), sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        page = browser.new_page()
+    # The page of a revoked link is answered 404, which a console calls an error.
+    with serving(suite, port), opened("chromium") as page:
         run_to_end(page, link)
         expect(page.locator("body")).to_contain_text("revoked")
-        browser.close()
 
 
 def test_a_kernel_that_was_mended_since_is_told_from_the_report(
-    suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path
+    suite: Path, edit: Callable[[str, Edit], None], opened: Opened, tmp_path: Path
 ) -> None:
     """The report says fail, the file's kernel passes: the page must not claim to reproduce it."""
     before = (suite / "kernels" / "softmax.wgsl").read_text()
@@ -181,22 +154,25 @@ def test_the_python_script_says_the_same(suite: Path, edit: Callable[[str, Edit]
         assert ("0 of" in done.stdout) == (code == 0)
 
 
-def opens(page: Page, port: int, file: Path) -> None:
-    page.goto(f"http://127.0.0.1:{port}/")
+def opens(page: Page, url: str, file: Path) -> None:
+    page.goto(f"{url}/")
     page.locator("input[type=file]").set_input_files(file)
     page.wait_for_url("**/suites/layer_norm*")
 
 
 def test_the_page_shares_opens_and_adds(
-    suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    suite: Path,
+    edit: Callable[[str, Edit], None],
+    opened: Opened,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TAPML_DATA", str(tmp_path / "data"))
     edit("layer_norm", off_by_one)
-    assert tapml("validate", suite, "--device", "node-dawn").code == 1
+    assert tapml("validate", suite, "--device", "node-dawn", "--kernel", "layer_norm").code == 1
     node = next(test["node"] for test in carved_tests(suite) if test["kernel"] == "layer_norm")
-    port = free_port()
-    with serving(suite, port), opened("chromium", viewport={"width": 1440, "height": 900}) as page:
-        page.goto(f"http://127.0.0.1:{port}/suites/minilm?node={node}")
+    with serving(suite) as url, opened("chromium", viewport={"width": 1440, "height": 900}) as page:
+        page.goto(f"{url}/suites/minilm?node={node}")
         page.get_by_role("button", name="Share…").click()
         page.get_by_role("button", name="Create link").click()
         link = page.get_by_label("Link", exact=True).input_value()
@@ -205,7 +181,7 @@ def test_the_page_shares_opens_and_adds(
         file = tmp_path / "theirs.html"
         download.value.save_as(file)
         assert run_to_end(page, link)[0] == "fail"
-        opens(page, port, file)
+        opens(page, url, file)
         expect(page.get_by_label("Node n000")).to_contain_text("(reported)")
         page.get_by_role("button", name="Add", exact=True).click()
         expect(page.get_by_text("It is there already")).to_be_visible()
@@ -213,7 +189,7 @@ def test_the_page_shares_opens_and_adds(
         data = file.read_bytes()
         assert data.count(b" + 65i)]") == 1
         file.write_bytes(data.replace(b" + 65i)]", b" + 63i)]"))
-        opens(page, port, file)
+        opens(page, url, file)
         expect(page.get_by_label("Node n000")).to_contain_text("Not run on any device yet")
         page.get_by_role("button", name="Add", exact=True).click()
         page.wait_for_url("**/suites/minilm?node=i000")

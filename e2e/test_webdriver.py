@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from conftest import command, free_port, read_json, serving, tapml
+from conftest import command, read_json, serving, tapml
 from faults import Run, until
 from tapml.server import Server
 
@@ -32,15 +32,16 @@ def _has(process: psutil.Process, mark: str) -> bool:
         return False
 
 
-def test_every_carved_test_passes_through_chromedriver(suite: Path, tmp_path: Path) -> None:
+def test_carved_tests_pass_through_chromedriver(suite: Path, tmp_path: Path) -> None:
+    """Those of three kernels: that all pass in Chromium is test_validate.py's."""
     out = tmp_path / "result.json"
-    ran = tapml("validate", suite, "--device", "chromedriver", "--json", out)
+    kernels = ("layer_norm", "softmax", "take")
+    wanted = [word for name in kernels for word in ("--kernel", name)]
+    ran = tapml("validate", suite, "--device", "chromedriver", *wanted, "--json", out)
     assert ran.code == 0, ran.out + ran.err
     document = read_json(out)
-    shown = tmp_path / "show.json"
-    assert tapml("show", suite, "--json", shown).code == 0
-    expected = {test["id"] for test in read_json(shown)["tests"]}
-    assert len(expected) > 90
+    expected = {test["id"] for test in read_json(suite / "tests.json")["tests"] if test["kernel"] in kernels}
+    assert len(expected) > 18
     assert {test["id"] for test in document["tests"]} == expected
     assert {test["verdict"] for test in document["tests"]} == {"pass"}
     (device,) = document["devices"]
@@ -78,19 +79,16 @@ def test_a_death_in_mid_run_is_reported_and_the_next_run_works(killed: str, suit
 
 
 def test_one_more_device_for_a_running_server(suite: Path, tmp_path: Path) -> None:
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    with serving(suite, port):
-        attached = subprocess.Popen(
-            command("device", "chromedriver", "--server", url), stdout=subprocess.PIPE, text=True
-        )
-        try:
-            assert attached.stdout is not None
-            assert "is a device of" in attached.stdout.readline()
-            out = tmp_path / "result.json"
-            ran = tapml("validate", suite, "--device", url, "--kernel", "softmax", "--json", out)
-            assert ran.code == 0, ran.err
-            assert {test["verdict"] for test in read_json(out)["tests"]} == {"pass"}
-        finally:
-            attached.terminate()
-            assert attached.wait(20) == 0
+    with serving(suite) as url:
+        joins = command("device", "chromedriver", "--server", url)
+        with subprocess.Popen(joins, stdout=subprocess.PIPE, text=True) as attached:
+            try:
+                assert attached.stdout is not None
+                assert "is a device of" in attached.stdout.readline()
+                out = tmp_path / "result.json"
+                ran = tapml("validate", suite, "--device", url, "--kernel", "softmax", "--json", out)
+                assert ran.code == 0, ran.err
+                assert {test["verdict"] for test in read_json(out)["tests"]} == {"pass"}
+            finally:
+                attached.terminate()
+                assert attached.wait(20) == 0

@@ -15,6 +15,9 @@ from werkzeug.test import TestResponse
 from helpers import small_model
 from tapml.carving.carve import carve
 from tapml.suite import Suite
+from temporary import temporary_files_of_programs
+
+__all__ = ["temporary_files_of_programs"]  # a fixture for all
 
 
 class _BufferedClient(FlaskClient):

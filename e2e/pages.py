@@ -1,0 +1,74 @@
+"""Browsers as people have them, started once for all tests of a worker; each test opens pages of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+
+from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, sync_playwright
+
+from tapml.browsers import options
+
+BROWSERS = ("chromium", "firefox")
+
+PLAIN = "plain"
+"""Chromium as it comes: without WebGPU on Linux."""
+
+Opened = Callable[..., AbstractContextManager[Page]]
+"""opened(name, **context): a page in a browser; no error of ours may be on its console when it is closed."""
+
+
+class People:
+    """Their browsers: "chromium" and "firefox" with WebGPU switched on, and `PLAIN`."""
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+        self._playwright: Playwright | None = None
+        self._browsers: dict[str, Browser] = {}
+
+    def browser(self, name: str) -> Browser:
+        if name not in self._browsers:
+            if self._playwright is None:
+                self._playwright = self._open.enter_context(sync_playwright())
+            self._browsers[name] = self._open.enter_context(_launched(self._playwright, name))
+        return self._browsers[name]
+
+    @contextmanager
+    def opened(self, name: str, **context: Any) -> Iterator[Page]:
+        page = self.browser(name).new_page(**context)
+        problems: list[str] = []
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda message: problems.append(message.text) if _is_ours(name, message) else None)
+        try:
+            yield page
+        finally:
+            page.close()
+        assert problems == []
+
+    def close(self) -> None:
+        self._open.close()
+
+
+def _is_ours(name: str, message: ConsoleMessage) -> bool:
+    """Browsers with WebGPU also print what a kernel that does not compile is to blame for."""
+    if name == PLAIN:
+        return message.type == "error"
+    return any(word in message.text for word in ("Content Security Policy", "Refused", "Uncaught"))
+
+
+@contextmanager
+def _launched(playwright: Playwright, name: str) -> Iterator[Browser]:
+    if name == "firefox":
+        browser = playwright.firefox.launch(
+            channel="moz-firefox",
+            executable_path="/usr/bin/firefox-esr",
+            firefox_user_prefs=options.FIREFOX_PREFERENCES,
+        )
+    else:
+        arguments = [] if name == PLAIN else options.chromium_arguments()
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=[*arguments, "--no-sandbox"])
+    try:
+        yield browser
+    finally:
+        browser.close()
