@@ -70,18 +70,18 @@ def test_an_edit_of_a_variant_counts_only_where_it_runs(fat: Path, shared_server
 
 def test_more_than_256_invocations_are_unsupported_where_there_are_256(shared_server: Server, tmp_path: Path) -> None:
     """A seed of the project: kernels written for desktop GPUs fail on phones, by this very limit."""
-    model = relax_model(relax.op.exp, {"x": normal(1, 64, 64)})
+    model = relax_model(relax.op.nn.softmax, {"x": normal(1, 6, 16)})
     carved = carve(model, tmp_path / "wide.suite", name="wide", variants=("1024",))
     suite = carved.path
     _, results = validated(shared_server, suite, "chromium")
     by_kernel = {test["kernel"]: test for test in results}
-    wide = by_kernel[suspect(carved)]
+    wide = by_kernel[BYSTANDER]
     assert wide["verdict"] == "unsupported"
     assert "maxComputeInvocationsPerWorkgroup" in wide["message"]
     assert "1024" in wide["message"]
     assert "256" in wide["message"]
     # Not a word against kernels that fit.
-    assert by_kernel[BYSTANDER]["verdict"] == "pass"
+    assert by_kernel[suspect(carved)]["verdict"] == "pass"
     assert {test["verdict"] for test in validated(shared_server, suite, "firefox")[1]} == {"pass"}
 
 
