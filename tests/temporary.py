@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ def temporary_files_of_programs(tmp_path_factory: pytest.TempPathFactory) -> Ite
     tmp_path_factory.getbasetemp()  # pytest's own stays where it is: it keeps what failed tests wrote
     before = os.environ.get("TMPDIR")
     with tempfile.TemporaryDirectory(prefix="tapml-tests-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o711)  # PostgreSQL runs as somebody else
         os.environ["TMPDIR"], tempfile.tempdir = folder, None
         yield
     if before is None:

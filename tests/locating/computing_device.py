@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from helpers import FakeRunner, verdict
 from tapml.carving.reference import Reference, to_numpy
 from tapml.devices import Blobs, DeviceHub
+from tapml.folder import FileInside
 from tapml.graph import TensorType
 from tapml.kernels.script import parse_script
 from tapml.locating.judging import bound_of, errors, outside
@@ -86,7 +86,7 @@ class ComputingDevice:
     def _blob(self, ref: Mapping[str, Any]) -> np.ndarray:
         found = self.blobs.find(ref["digest"])
         assert found is not None, "the bytes are not served"
-        data = found.read_bytes() if isinstance(found, Path) else bytes(found)
+        data = found.read() if isinstance(found, FileInside) else bytes(found)
         return np.frombuffer(data, ref["dtype"]).reshape(ref["shape"])
 
     def _run(self, kernel: str, inputs: Arrays, before: np.ndarray) -> np.ndarray:
