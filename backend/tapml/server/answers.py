@@ -11,7 +11,8 @@ from tapml.protocol.base import LongText, Name
 from tapml.protocol.methods import Verdict
 from tapml.suite.fields import Count, Line, Open
 from tapml.suite.formats import MOST_BYTES, Model, validated
-from tapml.suite.results import RESULT_KINDS, DeviceDocument
+from tapml.suite.result_documents import DeviceDocument
+from tapml.suite.results import RESULT_KINDS
 
 MOST_ANSWER_BYTES = 2 * MOST_BYTES
 """A job's document and some of its events."""
