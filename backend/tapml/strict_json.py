@@ -16,6 +16,9 @@ MOST_DEPTH = 100
 MOST_CONTAINERS = 2_000_000
 """Lists and objects of one text: each takes about 200 bytes of memory, and as few as two of text."""
 
+MOST_VALUES = 4_000_000
+"""By the commas of one text. A suite of ten thousand tests has a million."""
+
 # 2**64 has 20 digits, and JavaScript writes whole numbers up to 21 without an exponent.
 _MOST_DIGITS = 25
 _HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
@@ -34,6 +37,8 @@ def parse_json(text: bytes | str, where: object, mend: str, *, most_containers: 
         # Brackets inside strings count, too, which only makes the limit a little lower.
         if decoded.count("[") + decoded.count("{") > most_containers:
             raise ValueError(f"it has more than {most_containers} lists and objects")
+        if decoded.count(",") > MOST_VALUES:
+            raise ValueError(f"it has more than {MOST_VALUES} values")
         found = json.loads(
             decoded,
             parse_constant=_no_number,

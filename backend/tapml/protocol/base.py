@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from typing_extensions import TypeAliasType
+
+from tapml.protocol.first_error import FirstErrorModel
 
 PROTOCOL_VERSION = 4
 """Raised whenever a message changes shape; the server refuses a runner that speaks another one."""
@@ -21,7 +23,7 @@ MAX_WGSL_BYTES = 4_000_000
 """Of one WGSL file; what compilers generate has some ten thousand."""
 
 
-class Message(BaseModel):
+class Message(FirstErrorModel):
     """Closed (unknown fields are an error) and unchangeable."""
 
     model_config = ConfigDict(

@@ -7,10 +7,11 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, with_config
+from pydantic import AfterValidator, ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
 from tapml.protocol.base import Digest, Shape
+from tapml.protocol.first_error import FirstErrorModel
 
 DType = Literal[
     "bool",
@@ -33,7 +34,7 @@ Line = Annotated[str, Field(max_length=10_000)]
 """A name that the model gave, or a sentence."""
 
 
-class Open(BaseModel):
+class Open(FirstErrorModel):
     """Later versions may add fields: unknown ones are let be, and what is known is checked strictly."""
 
     model_config = ConfigDict(

@@ -1,0 +1,49 @@
+"""Models that are checked up to the first thing that is wrong.
+
+Pydantic looks for everything that is wrong, and a list of ten million wrong elements gives ten million errors:
+gigabytes and minutes, for a few megabytes of text. Nobody reads more than the first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, GetCoreSchemaHandler
+from pydantic_core import CoreSchema
+
+_ENDS_EARLY = ("list", "tuple", "set", "frozenset", "dict")
+_MOST_FIELDS = 1000
+
+
+def _end_early(schema: Any) -> None:
+    """In a core schema; the models in it do it themselves."""
+    if isinstance(schema, list | tuple):
+        for inner in schema:
+            _end_early(inner)
+    elif isinstance(schema, dict) and schema.get("type") != "model":
+        if schema.get("type") in _ENDS_EARLY:
+            schema["fail_fast"] = True
+        for inner in schema.values():
+            _end_early(inner)
+
+
+def _few_fields(found: Any) -> Any:
+    if isinstance(found, dict) and len(found) > _MOST_FIELDS:
+        raise ValueError(f"it has {len(found)} fields")
+    return found
+
+
+class FirstErrorModel(BaseModel):
+    """Its lists and objects are left at their first wrong element."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        found: Any = handler.resolve_ref_schema(schema)
+        while found["type"] != "model":  # validators of the whole stand around it
+            found = found["schema"]
+        _end_early(found["schema"])
+        # An object with a million fields that nobody knows is an error for each.
+        few = {"type": "no-info", "function": _few_fields}
+        found["schema"] = {"type": "function-before", "function": few, "schema": found["schema"]}
+        return schema
