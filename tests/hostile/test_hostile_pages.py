@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hostile_suites import hostile_suites
 from playwright.sync_api import Page, sync_playwright
 
 from made_runs import bad, document
 from repro_helpers import keep_result
 from tapml.browsers.find import find
+from tapml.errors import InputError
 from tapml.history import open_history
 from tapml.locating import Locate
 from tapml.locating.locate import save_locate
@@ -139,3 +143,31 @@ def test_names_are_text_on_every_page(harmful: Suite, tmp_path: Path) -> None:
         page.goto((tmp_path / "locate.html").as_uri())
         assert script in page.locator("body").inner_text()
         assert problems + page.evaluate("window.harm") == []
+
+
+@pytest.mark.slow
+def test_no_hostile_suite_breaks_the_page(suite: Suite, tmp_path: Path) -> None:
+    """All that open: the page stands, shows what it can, and says what it cannot."""
+    outside = tmp_path / "outside"
+    with Server([suite.path]) as server, watched(server.url) as (page, problems):
+        opened = {server.suite_ids[0]: "a good one"}
+        for number, (name, case) in enumerate(hostile_suites().items()):
+            path = tmp_path / f"case-{number}.suite"
+            shutil.copytree(suite.path, path)
+            shutil.rmtree(outside, ignore_errors=True)
+            outside.mkdir()
+            case.spoil(path, outside)
+            with contextlib.suppress(InputError):
+                opened[server.state.suites.add(path)] = name
+        assert len(opened) > 20
+        for suite_id, name in opened.items():
+            page.goto(f"{server.url}/suites/{suite_id}?node=n000")
+            page.wait_for_load_state("networkidle")
+            # What the server refuses is on the console, too, and that is no error of the page.
+            problems[:] = [found for found in problems if not found.startswith("Failed to load resource")]
+            assert problems + page.evaluate("window.harm") == [], name
+            assert page.locator(".topbar").is_visible(), name
+            assert page.locator("body").inner_text().strip(), name
+        page.goto(f"{server.url}/")
+        page.wait_for_load_state("networkidle")
+        assert page.get_by_role("link", name="small", exact=True).first.is_visible()
