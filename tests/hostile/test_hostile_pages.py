@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +37,7 @@ _WORDS = {
     "name", "title", "source", "device", "notes", "description", "message", "reasons", "reason", "text", "user_agent",
     "vendor", "architecture", "gpu_message", "stack", "version", "oracle_missing", "suite_name", "runtime", "platform",
 }  # fmt: skip
+_OF_EACH_KIND = 2
 _WATCH = """
   window.harm = [];
   window.canary = () => window.harm.push("a script ran");
@@ -151,7 +154,11 @@ def test_no_hostile_suite_breaks_the_page(suite: Suite, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     with Server([suite.path]) as server, watched(server.url) as (page, problems):
         opened = {server.suite_ids[0]: "a good one"}
+        kinds: Counter[str] = Counter()
         for number, (name, case) in enumerate(hostile_suites().items()):
+            kinds[kind := name.partition(":")[0]] += 1
+            if kinds[kind] > _OF_EACH_KIND:
+                continue
             path = tmp_path / f"case-{number}.suite"
             shutil.copytree(suite.path, path)
             shutil.rmtree(outside, ignore_errors=True)
@@ -171,3 +178,5 @@ def test_no_hostile_suite_breaks_the_page(suite: Suite, tmp_path: Path) -> None:
         page.goto(f"{server.url}/")
         page.wait_for_load_state("networkidle")
         assert page.get_by_role("link", name="small", exact=True).first.is_visible()
+    # Some are nested deeper than pytest can remove.
+    subprocess.run(["rm", "-rf", *tmp_path.glob("case-*")], check=True)

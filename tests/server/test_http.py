@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,17 @@ def test_a_suite_is_listed_and_described(client: FlaskClient, suite: Suite) -> N
     for kernel in detail["kernels"]:
         assert kernel["variants"] == ["256"]
         assert kernel["files"] == [f"{kernel['kernel']}.wgsl"]
+
+
+def test_a_damaged_suite_does_not_hide_the_others(client: FlaskClient, state: State, suite: Suite) -> None:
+    other = suite.path.with_name("other.suite")
+    shutil.copytree(suite.path, other)
+    state.suites.add(other)
+    (suite.path / "kernels" / "softmax.json").write_text("{}")
+    damaged, good = client.get("/api/suites").json
+    assert damaged.keys() == {"id", "problem"}
+    assert "softmax.json" in damaged["problem"]
+    assert (damaged["id"], good["id"], good["tests"]) == ("small", "other", len(suite.tests))
 
 
 def test_a_test_shows_its_tensors(client: FlaskClient, suite: Suite) -> None:

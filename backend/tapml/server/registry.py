@@ -60,14 +60,6 @@ class SuiteRegistry:
             abort(404, f"this server shows no suite {suite_id!r}")
         return suite
 
-    def find(self, content_id: str) -> str | None:
-        """The id of the suite whose content (`Suite.id`) is this."""
-        for suite_id in self.ids():
-            suite = self.open(suite_id)
-            if suite is not None and suite.id == content_id:
-                return suite_id
-        return None
-
     def paths(self) -> list[Path]:
         """Folders of all suites."""
         with self._lock:

@@ -83,8 +83,7 @@ def _bulk(routes: Blueprint, state: State) -> None:
 def _suites(routes: Blueprint, state: State) -> None:
     @routes.get("/api/suites")
     def suites() -> Response:
-        found = [(suite_id, state.suites.open(suite_id)) for suite_id in state.suites.ids()]
-        return jsonify([summary(suite_id, suite) for suite_id, suite in found if suite is not None])
+        return jsonify([_summary_or_problem(state, suite_id) for suite_id in state.suites.ids()])
 
     @routes.get("/api/suites/<suite_id>")
     def suite_detail(suite_id: str) -> Response:
@@ -130,6 +129,14 @@ def _suites(routes: Blueprint, state: State) -> None:
                 "problems": [problem for _, problems in found.values() for problem in problems],
             }
         )
+
+
+def _summary_or_problem(state: State, suite_id: str) -> dict[str, Any]:
+    """One that was damaged since it was opened does not hide the others."""
+    try:
+        return summary(suite_id, state.suites.require(suite_id))
+    except InputError as error:
+        return {"id": suite_id, "problem": str(error)}
 
 
 def _tensors(suite: Suite, test: CarvedTest, graph: Graph) -> list[dict[str, Any]]:

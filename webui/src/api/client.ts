@@ -9,6 +9,7 @@ import type {
   Results,
   Share,
   SuiteDetail,
+  SuiteProblem,
   SuiteSummary,
   TestDetail,
 } from "./types";
@@ -58,7 +59,7 @@ const CHANGES = { "X-Tapml": "1" };
 const part = encodeURIComponent;
 
 export const api = {
-  suites: () => request<SuiteSummary[]>("/api/suites"),
+  suites: () => request<(SuiteSummary | SuiteProblem)[]>("/api/suites"),
   suite: (suite: string) => request<SuiteDetail>(`/api/suites/${part(suite)}`),
   kernel: (suite: string, kernel: string) =>
     request<KernelDetail>(`/api/suites/${part(suite)}/kernels/${part(kernel)}`),

@@ -39,6 +39,12 @@ export interface SuiteSummary extends SuiteFacts {
   tests: number;
 }
 
+/** A suite that was damaged since the server opened it. */
+export interface SuiteProblem {
+  id: string;
+  problem: string;
+}
+
 export interface Value {
   id: string;
   name: string;

@@ -26,9 +26,15 @@ export function SuitesPage() {
         )}
         {suites.data?.length === 0 && <NoSuites />}
         <ul class="suites">
-          {suites.data?.map((suite) => (
-            <SuiteCard key={suite.id} suite={suite} />
-          ))}
+          {suites.data?.map((suite) =>
+            "problem" in suite ? (
+              <li key={suite.id} class="card suite-card">
+                <Problem title={`${suite.id} is damaged.`} error={suite.problem} />
+              </li>
+            ) : (
+              <SuiteCard key={suite.id} suite={suite} />
+            ),
+          )}
         </ul>
         <OpenTest />
         <DeviceList />

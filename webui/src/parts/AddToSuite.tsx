@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { api, asError } from "../api/client";
-import type { SuiteDetail } from "../api/types";
+import type { SuiteDetail, SuiteSummary } from "../api/types";
 import { useResource } from "../state/resource";
 import { navigate, suitePath } from "../state/router";
 import { Link, Problem } from "./Basics";
@@ -12,7 +12,9 @@ export function AddToSuite({ suite }: { suite: SuiteDetail }) {
   const [problem, setProblem] = useState<Error | null>(null);
   const [known, setKnown] = useState<{ path: string; id: string; target: string } | null>(null);
   const [chosen, setChosen] = useState<string | null>(null);
-  const others = (suites.data ?? []).filter((other) => other.id !== suite.id);
+  const others = (suites.data ?? []).filter(
+    (other): other is SuiteSummary => !("problem" in other) && other.id !== suite.id,
+  );
   const test = suite.tests[0];
   const target = others.find((other) => other.id === chosen)?.id ?? others[0]?.id;
   if (!test || target === undefined) return null;
