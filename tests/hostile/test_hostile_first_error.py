@@ -12,7 +12,13 @@ from tapml.protocol import Hello, Progress, Reply
 from tapml.protocol.kernels import Requires
 from tapml.sharing.document import ReproDocument
 from tapml.strict_json import parse_json
-from tapml.suite.result_documents import LocateDocument, OffloadDocument, ValidationDocument
+from tapml.suite import tests_document
+from tapml.suite.graph_document import GraphDocument
+from tapml.suite.imported import ImportedDocument
+from tapml.suite.locate_document import LocateDocument
+from tapml.suite.manifest import Manifest
+from tapml.suite.offload_document import OffloadDocument
+from tapml.suite.result_documents import ValidationDocument
 
 MANY = 300_000
 FEW = 40
@@ -32,6 +38,11 @@ FEW = 40
         (ValidationDocument, {"tests": [{"tolerances": [1] * MANY}], "edited_kernels": [1] * MANY}),
         (OffloadDocument, {"steps": [1] * MANY, "kernel_digests": {str(n): 0 for n in range(MANY)}}),
         (LocateDocument, {"kernels": [{"nodes": [1] * MANY, "findings": [1] * MANY}]}),
+        (tests_document.TestsDocument, {"tests": [{"inputs": [1] * MANY, "tolerances": [{"reasons": [1] * MANY}]}]}),
+        (tests_document.TestsDocument, {"tests": [{"inputs": [{"digest": 1, "shape": ["x"] * MANY}]}]}),
+        (ImportedDocument, {"tests": [{"outputs": [1] * MANY}], "sources": [1] * MANY}),
+        (GraphDocument, {"values": [{"shape": ["x"] * MANY}], "nodes": [{"inputs": [1] * MANY}], "inputs": [1] * MANY}),
+        (Manifest, {"steps": [{"outputs": [1] * MANY}], "parameters": {str(n): 0 for n in range(MANY)}}),
         (ReproDocument, {"inputs": [1] * 900, "files": [1] * 900}),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else ",".join(list(value)[:3]),

@@ -5,9 +5,11 @@ them is touched.
 from __future__ import annotations
 
 import contextlib
+import io
 import re
 import shutil
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -57,12 +59,14 @@ def theirs(good: Path, tmp_path_factory: pytest.TempPathFactory) -> Repro:
 
 
 @pytest.fixture
-def outside(tmp_path: Path) -> Path:
+def outside(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "outside"
     folder.mkdir()
     (folder / "secret").write_bytes(SECRET)
     (folder / "1.999999999.0.jsonl").write_bytes(SECRET)
-    return folder
+    yield folder
+    # One is nested deeper than Python's own way to remove it goes.
+    subprocess.run(["rm", "-rf", tmp_path / "small.suite"], check=True)
 
 
 def spoiled(case: HostileSuite, good: Path, outside: Path) -> Path:
@@ -130,7 +134,7 @@ def uses(path: Path, theirs: Repro, folder: Path) -> list[Callable[[], object]]:
         assert run.run()["summary"]["pass"] == len(suite.tests), "no verdict is lost"
 
     return [
-        lambda: show_suite(Console(file=(folder / "shown").open("w"), width=200), Suite(path)),
+        lambda: show_suite(Console(file=io.StringIO(), width=200), Suite(path)),
         lambda: detail("small", Suite(path)),
         lambda: Suite(path).verify(),
         lambda: [export(of_suite(Suite(path), TEST), form, folder / f"made{FORMS[form]}") for form in FORMS],

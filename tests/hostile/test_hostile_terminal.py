@@ -109,7 +109,7 @@ def test_errors_print_no_escape_sequence(
     raised: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: object) -> int:
-        warnings.warn(EVIL.replace("\n", " "), stacklevel=1)
+        sys.stderr.write(warnings.formatwarning(EVIL.replace("\n", " "), UserWarning, "it.py", 1, ""))
         logging.getLogger("tapml.test").error(EVIL.replace("\n", " "))
         print(EVIL.replace("\n", " "))
         raise raised

@@ -6,7 +6,7 @@ gigabytes and minutes, for a few megabytes of text. Nobody reads more than the f
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
@@ -15,16 +15,21 @@ _ENDS_EARLY = ("list", "tuple", "set", "frozenset", "dict")
 _MOST_FIELDS = 1000
 
 
-def _end_early(schema: Any) -> None:
-    """In a core schema; the models in it do it themselves."""
+def _end_early(schema: Any, handler: GetCoreSchemaHandler, seen: set[int]) -> None:
+    """In a core schema and what it refers to; the models in it do it themselves."""
     if isinstance(schema, list | tuple):
         for inner in schema:
-            _end_early(inner)
+            _end_early(inner, handler, seen)
+    elif isinstance(schema, dict) and schema.get("type") == "definition-ref":
+        found = handler.resolve_ref_schema(cast(CoreSchema, schema))
+        if id(found) not in seen:
+            seen.add(id(found))
+            _end_early(found, handler, seen)
     elif isinstance(schema, dict) and schema.get("type") != "model":
         if schema.get("type") in _ENDS_EARLY:
             schema["fail_fast"] = True
         for inner in schema.values():
-            _end_early(inner)
+            _end_early(inner, handler, seen)
 
 
 def _few_fields(found: Any) -> Any:
@@ -42,7 +47,7 @@ class FirstErrorModel(BaseModel):
         found: Any = handler.resolve_ref_schema(schema)
         while found["type"] != "model":  # validators of the whole stand around it
             found = found["schema"]
-        _end_early(found["schema"])
+        _end_early(found["schema"], handler, set())
         # An object with a million fields that nobody knows is an error for each.
         few = {"type": "no-info", "function": _few_fields}
         found["schema"] = {"type": "function-before", "function": few, "schema": found["schema"]}
