@@ -110,7 +110,7 @@ def test_errors_print_no_escape_sequence(
 ) -> None:
     def fail(*_: object) -> int:
         sys.stderr.write(warnings.formatwarning(EVIL.replace("\n", " "), UserWarning, "it.py", 1, ""))
-        logging.getLogger("tapml.test").error(EVIL.replace("\n", " "))
+        logging.getLogger("tapml.test").error(EVIL_UTF8.replace("\n", " "))
         print(EVIL.replace("\n", " "))
         raise raised
 
