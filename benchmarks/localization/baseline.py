@@ -22,7 +22,7 @@ from tapml.carving.reference import Reference, to_numpy
 from tapml.devices import Blobs, Device
 from tapml.errors import DeviceError
 from tapml.files import sha256
-from tapml.kernels.script import parse_script
+from tapml.kernels.programs.model import read_model
 from tapml.suite import CarvedTest, Suite, TensorRef, TensorStore
 
 TOLERANCES = (1e-3, 1e-2)
@@ -64,8 +64,7 @@ class Baseline:
                 missing[bug.kernel].append(bug)
         if not missing:
             return
-        source = str(self._suite.path / "model" / "module.tvmscript")
-        reference = Reference(parse_script(self._suite.module_text, len(self._suite.graph.inputs), source))
+        reference = Reference(read_model(self._suite))
         store = TensorStore(self._path.parent / "baseline-inputs")
         blobs.add_store(store)
         for number, (kernel, todo) in enumerate(missing.items()):

@@ -13,7 +13,7 @@ from tapml.carving.reference import Reference, to_numpy
 from tapml.devices import Blobs, DeviceHub
 from tapml.folder import FileInside
 from tapml.graph import TensorType
-from tapml.kernels.script import parse_script
+from tapml.kernels.programs.model import read_model
 from tapml.locating.judging import bound_of, errors, outside
 from tapml.suite import Suite
 
@@ -33,8 +33,7 @@ class ComputingDevice:
         self.failing: dict[str, str] = {}
         """Kernel -> what the device says instead of running it."""
         self._tensors: dict[str, np.ndarray] = {}
-        path = suite.path / "model" / "module.tvmscript"
-        self._reference = Reference(parse_script(suite.module_text, len(suite.model_graph.inputs), str(path)))
+        self._reference = Reference(read_model(suite))
         self._runner = FakeRunner(DeviceHub(), self._answer)
         self.device = self._runner.device
 

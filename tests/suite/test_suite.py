@@ -128,7 +128,7 @@ def test_a_suite_carved_again_keeps_history_and_links(suite: Suite) -> None:
     for name, text in (("shares/a.json", "a link"), ("results/history.sqlite3", "runs"), ("results/x.json", "old")):
         write_text(suite.path / name, text)
     with SuiteWriter(suite.path, overwrite=True) as writer:
-        writer.finish(suite.manifest, suite.model_graph, [], suite.module_text)
+        writer.finish(suite.manifest, suite.model_graph, [], {})
     assert (suite.path / "shares" / "a.json").read_text() == "a link"
     assert (suite.path / "results" / "history.sqlite3").read_text() == "runs"
     assert not (suite.path / "results" / "x.json").exists(), "results of tests that are no more"

@@ -24,7 +24,8 @@ from tapml.importing import ImportedModel, Step
 from tapml.kernels.analysis import numerics
 from tapml.kernels.bundle import CompiledKernel
 from tapml.kernels.compile import compile_kernels
-from tapml.kernels.lower import Lowered, lower
+from tapml.kernels.lower import Lowered, lower, with_programs
+from tapml.kernels.programs.document import to_json_text
 from tapml.kernels.variants import BASE
 from tapml.suite import CarvedTest, Suite, SuiteWriter, TensorRef, Tolerance
 
@@ -108,7 +109,7 @@ def carve(
     clock = _Clock()
     with SuiteWriter(path, overwrite) as writer:
         progress("lowering", 0, 1)
-        lowered = _named(lower(model.module, len(model.input_names)), model)
+        lowered = _named(with_programs(lower(model.module, len(model.input_names))), model)
         timings.lower = clock.lap()
         # Before any thread starts: compiling forks a helper where it can.
         kernels = compile_kernels(lowered, lowered.graph.kernels, variants, lambda d, t: progress("kernels", d, t))
@@ -143,7 +144,8 @@ def carve(
             "model_tolerance": model_tolerance,
             "seconds": {k: round(v, 4) for k, v in dataclasses.asdict(timings).items()},
         }
-        return writer.finish(manifest, lowered.graph, tests, lowered.module.script(show_meta=True))
+        operators = {name: to_json_text(program) for name, program in lowered.programs.items()}
+        return writer.finish(manifest, lowered.graph, tests, operators)
 
 
 @dataclasses.dataclass

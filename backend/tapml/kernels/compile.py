@@ -22,7 +22,7 @@ from tapml.kernels.constants import with_exact_constants
 from tapml.kernels.folding import without_surplus_workgroup
 from tapml.kernels.launches import LaunchError, LaunchPlan, plan_launches
 from tapml.kernels.lower import Lowered
-from tapml.kernels.quiet import quiet_tvm
+from tapml.kernels.quiet import quiet_tvm, reason
 from tapml.kernels.store import load, store
 from tapml.kernels.subgroups import SUBGROUP_SIZE, same_in_wgsl, uses_subgroups, without_idle_enable
 from tapml.kernels.variants import BASE, VariantSpec, combine, parse_specs
@@ -105,10 +105,8 @@ def compile_variant(lowered: Lowered, name: str, spec: VariantSpec) -> CompiledK
     except LaunchError as error:
         return CompiledKernel({**document, "unsupported": str(error)}, [])
     except Exception as error:  # TVM raises its own types, without a common base
-        reason = _last_line(error)
-        return CompiledKernel(
-            {**document, "unsupported": f"TVM's WebGPU code generator cannot compile it: {reason}"}, []
-        )
+        said = f"TVM's WebGPU code generator cannot compile it: {reason(error)}"
+        return CompiledKernel({**document, "unsupported": said}, [])
     arguments = document["arguments"]
     files = [WgslFile(f"{number}.wgsl", text) for number, text in enumerate(texts.values(), 1)]
     largest = max([TensorType(tuple(a["shape"]), a["dtype"]).nbytes for a in arguments] + plan.temporaries)
@@ -227,11 +225,6 @@ def _entry_point(
         "bindings": described,
         "info": {key: info[key] for key in ("name", "arg_types", "launch_param_tags")},
     }
-
-
-def _last_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1][:300] if lines else type(error).__name__
 
 
 def _keys(lowered: Lowered, names: Sequence[str], specs: Sequence[VariantSpec]) -> dict[_Job, str]:

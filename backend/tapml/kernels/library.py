@@ -10,20 +10,23 @@ import tvm
 from tvm import relax
 
 from tapml.cache import cached
+from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.kernels.compile import schedule, webgpu_target
 from tapml.kernels.lower import Lowered
-from tapml.kernels.quiet import quiet_tvm
+from tapml.kernels.programs.document import to_json_text
+from tapml.kernels.quiet import quiet_tvm, reason
 from tapml.kernels.variants import BASE
 from tapml.kernels.wasm import link_model, runtime_wasm
 
-_GENERATION = 1
+_GENERATION = 2
 
 
 def model_library(lowered: Lowered, progress: Callable[[str], None] = lambda message: None) -> Path:
     """Path of the model's wasm, built once for a given model (cached by content).
 
-    Its function "main" takes the graph's arguments in order. Raises ToolchainError where emscripten is missing.
+    `lowered` has its programs. The library's function "main" takes the graph's arguments in order. Raises InputError
+    for what TVM cannot build, ToolchainError where emscripten is missing.
     """
     return cached(lambda folder: _built(lowered, folder, progress))
 
@@ -31,16 +34,19 @@ def model_library(lowered: Lowered, progress: Callable[[str], None] = lambda mes
 def _built(lowered: Lowered, folder: Path, progress: Callable[[str], None]) -> Path:
     # The runtime's key changes with TVM, emscripten and its sources: all that the link puts in.
     runtime = runtime_wasm(folder, progress).parent.name
-    text = lowered.module.script(show_meta=True)
-    key = sha256(json.dumps([_GENERATION, tvm.__version__, BASE.target, runtime, text]))
+    model = [lowered.graph.to_json(), lowered.arguments, [to_json_text(found) for found in lowered.programs.values()]]
+    key = sha256(json.dumps([_GENERATION, tvm.__version__, BASE.target, runtime, model]))
     path = folder / "libraries" / f"{key}.wasm"
     if not path.is_file():
         progress("linking the model library")
         path.parent.mkdir(parents=True, exist_ok=True)
         target = webgpu_target()
-        with quiet_tvm():
-            module = schedule(lowered.module, target)
-            with target:
-                executable = relax.build(module, target)
+        try:
+            with quiet_tvm():
+                module = schedule(lowered.module, target)
+                with target:
+                    executable = relax.build(module, target)
+        except Exception as error:  # TVM raises its own types, without a common base
+            raise InputError(f"TVM cannot build the whole model for WebGPU: {reason(error)}") from error
         link_model(executable, path, folder)
     return path

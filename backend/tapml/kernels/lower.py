@@ -7,7 +7,9 @@ comes from code generation, runtime, driver or browser, never from a different g
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,10 @@ from tvm import relax
 
 from tapml.errors import InputError
 from tapml.graph import Graph, Node, NodeKind, TensorType, Value, ValueKind
+from tapml.kernels.programs.document import to_json_text
+from tapml.kernels.programs.program import Program
+from tapml.kernels.programs.read import from_json
+from tapml.kernels.programs.write import program_of
 from tapml.kernels.quiet import quiet_tvm
 
 
@@ -26,12 +32,15 @@ class Lowered:
     `module` holds the Relax function "main" and one PrimFunc for each kernel; `arguments` are the value ids of
     main's arguments in order: inputs, then parameters, then what was written into main as a constant.
     `constants` holds the arrays of those last ones, by value id.
+    `programs` has each kernel as data, where it was read from a suite or is to be written into one: native code
+    (Reference) is then made of that, so that it stays inside its tensors.
     """
 
     module: tvm.IRModule
     graph: Graph
     arguments: list[str]
     constants: dict[str, np.ndarray]
+    programs: Mapping[str, Program] = field(default_factory=dict)
 
     def kernel(self, name: str) -> Any:
         """The PrimFunc of a kernel: inputs, then the outputs it writes (destination passing)."""
@@ -67,6 +76,16 @@ def lower(module: tvm.IRModule, input_count: int) -> Lowered:
     return dataclasses.replace(found, constants=dict(zip(lifted, constants, strict=True)))
 
 
+def with_programs(lowered: Lowered) -> Lowered:
+    """The same with its kernels' programs as data, as a suite would give them back.
+
+    Raises InputError for a kernel that a suite cannot hold.
+    """
+    texts = {name: to_json_text(program_of(name, lowered.kernel(name))) for name in lowered.graph.kernels}
+    programs = {name: from_json(json.loads(text), name, f"operator {name}") for name, text in texts.items()}
+    return dataclasses.replace(lowered, programs=programs)
+
+
 def read_lowered(module: tvm.IRModule, input_count: int) -> Lowered:
     """The graph of a module that is lowered already. Raises InputError where it is not."""
     reader = _GraphReader(module, input_count)
@@ -77,7 +96,7 @@ def read_lowered(module: tvm.IRModule, input_count: int) -> Lowered:
 class _ConstantsToParameters(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
     """Tensors in a function's body become variables; equal ones become one.
 
-    The text of a module cannot hold them (TVM 0.27 crashes on printing its metadata); a suite stores tensors as files.
+    A suite stores tensors as files.
     """
 
     def __init__(self, module: tvm.IRModule) -> None:

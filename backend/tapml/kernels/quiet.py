@@ -20,6 +20,12 @@ def _sink() -> IO[bytes]:
         return Path(os.devnull).open("r+b")
 
 
+def reason(error: Exception) -> str:
+    """What TVM said, in a line: its errors have no common base, and many lines."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:300] if lines else type(error).__name__
+
+
 @contextmanager
 def quiet_tvm() -> Iterator[None]:
     """Hold back what native code writes to standard error; show it after all if the body raises.

@@ -87,7 +87,7 @@ class Locate:
         self._emit({"type": "started", "kind": "locate", "total": self.total, "kernels": self._operators.kernels})
         with self._timed("validate"):
             validation = self._operators.run()
-            relies = relying(self.suite, validation["tests"])
+            relies = relying(self.suite, validation["tests"], self._warn)
         by_kernel: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for result in validation["tests"]:
             if what := relies.get(result["id"]):
@@ -172,9 +172,11 @@ class Locate:
                     races |= {test: racing(runs) for test, runs in examiner.run(part, self._runs).items()}
                     self._emit_examined(part[-1], len(chosen) + start + len(part), total)
             except DeviceError as error:
-                text = f"the failing tests could not all be run again: {error.summary}"
-                self._emit({"type": "message", "level": "warning", "text": text})
+                self._warn(f"the failing tests could not all be run again: {error.summary}")
         return found, races
+
+    def _warn(self, text: str) -> None:
+        self._emit({"type": "message", "level": "warning", "text": text})
 
     def _emit_examined(self, test: CarvedTest, number: int, total: int) -> None:
         progress = {"kernel": test.kernel, "test": test.id, "number": number, "total": total}

@@ -12,9 +12,8 @@ from tapml.carving.reference import Reference, to_numpy
 from tapml.carving.tolerance import nudge
 from tapml.errors import InputError
 from tapml.files import sha256
-from tapml.graph import Graph
 from tapml.kernels.analysis import numerics
-from tapml.kernels.script import parse_script
+from tapml.kernels.programs.model import read_operator
 from tapml.locating.judging import scalar_bound
 from tapml.suite import CarvedTest, Suite, TensorRef, Tolerance
 
@@ -40,17 +39,14 @@ class ReducedReference:
                 f"{test.id} was imported, and {suite.path} does not have its operator's program: "
                 "reduce it in the suite that it was carved in"
             )
-        path = suite.path / "model" / "module.tvmscript"
-        lowered = parse_script(suite.module_text, len(graph.inputs), str(path))
         # Only this operator is built for the reference: a model's others take seconds.
-        names = (*node.inputs, *node.outputs)
-        single = Graph({name: lowered.graph.values[name] for name in names}, [node], node.inputs, node.outputs)
-        self._reference = Reference(dataclasses.replace(lowered, graph=single))
-        self._kernel = test.kernel
-        self._types = [single.values[name].type for name in node.outputs]
+        lowered = read_operator(suite, node.kernel)
+        self._reference = Reference(lowered)
+        self._kernel = node.kernel
+        self._types = [graph.values[name].type for name in node.outputs]
         self.tensors: dict[str, np.ndarray] = {}
         """Of the latest tolerances, by digest."""
-        program = lowered.kernel(test.kernel)
+        program = lowered.kernel(node.kernel)
         texts = [file.text for file in suite.kernel_files(test.kernel)]
         self._tolerances = OperatorTolerances(program, numerics(program), texts, self._put)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tapml.errors import InputError
 from tapml.suite import Suite
 
 if TYPE_CHECKING:
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
 _BUILTIN = re.compile(r"\btanh\s*\(")
 
 
-def relying(suite: Suite, results: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def relying(suite: Suite, results: Sequence[Mapping[str, Any]], warn: Callable[[str], None]) -> dict[str, str]:
     """Test -> what its edited kernel relies on, for those of `results` that passed.
+
+    `warn` is told of a kernel whose operator's program cannot be read, which goes unexamined.
 
     A test's bound was derived for the kernel as it was generated. One that somebody wrote may call WGSL's tanh, which
     is undefined where exp overflows: its bounds are derived again with that rule.
@@ -28,21 +31,26 @@ def relying(suite: Suite, results: Sequence[Mapping[str, Any]]) -> dict[str, str
     texts = {name: files for name, files in texts.items() if any(_BUILTIN.search(_code(text)) for text in files)}
     own = {node.id: node.kernel for node in suite.model_graph.kernel_nodes}
     todo = [r for r in results if r["verdict"] == "pass" and r["kernel"] in texts and own.get(r["node"]) == r["kernel"]]
-    return _derived_again(suite, texts, todo) if todo else {}
+    return _derived_again(suite, texts, todo, warn) if todo else {}
 
 
 def _derived_again(
-    suite: Suite, texts: Mapping[str, Sequence[str]], results: Sequence[Mapping[str, Any]]
+    suite: Suite,
+    texts: Mapping[str, Sequence[str]],
+    results: Sequence[Mapping[str, Any]],
+    warn: Callable[[str], None],
 ) -> dict[str, str]:
     from tapml.bounds import NotDerivable, Operator  # late: TVM takes seconds to load
     from tapml.kernels.analysis import numerics
-    from tapml.kernels.script import parse_script
+    from tapml.kernels.programs.model import read_operator
 
-    path = suite.path / "model" / "module.tvmscript"
-    lowered = parse_script(suite.module_text, len(suite.model_graph.inputs), str(path))
     found: dict[str, str] = {}
     for name, files in texts.items():
-        program = lowered.kernel(name)
+        try:
+            program = read_operator(suite, name).kernel(name)
+        except InputError as error:
+            warn(f"whether {name} relies on what WGSL does not promise is not known: {error}")
+            continue
         try:
             operator = Operator(program, numerics(program), [_code(text) for text in files])
             for result in results:

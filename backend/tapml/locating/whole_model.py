@@ -13,8 +13,8 @@ from tapml.carving.agreement import agreement
 from tapml.carving.reference import Reference
 from tapml.devices import Blobs, Device
 from tapml.devices.messages import KernelMessages
-from tapml.errors import DeviceError
-from tapml.kernels.script import parse_script
+from tapml.errors import DeviceError, InputError
+from tapml.kernels.programs.model import read_model
 from tapml.locating.delta import TooMany, culprits
 from tapml.locating.growth import Grown, growth
 from tapml.suite import Suite, TensorRef
@@ -52,7 +52,7 @@ class WholeModel:
         emit: Emit = lambda event: None,
         cancel: Cancel | None = None,
     ) -> None:
-        """Raises InputError for a suite that is damaged (tensor, module text)."""
+        """Raises InputError for a suite that is damaged."""
         self._suite = suite
         self._device = device
         self._blobs = blobs
@@ -67,17 +67,19 @@ class WholeModel:
         self._left = [node.id for node in self._graph.kernel_nodes if node.kernel in unsupported]
 
     def run(self) -> dict[str, Any]:
-        """The entry `model` of tapml.locate/1. Raises Cancelled."""
+        """The entry `model` of tapml.locate/1. Raises Cancelled, and InputError for a damaged tensor."""
+        try:
+            reference = Reference(read_model(self._suite))
+        except InputError as error:
+            return self._entry("error", None, [], None, f"every operator passes, but the model cannot be run: {error}")
         try:
             with KernelMessages(self._suite, self._blobs) as messages:
-                return self._run(messages)
+                return self._run(messages, reference)
         except DeviceError as error:
             text = f"every operator passes, but the model does not run on the device: {error.summary}"
             return self._entry("error", None, [], None, text)
 
-    def _run(self, messages: KernelMessages) -> dict[str, Any]:
-        path = self._suite.path / "model" / "module.tvmscript"
-        reference = Reference(parse_script(self._suite.module_text, len(self._graph.inputs), str(path)))
+    def _run(self, messages: KernelMessages, reference: Reference) -> dict[str, Any]:
         tensors = self._suite.tensors
         weights = reference.values({value: tensors.get(ref) for value, ref in self._suite.parameters.items()})
         runner = HybridRunner(

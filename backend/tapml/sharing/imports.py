@@ -48,7 +48,7 @@ def new_suite(repro: Repro, path: Path, *, overwrite: bool = False) -> Suite:
             "model_tolerance": None,
             "seconds": {},
         }
-        suite = writer.finish(manifest, repro.graph(test.node), [test], None)
+        suite = writer.finish(manifest, repro.graph(test.node), [test], {})
     _keep_report(suite, repro, test)
     return suite
 

@@ -14,7 +14,7 @@ from tapml.folder import Folder
 from tapml.graph import Node
 from tapml.protocol import MAX_WGSL_BYTES
 from tapml.suite.collecting import not_collecting
-from tapml.suite.formats import MOST_BYTES, format_version, read_json
+from tapml.suite.formats import MEND, MOST_BYTES, format_version, read_json
 from tapml.suite.graph_document import read_graph
 from tapml.suite.imported import FILE as IMPORTED_FILE
 from tapml.suite.imported import read_imported
@@ -33,6 +33,7 @@ IMPORTED = "imported"
 _LONGEST_NAME = 200
 
 _MOST_KERNEL_BYTES = 8_000_000
+_MOST_PROGRAM_BYTES = 8_000_000
 
 
 @dataclass(frozen=True)
@@ -159,10 +160,33 @@ class Suite:
             raise InputError(f"{self.path} holds imported tests and no model: to offload, carve the model")
 
     @property
-    def module_text(self) -> str:
-        """The lowered model as TVMScript. Raises InputError where there is none."""
+    def model_arguments(self) -> list[str]:
+        """Value ids of the model function's arguments, in order: the graph's inputs, then all of its parameters.
+
+        Raises InputError where the manifest has others.
+        """
         self.require_model()
-        return self.folder.read_text("model/module.tvmscript", MOST_BYTES)
+        graph, arguments = self.model_graph, [*self.manifest["arguments"]]
+        expected = {*graph.inputs, *(value.id for value in graph.parameters)}
+        inputs = arguments[: len(graph.inputs)]
+        if len(arguments) != len(expected) or {*arguments} != expected or inputs != [*graph.inputs]:
+            raise InputError(f"{self.path / 'suite.json'}: arguments: others than the graph has{MEND}")
+        return arguments
+
+    def operator_document(self, name: str) -> tuple[Path, Any]:
+        """The program of one of the model's operators (tapml.operator/1) as it lies in the suite, and where.
+
+        Raises InputError where there is none: also for a suite that an earlier tapml carved, which wrote programs as
+        text that TVM would evaluate.
+        """
+        self.require_model()
+        place = f"model/operators/{name}.json"
+        if not self.folder.taken("model/operators") and self.folder.taken("model/module.tvmscript"):
+            raise InputError(
+                f"{self.path} was carved by an earlier tapml, which wrote the model as TVMScript; that is code, and is "
+                "not read any more: carve the model again"
+            )
+        return self.path / place, read_json(self.folder, place, most=_MOST_PROGRAM_BYTES)
 
     def refs(self) -> Iterator[TensorRef]:
         """Every tensor the suite refers to, as often as it does."""

@@ -75,14 +75,15 @@ class SuiteWriter:
         write_kernel(Folder(self._folder), document, files)
 
     def finish(
-        self, manifest: Mapping[str, Any], graph: Graph, tests: Sequence[CarvedTest], module_text: str | None
+        self, manifest: Mapping[str, Any], graph: Graph, tests: Sequence[CarvedTest], operators: Mapping[str, str]
     ) -> Suite:
-        """Write the rest and move the folder to its place, in one rename. `module_text`: None where no model is.
+        """Write the rest and move the folder to its place, in one rename. `operators`: by name, the texts of their
+        programs (tapml.operator/1); none where no model is.
 
         Of a suite that is replaced, the history of its results and the tests behind shared links stay.
         """
-        if module_text is not None:
-            write_text(self._folder / "model" / "module.tvmscript", module_text)
+        for name, text in operators.items():
+            write_text(self._folder / "model" / "operators" / f"{name}.json", text)
         write_json(self._folder / "graph.json", graph.to_json())
         write_json(self._folder / "tests.json", {"tests": [test.to_json() for test in tests]})
         write_json(self._folder / "suite.json", {"format": FORMAT, **manifest})

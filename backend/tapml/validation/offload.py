@@ -21,7 +21,7 @@ from tapml.errors import DeviceError, TapmlError
 from tapml.files import sha256
 from tapml.graph.model import numpy_dtype
 from tapml.kernels.library import model_library
-from tapml.kernels.script import parse_script
+from tapml.kernels.programs.model import read_model
 from tapml.suite import Suite, TensorRef
 from tapml.validation.events import Cancel, Cancelled, Emit
 from tapml.validation.hybrid import HybridRunner
@@ -43,7 +43,7 @@ class Offload:
         emit: Emit = lambda event: None,
         cancel: Cancel | None = None,
     ) -> None:
-        """Raises InputError for a suite that is damaged (tensor, module text)."""
+        """Raises InputError for a suite that is damaged (tensor, an operator's program)."""
         suite.verify()
         self.suite = suite
         self.device = device
@@ -54,9 +54,7 @@ class Offload:
         self._offloaded: list[str] = []
         self._kernels = suite.model_graph.kernels
         self._tolerance = suite.manifest["model_tolerance"]
-        self._lowered = parse_script(
-            suite.module_text, len(suite.model_graph.inputs), str(suite.path / "model" / "module.tvmscript")
-        )
+        self._lowered = read_model(suite)
 
     @property
     def total(self) -> int:

@@ -1,0 +1,1 @@
+"""Operators' programs as data: written into a suite, read back, and run inside their buffers."""

@@ -1,0 +1,76 @@
+"""Programs as JSON (tapml.operator/1, docs/suite-format.md)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tapml.kernels.programs import types
+from tapml.kernels.programs.program import Block, Buffer, Expression, Let, Program, Region, Store
+
+FORMAT = "tapml.operator/1"
+
+Json = Any
+
+
+def to_json_text(program: Program) -> str:
+    """The document of a program, a block on a line."""
+    head = {
+        "format": FORMAT,
+        "operator": program.name,
+        "pattern": program.pattern,
+        "parameters": [_buffer_json(buffer) for buffer in program.parameters],
+        "temporaries": [_buffer_json(buffer) for buffer in program.temporaries],
+    }
+    lines = [f" {json.dumps(key)}: {_compact(value)},\n" for key, value in head.items()]
+    blocks = ",\n".join(f"  {_compact(_block_json(block))}" for block in program.blocks)
+    return "{\n" + "".join(lines) + f' "blocks": [\n{blocks}\n ]\n' + "}\n"
+
+
+def _compact(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _buffer_json(buffer: Buffer) -> Json:
+    return {"name": buffer.name, "dtype": buffer.dtype, "shape": list(buffer.shape)}
+
+
+def _block_json(block: Block) -> Json:
+    found: dict[str, Json] = {
+        "name": block.name,
+        "loops": [[loop.variable, loop.dtype, loop.extent] for loop in block.loops],
+        "axes": [
+            [axis.variable, axis.dtype, axis.extent, "reduction" if axis.reduction else "spatial",
+             _expression_json(axis.value)]
+            for axis in block.axes
+        ],
+        "reads": [_region_json(region) for region in block.reads],
+        "writes": [_region_json(region) for region in block.writes],
+        "first": [_statement_json(statement) for statement in block.first],
+        "body": [_statement_json(statement) for statement in block.body],
+        "annotations": dict(block.annotations),
+    }  # fmt: skip
+    return {key: value for key, value in found.items() if value or key in ("name", "body")}
+
+
+def _region_json(region: Region) -> Json:
+    return [region.buffer, *([_expression_json(low), _expression_json(extent)] for low, extent in region.ranges)]
+
+
+def _statement_json(statement: Store | Let) -> Json:
+    if isinstance(statement, Let):
+        return ["let", statement.variable, _expression_json(statement.value)]
+    indices = [_expression_json(index) for index in statement.indices]
+    return ["store", statement.buffer, indices, _expression_json(statement.value)]
+
+
+def _expression_json(found: Expression) -> Json:
+    operands = [_expression_json(operand) for operand in found.operands]
+    if found.kind == "variable":
+        return found.value
+    if found.kind == "constant":
+        value = types.constant_json(found.value)
+        return value if found.dtype in ("bool", "int64") else [found.dtype, value]
+    if found.kind in ("load", "call"):
+        return [found.kind, found.value, *operands]
+    return ["cast", found.dtype, *operands] if found.kind == "cast" else [found.kind, *operands]

@@ -1,0 +1,161 @@
+"""From a program to TVM's PrimFunc, by a constructor for each thing that a program may have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.ir import Call, Range
+from tvm.s_tir import SBlock, SBlockRealize
+
+from tapml.errors import InputError
+from tapml.kernels.programs.program import Axis, Block, Buffer, Expression, Let, Program, Region, Store
+from tapml.kernels.programs.write import KINDS
+from tapml.kernels.quiet import reason
+
+_OPERATIONS: Mapping[str, Any] = {
+    **{kind: getattr(tirx, node) for node, kind in KINDS.items()},
+    "select": tirx.Select,
+    "not": tirx.Not,
+    "bitwise_not": tirx.BitwiseNot,
+}
+
+# TVM has most functions in one namespace.
+_ELSEWHERE = {"ceil": "prim.ceil", "log2": "prim.log2", "if_then_else": "prim.if_then_else"}
+
+
+def prim_func(program: Program, *, whole_regions: bool = False) -> tirx.PrimFunc:
+    """The PrimFunc. Raises InputError where TVM refuses one of the parts.
+
+    `whole_regions`: blocks say that they read and write all of their buffers, rather than what the program states.
+    """
+    try:
+        return _Emitter(program, whole_regions).function()
+    except Exception as error:  # TVM raises its own types, without a common base
+        raise InputError(f"TVM refuses the program of operator {program.name}: {reason(error)}") from error
+
+
+class _Emitter:
+    def __init__(self, program: Program, whole_regions: bool) -> None:
+        self._program = program
+        self._whole_regions = whole_regions
+        self._shapes = {buffer.name: buffer.shape for buffer in (*program.parameters, *program.temporaries)}
+        self._buffers: dict[str, Any] = {}
+        self._variables: dict[str, Any] = {}
+
+    def function(self) -> tirx.PrimFunc:
+        program = self._program
+        parameters = [self._buffer(buffer) for buffer in program.parameters]
+        temporaries = [self._buffer(buffer) for buffer in program.temporaries]
+        blocks = [self._nest(block) for block in program.blocks]
+        body = blocks[0] if len(blocks) == 1 else tirx.SeqStmt(blocks)
+        root = SBlock([], [], [], "root", body, None, temporaries)
+        attributes: dict[str, Any] = {"tirx.noalias": True, "s_tir": True}
+        if program.pattern is not None:
+            attributes["op_pattern"] = program.pattern
+        function = tirx.PrimFunc(parameters, SBlockRealize([], True, root))
+        return function.with_attr(attributes)
+
+    def _buffer(self, buffer: Buffer) -> Any:
+        shape = [tirx.IntImm("int64", extent) for extent in buffer.shape]
+        made = tirx.decl_buffer(
+            shape,
+            buffer.dtype,
+            buffer.name,
+            elem_offset=tirx.IntImm("int64", 0),
+            scope="global",
+            data_alignment=64,
+            offset_factor=1,
+            layout=None,
+        )
+        self._buffers[buffer.name] = made
+        return made
+
+    def _variable(self, name: str, dtype: str) -> Any:
+        if name not in self._variables:
+            self._variables[name] = tirx.Var(name, dtype)
+        return self._variables[name]
+
+    # ------------------------------------------------ statements
+
+    def _nest(self, block: Block) -> Any:
+        loops = [self._variable(loop.variable, loop.dtype) for loop in block.loops]
+        values = [self._expression(axis.value) for axis in block.axes]
+        statement: Any = SBlockRealize(values, True, self._block(block))
+        for loop, variable in reversed(list(zip(block.loops, loops, strict=True))):
+            least, extent = (tirx.IntImm(loop.dtype, value) for value in (0, loop.extent))
+            statement = tirx.For(variable, least, extent, tirx.ForKind.SERIAL, statement)
+        return statement
+
+    def _block(self, block: Block) -> Any:
+        axes = [self._axis(axis) for axis in block.axes]
+        if self._whole_regions:
+            stores = [statement for statement in (*block.first, *block.body) if isinstance(statement, Store)]
+            writes = [self._whole(name) for name in dict.fromkeys(store.buffer for store in stores)]
+            reads = [self._whole(name) for name in dict.fromkeys(loaded(block))]
+        else:
+            reads, writes = ([self._region(region) for region in regions] for regions in (block.reads, block.writes))
+        first = self._statements(block.first) if block.first else None
+        body = self._statements(block.body)
+        return SBlock(axes, reads, writes, block.name, body, first, None, None, dict(block.annotations))
+
+    def _axis(self, axis: Axis) -> Any:
+        least, extent = (tirx.IntImm(axis.dtype, value) for value in (0, axis.extent))
+        kind = tirx.IterVar.CommReduce if axis.reduction else tirx.IterVar.DataPar
+        return tirx.IterVar(Range.from_min_extent(least, extent), self._variable(axis.variable, axis.dtype), kind)
+
+    def _region(self, region: Region) -> Any:
+        pairs = [(self._expression(low), self._expression(extent)) for low, extent in region.ranges]
+        return self._ranges(region.buffer, pairs)
+
+    def _whole(self, name: str) -> Any:
+        extents = [tirx.IntImm("int64", extent) for extent in self._shapes[name]]
+        return self._ranges(name, [(tirx.IntImm("int64", 0), extent) for extent in extents])
+
+    def _ranges(self, name: str, pairs: Sequence[tuple[Any, Any]]) -> Any:
+        return tirx.BufferRegion(self._buffers[name], [Range.from_min_extent(*pair) for pair in pairs])
+
+    def _statements(self, statements: Sequence[Store | Let]) -> Any:
+        found = [self._statement(statement) for statement in statements]
+        return found[0] if len(found) == 1 else tirx.SeqStmt(found)
+
+    def _statement(self, statement: Store | Let) -> Any:
+        value = self._expression(statement.value)
+        if isinstance(statement, Let):
+            return tirx.Bind(self._variable(statement.variable, statement.value.dtype), value)
+        indices = [self._expression(index) for index in statement.indices]
+        return tirx.BufferStore(self._buffers[statement.buffer], value, indices)
+
+    # ------------------------------------------------ expressions
+
+    def _expression(self, found: Expression) -> Any:
+        operands = [self._expression(operand) for operand in found.operands]
+        if found.kind == "constant":
+            imm = tirx.FloatImm if isinstance(found.value, float) else tirx.IntImm
+            return imm(found.dtype, found.value)
+        if found.kind == "variable":
+            return self._variable(str(found.value), found.dtype)
+        if found.kind == "load":
+            return tirx.BufferLoad(self._buffers[str(found.value)], operands)
+        if found.kind == "cast":
+            return tirx.Cast(found.dtype, operands[0])
+        if found.kind in ("call", "if_then_else"):
+            name = str(found.value) if found.kind == "call" else found.kind
+            return Call(tvm.ir.Op.get(_ELSEWHERE.get(name, f"tirx.{name}")), operands, ret_ty=found.dtype)
+        return _OPERATIONS[found.kind](*operands)
+
+
+def loaded(block: Block) -> list[str]:
+    """Buffers that a block reads, as often as it does."""
+    stack = [statement.value for statement in (*block.first, *block.body)]
+    stack += [index for s in (*block.first, *block.body) if isinstance(s, Store) for index in s.indices]
+    stack += [axis.value for axis in block.axes]
+    found = []
+    while stack:
+        expression = stack.pop()
+        stack += expression.operands
+        if expression.kind == "load":
+            found.append(str(expression.value))
+    return found

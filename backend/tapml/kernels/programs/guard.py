@@ -1,0 +1,176 @@
+"""Programs that stay inside their buffers and do only what is defined, whatever a suite says and whatever is in its
+tensors: for native code on this machine.
+
+TVM and LLVM take it for granted that indices are in range, that no sum overflows, in whatever order they bring its
+parts, and that a conversion keeps the number; checks that follow from that are compiled away. So each index that is not
+shown to be in range is clamped, and integer arithmetic that may leave its dtype is done in int64, where the remainder
+is spelled out. A right program gives the same results: there, indices are in range, and arithmetic wraps around.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from tapml.errors import InputError
+from tapml.kernels.programs.initialised import initialised
+from tapml.kernels.programs.integers import (
+    anything,
+    arithmetic,
+    clamped,
+    comparison,
+    converted,
+    counts,
+    number,
+    widened,
+)
+from tapml.kernels.programs.program import (
+    ARITHMETIC,
+    BITWISE,
+    COMPARISONS,
+    FLOATS,
+    INTEGERS,
+    Axis,
+    Block,
+    Expression,
+    Let,
+    Program,
+    Region,
+    Store,
+    zero,
+)
+from tapml.kernels.programs.ranges import Facts, Known, atom, narrowed, with_fact
+from tapml.kernels.programs.types import Wrong
+
+
+def guarded(program: Program) -> Program:
+    """The program with indices and integer arithmetic that are defined, and no temporary read before it is written.
+
+    Raises InputError where that cannot be had: 64-bit arithmetic that may overflow, an axis whose values leave it.
+    """
+    guard = _Guard(program)
+    blocks = []
+    for place, block in enumerate(program.blocks):
+        if any(loop.extent == 0 for loop in block.loops):
+            continue  # it does nothing, and its buffers may be empty
+        try:
+            blocks.append(guard.block(block))
+        except Wrong as error:
+            raise InputError(
+                f"operator {program.name} is not run, for it could reach outside its tensors: block {place} "
+                f"({block.name}): {error}"
+            ) from error
+    return initialised(dataclasses.replace(program, blocks=tuple(blocks)))
+
+
+class _Guard:
+    def __init__(self, program: Program) -> None:
+        self._shapes = {buffer.name: buffer.shape for buffer in (*program.parameters, *program.temporaries)}
+        self._variables: dict[str, tuple[int, int]] = {}
+
+    # ------------------------------------------------ statements
+
+    def block(self, block: Block) -> Block:
+        self._variables = {loop.variable: (0, loop.extent - 1) for loop in block.loops}
+        axes = tuple(self._axis(axis) for axis in block.axes)
+        reads, writes = (tuple(self._region(region) for region in regions) for regions in (block.reads, block.writes))
+        first, body = (tuple(self._statement(s) for s in statements) for statements in (block.first, block.body))
+        return dataclasses.replace(block, axes=axes, reads=reads, writes=writes, first=first, body=body)
+
+    def _axis(self, axis: Axis) -> Axis:
+        value = self._evaluate(axis.value, {})
+        if value.low < 0 or value.high >= axis.extent:
+            span = f"{value.low} to {value.high}"
+            raise Wrong(f"the axis {axis.variable!r} of {axis.extent} takes values from {span}")
+        self._variables[axis.variable] = (value.low, value.high)
+        return dataclasses.replace(axis, value=value.expression)
+
+    def _region(self, region: Region) -> Region:
+        """As the accesses that it sums up are: an element by its clamped index."""
+        if 0 in self._shapes[region.buffer]:
+            return region
+        ranges = []
+        for (low, extent), size in zip(region.ranges, self._shapes[region.buffer], strict=True):
+            one = extent.kind == "constant" and extent.value == 1
+            first = self._index(low, size, {}) if one else self._evaluate(low, {}).expression
+            ranges.append((first, self._evaluate(extent, {}).expression))
+        return Region(region.buffer, tuple(ranges))
+
+    def _statement(self, statement: Store | Let) -> Store | Let:
+        value = self._evaluate(statement.value, {})
+        if isinstance(statement, Let):
+            if value.expression.dtype not in FLOATS:
+                self._variables[statement.variable] = (value.low, value.high)
+            return Let(statement.variable, value.expression)
+        indices = self._indices(statement.buffer, statement.indices, {})
+        return Store(statement.buffer, indices, value.expression)
+
+    def _indices(self, buffer: str, indices: Sequence[Expression], facts: Facts) -> tuple[Expression, ...]:
+        shape = self._shapes[buffer]
+        return tuple(self._index(index, extent, facts) for index, extent in zip(indices, shape, strict=True))
+
+    def _index(self, index: Expression, extent: int, facts: Facts) -> Expression:
+        if extent == 0:
+            raise Wrong("it writes an element of an empty tensor")
+        known = self._evaluate(index, facts)
+        if known.low >= 0 and known.high < extent:
+            return known.expression
+        return clamped(widened(known), 0, extent - 1).expression
+
+    # ------------------------------------------------ expressions
+
+    def _evaluate(self, given: Expression, facts: Facts) -> Known:
+        """The expression as it is to be, and what is known of it where `facts` hold."""
+        known = self._visit(given, facts)
+        if known.expression.dtype in FLOATS:
+            return known
+        low, high = narrowed(known, facts)
+        return dataclasses.replace(known, low=low, high=high)
+
+    def _visit(self, given: Expression, facts: Facts) -> Known:
+        kind, dtype = given.kind, given.dtype
+        if kind == "constant":
+            return number(given)
+        if kind == "variable":
+            return atom(given, *self._variables[str(given.value)]) if counts(given) else Known(given)
+        if kind == "load":
+            if 0 in self._shapes[str(given.value)]:
+                return number(zero(dtype))  # some condition keeps the program from getting here
+            indices = self._indices(str(given.value), given.operands, facts)
+            return anything(dataclasses.replace(given, operands=indices))
+        if kind == "if_then_else":
+            return self._branches(given, facts)
+        operands = [self._evaluate(operand, facts) for operand in given.operands]
+        same = dataclasses.replace(given, operands=tuple(operand.expression for operand in operands))
+        if kind == "cast":
+            return converted(same, operands[0])
+        if kind == "select":
+            return self._choice(same, operands[1], operands[2])
+        if dtype in INTEGERS and kind in (*ARITHMETIC, *BITWISE):
+            return arithmetic(kind, dtype, operands[0], operands[1])
+        if kind in COMPARISONS and operands[0].expression.dtype in INTEGERS:
+            return comparison(kind, operands[0], operands[1])
+        return anything(same)
+
+    def _branches(self, given: Expression, facts: Facts) -> Known:
+        """Only one of the two is evaluated, so that it may count on the condition."""
+        condition, then, otherwise = given.operands
+        checked = self._evaluate(condition, facts).expression
+        chosen = self._evaluate(then, self._assumed(condition, facts, truth=True))
+        other = self._evaluate(otherwise, self._assumed(condition, facts, truth=False))
+        operands = (checked, chosen.expression, other.expression)
+        return self._choice(dataclasses.replace(given, operands=operands), chosen, other)
+
+    def _choice(self, expression: Expression, a: Known, b: Known) -> Known:
+        return atom(expression, min(a.low, b.low), max(a.high, b.high)) if counts(expression) else Known(expression)
+
+    def _assumed(self, condition: Expression, facts: Facts, *, truth: bool) -> Facts:
+        if condition.kind == "not":
+            return self._assumed(condition.operands[0], facts, truth=not truth)
+        if condition.kind == ("and" if truth else "or"):
+            for operand in condition.operands:
+                facts = self._assumed(operand, facts, truth=truth)
+        elif condition.kind in COMPARISONS and condition.operands[0].dtype in INTEGERS:
+            a, b = (self._evaluate(operand, facts) for operand in condition.operands)
+            return with_fact(facts, condition.kind, a, b, truth)
+        return facts

@@ -1,0 +1,85 @@
+"""Temporaries that hold zeros before they are written: memory that was never written is undefined to a compiler."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from tapml.kernels.programs.program import Axis, Block, Buffer, Expression, Loop, Program, Store, zero
+
+
+def initialised(program: Program) -> Program:
+    """The program, after blocks that fill each temporary which its first block does not fill by itself."""
+    unsure = [buffer for buffer in program.temporaries if not _filled(program, buffer)]
+    taken = {loop.variable for block in program.blocks for loop in block.loops}
+    taken |= {axis.variable for block in program.blocks for axis in block.axes}
+    blocks = tuple(_fill(buffer, taken) for buffer in unsure)
+    return dataclasses.replace(program, blocks=(*blocks, *program.blocks))
+
+
+def _filled(program: Program, buffer: Buffer) -> bool:
+    """Does the first block that touches it write every element before any is read?"""
+    for block in program.blocks:
+        accesses = list(_accesses(block, buffer.name))
+        if not accesses:
+            continue
+        stores = [s for s in (block.first or block.body) if isinstance(s, Store) and s.buffer == buffer.name]
+        if not stores or not _covers(block, stores[0].indices, buffer.shape):
+            return False
+        # What the block reads of it is what it has just written.
+        loads = [indices for kind, indices in accesses if kind == "load"]
+        return all(indices == stores[0].indices for indices in loads) and (bool(block.first) or not loads)
+    return True
+
+
+def _covers(block: Block, indices: tuple[Expression, ...], shape: tuple[int, ...]) -> bool:
+    """Is each index an axis of its own, which runs through a loop of its own, over the whole dimension?"""
+    if any(axis.value.kind != "variable" and axis.extent != 1 for axis in block.axes):
+        return False
+    loops = {loop.variable: loop.extent for loop in block.loops}
+    used = [axis.value.value for axis in block.axes if axis.value.kind == "variable"]
+    if len(used) != len(set(used)):
+        return False
+    reach = {a.variable: loops.get(str(a.value.value), 1) for a in block.axes if not a.reduction}
+    seen: set[str] = set()
+    for index, extent in zip(indices, shape, strict=True):
+        if index.kind == "constant" and index.value == 0 and extent == 1:
+            continue
+        name = str(index.value)
+        if index.kind != "variable" or name in seen or reach.get(name) != extent:
+            return False
+        seen.add(name)
+    return True
+
+
+def _accesses(block: Block, name: str) -> Iterator[tuple[str, tuple[Expression, ...]]]:
+    """("load" or "store", indices) of a buffer."""
+    stack = [axis.value for axis in block.axes]
+    for statement in (*block.first, *block.body):
+        stack.append(statement.value)
+        if isinstance(statement, Store):
+            stack += statement.indices
+            if statement.buffer == name:
+                yield "store", statement.indices
+    while stack:
+        expression = stack.pop()
+        stack += expression.operands
+        if expression.kind == "load" and expression.value == name:
+            yield "load", expression.operands
+
+
+def _fill(buffer: Buffer, taken: set[str]) -> Block:
+    loops, axes = [], []
+    for dimension, extent in enumerate(buffer.shape):
+        names = []
+        for role in ("fill", "filled"):
+            name = f"{role}{dimension}"
+            while name in taken:
+                name += "_"
+            names.append(name)
+        loops.append(Loop(names[0], "int64", extent))
+        axes.append(Axis(names[1], "int64", extent, False, Expression("variable", "int64", (), names[0])))
+    indices = tuple(Expression("variable", "int64", (), axis.variable) for axis in axes)
+    return Block(
+        f"fill_{buffer.name}", tuple(loops), tuple(axes), (), (), (), (Store(buffer.name, indices, zero(buffer.dtype)),)
+    )

@@ -1,0 +1,119 @@
+"""A suite's model, rebuilt from its graph and its operators' programs. Nothing of it is evaluated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from tapml.errors import InputError
+from tapml.graph import Graph, Node, NodeKind, TensorType
+from tapml.kernels.lower import Lowered
+from tapml.kernels.programs.emit import prim_func
+from tapml.kernels.programs.program import Program
+from tapml.kernels.programs.read import from_json
+from tapml.kernels.quiet import quiet_tvm, reason
+from tapml.suite import Suite
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MAIN = "main"
+
+MOST_TURNS = 2**42
+"""Of all loops of a model together: some hours."""
+
+
+def read_model(suite: Suite) -> Lowered:
+    """The whole model, as it was lowered when it was carved.
+
+    Raises InputError where the suite has no model, is of an earlier format, is damaged, or where a program is none
+    that tapml runs.
+    """
+    graph, arguments = suite.model_graph, suite.model_arguments
+    operators = {name: read_operator(suite, name) for name in graph.kernels}
+    programs = {name: operator.programs[name] for name, operator in operators.items()}
+    turns = sum(programs[node.kernel].turns for node in graph.kernel_nodes)
+    if turns > MOST_TURNS:
+        raise InputError(f"{suite.path} has a model whose loops make {turns} turns, more than {MOST_TURNS}")
+    try:
+        with quiet_tvm():
+            module = _module(graph, arguments, {name: operator.kernel(name) for name, operator in operators.items()})
+    except Exception as error:  # TVM raises its own types, without a common base
+        raise InputError(
+            f"{suite.path} has a graph that is no model: {reason(error)}; carve the suite again"
+        ) from error
+    return Lowered(module, graph, arguments, {}, programs)
+
+
+def read_operator(suite: Suite, name: str) -> Lowered:
+    """One operator of the model: a module with nothing else in it, and the graph of its first node.
+
+    Raises InputError as `read_model` does.
+    """
+    if name == _MAIN or not _NAME.fullmatch(name):
+        raise InputError(
+            f"{suite.path} has an operator {name!r}, which is no name of a function: carve the suite again"
+        )
+    where, document = suite.operator_document(name)
+    program = from_json(document, name, str(where))
+    nodes = suite.model_graph.nodes_of(name)
+    if not nodes:
+        raise InputError(f"{suite.path} has no operator {name!r} in its model")
+    for node in nodes:
+        _check_types(suite.model_graph, node, program, str(where))
+    function = prim_func(program)
+    node = nodes[0]
+    values = {value: suite.model_graph.values[value] for value in (*node.inputs, *node.outputs)}
+    graph = Graph(values, [node], node.inputs, node.outputs)
+    return Lowered(tvm.IRModule({name: function}), graph, [], {}, {name: program})
+
+
+def _check_types(graph: Graph, node: Node, program: Program, where: str) -> None:
+    expected = [graph.values[value].type for value in (*node.inputs, *node.outputs)]
+    found = [TensorType(buffer.shape, buffer.dtype) for buffer in program.parameters]
+    if expected != found:
+        raise InputError(
+            f"{where} takes {_listed(found)}, but node {node.id} of the graph gives it {_listed(expected)}: "
+            "carve the suite again"
+        )
+
+
+def _listed(types: Sequence[TensorType]) -> str:
+    return ", ".join(map(str, types[:8])) + (", ..." if len(types) > 8 else "") or "nothing"
+
+
+def _module(graph: Graph, arguments: Sequence[str], functions: dict[str, Any]) -> tvm.IRModule:
+    """The Relax function "main" over the graph's arguments, and the operators it calls."""
+    module = tvm.IRModule(functions)
+    for name, function in functions.items():
+        # BlockBuilder.add_func would do it, but takes two equal functions for one.
+        relax.expr._update_type(module.get_global_var(name), function.ty)
+    builder = relax.BlockBuilder(module)
+    variables: dict[str, Any] = {value: relax.Var(value, _tensor(graph, value)) for value in arguments}
+    with builder.function(_MAIN, [variables[value] for value in arguments]):
+        with builder.dataflow():
+            for node in graph.nodes:
+                variables |= _emitted(builder, module, graph, node, [variables[value] for value in node.inputs])
+            outputs = [variables[value] for value in graph.outputs]
+            result = builder.emit_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
+        builder.emit_func_output(result)
+    return builder.finalize()
+
+
+def _emitted(builder: relax.BlockBuilder, module: tvm.IRModule, graph: Graph, node: Node, operands: list[Any]) -> Any:
+    """Value id -> variable, of a node's outputs."""
+    if node.kind is NodeKind.VIEW:
+        (value,) = node.outputs
+        return {value: builder.emit(relax.op.reshape(operands[0], graph.values[value].type.shape), value)}
+    types = [_tensor(graph, value) for value in node.outputs]
+    found = builder.emit(relax.call_tir(module.get_global_var(node.kernel), operands, types), node.id)
+    if len(types) == 1:
+        return {node.outputs[0]: found}
+    return {value: builder.emit(relax.TupleGetItem(found, place), value) for place, value in enumerate(node.outputs)}
+
+
+def _tensor(graph: Graph, value: str) -> Any:
+    found = graph.values[value].type
+    return relax.TensorType(found.shape, found.dtype)

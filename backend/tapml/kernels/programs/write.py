@@ -1,0 +1,213 @@
+"""From TVM's PrimFunc to a program (see program.py), node by node; what a program cannot hold is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tapml.errors import InputError
+from tapml.kernels.programs.program import (
+    ANNOTATIONS,
+    FUNCTIONS_OF_ONE,
+    FUNCTIONS_OF_TWO,
+    LONGEST_NAME,
+    PREDICATES,
+    Axis,
+    Block,
+    Buffer,
+    Expression,
+    Let,
+    Loop,
+    Program,
+    Region,
+    Store,
+)
+
+KINDS = {
+    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Mod": "mod", "FloorDiv": "floordiv",
+    "FloorMod": "floormod", "Min": "min", "Max": "max", "EQ": "eq", "NE": "ne", "LT": "lt", "LE": "le", "GT": "gt",
+    "GE": "ge", "And": "and", "Or": "or", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor", "LShift": "shift_left", "RShift": "shift_right",
+}  # fmt: skip
+"""TVM's nodes of two operands, and what a program calls them."""
+
+_SPATIAL, _REDUCTION = 0, 2  # tirx.IterVar.DataPar and CommReduce
+# The symbol is whoever compiles it to choose; of the others all but the pattern are always the same.
+_ATTRIBUTES = {"op_pattern", "tirx.noalias", "s_tir", "global_symbol"}
+_FUNCTIONS = {*FUNCTIONS_OF_ONE, *FUNCTIONS_OF_TWO, *PREDICATES}
+
+
+def program_of(name: str, prim_func: Any) -> Program:
+    """The program of an unscheduled PrimFunc. Raises InputError, naming the operator, where it has something else."""
+    return _Writer(name, prim_func).program()
+
+
+class _Writer:
+    def __init__(self, name: str, prim_func: Any) -> None:
+        self._name = name
+        self._function = prim_func
+        # TVM's variables are compared by identity, and several may have one name.
+        self._names: dict[Any, str] = {}
+        self._taken: set[str] = set()
+
+    def program(self) -> Program:
+        function = self._function
+        attributes = dict(function.attrs.items()) if function.attrs else {}
+        self._require(set(attributes) <= _ATTRIBUTES, f"the attributes {sorted(set(attributes) - _ATTRIBUTES)}")
+        root = function.body
+        self._require(_kind(root) == "SBlockRealize" and not root.iter_values, f"{_kind(root)} as its body")
+        block = root.block
+        plain = not (block.reads or block.writes or block.annotations or block.init or block.match_buffers)
+        self._require(plain and block.name_hint == "root", "a body that is one block")
+        parameters = tuple(self._buffer(buffer) for buffer in function.params)
+        temporaries = tuple(self._buffer(buffer) for buffer in block.alloc_buffers)
+        blocks = tuple(self._block(statement) for statement in _sequence(block.body))
+        pattern = attributes.get("op_pattern")
+        return Program(self._name, None if pattern is None else int(pattern), parameters, temporaries, blocks)
+
+    def _require(self, good: bool, what: str) -> None:
+        if not good:
+            raise InputError(
+                f"operator {self._name} cannot be carved: its program has {what}, and a suite holds only loops over "
+                "blocks of arithmetic; give the model without this operator"
+            )
+
+    def _called(self, variable: Any) -> str:
+        """A name of its own for each variable."""
+        if variable not in self._names:
+            given = name = _readable(variable.name)
+            number = 0
+            while name in self._taken:
+                number += 1
+                name = f"{given}_{number}"
+            self._names[variable] = name
+            self._taken.add(name)
+        return self._names[variable]
+
+    def _buffer(self, buffer: Any) -> Buffer:
+        ty = buffer.ty
+        plain = (
+            _kind(ty) == "BufferType"
+            and ty.storage_scope == "global"
+            and not (ty.strides or ty.allocated_addr)
+            and ty.layout is None
+            and _is(ty.elem_offset, 0)
+            and (ty.data_alignment, ty.offset_factor) == (64, 1)
+            and all(_kind(extent) == "IntImm" and _dtype(extent) == "int64" for extent in ty.shape)
+        )
+        self._require(plain, f"the buffer {buffer.name}, which is no dense tensor of fixed shape")
+        return Buffer(self._called(buffer), str(ty.dtype), tuple(int(extent) for extent in ty.shape))
+
+    # ------------------------------------------------ statements
+
+    def _block(self, statement: Any) -> Block:
+        loops = []
+        while _kind(statement) == "For":
+            plain = statement.kind == 0 and not (statement.annotations or statement.thread_binding or statement.step)
+            self._require(plain and _is(statement.min, 0) and _kind(statement.extent) == "IntImm", "a special loop")
+            variable = statement.loop_var
+            loops.append(Loop(self._called(variable), _dtype(variable), int(statement.extent)))
+            statement = statement.body
+        self._require(_kind(statement) == "SBlockRealize", f"{_kind(statement)} outside a block")
+        self._require(_is(statement.predicate, 1), "a block under a condition")
+        block = statement.block
+        self._require(not (block.alloc_buffers or block.match_buffers), "a block with buffers of its own")
+        values = zip(block.iter_vars, statement.iter_values, strict=True)
+        return Block(
+            _readable(block.name_hint),
+            tuple(loops),
+            tuple(self._axis(variable, value) for variable, value in values),
+            tuple(self._region(region) for region in block.reads),
+            tuple(self._region(region) for region in block.writes),
+            self._statements(block.init) if block.init is not None else (),
+            self._statements(block.body),
+            dict(_annotations(block)),
+        )
+
+    def _axis(self, variable: Any, value: Any) -> Axis:
+        kind, domain = int(variable.iter_type), variable.dom
+        plain = kind in (_SPATIAL, _REDUCTION) and not variable.thread_tag
+        self._require(plain and _is(domain.min, 0) and _kind(domain.extent) == "IntImm", "a special axis")
+        given = self._expression(value)
+        name, extent = self._called(variable.var), int(domain.extent)
+        return Axis(name, _dtype(variable.var), extent, kind == _REDUCTION, given)
+
+    def _region(self, region: Any) -> Region:
+        ranges = [(self._expression(found.min), self._expression(found.extent)) for found in region.region]
+        return Region(self._known(region.source), tuple(ranges))
+
+    def _statements(self, body: Any) -> tuple[Store | Let, ...]:
+        found: list[Store | Let] = []
+        for statement in _sequence(body):
+            if _kind(statement) == "Bind":
+                value = self._expression(statement.value)
+                found.append(Let(self._called(statement.var), value))
+            else:
+                self._require(_kind(statement) == "BufferStore", f"{_kind(statement)} in a block")
+                indices = tuple(self._expression(index) for index in statement.indices)
+                found.append(Store(self._known(statement.buffer), indices, self._expression(statement.value)))
+        return tuple(found)
+
+    def _known(self, variable: Any) -> str:
+        self._require(variable in self._names, f"{getattr(variable, 'name', variable)}, which nothing declares")
+        return self._names[variable]
+
+    # ------------------------------------------------ expressions
+
+    def _expression(self, node: Any) -> Expression:
+        kind, dtype = _kind(node), _dtype(node)
+        if kind == "IntImm":
+            return Expression("constant", dtype, (), bool(node.value) if dtype == "bool" else int(node.value))
+        if kind == "FloatImm":
+            return Expression("constant", dtype, (), float(node.value))
+        if kind == "Var":
+            return Expression("variable", dtype, (), self._known(node))
+        if kind == "TensorLoad":
+            return Expression("load", dtype, self._all(node.indices), self._known(node.source))
+        if kind == "Cast":
+            return Expression("cast", dtype, self._all([node.value]))
+        if kind == "Select":
+            return Expression("select", dtype, self._all([node.condition, node.true_value, node.false_value]))
+        if kind in ("Not", "BitwiseNot"):
+            return Expression({"Not": "not", "BitwiseNot": "bitwise_not"}[kind], dtype, self._all([node.a]))
+        if kind in KINDS:
+            return Expression(KINDS[kind], dtype, self._all([node.a, node.b]))
+        self._require(kind == "Call", f"the expression {kind}")
+        namespace, _, function = str(getattr(node.op, "name", "")).partition(".")
+        plain = node.attrs is None and not node.ty_args and namespace in ("tirx", "prim")
+        if plain and function == "if_then_else":
+            return Expression("if_then_else", dtype, self._all(node.args))
+        self._require(plain and function in _FUNCTIONS, f"a call of {getattr(node.op, 'name', node.op)}")
+        return Expression("call", dtype, self._all(node.args), function)
+
+    def _all(self, nodes: Any) -> tuple[Expression, ...]:
+        return tuple(self._expression(node) for node in nodes)
+
+
+def _readable(name: Any) -> str:
+    """A name as a program may have it. It means nothing but to people."""
+    kept = "".join(character if character.isprintable() else "_" for character in str(name))
+    return kept[: LONGEST_NAME - 16] or "v"
+
+
+def _annotations(block: Any) -> Iterator[tuple[str, int | str]]:
+    for key, value in block.annotations.items():
+        plain = int(value) if _kind(value) == "IntImm" or isinstance(value, int) else str(value)
+        if key in ANNOTATIONS and ANNOTATIONS[key].fullmatch(str(plain)):
+            yield str(key), plain
+
+
+def _kind(node: Any) -> str:
+    return type(node).__name__
+
+
+def _dtype(node: Any) -> str:
+    return str(getattr(getattr(node, "ty", None), "dtype", ""))
+
+
+def _is(node: Any, value: int) -> bool:
+    return _kind(node) == "IntImm" and int(node.value) == value
+
+
+def _sequence(statement: Any) -> list[Any]:
+    return list(statement.seq) if _kind(statement) == "SeqStmt" else [statement]
