@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,14 @@ class _BufferedClient(FlaskClient):
 
 
 Flask.test_client_class = _BufferedClient
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What a test printed travels from its worker as UTF-8, which has no place for half of a surrogate pair."""
+    report = yield
+    report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
+    return report
 
 
 @pytest.fixture(scope="session")

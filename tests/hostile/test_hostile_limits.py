@@ -124,6 +124,7 @@ def test_a_websocket_that_is_no_device_ends(server: Server) -> None:
     assert "Fake" in server.state.hub.wait_for(lambda _: True, 5).name  # type: ignore[union-attr]
     for client in (silent, wrong):
         assert until(lambda client=client: client.recv_data()[0] == websocket.ABNF.OPCODE_CLOSE)  # type: ignore[misc]
+        client.shutdown()
     time.sleep(0.5)
     assert len(server.state.hub.connected()) == 1
     right.close()
