@@ -24,6 +24,7 @@ from tapml.errors import TapmlError
 from tapml.files import json_text
 from tapml.history import Recorder
 from tapml.importing.inputs import InputSpec, gather_steps
+from tapml.kernels.programs.model import read_model, read_operator
 from tapml.reports.console import SafeConsole
 from tapml.reports.terminal import show_suite
 from tapml.server.local import create_app
@@ -111,6 +112,13 @@ class Checks:
             form = choose.choice(list(FORMS))
             export(of_suite(suite, some_test(suite)), form, self.out / f"exported{FORMS[form]}", overwrite=True)
 
+        def operators() -> None:
+            suite = Suite(path)
+            for name in suite.model_graph.kernels:
+                read_operator(suite, name)
+            if choose.random() < 0.2:
+                read_model(suite)
+
         yield "open", lambda: Suite(path)
         yield "show", show
         yield "detail", lambda: json_text(detail(ID, Suite(path)))
@@ -129,6 +137,7 @@ class Checks:
         yield "add", lambda: add_to_suite(load_repro(self.good / "exports" / "one.safetensors"), Suite(path))
         yield "export", exported
         yield "validate", validate
+        yield "operators", operators
 
     def _command(self, command: Callable[..., int], **options: Any) -> str:
         text = io.StringIO()

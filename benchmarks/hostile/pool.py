@@ -143,10 +143,7 @@ def _drive(good: Path, root: Path, kept: Path, next_case: Any, note: Any) -> Non
         if process is None:
             process, started = _start(good, root / str(started), kept), started + 1
         name, seed = case
-        assert process.stdin
-        process.stdin.write(json.dumps(case) + "\n")
-        process.stdin.flush()
-        line = _line(process, 2 * _HANG_SECONDS)
+        line = _answer(process, json.dumps(case))
         if line:
             note(json.loads(line))
             continue
@@ -156,7 +153,7 @@ def _drive(good: Path, root: Path, kept: Path, next_case: Any, note: Any) -> Non
             else f"the process died ({process.poll()})"
         )
         process.kill()
-        process.wait()
+        process.communicate()
         place = kept / f"hang-{name.replace('/', '-').replace('*', '_').replace(' ', '-')}-{seed}"
         place.mkdir(parents=True, exist_ok=True)
         (place / "found.txt").write_text(
@@ -178,9 +175,7 @@ def _drive(good: Path, root: Path, kept: Path, next_case: Any, note: Any) -> Non
         )
         process = None
     if process is not None:
-        assert process.stdin
-        process.stdin.close()
-        process.wait(10)
+        process.communicate()
 
 
 def _tail(root: Path, number: int) -> str:
@@ -207,6 +202,17 @@ def _start(good: Path, root: Path, kept: Path) -> subprocess.Popen[str]:
     if _line(process, _START_SECONDS) != "ready\n":
         raise SystemExit(f"a worker did not start: {log.read_text()[-3000:]}")
     return process
+
+
+def _answer(process: subprocess.Popen[str], case: str) -> str:
+    """What became of a case; empty where it takes too long, or where the process has ended."""
+    assert process.stdin
+    try:
+        process.stdin.write(case + "\n")
+        process.stdin.flush()
+    except OSError:
+        return ""
+    return _line(process, 2 * _HANG_SECONDS)
 
 
 def _line(process: subprocess.Popen[str], seconds: float) -> str:

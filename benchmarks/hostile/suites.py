@@ -179,6 +179,7 @@ READERS: dict[str, Callable[[Case], None]] = {
     "tests.json": _file("tests.json", "show", "verify", "tensors", "export"),
     "imported.json": _file("imported.json", "show", "add", "export"),
     "kernels/*.json": _file("kernels/*.json", "kernels", "export", "show", "validate"),
+    "model/operators/*.json": _file("model/operators/*.json", "operators"),
     "*.wgsl": _wgsl,
     "results/*.json": _file("results/*.json", "results", "export", "validate"),
     "journals": _lines,
