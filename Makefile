@@ -122,7 +122,7 @@ unit-test: setup-dev
 	$(PYTEST) tests
 
 e2e: setup-dev
-	$(PYTEST) e2e
+	$(PYTEST) --no-loadscope-reorder e2e
 
 # After a change to backend/tapml/protocol.
 protocol: setup

@@ -27,6 +27,12 @@ __all__ = ["temporary_files_of_programs"]  # a fixture for all
 TEXT = "Every operator of this model is tested in the browser."
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first: at the end one worker would wait for the other's."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @dataclass(frozen=True)
 class Ran:
     code: int

@@ -86,6 +86,7 @@ def real_inputs(kind: str, path: Path) -> None:
         np.savez(path, ids=random.integers(0, VOCABULARY, (2, TOKENS)), mask=mask)
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("kind", ["onnx", "pt2"])
 def test_a_model_file_goes_all_the_way(kind: str, tmp_path: Path) -> None:
