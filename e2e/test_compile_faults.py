@@ -38,6 +38,10 @@ def many_entry_points(text: str) -> str:
     return "".join(f"@compute @workgroup_size(1) fn e{n}() {{ }}\n" for n in range(60_000)) + text
 
 
+HONEST = ["cast", "take", "layer_norm", "divide"]
+"""Quick to compile, also on a busy machine."""
+
+
 @pytest.mark.parametrize(
     ("device", "hostile"),
     [
@@ -53,12 +57,13 @@ def test_a_compilation_that_never_ends_names_its_kernel_and_the_others_go_on(
 ) -> None:
     for kernel, change in hostile.items():
         edit(kernel, change)
-    results = Run(server, suite, server.state.device(device), hang_seconds=3).finish().values()
+    kernels = [*HONEST, *hostile]
+    results = Run(server, suite, server.state.device(device), kernels, hang_seconds=4).finish().values()
     for test in results:
         if test["kernel"] in hostile:
             assert test["verdict"] == "error"
-            assert f"compiling kernel {test['kernel']} did not end within 3 s" in test["message"]
+            assert f"compiling kernel {test['kernel']} did not end within 4 s" in test["message"]
         else:
             assert (test["verdict"], test["message"]) == ("pass", "")
-    again = Run(server, suite, server.state.device(device), ["matmul2"]).finish().values()
-    assert {test["verdict"] for test in again} == {"pass"}
+    again = Run(server, suite, server.state.device(device), HONEST).finish().values()
+    assert {(test["verdict"], test["message"]) for test in again} == {("pass", "")}
