@@ -172,7 +172,9 @@ class Watch:
     def _executed(self, code: types.CodeType) -> None:
         frame = sys._getframe(3)
         while frame is not None:
-            if frame.f_code.co_filename.startswith("<frozen importlib"):
+            name = frame.f_code.co_filename
+            # Modules that are loaded late, and the frames that TVM makes of the places in C++ that an error came from.
+            if name.startswith("<frozen importlib") or name.endswith("/tvm_ffi/error.py"):
                 return
             frame = frame.f_back  # type: ignore[assignment]
         real = os.path.realpath(code.co_filename)
