@@ -16,6 +16,7 @@ SECRET = "canary-5d1c0f77"
 
 ESCAPES = "\x1b[2J\x1b]0;x\x07\x9b31m\u202e[red]x[/red] <script>canary()</script> `|` \r\n::error::x"
 _DEEP = 30_000
+_LONG = 5_000
 
 
 class Raw:
@@ -145,10 +146,12 @@ def _change(tree: Any, holder: Any, key: Any, choose: random.Random, outside: Pa
     elif what == 5 and isinstance(holder, dict):
         holder[choose.choice(["", "__class__", "x", ESCAPES, key + " ", "format", "\ud800"])] = holder.pop(key)
     elif what == 5 or (what == 6 and isinstance(holder, list)):
-        holder[key:key] = [value] * choose.choice((1, 3, 1000))
+        # A few megabytes at most: making the document shall not take what reading it may not.
+        holder[key:key] = [value] * (1000 if _length(value) < _LONG and choose.random() < 0.33 else 2)
     elif what == 6:
         other, place = choose.choice(_places(tree))
-        holder[key] = json.loads(json.dumps(other[place], default=lambda raw: None))
+        found = other[place]
+        holder[key] = json.loads(json.dumps(found, default=lambda raw: None)) if _length(found) < 100 * _LONG else None
     elif what == 7 and isinstance(value, int | float):
         holder[key] = choose.choice((-value, value + 1, value - 1, value * 2**20, str(value), [value], value + 0.5))
     elif what == 7 and isinstance(value, str):
@@ -162,6 +165,10 @@ def _change(tree: Any, holder: Any, key: Any, choose: random.Random, outside: Pa
         holder[key] = Raw(f"{json.dumps(value, default=lambda raw: None)},{text}:null")
     else:
         holder[key] = choose.choice(values(outside))
+
+
+def _length(value: Any) -> int:
+    return len(json.dumps(value, default=lambda raw: raw.text))
 
 
 def _dumps(tree: Any) -> bytes:
