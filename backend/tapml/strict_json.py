@@ -48,7 +48,7 @@ def parse_json(text: bytes | str, where: object, mend: str, *, most_containers: 
         )
         _check(found, strings=_HALF_PAIR.search(decoded) is not None)
     except RecursionError:
-        raise InputError(f"{where} is nested too deeply for what it says it is: {mend}") from None
+        raise InputError(f"{where} is nested too deeply (more than {MOST_DEPTH} levels): {mend}") from None
     except ValueError as error:
         raise InputError(f"{where} is not valid JSON: {error}; {mend}") from None
     return found

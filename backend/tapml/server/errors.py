@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flask import Flask, Response, jsonify, request
-from werkzeug.exceptions import ClientDisconnected, HTTPException, RequestEntityTooLarge
+from werkzeug.exceptions import ClientDisconnected, HTTPException, NotFound, RequestEntityTooLarge
 
 from tapml.errors import InputError
 from tapml.files import cannot_write, is_full
@@ -15,6 +15,8 @@ def json_errors(app: Flask) -> None:
 
     @app.errorhandler(HTTPException)
     def http_error(error: HTTPException) -> tuple[Response, int]:
+        if isinstance(error, NotFound) and error.description == NotFound.description:
+            return jsonify({"error": "there is no such page: / lists the suites"}), 404
         return jsonify({"error": error.description}), error.code or 500
 
     @app.errorhandler(ClientDisconnected)

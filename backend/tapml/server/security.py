@@ -67,7 +67,7 @@ class Security:
         return reads and _SHARED.fullmatch(path) is not None and ".." not in path.split("/")
 
     def _sentence(self, what: str) -> str:
-        mend = "use http://127.0.0.1" if self.local else "open the pairing link the server printed"
+        mend = "open the address the server printed" if self.local else "open the pairing link the server printed"
         return f"this {what} is not allowed here: {mend}"
 
 

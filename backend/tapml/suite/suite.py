@@ -57,7 +57,7 @@ class Suite:
         self.path = path
         self.folder = Folder(path)
         """Its files: whoever reads or writes one goes through this."""
-        if not self.folder.taken("suite.json"):
+        if not path.is_dir() or not self.folder.taken("suite.json"):
             what = "is not a suite (it has no suite.json)" if path.exists() else "does not exist"
             raise InputError(f"{path} {what}: make one with `tapml carve MODEL -o {path}`")
         with not_collecting():
