@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
 
-from pages import PLAIN, Opened, People
+from pages import Opened, People
 from tapml.server import Server
 from temporary import temporary_files_of_programs
 
@@ -86,12 +85,6 @@ def people() -> Iterator[People]:
 @pytest.fixture
 def opened(people: People) -> Opened:
     return people.opened
-
-
-@pytest.fixture
-def page(people: People) -> Iterator[Page]:
-    with people.opened(PLAIN, viewport={"width": 1440, "height": 1000}) as page:
-        yield page
 
 
 @pytest.fixture(scope="session")

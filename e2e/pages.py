@@ -15,8 +15,11 @@ BROWSERS = ("chromium", "firefox")
 PLAIN = "plain"
 """Chromium as it comes: without WebGPU on Linux."""
 
+VIEWPORT = {"width": 1440, "height": 1000}
+
 Opened = Callable[..., AbstractContextManager[Page]]
-"""opened(name, **context): a page in a browser; no error of ours may be on its console when it is closed."""
+"""opened(name, **context): a page in a browser; no error of ours may be on its console when it is closed.
+That its server is gone is one: close it first."""
 
 
 class People:
@@ -44,7 +47,7 @@ class People:
             yield page
         finally:
             page.close()
-        assert problems == []
+        assert problems == [], problems
 
     def close(self) -> None:
         self._open.close()

@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from conftest import Edit, off_by_one, read_json, serving, tapml
+from pages import PLAIN, VIEWPORT, Opened
 
 
 def test_history_tells_since_when_a_kernel_fails(
-    page: Page, suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path
+    opened: Opened, suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path
 ) -> None:
     only = ("--device", "chromium", "--kernel", "layer_norm")
     assert tapml("validate", suite, *only).code == 0
@@ -39,7 +40,7 @@ def test_history_tells_since_when_a_kernel_fails(
     assert shown.out.index("✗ fail") < shown.out.index("✓ pass"), "newest first"
     assert "kernel changed" in shown.out
 
-    with serving(suite) as url:
+    with serving(suite) as url, opened(PLAIN, viewport=VIEWPORT) as page:
         page.goto(f"{url}/suites/minilm?node={test['node']}")
         row = page.get_by_label("Operators by device").locator("tr", has_text="layer_norm").first
         expect(row.get_by_text("new failure: passed before")).to_be_attached()

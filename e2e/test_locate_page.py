@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from conftest import Edit, serving
+from pages import PLAIN, VIEWPORT, Opened
 
 
 def forgets_the_last_column(text: str) -> str:
@@ -18,10 +19,10 @@ def forgets_the_last_column(text: str) -> str:
 
 
 def test_the_page_shows_the_suspects_of_a_broken_kernel(
-    page: Page, suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path
+    opened: Opened, suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path
 ) -> None:
     edit("softmax", forgets_the_last_column)
-    with serving(suite) as url:
+    with serving(suite) as url, opened(PLAIN, viewport=VIEWPORT) as page:
         page.goto(f"{url}/suites/minilm")
         page.get_by_label("chromium", exact=False).first.check()
         page.get_by_role("button", name="Locate").click()

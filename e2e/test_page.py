@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from conftest import Edit, off_by_one, serving
+from pages import PLAIN, VIEWPORT, Opened
 
 
 def test_a_validation_fills_the_matrix_while_it_runs(
-    page: Page, suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path
+    opened: Opened, suite: Path, edit: Callable[[str, Edit], None], tmp_path: Path
 ) -> None:
     edit("layer_norm", off_by_one)
-    with serving(suite) as url:
+    with serving(suite) as url, opened(PLAIN, viewport=VIEWPORT) as page:
         page.goto(f"{url}/")
         expect(page.get_by_text("edited: layer_norm")).to_be_visible()
         page.get_by_role("link", name="minilm", exact=True).click()
@@ -39,9 +40,9 @@ def test_a_validation_fills_the_matrix_while_it_runs(
         expect(matrix.locator("tr", has_text="softmax").first.get_by_text("6/6")).to_be_visible(timeout=20_000)
 
 
-def test_the_device_page_says_what_it_is(page: Page, suite: Path) -> None:
+def test_the_device_page_says_what_it_is(opened: Opened, suite: Path) -> None:
     """This Chromium runs without the WebGPU flag: the page must say what to switch on."""
-    with serving(suite) as url:
+    with serving(suite) as url, opened(PLAIN, viewport=VIEWPORT) as page:
         page.goto(f"{url}/runner")
         page.wait_for_selector("body[data-state=unavailable], body[data-state=ready]", timeout=30_000)
         if page.locator("body").get_attribute("data-state") == "unavailable":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import atexit
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,13 +15,11 @@ import pytest
 def temporary_files_of_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """All processes of this run write their temporary files to one folder, which goes at the end."""
     tmp_path_factory.getbasetemp()  # pytest's own stays where it is: it keeps what failed tests wrote
-    before = os.environ.get("TMPDIR")
-    with tempfile.TemporaryDirectory(prefix="tapml-tests-", ignore_cleanup_errors=True) as folder:
-        Path(folder).chmod(0o711)  # PostgreSQL runs as somebody else
-        os.environ["TMPDIR"], tempfile.tempdir = folder, None
+    folder = Path(tempfile.mkdtemp(prefix="tapml-tests-"))
+    folder.chmod(0o711)  # PostgreSQL runs as somebody else
+    # After the devices that the API closes when Python ends: what is registered first comes last.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(folder))
+        patch.setattr(tempfile, "tempdir", str(folder))
         yield
-    if before is None:
-        del os.environ["TMPDIR"]
-    else:
-        os.environ["TMPDIR"] = before
-    tempfile.tempdir = None
