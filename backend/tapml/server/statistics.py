@@ -43,15 +43,27 @@ def statistics(array: np.ndarray) -> dict[str, Any]:
     if count:
         mean = total / count
         squares, counts = 0.0, np.zeros(_BINS, np.int64)
-        edges = np.histogram_bin_edges(np.array([least, most]), bins=_BINS)
+        edges = _edges(least, most)
         for _, finite in _pieces(flat):
             with np.errstate(over="ignore"):
                 squares += float(np.square(finite - mean).sum())
-            counts += np.histogram(finite, bins=edges)[0]
+            if edges is not None:
+                counts += np.histogram(finite, bins=edges)[0]
         found = {"min": least, "max": most, "mean": json_number(mean), "std": json_number(math.sqrt(squares / count))}
-        histogram = {"edges": [float(e) for e in edges], "counts": [int(c) for c in counts]}
+        if edges is not None:
+            histogram = {"edges": [float(e) for e in edges], "counts": [int(c) for c in counts]}
     head = [json_number(float(value)) for value in flat[:_HEAD].astype(np.float64)]
     return {**found, "nan": nan, "inf": inf, "zeros": zeros, "histogram": histogram, "head": head}
+
+
+def _edges(least: float, most: float) -> np.ndarray | None:
+    """Of the histogram's bins; None where the range is too narrow for so many numbers, or wider than a number."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        try:
+            edges = np.histogram_bin_edges(np.array([least, most]), bins=_BINS)
+        except ValueError:
+            return None
+    return edges if np.isfinite(edges).all() else None
 
 
 def _pieces(flat: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
