@@ -100,11 +100,6 @@ class Folder:
             return True
         return True
 
-    def require_own(self, name: str) -> None:
-        """Raises InputError unless a regular file, or nothing, lies there: for what others open by its path."""
-        with contextlib.suppress(FileMissing), self.open(name):
-            pass
-
     def names(self, folder: str) -> list[str]:
         """Names of the regular files in a folder of this one, sorted; none where there is no such folder, or a link."""
         try:

@@ -94,14 +94,19 @@ def open_npy(open_file: Open) -> tuple[Header, Iterator[bytes]]:
 
 def _pieces(open_file: Open, header: Header) -> Iterator[bytes]:
     with open_file() as file:
-        file.seek(header.start)
         if _plain(header):
-            left = header.nbytes
-            while left and (piece := file.read(min(left, _PIECE))):
-                left -= len(piece)
-                yield piece
+            yield from in_pieces(file, header.start, header.nbytes)
         else:
+            file.seek(header.start)
             yield _elements(file, header).tobytes()
+
+
+def in_pieces(file: IO[bytes], start: int, length: int) -> Iterator[bytes]:
+    """That part of a file; less where it ends before."""
+    file.seek(start)
+    while length and (piece := file.read(min(length, _PIECE))):
+        length -= len(piece)
+        yield piece
 
 
 def _plain(header: Header) -> bool:

@@ -130,38 +130,35 @@ def test_a_websocket_that_is_no_device_ends(server: Server) -> None:
     right.close()
 
 
+def dripping(client: socket.socket, piece: bytes) -> bytes:
+    """Send a piece every tenth of a second until the server answers: all that it says, or nothing after ten seconds."""
+    began = time.monotonic()
+    client.settimeout(0.1)
+    received = b""
+    while not received and time.monotonic() - began < 10:
+        with contextlib.suppress(TimeoutError):
+            received = client.recv(1 << 16)
+        with contextlib.suppress(ConnectionError):
+            client.sendall(piece)
+    return received + everything(client)
+
+
 @pytest.mark.parametrize("piece", [b"", b"A"])
 def test_a_head_that_takes_for_ever(server: Server, piece: bytes) -> None:
     """Drop by drop, too: each has its time-out, and the whole has one."""
-    began = time.monotonic()
     with connect(server) as client:
         client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ")
-        client.settimeout(0.1)
-        received = b""
-        while not received and time.monotonic() - began < 10:
-            with contextlib.suppress(TimeoutError):
-                received = client.recv(1 << 16)
-            with contextlib.suppress(ConnectionError):
-                client.sendall(piece)
-        received += everything(client)
+        received = dripping(client, piece)
     assert status(received) == 408
     assert sentence(received) == LATE
 
 
 @pytest.mark.parametrize("piece", [b"", b" "])
 def test_a_body_that_takes_for_ever(server: Server, piece: bytes) -> None:
-    began = time.monotonic()
     with connect(server) as client:
         head = b"POST /api/jobs HTTP/1.1\r\nHost: localhost\r\nX-Tapml: 1\r\nContent-Type: application/json\r\n"
         client.sendall(head + b"Content-Length: 1000\r\n\r\n{")
-        client.settimeout(0.1)
-        received = b""
-        while not received and time.monotonic() - began < 10:
-            with contextlib.suppress(TimeoutError):
-                received = client.recv(1 << 16)
-            with contextlib.suppress(ConnectionError):
-                client.sendall(piece)
-        received += everything(client)
+        received = dripping(client, piece)
     assert status(received) == 408
     assert sentence(received) == LATE
 

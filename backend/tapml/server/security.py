@@ -67,8 +67,8 @@ class Security:
         return reads and _SHARED.fullmatch(path) is not None and ".." not in path.split("/")
 
     def _sentence(self, what: str) -> str:
-        mend = "open the address the server printed" if self.local else "open the pairing link the server printed"
-        return f"this {what} is not allowed here: {mend}"
+        printed = "address" if self.local else "pairing link"
+        return f"this {what} is not allowed here: open the {printed} the server printed"
 
 
 def _from_here(environ: Mapping[str, Any], host: re.Match[str]) -> bool:

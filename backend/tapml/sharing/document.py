@@ -27,7 +27,7 @@ from tapml.protocol.base import (
 )
 from tapml.protocol.methods import Verdict
 from tapml.strict_json import parse_json
-from tapml.suite.fields import Created
+from tapml.suite.fields import Created, KernelName, WgslName
 from tapml.suite.formats import format_version
 from tapml.suite.kernel_document import kernel_document
 from tapml.suite.result_documents import DeviceFacts, Measured
@@ -41,10 +41,6 @@ MOST_TENSOR_BYTES = 1 << 30
 
 _MOST_CONTAINERS = 500_000
 _MOST_NAME = 2000
-
-# Kernels and their files become files of a suite.
-_KernelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*$", max_length=200)]
-_WgslName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_@+.-]*\.wgsl$", max_length=255)]
 
 
 class SuiteFacts(Message):
@@ -75,7 +71,7 @@ class TestFacts(Message):
 
     id: Name
     node: Name
-    kernel: _KernelName
+    kernel: KernelName
     step: Annotated[int, Field(ge=0, le=2**31)]
 
 
@@ -103,7 +99,7 @@ class Output(Input):
 class WgslFile(Message):
     """The WGSL of one entry point. `text` is empty where the file that carries the document holds it elsewhere."""
 
-    name: _WgslName
+    name: WgslName
     sha256: Digest
     edited: bool
     text: Annotated[str, Field(max_length=MAX_WGSL_BYTES)]
