@@ -12,6 +12,7 @@ import tvm
 from tvm import relax
 
 import tapml as tml
+from process_watch import command_line, processes_named
 
 ROWS, WIDTH = 16, 64
 DEVICES = ["chromium", "firefox", "node-dawn", "deno"]
@@ -167,7 +168,7 @@ def test_ten_thousand_calls_leave_memory_flat() -> None:
         """Python's memory, and that of the process that runs the page."""
         gc.collect()
         children = psutil.Process().children(recursive=True)
-        renderers = [c.memory_info().rss for c in children if "--type=renderer" in " ".join(c.cmdline())]
+        renderers = [c.memory_info().rss for c in children if "--type=renderer" in command_line(c)]
         return psutil.Process().memory_info().rss, max(renderers)
 
     calls(10_000)  # what calls in the background need at most is there from now on
@@ -241,9 +242,8 @@ def test_blocking_calls_raise_where_they_are_made(monkeypatch: pytest.MonkeyPatc
 def test_after_a_loss_a_new_device_is_given() -> None:
     device = tml.webgpu("node-dawn")
     x = tml.tensor(np.ones(3, np.float32), device)
-    for child in psutil.Process().children():
-        if "node" in child.name():
-            child.kill()
+    for child in processes_named("node"):
+        child.kill()
     with pytest.raises(tml.DeviceLost, match="ended unexpectedly"):
         x.numpy()
     with pytest.raises(tml.DeviceLost, match=r"tml\.webgpu"):

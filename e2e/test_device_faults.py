@@ -21,6 +21,7 @@ import tapml as tml
 from conftest import Edit, command, listening, port_of, read_json, serving, tapml
 from faults import Network, Run, until
 from pages import People
+from process_watch import command_line, zombies
 from tapml.api.devices import WebGpuDevice
 from tapml.api.remote import RemoteSession
 from tapml.browsers import launch
@@ -173,13 +174,13 @@ def test_an_endless_kernel_is_named_and_the_others_go_on(
     edit("softmax", lambda text: re.sub(r"\n  loop \{ .*\}\n", "", text))
     works(server, suite, device)
     server.stop()
-    assert not [child for child in psutil.Process().children(recursive=True) if child.status() == psutil.STATUS_ZOMBIE]
+    assert not zombies()
 
 
 def test_a_device_process_that_is_killed_is_started_again(server: Server, suite: Path) -> None:
     device = server.state.device("node-dawn")
     # Other tests' devices may live on beside it; this one is the youngest.
-    devices = [child for child in psutil.Process().children() if any("device.mjs" in part for part in child.cmdline())]
+    devices = [child for child in psutil.Process().children() if "device.mjs" in command_line(child)]
     victim = max(devices, key=lambda child: child.create_time())
     results = Run(server, suite, device, at_first_verdict=victim.kill).finish(20)
     lost = [test for test in results.values() if test["verdict"] != "pass"]

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from conftest import command, free_port, port_of, read_json, serving, tapml
+from process_watch import processes_named
 from tapml.browsers import launch
 
 
@@ -52,10 +53,6 @@ def test_any_browser_that_is_opened_becomes_the_device(suite: Path, tmp_path: Pa
     assert "Firefox" in device["name"]
 
 
-def browsers_of(process: psutil.Process, name: str) -> list[psutil.Process]:
-    return [child for child in process.children(recursive=True) if name in child.name()]
-
-
 def test_a_closed_browser_loses_only_its_own_tests(suite: Path, tmp_path: Path) -> None:
     out = tmp_path / "result.json"
     process = subprocess.Popen(
@@ -68,7 +65,7 @@ def test_a_closed_browser_loses_only_its_own_tests(suite: Path, tmp_path: Path) 
     while "compiling" not in seen:
         seen = process.stderr.readline()
         assert seen, "the run ended before any kernel was compiled"
-    for child in browsers_of(psutil.Process(process.pid), "chromium"):
+    for child in processes_named("chromium", psutil.Process(process.pid)):
         with contextlib.suppress(psutil.NoSuchProcess):  # some end with their parent
             child.kill()
     process.communicate(timeout=300)

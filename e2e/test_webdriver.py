@@ -13,6 +13,7 @@ import pytest
 
 from conftest import command, read_json, serving, tapml
 from faults import Run, until
+from process_watch import processes_named
 from tapml.server import Server
 
 
@@ -60,10 +61,9 @@ def test_a_browser_without_webgpu_says_so(suite: Path) -> None:
 def test_a_death_in_mid_run_is_reported_and_the_next_run_works(killed: str, suite: Path) -> None:
     with Server() as server:
         device = server.state.device("chromedriver")
-        driver = next(child for child in psutil.Process().children(recursive=True) if child.name() == "chromedriver")
+        driver = processes_named("chromedriver")[0]
         # Of its own browser: other tests' Chromium may live on.
-        family = [driver, *driver.children(recursive=True)]
-        victim = next(process for process in family if process.name() == killed)
+        victim = driver if killed == "chromedriver" else processes_named(killed, driver)[0]
         results = Run(server, suite, device, at_first_verdict=victim.kill).finish(60)
         lost = [test for test in results.values() if test["verdict"] != "pass"]
         assert lost

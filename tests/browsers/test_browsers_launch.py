@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 from playwright.async_api import Browser, Error
-from process_watch import descendants, wait_for, wait_until_gone
+from process_watch import command_line, descendants, end_all, kill_renderers, wait_for, wait_until_gone
 
 from tapml.browsers import BrowserProcess, launch, process
 from tapml.errors import InputError, ToolchainError
@@ -40,7 +40,9 @@ def _nothing_left() -> Iterator[None]:
     """No test leaves a process, not even a zombie of our own."""
     before = set(descendants())
     yield
-    assert set(descendants()) - before == set()
+    left = set(descendants()) - before
+    end_all(left)
+    assert left == set()
 
 
 @BOTH
@@ -75,9 +77,7 @@ def test_crashed_tab_is_reported(site: str) -> None:
     reasons: queue.Queue[str] = queue.Queue()
     browser = launch("chromium", f"{site}/empty", on_exit=reasons.put)
     started = descendants()
-    for child in started:
-        if "--type=renderer" in child.cmdline():
-            child.kill()
+    kill_renderers(started)
     assert reasons.get(timeout=10) == "Chromium's tab crashed"
     browser.close()
     wait_until_gone(started)
@@ -228,7 +228,4 @@ def main_process() -> psutil.Process:
 
 def is_marked(child: psutil.Process) -> bool:
     """Is it a browser's process that `launch` started?"""
-    try:
-        return "--tapml-" in " ".join(child.cmdline())
-    except psutil.Error:
-        return False
+    return "--tapml-" in command_line(child)

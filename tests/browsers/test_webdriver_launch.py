@@ -15,8 +15,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from process_watch import descendants, wait_for, wait_until_gone
 
+from process_watch import descendants, end_all, kill_renderers, processes_named, wait_for, wait_until_gone
 from tapml.browsers import guarded, launch, start, webdriver
 from tapml.browsers.webdriver import WebDriverProcess, launch_webdriver
 from tapml.errors import ToolchainError
@@ -69,7 +69,9 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.setenv("TMPDIR", folder)
         before = set(descendants())
         yield Path(folder)
-        assert set(descendants()) - before == set()
+        left = set(descendants()) - before
+        end_all(left)
+        assert left == set()
         assert [*Path(folder).iterdir()] == []
 
 
@@ -136,9 +138,7 @@ def test_crashed_tab_is_reported_and_the_callback_may_close(site: str) -> None:
 
     browser = launch_webdriver("chromedriver", f"{site}/empty", on_exit=crashed)
     started = descendants()
-    for child in started:
-        if "--type=renderer" in child.cmdline():
-            child.kill()
+    kill_renderers(started)
     assert reasons.get(timeout=10) == "Chromium's tab crashed"
     wait_until_gone(started)
 
@@ -186,8 +186,9 @@ def test_all_ends_with_python(ending: str, name: str, site: str, temporary: Path
     with python:
         assert python.stdout is not None
         assert python.stdout.readline() == b"started\n"
-        started = psutil.Process(python.pid).children(recursive=True)
-        assert any(BROWSER[name] in child.name() for child in started) or ending == "returns"
+        parent = psutil.Process(python.pid)
+        started = parent.children(recursive=True)
+        assert processes_named(BROWSER[name], parent) or ending == "returns"
         if ending == "interrupted":
             os.killpg(python.pid, signal.SIGINT)  # as a terminal does
         elif ending == "killed":
@@ -323,4 +324,4 @@ def test_a_command_that_is_none() -> None:
 
 def main_process(name: str) -> psutil.Process:
     """The first of that name."""
-    return next(child for child in descendants() if name in child.name())
+    return processes_named(name)[0]
