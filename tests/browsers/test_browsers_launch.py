@@ -17,8 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 from playwright.async_api import Browser, Error
-from process_watch import command_line, descendants, end_all, kill_renderers, wait_for, wait_until_gone
 
+from process_watch import command_line, descendants, end_all, kill_renderers, wait_for, wait_until_gone
 from tapml.browsers import BrowserProcess, launch, process
 from tapml.errors import InputError, ToolchainError
 
