@@ -116,6 +116,14 @@ def test_websockets_want_the_token_before_they_open(state: State) -> None:
         assert token_of(state).encode() not in shown(response)
 
 
+def test_another_servers_cookie_is_no_hindrance(state: State) -> None:
+    """All servers of a host share its cookies, whatever bytes are in them."""
+    client = create_app(state).test_client()
+    wanted = f"x=\xff\xfe; tapml-token={token_of(state)}"
+    assert client.get("/api/suites", headers={"Cookie": wanted}).status_code == 200
+    assert client.get("/api/suites", headers={"Cookie": "tapml-token=\xff\xfe"}).status_code == 403
+
+
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_the_cookie_of_the_right_token_is_for_this_server_alone(state: State, scheme: str) -> None:
     client = create_app(state).test_client()

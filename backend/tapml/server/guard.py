@@ -65,6 +65,7 @@ class Guard:
 
         try:
             _check_form(environ)
+            _decode_cookies(environ)
             query = _query(environ)
             in_query = [value for name, value in query if name == "token"]
             in_cookie = parse_cookie(environ).getlist(TOKEN_COOKIE)
@@ -118,6 +119,13 @@ def _check_form(environ: Environ) -> None:
     if len(environ.get("QUERY_STRING", "")) > _MOST_QUERY or len(environ["PATH_INFO"]) > _MOST_PATH:
         raise Refused(414, "this address is too long")
     _check_text(environ["PATH_INFO"].encode("latin-1", "replace"), "the address")
+
+
+def _decode_cookies(environ: Environ) -> None:
+    """Other servers of this host set cookies too, and whoever reads them here expects UTF-8."""
+    if "HTTP_COOKIE" in environ:
+        text = environ["HTTP_COOKIE"].encode("latin-1").decode("utf-8", "replace")
+        environ["HTTP_COOKIE"] = text.encode().decode("latin-1")
 
 
 def _check_text(data: bytes, what: str) -> str:
