@@ -7,7 +7,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import ConfigDict, Field
 from typing_extensions import TypeAliasType
 
-from tapml.protocol.first_error import FirstErrorModel
+from tapml.first_error import FirstErrorModel
 
 PROTOCOL_VERSION = 4
 """Raised whenever a message changes shape; the server refuses a runner that speaks another one."""

@@ -10,8 +10,8 @@ from typing import Annotated, Literal, get_args
 from pydantic import AfterValidator, ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
+from tapml.first_error import FirstErrorModel
 from tapml.protocol.base import Digest, Shape
-from tapml.protocol.first_error import FirstErrorModel
 
 DType = Literal[
     "bool",

@@ -1,0 +1,1 @@
+"""What a model computes, and how large it is: sizes as expressions over symbols."""
