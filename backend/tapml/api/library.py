@@ -16,12 +16,12 @@ from tapml.api.modules import Module
 from tapml.api.remote import RemoteSession
 from tapml.api.tensors import Freeable, Tensor, tensor, typed
 from tapml.carving.reference import Reference
+from tapml.compilers.tvm.compile import compile_kernels
 from tapml.devices.messages import kernel_message
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.graph import Graph, NodeKind, TensorType
 from tapml.kernels.bundle import CompiledKernel, WgslFile
-from tapml.kernels.compile import compile_kernels
 from tapml.kernels.lower import Lowered, lower
 from tapml.sharing import Repro
 

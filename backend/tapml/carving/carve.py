@@ -18,15 +18,15 @@ from tapml.carving.agreement import Agreement, agreement
 from tapml.carving.operators import OperatorTolerances
 from tapml.carving.reference import Reference, Values, to_numpy
 from tapml.carving.tolerance import noisy, nudge
+from tapml.compilers.tvm.compile import compile_kernels
+from tapml.compilers.tvm.variants import BASE
 from tapml.errors import InputError
 from tapml.graph import Graph, Node, NodeKind, ValueKind
 from tapml.importing import ImportedModel, Step
 from tapml.kernels.analysis import numerics
 from tapml.kernels.bundle import CompiledKernel
-from tapml.kernels.compile import compile_kernels
 from tapml.kernels.lower import Lowered, lower, with_programs
 from tapml.kernels.programs.document import to_json_text
-from tapml.kernels.variants import BASE
 from tapml.suite import CarvedTest, Suite, SuiteWriter, TensorRef, Tolerance
 
 Progress = Callable[[str, int, int], None]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tapml.compilers.tvm.compile import schedule
 from tapml.errors import InputError, ToolchainError
 from tapml.graph import Node, NodeKind
 from tapml.graph.model import TensorType, numpy_dtype
-from tapml.kernels.compile import schedule
 from tapml.kernels.lower import Lowered
 from tapml.kernels.programs.emit import prim_func
 from tapml.kernels.programs.guard import guarded

@@ -23,8 +23,8 @@ from tapml.cli.outputs import Outputs
 from tapml.cli.runs import run_offload, run_validation
 from tapml.cli.sharing import export, import_, share
 from tapml.cli.test_command import test
+from tapml.compilers.tvm.variants import BASE, parse_specs
 from tapml.errors import InputError
-from tapml.kernels.variants import BASE, parse_specs
 from tapml.kernels.wasm import runtime_wasm
 from tapml.reports.progress import ProgressReport
 from tapml.reports.terminal import oracle_text, show_offload, show_suite, show_validation, size

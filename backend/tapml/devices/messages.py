@@ -81,7 +81,7 @@ class KernelMessages:
         """Entry points -> digest of their WGSL (RunModelParams.replace).
 
         All of them, not only those that somebody edited: what TVM links into a model library has constants of seven
-        digits (kernels/constants.py), and the model shall run what was validated.
+        digits (compilers/tvm/constants.py), and the model shall run what was validated.
         """
         return {
             entry_point["name"]: file.digest

@@ -15,12 +15,12 @@ import numpy as np
 
 from tapml.carving.agreement import Agreement, agreement
 from tapml.carving.reference import Reference
+from tapml.compilers.tvm.library import model_library
 from tapml.devices import Blobs, Device
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, TapmlError
 from tapml.files import sha256
 from tapml.graph.model import numpy_dtype
-from tapml.kernels.library import model_library
 from tapml.kernels.programs.model import read_model
 from tapml.suite import Suite, TensorRef
 from tapml.validation.events import Cancel, Cancelled, Emit

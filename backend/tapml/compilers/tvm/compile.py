@@ -14,18 +14,18 @@ from typing import Any
 import tvm
 from tvm.s_tir import dlight
 
+from tapml.compilers.store import load, store
+from tapml.compilers.tvm.constants import with_exact_constants
+from tapml.compilers.tvm.folding import without_surplus_workgroup
+from tapml.compilers.tvm.launches import LaunchError, LaunchPlan, plan_launches
+from tapml.compilers.tvm.subgroups import SUBGROUP_SIZE, same_in_wgsl, uses_subgroups, without_idle_enable
+from tapml.compilers.tvm.variants import BASE, VariantSpec, combine, parse_specs
 from tapml.files import sha256
 from tapml.graph import TensorType
 from tapml.kernels.analysis import numerics, walk
 from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings, requirements, workgroup_size
-from tapml.kernels.constants import with_exact_constants
-from tapml.kernels.folding import without_surplus_workgroup
-from tapml.kernels.launches import LaunchError, LaunchPlan, plan_launches
 from tapml.kernels.lower import Lowered
 from tapml.kernels.quiet import quiet_tvm, reason
-from tapml.kernels.store import load, store
-from tapml.kernels.subgroups import SUBGROUP_SIZE, same_in_wgsl, uses_subgroups, without_idle_enable
-from tapml.kernels.variants import BASE, VariantSpec, combine, parse_specs
 from tapml.suite.kernel_document import FORMAT
 
 # Raised whenever this module would write something else for the same PrimFunc.

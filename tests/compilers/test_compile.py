@@ -10,12 +10,12 @@ import tvm
 from tvm import relax
 
 from helpers import small_module
+from tapml.compilers.tvm import compile as compiling
+from tapml.compilers.tvm.compile import compile_kernel, compile_kernels
 from tapml.errors import InputError
 from tapml.files import sha256
-from tapml.kernels import compile as compiling
 from tapml.kernels.analysis import numerics
 from tapml.kernels.bundle import bindings, requirements, workgroup_size, workgroup_storage
-from tapml.kernels.compile import compile_kernel, compile_kernels
 from tapml.kernels.lower import Lowered, lower
 
 WGSL = """\

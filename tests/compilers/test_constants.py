@@ -7,8 +7,8 @@ import re
 import numpy as np
 from tvm import relax
 
-from tapml.kernels.compile import compile_kernel
-from tapml.kernels.constants import with_exact_constants
+from tapml.compilers.tvm.compile import compile_kernel
+from tapml.compilers.tvm.constants import with_exact_constants
 from tapml.kernels.lower import lower
 
 

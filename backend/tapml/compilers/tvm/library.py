@@ -10,13 +10,13 @@ import tvm
 from tvm import relax
 
 from tapml.cache import cached
+from tapml.compilers.tvm.compile import schedule, webgpu_target
+from tapml.compilers.tvm.variants import BASE
 from tapml.errors import InputError
 from tapml.files import sha256
-from tapml.kernels.compile import schedule, webgpu_target
 from tapml.kernels.lower import Lowered
 from tapml.kernels.programs.document import to_json_text
 from tapml.kernels.quiet import quiet_tvm, reason
-from tapml.kernels.variants import BASE
 from tapml.kernels.wasm import link_model, runtime_wasm
 
 _GENERATION = 2

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from tvm import relax
 
+from tapml.compilers.tvm import compile as compiling
+from tapml.compilers.tvm.compile import compile_kernel, compile_kernels
+from tapml.compilers.tvm.subgroups import same_in_wgsl, without_idle_enable
 from tapml.errors import InputError
 from tapml.files import sha256
-from tapml.kernels import compile as compiling
 from tapml.kernels.bundle import CompiledKernel
-from tapml.kernels.compile import compile_kernel, compile_kernels
 from tapml.kernels.lower import Lowered, lower
-from tapml.kernels.subgroups import same_in_wgsl, without_idle_enable
 
 Shape = tuple[int, ...]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,9 +129,3 @@ class _Reader:
             return int(value)
         except (TypeError, ValueError):
             raise LaunchError(f"{what} is {value}, which depends on data") from None
-
-
-def write_access(info: dict[str, Any]) -> list[bool]:
-    """Which of an entry point's buffers it may write, in binding order."""
-    tag = next(t for t in info["launch_param_tags"] if t.startswith("paramWriteAccess:"))
-    return [bool(flag) for flag in json.loads(tag.split(":", 1)[1])]
