@@ -28,6 +28,8 @@ from benchmarks.tvm_rpc import LENGTH, served
 from tapml.api import devices as api_devices
 from tapml.browsers.find import find
 from tapml.browsers.options import chromium_arguments, chromium_sandbox
+from tapml.protocol.methods import PingParams
+from tapml.protocol.session import PING
 
 MB = 1e6
 BATCHED = 10_000
@@ -134,7 +136,7 @@ def measure_tapml(device: Any) -> dict[str, float]:
         "call_and_sync_ms": 1e3 * median_seconds(call_and_sync, 200),
         "batched_calls_per_s": BATCHED / median_seconds(batch, 5),
         "batched_calls_per_s_with_sync": BATCHED / median_seconds(batch_and_sync, 5),
-        "null_call_ms": 1e3 * median_seconds(lambda: device.session.device.call("ping", {}), 500),
+        "null_call_ms": 1e3 * median_seconds(lambda: device.session.device.call(PING, PingParams()), 500),
         "upload_mb_per_s": large.nbytes / MB / statistics.median(uploads[1:]),
         "download_mb_per_s": large.nbytes / MB / median_seconds(remote.numpy, 3),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 from pathlib import Path
 
 import numpy as np
@@ -10,33 +11,54 @@ import psutil
 import pytest
 import tvm
 from tvm import relax
+from tvm.relax.frontend import nn
 
 import tapml as tml
 from process_watch import command_line, processes_named
+from tapml.protocol.methods import CallCommand
 
 ROWS, WIDTH = 16, 64
 DEVICES = ["chromium", "firefox", "node-dawn", "deno"]
 reference = tml.cuda if tvm.cuda().exist else tml.cpu  # the paper has CUDA
 
 
-def transformer_block() -> tvm.IRModule:
-    """transformer_block(x, wq, wk, wv, w1, w2): one-head attention and a gelu MLP, each with its residual."""
-    builder = relax.BlockBuilder()
+class Block(nn.Module):
+    """One-head attention and a gelu MLP, each with its residual; both are functions of their own too."""
 
-    def var(name: str, *shape: int) -> relax.Var:
-        return relax.Var(name, relax.TensorType(shape, "float32"))
+    def __init__(self) -> None:
+        self.query, self.key, self.value = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(3))
+        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH, bias=False), nn.Linear(4 * WIDTH, WIDTH, bias=False)
 
-    x, wq, wk, wv = var("x", ROWS, WIDTH), *(var(n, WIDTH, WIDTH) for n in ("wq", "wk", "wv"))
-    w1, w2 = var("w1", WIDTH, 4 * WIDTH), var("w2", 4 * WIDTH, WIDTH)
-    op = relax.op
-    with builder.function("transformer_block", [x, wq, wk, wv, w1, w2]):
-        with builder.dataflow():
-            scores = builder.emit(op.matmul(op.matmul(x, wq), op.permute_dims(op.matmul(x, wk))))
-            weights = builder.emit(op.nn.softmax(op.multiply(scores, relax.const(WIDTH**-0.5, "float32"))))
-            mixed = builder.emit(op.add(x, op.matmul(weights, op.matmul(x, wv))))
-            out = builder.emit_output(op.add(mixed, op.matmul(op.nn.gelu(op.matmul(mixed, w1)), w2)))
-        builder.emit_func_output(out)
-    return builder.finalize()
+    def attention(self, x: nn.Tensor) -> nn.Tensor:
+        scores = nn.op.matmul(self.query(x), nn.op.permute_dims(self.key(x), [1, 0])) * WIDTH**-0.5
+        return x + nn.op.matmul(nn.op.softmax(scores, axis=-1), self.value(x))
+
+    def mlp(self, x: nn.Tensor) -> nn.Tensor:
+        return x + self.down(nn.op.gelu(self.up(x)))
+
+    def transformer_block(self, x: nn.Tensor) -> nn.Tensor:
+        return self.mlp(self.attention(x))
+
+
+def transformer() -> tvm.IRModule:
+    """Functions "transformer_block", "attention" and "mlp", each of x and all five weights."""
+    x = {"x": nn.spec.Tensor([ROWS, WIDTH], "float32")}
+    return Block().export_tvm(spec=dict.fromkeys(("transformer_block", "attention", "mlp"), x))[0]
+
+
+def in_numpy(x: np.ndarray, *weights: np.ndarray) -> dict[str, np.ndarray]:
+    """What the functions give, in float64."""
+    query, key, value, up, down = (weight.astype(np.float64).T for weight in weights)
+
+    def attention(x: np.ndarray) -> np.ndarray:
+        exponentials = np.exp((x @ query) @ (x @ key).T * WIDTH**-0.5)
+        return x + exponentials / exponentials.sum(-1, keepdims=True) @ (x @ value)
+
+    def mlp(x: np.ndarray) -> np.ndarray:
+        hidden = x @ up
+        return x + (hidden * (1 + np.vectorize(math.erf)(hidden / np.sqrt(2))) / 2) @ down
+
+    return {"attention": attention(x), "mlp": mlp(x), "transformer_block": mlp(attention(x))}
 
 
 def elementwise(rows: int = 256, **operators: object) -> tvm.IRModule:
@@ -53,27 +75,40 @@ def elementwise(rows: int = 256, **operators: object) -> tvm.IRModule:
 
 def arrays() -> list[np.ndarray]:
     random = np.random.default_rng(5)
-    shapes = [(ROWS, WIDTH), *[(WIDTH, WIDTH)] * 3, (WIDTH, 4 * WIDTH), (4 * WIDTH, WIDTH)]
+    shapes = [(ROWS, WIDTH), *[(WIDTH, WIDTH)] * 3, (4 * WIDTH, WIDTH), (WIDTH, 4 * WIDTH)]
     return [(random.standard_normal(shape) / 8).astype(np.float32) for shape in shapes]
 
 
-@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize("name", ["cpu", *DEVICES])
 def test_figure_5(name: str) -> None:
-    module = tml.Module(transformer_block())
+    mod = transformer()
+    device = reference() if name == "cpu" else tml.webgpu(name)
 
-    lib = tml.compile(module, target=tml.webgpu(name))
-    lib_ref = tml.compile(module, target=reference())
-    remote = tml.upload(lib, tml.webgpu(name))
-    local = tml.upload(lib_ref, reference())
+    lib = tml.compile(mod, device)
+    remote = tml.upload(lib)
+    inputs = [tml.tensor(array, device) for array in arrays()]
 
-    inputs = [tml.tensor(array, tml.webgpu(name)) for array in arrays()]
-    inputs_ref = [tml.tensor(array, reference()) for array in arrays()]
-    y = tml.allocate(module.output[0].shape, module.output[0].dtype, tml.webgpu(name))
-    y_ref = tml.allocate(module.output[0].shape, module.output[0].dtype, reference())
-    remote["transformer_block"](*inputs, y)
-    local["transformer_block"](*inputs_ref, y_ref)
+    for function, expected in in_numpy(*arrays()).items():
+        f = remote.get_function(function)
+        y = tml.allocate(f.outputs[0].shape, f.outputs[0].dtype, device)
+        f(*inputs, y)
+        np.testing.assert_allclose(y.numpy(), expected, rtol=1e-4, atol=1e-5)
 
-    np.testing.assert_allclose(y.numpy(), y_ref.numpy(), rtol=1e-4, atol=1e-5)
+
+def test_a_library_knows_the_device_it_was_compiled_for() -> None:
+    module = elementwise(add=relax.op.add)
+    device = tml.webgpu("node-dawn")
+    for target, where in ((device, device), ("cpu", tml.cpu()), (None, tml.cpu())):
+        add = tml.compile(module, target).get_function("add")
+        x, y = tml.tensor(np.ones(256, np.float32), where), tml.allocate((256,), "float32", where)
+        add(x, x, y)
+        assert y.numpy()[0] == 2
+    library = tml.compile(module, "webgpu")
+    with pytest.raises(tml.InputError, match=r"compiled for webgpu, not for one device: say which"):
+        tml.upload(library)
+    assert tml.upload(library, device).device is device
+    with pytest.raises(tml.InputError, match="compiled for webgpu, not cpu"):
+        tml.upload(library, tml.cpu())
 
 
 def test_a_model_file_is_a_module() -> None:
@@ -205,7 +240,7 @@ def test_a_weight_set_is_never_held_twice(tmp_path: Path) -> None:
 def read_and_write(add: tml.Function, x: tml.Tensor) -> None:
     """A call that WebGPU refuses: one buffer is read and written by one dispatch. Functions themselves avoid it."""
     library = add._kernels.name("add")  # type: ignore[attr-defined]
-    command = {"op": "call", "library": library, "kernel": "add", "arguments": [x.handle] * 3}
+    command = CallCommand(library=library, kernel="add", arguments=[x.handle] * 3)
     add.device.session.do([command])  # type: ignore[attr-defined]
 
 
@@ -253,14 +288,14 @@ def test_after_a_loss_a_new_device_is_given() -> None:
 
 
 def test_wrong_arguments_are_explained() -> None:
-    library = tml.upload(tml.compile(transformer_block()), tml.cpu())
+    library = tml.upload(tml.compile(transformer()))
     function = library.get_function("transformer_block")
     inputs = [tml.tensor(array) for array in arrays()]
     with pytest.raises(tml.InputError, match=r"takes 7 arguments \(inputs: 6, outputs: 1\), 6 were given"):
         function(*inputs)
     with pytest.raises(tml.InputError, match=r"argument 6 .* is float32\[3\], not float32\[16, 64\]"):
         function(*inputs, tml.allocate((3,), "float32"))
-    with pytest.raises(tml.InputError, match="no function 'main'; it has transformer_block"):
+    with pytest.raises(tml.InputError, match="no function 'main'; it has transformer_block, attention, mlp"):
         library.get_function("main")
     with pytest.raises(tml.InputError, match="float64 cannot be on every device: convert it first"):
         tml.tensor(np.zeros(3))

@@ -14,6 +14,7 @@ from tapml.devices import Device, DeviceHub
 from tapml.importing import ImportedModel, Step
 from tapml.importing.model import Oracle
 from tapml.protocol import Welcome
+from tapml.protocol.base import Message
 
 ROWS, WIDTH, HIDDEN = 6, 16, 32
 
@@ -121,12 +122,13 @@ class FakeRunner:
         again = hello(self.name, resume=resume, generation=self._generation)
         assert isinstance(self._hub.hello(again, self._receive, self.connection), Welcome)
 
-    def _receive(self, event: str, message: dict[str, Any]) -> None:
+    def _receive(self, event: str, message: Message) -> None:
         if event == "cancel":
             return
         assert event == "call"
-        self.calls.append(message)
-        self._answer(message, self)
+        call = message.model_dump()
+        self.calls.append(call)
+        self._answer(call, self)
 
     def progress(self, message: dict[str, Any], progress: dict[str, Any]) -> None:
         self.device.progress({"call": message["call"], "number": self._number(message), "progress": progress})

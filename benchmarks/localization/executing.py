@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from tapml.devices import Blobs, Device
+from tapml.devices.commands import allocated, uploaded
 from tapml.devices.messages import kernel_message
 from tapml.errors import DeviceError
-from tapml.graph.model import numpy_dtype
+from tapml.protocol import methods
 from tapml.suite import Suite, TensorRef
 
 Array = np.ndarray[Any, Any]
@@ -55,50 +56,42 @@ class KernelOnDevice:
         texts = [changed.get(file.name, file.text) for file in self._suite.kernel_files(self._kernel)]
         with self._blobs.holding(text.encode() for text in texts) as code:
             kernel = kernel_message(self._suite.bundle(self._kernel), code)
-            commands = [*self._uploads(), {"op": "load", "library": self._prefix, "kernels": [kernel]}]
+            commands = [*self._uploads(), methods.LoadCommand(library=self._prefix, kernels=[kernel])]
             for run, (number, call) in itertools.product(range(runs), enumerate(self._calls)):
                 commands += self._commands(call, f"{self._prefix}{run}/{number}/")
-            size = runs * sum(ref.type.nbytes for call in self._calls for ref in call.outputs)
+            types = [ref.type for _ in range(runs) for call in self._calls for ref in call.outputs]
             try:
-                params = {"commands": commands, "timing": False}
-                data = self._device.call("execute", params, download_bytes=size).downloads
+                arrays = self._device.execute(commands, types).arrays
             except DeviceError:
                 # Nobody knows how far it came.
                 self._free(self._prefix)
                 self._generation = None
                 raise
-        arrays = list(self._arrays(data, runs))
         each = len(arrays) // runs
         return [arrays[run * each : (run + 1) * each] for run in range(runs)]
 
-    def _uploads(self) -> list[dict[str, Any]]:
+    def _uploads(self) -> list[methods.Command]:
         """What brings the inputs, where they are not there (any more)."""
         if self._generation == self._device.generation:
             return []
         self._generation = self._device.generation
         refs = dict.fromkeys(ref for call in self._calls for ref in call.inputs)
-        return [{"op": "upload", "tensor": self._input(ref), **ref.to_json()} for ref in refs]
+        return [uploaded(self._input(ref), ref.digest, ref.type) for ref in refs]
 
     def _input(self, ref: TensorRef) -> str:
         return f"{self._prefix}in/{ref.digest}/{ref.dtype}/{'x'.join(map(str, ref.shape))}"
 
-    def _commands(self, call: Call, prefix: str) -> Iterator[dict[str, Any]]:
+    def _commands(self, call: Call, prefix: str) -> Iterator[methods.Command]:
         names = [f"{prefix}{place}" for place in range(len(call.outputs))]
         for name, ref in zip(names, call.outputs, strict=True):
-            yield {"op": "allocate", "tensor": name, "dtype": ref.dtype, "shape": list(ref.shape)}
+            yield allocated(name, ref.type)
         given = [self._input(ref) for ref in call.inputs]
-        yield {"op": "call", "library": self._prefix, "kernel": self._kernel, "arguments": given + names}
-        yield from ({"op": "download", "tensor": name} for name in names)
-        yield {"op": "free", "tensors": names}
-
-    def _arrays(self, data: bytes, runs: int) -> Iterator[Array]:
-        rest = memoryview(data)
-        for _, call in itertools.product(range(runs), self._calls):
-            for ref in call.outputs:
-                part, rest = rest[: ref.type.nbytes], rest[ref.type.nbytes :]
-                yield np.frombuffer(part, numpy_dtype(ref.dtype)).reshape(ref.shape)
+        yield methods.CallCommand(library=self._prefix, kernel=self._kernel, arguments=given + names)
+        yield from (methods.DownloadCommand(tensor=name) for name in names)
+        yield methods.FreeCommand(tensors=names)
 
     def _free(self, prefix: str) -> None:
         if self._device.connected:
-            commands = [{"op": "free_prefix", "prefix": prefix}, {"op": "unload", "library": self._prefix}]
-            self._device.call("execute", {"commands": commands, "timing": False})
+            self._device.execute(
+                [methods.FreePrefixCommand(prefix=prefix), methods.UnloadCommand(library=self._prefix)]
+            )

@@ -13,10 +13,10 @@ import tvm
 from tvm import relax
 
 from helpers import RESULTS, FakeRunner
-from tapml.api.devices import WebGpuDevice
+from tapml.api.devices import WebGpuDevice, batch
 from tapml.api.library import compile, upload
 from tapml.api.modules import Module
-from tapml.api.remote import RemoteSession, batch
+from tapml.api.remote import RemoteSession
 from tapml.api.tensors import allocate, tensor
 from tapml.devices import Blobs, DeviceHub
 from tapml.errors import DeviceError, DeviceLost, InputError

@@ -12,8 +12,13 @@ import pytest
 from helpers import FakeRunner, hello
 from tapml.devices import DeviceHub
 from tapml.errors import DeviceError, DeviceLost
+from tapml.graph import TensorType
 from tapml.protocol import Refusal, Welcome
+from tapml.protocol.methods import ExecuteParams, PingParams, PingResult, ValidateParams
+from tapml.protocol.session import EXECUTE, PING, VALIDATE
 
+NOTHING = ExecuteParams(commands=[], timing=False)
+NO_TESTS = ValidateParams(kernels=[], tests=[])
 COMPILE = {"kind": "compile", "kernel": "add", "done": 1, "total": 2, "seconds": 0.5}
 
 
@@ -55,7 +60,7 @@ def test_a_call_gives_its_result_and_progress() -> None:
 
     seen: list[dict[str, Any]] = []
     device = FakeRunner(DeviceHub(), answer).device
-    assert device.call("execute", {}, on_progress=seen.append).result["downloads"] == [4]
+    assert device.call(EXECUTE, NOTHING, on_progress=seen.append).result.downloads == [4]
     assert seen == [COMPILE]
 
 
@@ -69,7 +74,8 @@ def test_downloads_belong_to_the_running_call_and_are_bounded() -> None:
         call.downloads = b"data"
         runner.finish(message)
 
-    assert FakeRunner(hub, answer).device.call("execute", {}, download_bytes=4).downloads == b"data"
+    (array,) = FakeRunner(hub, answer).device.execute([], [TensorType((4,), "uint8")]).arrays
+    assert array.tobytes() == b"data"
     assert hub.of_call("some other call") is None
 
 
@@ -78,7 +84,7 @@ def test_a_reply_to_another_call_is_ignored() -> None:
         runner.device.reply({"call": "guessed", "number": 0, "ok": False})
         runner.finish(message)
 
-    assert FakeRunner(DeviceHub(), answer).device.call("ping", {}).result == {}
+    assert FakeRunner(DeviceHub(), answer).device.call(PING, PingParams()).result == PingResult()
 
 
 def test_an_error_keeps_its_kind_and_text() -> None:
@@ -86,7 +92,7 @@ def test_an_error_keeps_its_kind_and_text() -> None:
         runner.fail(message, kind="out-of-memory", message="no 4 GB on this device")
 
     with pytest.raises(DeviceError, match="no 4 GB") as caught:
-        FakeRunner(DeviceHub(), answer).device.call("execute", {})
+        FakeRunner(DeviceHub(), answer).device.execute([])
     assert caught.value.kind == "out-of-memory"
 
 
@@ -109,31 +115,31 @@ def test_a_malformed_message_ends_its_call_and_no_other(changes: dict[str, Any],
 
     device = FakeRunner(DeviceHub(), answer).device
     with pytest.raises(DeviceError, match=what) as caught:
-        device.call("validate", {})
+        device.call(VALIDATE, NO_TESTS)
     assert caught.value.kind == "protocol"
-    assert device.call("ping", {}).result == {}
+    assert device.call(PING, PingParams()).result == PingResult()
 
 
 def test_a_malformed_result_is_an_error() -> None:
     with pytest.raises(DeviceError, match="malformed result: downloads"):
-        FakeRunner(DeviceHub(), lambda m, r: r.finish(m, downloads="many")).device.call("execute", {})
+        FakeRunner(DeviceHub(), lambda m, r: r.finish(m, downloads="many")).device.execute([])
 
 
 def test_a_device_that_left_fails_its_call_at_once() -> None:
     device = FakeRunner(DeviceHub(), lambda message, runner: runner.vanish()).device
     started = time.monotonic()
     with pytest.raises(DeviceLost, match="device lost: Fake 1: its page was closed"):
-        device.call("ping", {})
+        device.call(PING, PingParams())
     assert time.monotonic() - started < 2
     with pytest.raises(DeviceLost, match="its page was closed"):
-        device.call("ping", {})
+        device.call(PING, PingParams())
 
 
 def test_a_cut_connection_is_waited_for_and_loses_nothing() -> None:
     hub = DeviceHub()
     runner = FakeRunner(hub, silent)
     seen: list[dict[str, Any]] = []
-    thread, outcome = in_background(lambda: runner.device.call("validate", {}, on_progress=seen.append))
+    thread, outcome = in_background(lambda: runner.device.call(VALIDATE, NO_TESTS, on_progress=seen.append))
     until(lambda: bool(runner.calls))
     (message,) = runner.calls
     runner.progress(message, COMPILE)
@@ -147,37 +153,37 @@ def test_a_cut_connection_is_waited_for_and_loses_nothing() -> None:
     runner.progress(message, {**COMPILE, "done": 2})
     runner.finish(message)
     thread.join(5)
-    assert outcome[0].result["seconds"]["total"] == 0
+    assert outcome[0].result.seconds.total == 0
     assert [progress["done"] for progress in seen] == [1, 2]
     assert len(runner.calls) == 1
 
 
 def test_a_call_that_was_lost_on_its_way_is_sent_again() -> None:
     runner = FakeRunner(DeviceHub(), lambda message, r: r.finish(message) if len(r.calls) > 1 else None)
-    thread, outcome = in_background(lambda: runner.device.call("ping", {}))
+    thread, outcome = in_background(lambda: runner.device.call(PING, PingParams()))
     until(lambda: bool(runner.calls))
     runner.cut()
     runner.come_back()
     thread.join(5)
-    assert outcome[0].result == {}
+    assert outcome[0].result == PingResult()
     assert runner.calls[0] == runner.calls[1]
 
 
 def test_a_call_waits_for_a_device_that_is_away() -> None:
     runner = FakeRunner(DeviceHub(), done)
     runner.cut()
-    thread, outcome = in_background(lambda: runner.device.call("ping", {}))
+    thread, outcome = in_background(lambda: runner.device.call(PING, PingParams()))
     time.sleep(0.3)
     assert not outcome
     runner.come_back()
     thread.join(5)
-    assert outcome[0].result == {}
+    assert outcome[0].result == PingResult()
 
 
 def test_a_device_that_stays_away_is_given_up() -> None:
     runner = FakeRunner(DeviceHub(), silent)
     runner.device.grace_seconds = 0.3
-    thread, outcome = in_background(lambda: runner.device.call("ping", {}))
+    thread, outcome = in_background(lambda: runner.device.call(PING, PingParams()))
     until(lambda: bool(runner.calls))
     runner.cut()
     thread.join(5)
@@ -197,7 +203,7 @@ def test_a_silent_device_is_given_up_and_reported_as_hung(monkeypatch: pytest.Mo
     hung: list[bool] = []
     device.on_hung = lambda: hung.append(True)
     with pytest.raises(DeviceError, match="gave no sign"):
-        device.call("ping", {}, hang_seconds=0.05)
+        device.call(PING, PingParams(), hang_seconds=0.05)
     assert hung == [True]
 
 
@@ -218,7 +224,7 @@ def test_a_device_that_falls_silent_while_it_compiles_names_the_last_kernel_it_a
     hung: list[bool] = []
     device.on_hung = lambda: hung.append(True)
     with pytest.raises(DeviceLost) as caught:
-        device.call("validate", {}, hang_seconds=0.1)
+        device.call(VALIDATE, NO_TESTS, hang_seconds=0.1)
     assert caught.value.lost_reason == "hung"
     assert hung == [True]
     if runtime == "browser":  # the GPU's work is another process's: it is something else that hangs
@@ -240,7 +246,7 @@ def test_a_device_that_falls_silent_when_all_is_compiled_accuses_no_kernel(monke
 
     device = FakeRunner(DeviceHub(), hang_later, runtime="node").device
     with pytest.raises(DeviceLost, match="gave no sign") as caught:
-        device.call("validate", {}, hang_seconds=0.1)
+        device.call(VALIDATE, NO_TESTS, hang_seconds=0.1)
     assert caught.value.kernel is None
 
 
@@ -252,7 +258,7 @@ def test_a_reported_hang_is_told_to_whoever_started_the_device() -> None:
     hung: list[bool] = []
     device.on_hung = lambda: hung.append(True)
     with pytest.raises(DeviceLost) as caught:
-        device.call("validate", {})
+        device.call(VALIDATE, NO_TESTS)
     assert caught.value.kernel == "softmax"
     assert hung == [True]
 
@@ -264,19 +270,19 @@ def test_ids_are_made_of_names_and_unique_among_the_connected() -> None:
     runners[0].vanish()
     again = FakeRunner(hub, done, "Fire Fox 153")
     assert again.device.id == "fire-fox-153"
-    assert again.device.call("ping", {}).result == {}
+    assert again.device.call(PING, PingParams()).result == PingResult()
 
 
 def test_what_was_started_again_takes_the_place_of_the_first() -> None:
     hub = DeviceHub()
     first = FakeRunner(hub, silent, secret=hub.expect("deno"))
-    thread, outcome = in_background(lambda: first.device.call("ping", {}))
+    thread, outcome = in_background(lambda: first.device.call(PING, PingParams()))
     until(lambda: bool(first.calls))
     second = FakeRunner(hub, done, secret=hub.expect("deno"))
     thread.join(5)
     assert "it was started again" in str(outcome[0])
     assert second.device is first.device
-    assert second.device.call("ping", {}).result == {}
+    assert second.device.call(PING, PingParams()).result == PingResult()
 
 
 def test_nobody_takes_over_a_device_without_its_secret() -> None:

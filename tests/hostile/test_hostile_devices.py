@@ -14,6 +14,8 @@ from hostile_requests import FOREIGN_HOSTS, FOREIGN_ORIGINS, SOCKET
 from helpers import FakeRunner, all_pass, hello, verdict
 from tapml.devices import DeviceHub
 from tapml.protocol import Refusal, Welcome
+from tapml.protocol.methods import ValidateParams
+from tapml.protocol.session import VALIDATE
 from tapml.server import Server
 from tapml.server.state import State
 from tapml.suite import Suite
@@ -224,15 +226,17 @@ def test_replies_count_from_the_connection_of_their_device_only(
     def check() -> None:
         call = device._call
         if call is not None and not seen:
-            seen.append(call.message)
-            forge(call.message)
+            seen.append(call.message.model_dump())
+            forge(seen[0])
         if seen and len(sockets) == 3:
             assert call is None or call.received == 0
             raise KeyboardInterrupt
 
-    test = {"id": "t", "kernel": "k", "outputs": [{"shape": [2]}]}
+    output = {"digest": "0" * 64, "dtype": "float32", "shape": [2]}
+    test = {"id": "t", "kernel": "k", "inputs": [], "outputs": [output], "tolerances": []}
+    params = ValidateParams.model_validate({"kernels": [], "tests": [test]})
     with pytest.raises(KeyboardInterrupt):
-        device.call("validate", {"tests": [test]}, check=check)
+        device.call(VALIDATE, params, check=check)
     assert seen
 
 

@@ -12,6 +12,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from helpers import FakeRunner, all_pass
+from tapml.graph import TensorType
 from tapml.server.local import create_app
 from tapml.server.security import Security
 from tapml.server.state import State
@@ -196,6 +197,7 @@ def test_downloads_are_bounded_by_their_call(client: FlaskClient, state: State) 
             answers.append(client.post(path, data=b"x" * size, headers=CHANGE).status_code)
         runner.finish(message)
 
-    assert FakeRunner(state.hub, answer).device.call("execute", {}, download_bytes=4).downloads == b"xxxx"
+    (array,) = FakeRunner(state.hub, answer).device.execute([], [TensorType((4,), "uint8")]).arrays
+    assert array.tobytes() == b"xxxx"
     assert answers == [413, 200]
     assert client.post("/api/calls/none/downloads", data=b"x", headers=CHANGE).status_code == 404

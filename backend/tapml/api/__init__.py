@@ -1,17 +1,16 @@
 """The Python API of the TapML paper's Figure 5: compile, upload, tensors and calls, the same on every device.
 
 lib = tml.compile(module, target=device)
-remote = tml.upload(lib, device)
+remote = tml.upload(lib)
 x = tml.tensor(array, device)
 y = tml.allocate(module.output[0].shape, module.output[0].dtype, device)
-remote["transformer_block"](x, y)
+remote.get_function("transformer_block")(x, y)
 np.testing.assert_allclose(y.numpy(), expected)
 """
 
-from tapml.api.devices import Device, Info, cpu, cuda, webgpu
+from tapml.api.devices import Device, Info, batch, cpu, cuda, webgpu
 from tapml.api.library import Function, Library, LoadedLibrary, compile, upload
 from tapml.api.modules import Module, load
-from tapml.api.remote import batch
 from tapml.api.tensors import Tensor, allocate, tensor
 from tapml.sharing import Repro, load_repro
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import queue
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
-Commands = Sequence[dict[str, Any]]
+from tapml.protocol import methods
+
+Commands = Sequence[methods.Command]
 
 # A message holds no more commands, and no more of the largest parts of commands, than these (MAX_MESSAGE_BYTES).
 _MOST_COMMANDS = 20_000
@@ -26,26 +27,27 @@ def messages(commands: Commands) -> Iterator[Commands]:
     yield commands[begin:]
 
 
-def _weight(command: dict[str, Any]) -> int:
+def _weight(command: methods.Command) -> int:
     """Of some hundred bytes each."""
-    match command["op"]:
-        case "load":
-            return 30 * len(command["kernels"])
-        case "call":
-            return 1 + len(command["arguments"]) // 4
-        case "free":
-            return 1 + len(command["tensors"]) // 4
+    match command:
+        case methods.LoadCommand():
+            return 30 * len(command.kernels)
+        case methods.CallCommand():
+            return 1 + len(command.arguments) // 4
+        case methods.FreeCommand():
+            return 1 + len(command.tensors) // 4
     return 1
 
 
-def still_due(commands: Commands) -> list[dict[str, Any]]:
+def still_due(left: Iterable[methods.Command]) -> list[methods.Command]:
     """Of commands that did not run: tensors that Python has by now are made, and what it dropped is freed."""
-    ends = {command["prefix"] for command in commands if command["op"] == "free_prefix"}
+    commands = list(left)
+    ends = {command.prefix for command in commands if isinstance(command, methods.FreePrefixCommand)}
 
-    def due(command: dict[str, Any]) -> bool:
-        if command["op"] == "allocate":
-            return command["tensor"].rpartition("/")[0] + "/" not in ends
-        return command["op"] in ("free", "free_prefix", "unload")
+    def due(command: methods.Command) -> bool:
+        if isinstance(command, methods.AllocateCommand):
+            return command.tensor.rpartition("/")[0] + "/" not in ends
+        return isinstance(command, methods.FreeCommand | methods.FreePrefixCommand | methods.UnloadCommand)
 
     return [command for command in commands if due(command)]
 
@@ -58,10 +60,9 @@ class Dropped:
     """
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[methods.FreeCommand | methods.UnloadCommand | None] = queue.SimpleQueue()
 
-    def put(self, command: dict[str, Any]) -> None:
-        """Take a "free" or an "unload"."""
+    def put(self, command: methods.FreeCommand | methods.UnloadCommand) -> None:
         self._queue.put(command)
 
     def end(self) -> None:
@@ -74,18 +75,18 @@ class Dropped:
         self._queue.put(command)
         return command is not None
 
-    def take(self) -> list[dict[str, Any]]:
+    def take(self) -> list[methods.Command]:
         """What was put since, as few commands."""
         tensors: list[str] = []
-        others = []
+        others: list[methods.Command] = []
         with contextlib.suppress(queue.Empty):
             while True:
                 command = self._queue.get_nowait()
                 if command is None:
                     self._queue.put(None)
                     break
-                if command["op"] == "free":
-                    tensors += command["tensors"]
+                if isinstance(command, methods.FreeCommand):
+                    tensors += command.tensors
                 else:
                     others.append(command)
-        return [*([{"op": "free", "tensors": tensors}] if tensors else []), *others]
+        return [*([methods.FreeCommand(tensors=tensors)] if tensors else []), *others]

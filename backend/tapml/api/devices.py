@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import atexit
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -13,6 +14,7 @@ import tvm
 
 from tapml.api.remote import RemoteSession
 from tapml.errors import InputError, ToolchainError
+from tapml.protocol.methods import SyncCommand
 from tapml.server import Server
 
 _lock = threading.Lock()
@@ -90,12 +92,12 @@ class WebGpuDevice(Device):
         return Info(hello.name, hello.runtime, hello.adapter.model_dump(), tuple(hello.features), dict(hello.limits))
 
     def synchronize(self) -> None:
-        self.session.run([{"op": "sync"}])
+        self.session.run([SyncCommand()])
 
     @property
     def memory(self) -> dict[str, int]:
         """GPU buffers of the runner: how many are in use, their bytes, and the bytes of idle ones."""
-        return dict(self.session.run([]).result["memory"])
+        return self.session.run([]).result.memory.model_dump()
 
     def close(self) -> None:
         self.session.close()
@@ -167,3 +169,14 @@ def find(kind: Any) -> Device:
     if isinstance(kind, Device):
         return kind
     raise InputError(f"{kind!r} is no device: give tml.cpu(), tml.cuda() or tml.webgpu(...)")
+
+
+@contextmanager
+def batch(device: Device) -> Iterator[None]:
+    """Calls and allocations on `device` inside the `with` block travel together (2,000 to a message), and its end
+    waits for them.
+
+    On cpu() and cuda() calls are made at once.
+    """
+    with device.session.gather() if isinstance(device, WebGpuDevice) else nullcontext():
+        yield

@@ -11,18 +11,20 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tapml.api.devices import Device, LocalDevice, WebGpuDevice
+from tapml.api.devices import Device, LocalDevice, WebGpuDevice, cpu, cuda
 from tapml.api.modules import Module
 from tapml.api.remote import RemoteSession
-from tapml.api.tensors import Freeable, Tensor, tensor, typed
+from tapml.api.tensors import Freeable, Tensor, tensor
 from tapml.carving.reference import Reference
 from tapml.compilers.tvm.compile import compile_kernels
+from tapml.devices.commands import allocated
 from tapml.devices.messages import kernel_message
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.graph import Graph, NodeKind, TensorType
 from tapml.kernels.bundle import CompiledKernel, WgslFile
 from tapml.kernels.lower import Lowered, lower
+from tapml.protocol import methods
 from tapml.sharing import Repro
 
 _KINDS = ("cpu", "cuda", "webgpu")
@@ -40,13 +42,19 @@ class Program:
 class Library:
     """A compiled module: named functions for one kind of device. `upload` puts it on a device."""
 
-    def __init__(self, kind: str, functions: dict[str, Program]) -> None:
+    def __init__(self, kind: str, functions: dict[str, Program], device: Device | None = None) -> None:
+        """`device`: what it was compiled for, where that is one device."""
         self.kind = kind
         self.functions = functions
+        self.device = device
         self.kernels: dict[str, dict[str, CompiledKernel]] = {}
         """For "webgpu": the kernels of each function."""
         self.references: dict[str, Reference] = {}
         """For the others: what runs each function."""
+
+    def get_function(self, name: str) -> Function:
+        """The same as `upload(library).get_function(name)`."""
+        return upload(self).get_function(name)
 
     def __repr__(self) -> str:
         return f"<tapml.Library for {self.kind}: {', '.join(self.functions)}>"
@@ -65,11 +73,12 @@ def compile(  # the paper's name
     kind = target.kind if isinstance(target, Device) else (target or "cpu")
     if kind not in _KINDS:
         raise InputError(f"unknown target {kind!r}: choose {', '.join(_KINDS)}")
+    device = target if isinstance(target, Device) else cpu() if kind == "cpu" else cuda() if kind == "cuda" else None
     if isinstance(module, Repro):
-        return _library_of_repro(module, kind)
+        return _library_of_repro(module, kind, device)
     whole = module if isinstance(module, Module) else Module(module)
     lowered = {name: _lower_function(whole.ir_module, name) for name in whole.functions}
-    library = Library(kind, {name: Program(found.graph, found.constants) for name, found in lowered.items()})
+    library = Library(kind, {name: Program(found.graph, found.constants) for name, found in lowered.items()}, device)
     for name, found in lowered.items():
         if kind == "webgpu":
             library.kernels[name] = _supported(compile_kernels(found, found.graph.kernels, variants=tuple(variants)))
@@ -78,13 +87,13 @@ def compile(  # the paper's name
     return library
 
 
-def _library_of_repro(repro: Repro, kind: str) -> Library:
+def _library_of_repro(repro: Repro, kind: str, device: Device | None) -> Library:
     if kind != "webgpu":
         raise InputError(f"an exported test has WebGPU kernels only, none for {kind}: give tml.webgpu(...)")
     document = repro.document
     name = document.test.kernel
     files = [WgslFile(file, document.text(file)) for file in document.wgsl_names]
-    library = Library(kind, {name: Program(repro.graph(), {})})
+    library = Library(kind, {name: Program(repro.graph(), {})}, device)
     library.kernels[name] = _supported({name: CompiledKernel(document.kernel, files)})
     return library
 
@@ -103,11 +112,17 @@ def _supported(kernels: dict[str, CompiledKernel]) -> dict[str, CompiledKernel]:
     return kernels
 
 
-def upload(library: Library, device: Device) -> LoadedLibrary:
-    """Make a library's functions callable on a device.
+def upload(library: Library, device: Device | None = None) -> LoadedLibrary:
+    """Make a library's functions callable on a device, by default on the one that it was compiled for.
 
     Raises InputError where it was compiled for another kind, DeviceError for a kernel that the device refuses.
     """
+    device = device or library.device
+    if device is None:
+        raise InputError(
+            f"this library was compiled for {library.kind}, not for one device: "
+            "say which, as in tml.upload(library, tml.webgpu())"
+        )
     if library.kind != device.kind:
         raise InputError(f"this library was compiled for {library.kind}, not {device.kind}: compile it for {device!r}")
     if isinstance(device, WebGpuDevice):
@@ -158,7 +173,7 @@ class _Kernels:
             for kernel in kernels.values():
                 texts += [file.text.encode() for file in kernel.files]
                 messages.append(kernel_message(kernel.document, [sha256(file.text) for file in kernel.files]))
-            commands.append({"op": "load", "library": self._names[function], "kernels": messages})
+            commands.append(methods.LoadCommand(library=self._names[function], kernels=messages))
         with session.blobs.holding(texts):
             session.load(commands)
         self._finalizer = weakref.finalize(self, _unload, session, list(self._names.values()))
@@ -197,7 +212,7 @@ class _RemoteLibrary(LoadedLibrary):
 
 def _unload(session: RemoteSession, names: Sequence[str]) -> None:
     for name in names:
-        session.drop({"op": "unload", "library": name})
+        session.drop(methods.UnloadCommand(library=name))
 
 
 class Function:
@@ -263,7 +278,7 @@ class _RemoteFunction(Function):
         # One upload a device and library, whatever the number of calls.
         self._constants = {value: tensor(array, device) for value, array in program.constants.items()}
         self._computed = self._computed_outputs()
-        self._known: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        self._known: dict[tuple[Any, ...], list[methods.Command]] = {}
 
     def _computed_outputs(self) -> dict[str, int]:
         """Outputs that a kernel may write where the caller wants them -> their place. Others are an input, a constant
@@ -294,7 +309,7 @@ class _RemoteFunction(Function):
                 self._known[key] = commands
         self._session.do(commands)
 
-    def _commands(self, library: str, handles: Sequence[Any]) -> tuple[list[dict[str, Any]], bool]:
+    def _commands(self, library: str, handles: Sequence[Any]) -> tuple[list[methods.Command], bool]:
         """What a call is made of; and whether another call with the same tensors is made of the same."""
         graph = self.graph
         inputs, outputs = handles[: len(graph.inputs)], handles[len(graph.inputs) :]
@@ -307,25 +322,24 @@ class _RemoteFunction(Function):
             if outputs[place] not in inputs and outputs.count(outputs[place]) == 1
         }
         prefix = self._session.new_name("f") + "/"
-        commands: list[dict[str, Any]] = []
+        commands: list[methods.Command] = []
         for node in graph.nodes:
             for value in node.outputs:
                 names[value] = direct.get(value, prefix + value)
             if node.kind is NodeKind.VIEW:
                 (source,), (value,) = node.inputs, node.outputs
                 shape = list(graph.values[value].type.shape)
-                commands.append({"op": "view", "tensor": names[value], "of": names[source], "shape": shape})
+                commands.append(methods.ViewCommand(tensor=names[value], of=names[source], shape=shape))
                 continue
             for value in node.outputs:
                 if value not in direct:
-                    allocated = typed(graph.values[value].type)
-                    commands.append({"op": "allocate", "tensor": names[value], **allocated})
+                    commands.append(allocated(names[value], graph.values[value].type))
             operands = [names[value] for value in (*node.inputs, *node.outputs)]
-            commands.append({"op": "call", "library": library, "kernel": node.kernel, "arguments": operands})
+            commands.append(methods.CallCommand(library=library, kernel=node.kernel, arguments=operands))
         for value, target in zip(graph.outputs, outputs, strict=True):
             if names[value] != target:
-                commands.append({"op": "copy", "tensor": target, "of": names[value]})
+                commands.append(methods.CopyCommand(tensor=target, of=names[value]))
         within = len(direct) < sum(len(node.outputs) for node in graph.nodes)
         if within:
-            commands.append({"op": "free_prefix", "prefix": prefix})
+            commands.append(methods.FreePrefixCommand(prefix=prefix))
         return commands, not within

@@ -8,18 +8,16 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from tapml.api.commands import Commands, Dropped, messages, still_due
 from tapml.devices import Blobs, CallResult
 from tapml.devices import Device as RemoteDevice
 from tapml.errors import DeviceError, DeviceLost, InputError
-
-if TYPE_CHECKING:
-    from tapml.api.devices import Device
+from tapml.graph import TensorType
+from tapml.protocol import methods
 
 # Frees that no message takes along travel by themselves after this time.
 _FREE_SECONDS = 0.1
@@ -59,7 +57,7 @@ class RemoteSession:
         self._numbers = itertools.count()
         self._libraries: set[str] = set()
         self._changed = threading.Condition(threading.RLock())
-        self._queued: list[dict[str, Any]] = []
+        self._queued: list[methods.Command] = []
         self._places: list[str] = []
         self._sending = False
         self._gathering = 0
@@ -98,8 +96,8 @@ class RemoteSession:
             if self._due():
                 self._changed.notify_all()
 
-    def run(self, commands: Commands, *, download: int = 0, timing: bool = False) -> CallResult:
-        """Send what is queued and these commands, and wait for their end.
+    def run(self, commands: Commands, types: Sequence[TensorType] = ()) -> CallResult[methods.ExecuteResult]:
+        """Send what is queued and these commands, and wait for their end. `types`: of the tensors that these download.
 
         Raises DeviceError with what the device reported, InputError after `close`. After DeviceLost nothing of this
         session is left there.
@@ -111,19 +109,19 @@ class RemoteSession:
             sent, places = self._take()
             self._sending = True
         try:
-            return self._call([*sent, *commands], places, download, timing)
+            return self._call([*sent, *commands], places, types)
         finally:
             with self._changed:
                 self._sending = False
                 self._changed.notify_all()
 
-    def load(self, commands: Commands) -> None:
-        """Run "load" commands; what they load goes with the session."""
+    def load(self, commands: Sequence[methods.LoadCommand]) -> None:
+        """What they load goes with the session."""
         self.run(commands)
-        self._libraries |= {command["library"] for command in commands}
+        self._libraries |= {command.library for command in commands}
 
-    def drop(self, command: dict[str, Any]) -> None:
-        """Send a "free" or "unload" some time soon. Never waits and takes no lock: finalizers call it."""
+    def drop(self, command: methods.FreeCommand | methods.UnloadCommand) -> None:
+        """Send it some time soon. Never waits and takes no lock: finalizers call it."""
         self._dropped.put(command)
 
     @contextmanager
@@ -143,8 +141,8 @@ class RemoteSession:
     def close(self) -> None:
         """Send what is queued, free all that this session has on the device, and end the threads."""
         if self.alive:
-            everything = [{"op": "free_prefix", "prefix": self._prefix}]
-            everything += [{"op": "unload", "library": library} for library in sorted(self._libraries)]
+            everything: list[methods.Command] = [methods.FreePrefixCommand(prefix=self._prefix)]
+            everything += [methods.UnloadCommand(library=library) for library in sorted(self._libraries)]
             # An error of an earlier call has nobody left to be told, and must not keep the frees from their way.
             for _ in range(3):
                 with contextlib.suppress(DeviceError):
@@ -161,15 +159,16 @@ class RemoteSession:
 
     # ------------------------------------------------ sending
 
-    def _call(self, commands: Commands, places: list[str], download: int, timing: bool) -> CallResult:
+    def _call(
+        self, commands: Commands, places: list[str], types: Sequence[TensorType] = ()
+    ) -> CallResult[methods.ExecuteResult]:
         """All of `commands`, in as many messages as they need; downloads are of the last."""
         done = 0
         parts = list(messages(commands))
         try:
             for part in parts:
-                params = {"commands": part, "timing": timing}
-                wanted = download if part is parts[-1] else 0
-                result = self.device.call("execute", params, download_bytes=wanted, generation=self._generation)
+                wanted = types if part is parts[-1] else ()
+                result = self.device.execute(part, wanted, generation=self._generation)
                 done += len(part)
             return result
         except DeviceLost as error:
@@ -194,10 +193,10 @@ class RemoteSession:
         known = report.done if report else None
         if known is None:
             # Freeing twice does no harm. Making twice may fail for ever, and what was made may have been written to.
-            due = [command for command in still_due(commands) if command["op"] != "allocate"]
+            due = still_due(command for command in commands if not isinstance(command, methods.AllocateCommand))
         else:
             failed = report.command if report else None
-            due = still_due([command for place, command in enumerate(commands) if place >= known and place != failed])
+            due = still_due(command for place, command in enumerate(commands) if place >= known and place != failed)
         with self._changed:
             self._queued[:0] = due
             self._places[:0] = [""] * len(due)
@@ -212,7 +211,7 @@ class RemoteSession:
         """Is there something for the background to send now?"""
         return not self._sending and len(self._queued) >= (_MUCH if self._gathering else 1)
 
-    def _take(self) -> tuple[list[dict[str, Any]], list[str]]:
+    def _take(self) -> tuple[list[methods.Command], list[str]]:
         """What is queued, and what was dropped after it."""
         sent, places = self._queued, self._places
         self._queued, self._places = [], []
@@ -232,7 +231,7 @@ class RemoteSession:
                 sent, places = self._take()
                 self._sending = True
             try:
-                self._call(sent, places, 0, False)
+                self._call(sent, places)
             except DeviceError as error:
                 with self._changed:
                     self._error = error
@@ -275,18 +274,3 @@ def _caller() -> str:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-@contextmanager
-def batch(device: Device) -> Iterator[None]:
-    """Calls and allocations on `device` inside the `with` block travel together (2,000 to a message), and its end
-    waits for them.
-
-    On cpu() and cuda() calls are made at once.
-    """
-    session = getattr(device, "session", None)
-    if session is None:
-        yield
-        return
-    with session.gather():
-        yield

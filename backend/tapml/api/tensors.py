@@ -13,10 +13,11 @@ import tvm
 from tapml.api.devices import Device, LocalDevice, WebGpuDevice, find
 from tapml.api.remote import RemoteSession
 from tapml.carving.reference import to_numpy
-from tapml.errors import DeviceError, InputError
+from tapml.devices.commands import allocated, uploaded
+from tapml.errors import InputError
 from tapml.graph import TensorType
-from tapml.graph.model import numpy_dtype
 from tapml.protocol.base import DTYPES, MOST_ELEMENTS
+from tapml.protocol.methods import DownloadCommand, FreeCommand
 
 
 class Freeable:
@@ -70,11 +71,8 @@ class Tensor(Freeable):
         """The elements, copied from the device. Raises DeviceError where it is gone, InputError after `free`."""
         if not isinstance(self.device, WebGpuDevice):
             return to_numpy(self.handle, self.dtype).copy()
-        command = {"op": "download", "tensor": self.handle}
-        data = self.device.session.run([command], download=self.type.nbytes).downloads
-        if len(data) != self.type.nbytes:
-            raise DeviceError(f"the device sent {len(data)} bytes of {self.type.nbytes}", "protocol")
-        return np.frombuffer(data, numpy_dtype(self.dtype)).reshape(self.shape)
+        (array,) = self.device.session.run([DownloadCommand(tensor=self.handle)], [self.type]).arrays
+        return array
 
     def free(self) -> None:
         self._handle = None
@@ -87,7 +85,7 @@ class Tensor(Freeable):
 
 
 def _free(session: RemoteSession, name: str) -> None:
-    session.drop({"op": "free", "tensors": [name]})
+    session.drop(FreeCommand(tensors=[name]))
 
 
 def tensor(data: Any, device: Device | None = None) -> Tensor:
@@ -102,7 +100,7 @@ def tensor(data: Any, device: Device | None = None) -> Tensor:
     if isinstance(target, WebGpuDevice):
         name = target.session.new_name("t")
         with target.session.blobs.holding([array.reshape(-1).view(np.uint8).data]) as (digest,):
-            target.session.run([{"op": "upload", "tensor": name, "digest": digest, **typed(tensor_type)}])
+            target.session.run([uploaded(name, digest, tensor_type)])
         return Tensor(target, tensor_type, name)
     assert isinstance(target, LocalDevice)
     return Tensor(target, tensor_type, tvm.runtime.tensor(array, device=target.tvm))
@@ -118,7 +116,7 @@ def allocate(shape: Sequence[int], dtype: str, device: Device | None = None) -> 
     target = find(device)
     if isinstance(target, WebGpuDevice):
         name = target.session.new_name("t")
-        target.session.do([{"op": "allocate", "tensor": name, **typed(tensor_type)}])
+        target.session.do([allocated(name, tensor_type)])
         return Tensor(target, tensor_type, name)
     assert isinstance(target, LocalDevice)
     return Tensor(target, tensor_type, tvm.runtime.empty(tensor_type.shape, tensor_type.dtype, target.tvm))
@@ -135,8 +133,3 @@ def _checked(shape: Sequence[int], dtype: str) -> TensorType:
     if any(not 0 <= extent <= MOST_ELEMENTS for extent in extents):
         raise InputError(f"{extents} is no shape of a tensor: extents are from 0 to {MOST_ELEMENTS}")
     return TensorType(extents, dtype)
-
-
-def typed(tensor_type: TensorType) -> dict[str, Any]:
-    """Protocol fields of a tensor's type."""
-    return {"dtype": tensor_type.dtype, "shape": list(tensor_type.shape)}

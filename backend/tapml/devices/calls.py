@@ -6,46 +6,49 @@ import hmac
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+import numpy as np
+from pydantic import ValidationError
 
 from tapml.errors import DeviceError, DeviceLost
+from tapml.graph import TensorType
+from tapml.graph.model import numpy_dtype
 from tapml.protocol import ErrorReport, Progress, Reply
-from tapml.protocol.methods import ExecuteResult, PingResult, RunModelResult, ValidateResult
+from tapml.protocol.session import Method, Params, Result
 
 _Form = TypeVar("_Form", Progress, Reply)
 
-_RESULTS: dict[str, TypeAdapter[Any]] = {
-    "validate": TypeAdapter(ValidateResult),
-    "execute": TypeAdapter(ExecuteResult),
-    "run_model": TypeAdapter(RunModelResult),
-    "ping": TypeAdapter(PingResult),
-}
-
 
 @dataclass(frozen=True)
-class CallResult:
-    """What a call gave: its result (of the method's type, as a dict), and the bytes of its downloads one after the
-    other."""
+class CallResult(Generic[Result]):
+    """What a call gave: its result, and its downloads in order."""
 
-    result: dict[str, Any]
-    downloads: bytes
+    result: Result
+    arrays: list[np.ndarray]
 
 
-class PendingCall:
+class PendingCall(Generic[Params, Result]):
     """A call under way. Messages of it are numbered, so that one that arrives twice counts once."""
 
     def __init__(
-        self, message: Mapping[str, Any], on_progress: Callable[[dict[str, Any]], None], download_limit: int
+        self,
+        method: Method[Params, Result],
+        params: Params,
+        types: Sequence[TensorType],
+        hang_seconds: float,
+        on_progress: Callable[[dict[str, Any]], None],
     ) -> None:
-        """`message`: the call as the protocol spells it, without its id."""
+        """`types`: of the downloads."""
         self.id = secrets.token_urlsafe(16)
-        self.message = {"call": self.id, **message}
-        self.download_limit = download_limit
+        self.message = method.call(call=self.id, hang_seconds=hang_seconds, params=params)
+        self.name: str = self.message.method  # type: ignore[attr-defined]  # every call's message has one
+        self.download_limit = sum(tensor.nbytes for tensor in types)
         self.downloads = b""
+        self._result = method.result
+        self._types = types
         self.received = 0
         self.last_sign = time.monotonic()
         self.compiling: list[str] = []
@@ -87,19 +90,28 @@ class PendingCall:
             self._failure = error
             self.done.set()
 
-    def result(self, device: str) -> CallResult:
+    def result(self, device: str) -> CallResult[Result]:
         """The end of a call that is done. Raises what the device reported, or why it was ended from this side."""
         if self._failure is not None:
             raise self._failure
         assert self._reply is not None
-        if self._reply.ok:
-            try:
-                result = _RESULTS[self.message["method"]].validate_python(self._reply.result)
-            except ValidationError as error:
-                raise DeviceError(f"{device} sent a malformed result: {first_error(error)}", "protocol") from error
-            return CallResult(result.model_dump(), self.downloads)
-        report = self._reply.error or ErrorReport(kind="internal", message="an error that was not told")
-        raise DeviceError.from_report(report, device)
+        if not self._reply.ok:
+            report = self._reply.error or ErrorReport(kind="internal", message="an error that was not told")
+            raise DeviceError.from_report(report, device)
+        try:
+            result = self._result.model_validate(self._reply.result)
+        except ValidationError as error:
+            raise DeviceError(f"{device} sent a malformed result: {first_error(error)}", "protocol") from error
+        if len(self.downloads) != self.download_limit:
+            found = f"{len(self.downloads)} bytes where {self.download_limit} were asked for"
+            raise DeviceError(f"{device} sent {found}", "protocol")
+        return CallResult(result, list(self._arrays()))
+
+    def _arrays(self) -> Iterator[np.ndarray]:
+        rest = memoryview(self.downloads)
+        for tensor in self._types:
+            part, rest = rest[: tensor.nbytes], rest[tensor.nbytes :]
+            yield np.frombuffer(part, numpy_dtype(tensor.dtype)).reshape(tensor.shape)
 
     def _take(self, form: type[_Form], message: Any) -> _Form | None:
         """The checked message if it is the next one."""

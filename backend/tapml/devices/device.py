@@ -6,14 +6,18 @@ import hmac
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tapml.devices.calls import CallResult, PendingCall, hung_compiling, lost
 from tapml.errors import DeviceError, DeviceLost
+from tapml.graph import TensorType
 from tapml.protocol import Hello, Welcome
+from tapml.protocol.base import Message
+from tapml.protocol.methods import Command, ExecuteParams, ExecuteResult
+from tapml.protocol.session import EXECUTE, CancelCall, Method, Params, Result
 
-Send = Callable[[str, dict[str, Any]], None]
+Send = Callable[[str, Message], None]
 """send(event, message) to one runner."""
 
 GRACE_SECONDS = 25.0
@@ -51,7 +55,7 @@ class Device:
         self._lock = threading.Condition()
         self._one_call = threading.Lock()
         self._generation = 1
-        self._call: PendingCall | None = None
+        self._call: PendingCall[Any, Any] | None = None
 
     @property
     def name(self) -> str:
@@ -87,29 +91,44 @@ class Device:
             "limits": dict(hello.limits),
         }
 
-    def call(
+    def execute(
         self,
-        method: str,
-        params: Mapping[str, Any],
+        commands: Sequence[Command],
+        types: Sequence[TensorType] = (),
         *,
-        on_progress: Callable[[dict[str, Any]], None] = lambda progress: None,
-        download_bytes: int = 0,
+        timing: bool = False,
         hang_seconds: float = HANG_SECONDS,
         check: Callable[[], None] = lambda: None,
         generation: int | None = None,
-    ) -> CallResult:
+    ) -> CallResult[ExecuteResult]:
+        """Run commands in order. `types`: of the tensors that its "download" commands bring, which are `arrays` of
+        the result then; `timing`: ask for the GPU time of each call. The rest, and what it raises: see `call`.
+        """
+        params = ExecuteParams(commands=list(commands), timing=timing)
+        return self.call(EXECUTE, params, types, hang_seconds=hang_seconds, check=check, generation=generation)
+
+    def call(
+        self,
+        method: Method[Params, Result],
+        params: Params,
+        types: Sequence[TensorType] = (),
+        *,
+        on_progress: Callable[[dict[str, Any]], None] = lambda progress: None,
+        hang_seconds: float = HANG_SECONDS,
+        check: Callable[[], None] = lambda: None,
+        generation: int | None = None,
+    ) -> CallResult[Result]:
         """Run one call to its end. Another thread's call waits for it.
 
-        `download_bytes` is how many bytes the call will send back; more are refused.
+        `types`: of the tensors that the call will send back; more, or fewer, bytes are an error.
         `hang_seconds`: how long the GPU may work on one piece, or one compilation take, before it counts as hung.
         `check` is called now and then and may raise to give the call up; the runner is told to drop it.
         `generation`: the only one the call makes sense on, because it uses what was left there.
         Raises DeviceLost when the device goes away and does not come back or is of another generation, DeviceError
         with what it reported.
         """
-        message = {"method": method, "hang_seconds": hang_seconds, "params": params}
         with self._one_call:
-            call = PendingCall(message, on_progress, download_bytes)
+            call = PendingCall(method, params, types, hang_seconds, on_progress)
             with self._lock:
                 if not self._reachable():
                     raise lost(self.name, self._gone or "it is not connected any more")
@@ -128,7 +147,7 @@ class Device:
                 with self._lock:
                     self._call = None
 
-    def _wait(self, call: PendingCall, check: Callable[[], None], hang_seconds: float) -> None:
+    def _wait(self, call: PendingCall[Any, Any], check: Callable[[], None], hang_seconds: float) -> None:
         silence = max(_SILENCE_SECONDS, 2 * hang_seconds)
         # Short waits: on some platforms an endless one cannot be interrupted by Ctrl-C.
         while not self._done(call, check):
@@ -144,16 +163,16 @@ class Device:
                 call.fail(hung_compiling(self.name, call.compiling[-1], hang_seconds))
             elif time.monotonic() - call.last_sign > silence:
                 self._cancel(call)
-                what = f"it gave no sign for {silence:.0f} s while running {call.message['method']}"
+                what = f"it gave no sign for {silence:.0f} s while running {call.name}"
                 call.fail(lost(self.name, what, reason="hung"))
 
-    def _blocked_by_compiling(self, call: PendingCall, hang_seconds: float) -> bool:
+    def _blocked_by_compiling(self, call: PendingCall[Any, Any], hang_seconds: float) -> bool:
         """Does it compile on the thread that would give a sign? A page does not: the GPU is another process's."""
         if not call.compiling or self.hello.runtime == "browser":
             return False
         return time.monotonic() - call.last_sign > hang_seconds + _COMPILING_GRACE_SECONDS
 
-    def _done(self, call: PendingCall, check: Callable[[], None]) -> bool:
+    def _done(self, call: PendingCall[Any, Any], check: Callable[[], None]) -> bool:
         try:
             if call.done.wait(0.1):
                 return True
@@ -163,7 +182,7 @@ class Device:
             raise
         return False
 
-    def _result(self, call: PendingCall, generation: int | None) -> CallResult:
+    def _result(self, call: PendingCall[Params, Result], generation: int | None) -> CallResult[Result]:
         # A runner that finds its GPU device lost says hello with a new one before it runs the call.
         try:
             result = call.result(self.name)
@@ -179,10 +198,10 @@ class Device:
         if wanted is not None and wanted != self._generation:
             raise lost(self.name, "its GPU device was lost and replaced; what was on it is gone", reason="replaced")
 
-    def _cancel(self, call: PendingCall) -> None:
+    def _cancel(self, call: PendingCall[Any, Any]) -> None:
         with self._lock:
             if self._connection is not None:
-                self._send("cancel", {"call": call.id})
+                self._send("cancel", CancelCall(call=call.id))
 
     # ------------------------------------------------ what the runner sends
 
@@ -194,12 +213,12 @@ class Device:
         if call := self._running(message):
             call.reply(message)
 
-    def running_call(self, call_id: str) -> PendingCall | None:
+    def running_call(self, call_id: str) -> PendingCall[Any, Any] | None:
         """The call of that id while it runs."""
         with self._lock:
             return self._call if self._call is not None and self._call.is_id(call_id) else None
 
-    def _running(self, message: Any) -> PendingCall | None:
+    def _running(self, message: Any) -> PendingCall[Any, Any] | None:
         return self.running_call(str(message.get("call"))) if isinstance(message, Mapping) else None
 
     # ------------------------------------------------ connection

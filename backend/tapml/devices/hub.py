@@ -138,7 +138,7 @@ class DeviceHub:
         with self._changed:
             return self._devices.get(device_id)
 
-    def of_call(self, call_id: str) -> PendingCall | None:
+    def of_call(self, call_id: str) -> PendingCall[Any, Any] | None:
         """The running call of that id, over all devices."""
         return next((call for device in self.connected() if (call := device.running_call(call_id))), None)
 

@@ -7,12 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tapml.devices.blobs import Blobs
+from tapml.devices.commands import message
 from tapml.files import sha256
+from tapml.protocol import Kernel
+from tapml.protocol.methods import Test
 from tapml.suite import CarvedTest, KernelFile, Suite
 
 
-def kernel_message(bundle: Mapping[str, Any], code: Sequence[str]) -> dict[str, Any]:
-    """Protocol type Kernel; `code` are the digests of its variants' entry points' WGSL, in the bundle's order."""
+def kernel_message(bundle: Mapping[str, Any], code: Sequence[str]) -> Kernel:
+    """`code` are the digests of its variants' entry points' WGSL, in the bundle's order."""
+    return message(Kernel, _spelled(bundle, code), f"kernel {bundle['kernel']}")
+
+
+def _spelled(bundle: Mapping[str, Any], code: Sequence[str]) -> dict[str, Any]:
     digests = iter(code)
     return {
         "kernel": bundle["kernel"],
@@ -67,14 +74,16 @@ class KernelMessages:
 
     def digest(self, name: str) -> str:
         """Of everything that devices are given of this kernel: another one means that another kernel runs."""
-        return "" if self.unsupported(name) else sha256(json.dumps(self.kernel(name), sort_keys=True))[:16]
+        if self.unsupported(name):
+            return ""
+        spelled = _spelled(self._bundles[name], [file.digest for file in self._files[name]])
+        return sha256(json.dumps(spelled, sort_keys=True))[:16]
 
     def nbytes(self, name: str) -> int:
-        """Of this kernel in a message, about."""
-        return len(json.dumps(self.kernel(name)))
+        """Of this kernel in a message."""
+        return len(self.kernel(name).model_dump_json())
 
-    def kernel(self, name: str) -> dict[str, Any]:
-        """Protocol type Kernel."""
+    def kernel(self, name: str) -> Kernel:
         return kernel_message(self._bundles[name], [file.digest for file in self._files[name]])
 
     def replacements(self) -> dict[str, str]:
@@ -89,9 +98,8 @@ class KernelMessages:
             for entry_point, file in _of_base_variant(self._bundles[name], files)
         }
 
-    def test(self, test: CarvedTest) -> dict[str, Any]:
-        """Protocol type Test."""
-        return {
+    def test(self, test: CarvedTest) -> Test:
+        fields = {
             "id": test.id,
             "kernel": test.kernel,
             "inputs": [ref.to_json() for ref in test.inputs],
@@ -106,6 +114,7 @@ class KernelMessages:
                 for tolerance in test.tolerances
             ],
         }
+        return message(Test, fields, f"test {test.id}")
 
 
 def _of_base_variant(

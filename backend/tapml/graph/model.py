@@ -42,6 +42,9 @@ class TensorType:
         """Bytes of the elements, densely packed."""
         return self.size * numpy_dtype(self.dtype).itemsize
 
+    def to_json(self) -> dict[str, Any]:
+        return {"dtype": self.dtype, "shape": list(self.shape)}
+
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 

@@ -6,16 +6,17 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from itertools import islice
 
 import numpy as np
 
 from tapml.devices import Blobs, Device
+from tapml.devices.commands import allocated, freed, uploaded
 from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, DeviceLost
-from tapml.graph.model import numpy_dtype
-from tapml.suite import CarvedTest, TensorRef
+from tapml.protocol import methods
+from tapml.suite import CarvedTest
 
 _RUNS = itertools.count()
 _MOST_BYTES = 64 << 20
@@ -77,30 +78,22 @@ class Examiner:
             zeros = self._zeros(tests, held)
             for number, test in enumerate(tests):
                 commands += self._commands(test, f"{library}/{number}/", library, runs, zeros)
-            size = runs * sum(ref.type.nbytes for test in tests for ref in test.outputs)
-            called = self._device.call(
-                "execute",
-                {"commands": commands, "timing": False},
-                download_bytes=size,
-                check=self._check,
-                hang_seconds=self._hang_seconds,
-            )
-        if len(called.downloads) != size:
-            raise DeviceError(f"the device sent {len(called.downloads)} bytes where {size} were asked for", "protocol")
-        return _split(tests, runs, called.downloads)
+            types = [ref.type for test in tests for _ in range(runs) for ref in test.outputs]
+            called = self._device.execute(commands, types, check=self._check, hang_seconds=self._hang_seconds)
+        rest = iter(called.arrays)
+        return {test.id: [list(islice(rest, len(test.outputs))) for _ in range(runs)] for test in tests}
 
     @contextmanager
-    def _library(self, tests: Sequence[CarvedTest]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    def _library(self, tests: Sequence[CarvedTest]) -> Iterator[tuple[str, list[methods.Command]]]:
         """A library of the tests' kernels; it and its tensors are freed whatever happens."""
         library = f"x{next(_RUNS)}"
         kernels = [self._messages.kernel(name) for name in dict.fromkeys(test.kernel for test in tests)]
         try:
-            yield library, [{"op": "load", "library": library, "kernels": kernels}]
+            yield library, [methods.LoadCommand(library=library, kernels=kernels)]
         finally:
             if self._device.connected:
-                freed = [{"op": "unload", "library": library}, {"op": "free_prefix", "prefix": f"{library}/"}]
                 with contextlib.suppress(DeviceError):  # it is gone, and its memory with it
-                    self._device.call("execute", {"commands": freed, "timing": False})
+                    self._device.execute(freed(library))
 
     def _zeros(self, tests: Sequence[CarvedTest], held: ExitStack) -> dict[int, str]:
         """Bytes of an output -> the digest of so many zeros."""
@@ -110,24 +103,20 @@ class Examiner:
 
     def _commands(
         self, test: CarvedTest, prefix: str, library: str, runs: int, zeros: Mapping[int, str]
-    ) -> list[dict[str, Any]]:
+    ) -> list[methods.Command]:
         inputs = [f"{prefix}i{place}" for place in range(len(test.inputs))]
         outputs = [f"{prefix}o{place}" for place in range(len(test.outputs))]
-        commands = [
-            {"op": "upload", "tensor": name, **ref.to_json()} for name, ref in zip(inputs, test.inputs, strict=True)
+        commands: list[methods.Command] = [
+            uploaded(name, ref.digest, ref.type) for name, ref in zip(inputs, test.inputs, strict=True)
         ]
         for run in range(runs):
             for name, ref in zip(outputs, test.outputs, strict=True):
-                commands.append(_output(name, ref, None if fill_of(run) else zeros[ref.type.nbytes]))
-            commands.append({"op": "call", "library": library, "kernel": test.kernel, "arguments": inputs + outputs})
-            commands += [{"op": "download", "tensor": name} for name in outputs]
-        commands.append({"op": "free_prefix", "prefix": prefix})
+                zero = zeros[ref.type.nbytes]
+                commands.append(allocated(name, ref.type) if fill_of(run) else uploaded(name, zero, ref.type))
+            commands.append(methods.CallCommand(library=library, kernel=test.kernel, arguments=inputs + outputs))
+            commands += [methods.DownloadCommand(tensor=name) for name in outputs]
+        commands.append(methods.FreePrefixCommand(prefix=prefix))
         return commands
-
-
-def _output(name: str, ref: TensorRef, zeros: str | None) -> dict[str, Any]:
-    tensor = {"tensor": name, "dtype": ref.dtype, "shape": list(ref.shape)}
-    return {"op": "allocate", **tensor} if zeros is None else {"op": "upload", "digest": zeros, **tensor}
 
 
 def _parts(tests: Sequence[CarvedTest], runs: int) -> Iterator[list[CarvedTest]]:
@@ -142,18 +131,3 @@ def _parts(tests: Sequence[CarvedTest], runs: int) -> Iterator[list[CarvedTest]]
         size += needed
     if part:
         yield part
-
-
-def _split(tests: Sequence[CarvedTest], runs: int, downloads: bytes) -> dict[str, list[Outputs]]:
-    data = memoryview(downloads)
-    found: dict[str, list[Outputs]] = {}
-    for test in tests:
-        found[test.id] = []
-        for _ in range(runs):
-            outputs = []
-            for ref in test.outputs:
-                size = ref.type.nbytes
-                outputs.append(np.frombuffer(data[:size], numpy_dtype(ref.dtype)).reshape(ref.shape))
-                data = data[size:]
-            found[test.id].append(outputs)
-    return found

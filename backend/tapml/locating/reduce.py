@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -14,13 +13,15 @@ from typing import Any
 import numpy as np
 
 from tapml.devices import Blobs, Device
+from tapml.devices.commands import allocated, freed, uploaded
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, InputError
-from tapml.graph.model import numpy_dtype
+from tapml.graph import TensorType
 from tapml.locating.evidence import jsonable
 from tapml.locating.judging import errors, excesses, outside
 from tapml.locating.reduced_reference import Expected, ReducedReference
 from tapml.locating.simplify import Budget, simplify
+from tapml.protocol import Kernel, methods
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import Cancel, Emit
 from tapml.validation.results import header
@@ -68,7 +69,7 @@ class Reduce:
         self._cancel = cancel or Cancel()
         self._budget = Budget(MOST_RUNS, MOST_SECONDS)
         self._uploaded: dict[int, str] = {}
-        self._kernel: dict[str, Any] = {}
+        self._kernel: Kernel | None = None
         self.reduced: Reduced | None = None
 
     def run(self) -> dict[str, Any]:
@@ -121,58 +122,46 @@ class Reduce:
 
     # ------------------------------------------------ the device
 
-    def _load(self, kernel: Mapping[str, Any]) -> None:
-        self._send([{"op": "load", "library": _LIBRARY, "kernels": [kernel]}], [])
+    def _load(self, kernel: Kernel) -> None:
+        self._execute([methods.LoadCommand(library=_LIBRARY, kernels=[kernel])])
 
     def _call(self, inputs: Sequence[np.ndarray], fill: int = 0xFF) -> list[np.ndarray]:
         """Run the kernel. Inputs that are there already are not sent again."""
         refs = self.test.outputs
         names = [f"{_LIBRARY}/i{place}" for place in range(len(inputs))]
         outputs = [f"{_LIBRARY}/o{place}" for place in range(len(refs))]
-        commands: list[dict[str, Any]] = []
+        commands: list[methods.Command] = []
         with ExitStack() as held:
             pieces = [np.ascontiguousarray(array).tobytes() for array in inputs]
             digests = held.enter_context(self._blobs.holding(pieces))
             for place, (name, digest, ref) in enumerate(zip(names, digests, self.test.inputs, strict=True)):
                 if self._uploaded.get(place) != digest:
-                    commands.append({"op": "upload", "tensor": name, **ref.to_json(), "digest": digest})
+                    commands.append(uploaded(name, digest, ref.type))
                     self._uploaded[place] = digest
             zeros = held.enter_context(self._blobs.holding(bytes(ref.type.nbytes) for ref in refs))
             for name, ref, digest in zip(outputs, refs, zeros, strict=True):
-                tensor = {"tensor": name, "dtype": ref.dtype, "shape": list(ref.shape)}
-                filled = {"op": "allocate", **tensor} if fill else {"op": "upload", "digest": digest, **tensor}
-                commands.append(filled)
-            arguments = [*names, *outputs]
-            commands.append({"op": "call", "library": _LIBRARY, "kernel": self.test.kernel, "arguments": arguments})
-            commands += [{"op": "download", "tensor": name} for name in outputs]
-            data = memoryview(self._send(commands, [ref.type.nbytes for ref in refs]))
-        found = []
-        for ref in refs:
-            size = ref.type.nbytes
-            found.append(np.frombuffer(data[:size], numpy_dtype(ref.dtype)).reshape(ref.shape))
-            data = data[size:]
-        return found
+                commands.append(allocated(name, ref.type) if fill else uploaded(name, digest, ref.type))
+            operands = [*names, *outputs]
+            commands.append(methods.CallCommand(library=_LIBRARY, kernel=self.test.kernel, arguments=operands))
+            commands += [methods.DownloadCommand(tensor=name) for name in outputs]
+            return self._execute(commands, [ref.type for ref in refs])
 
-    def _send(self, commands: list[dict[str, Any]], sizes: list[int]) -> bytes:
-        params = {"commands": commands, "timing": False}
-        downloads = self.device.call("execute", params, download_bytes=sum(sizes), check=self._cancel.check).downloads
-        if len(downloads) != sum(sizes):
-            raise DeviceError(f"the device sent {len(downloads)} bytes where {sum(sizes)} were asked for", "protocol")
-        return downloads
+    def _execute(self, commands: Sequence[methods.Command], types: Sequence[TensorType] = ()) -> list[np.ndarray]:
+        return self.device.execute(commands, types, check=self._cancel.check).arrays
 
     def _free(self) -> None:
         if self.device.connected:
             with contextlib.suppress(DeviceError):  # it is gone, and its memory with it
-                freed = [{"op": "unload", "library": _LIBRARY}, {"op": "free_prefix", "prefix": f"{_LIBRARY}/"}]
-                self._send(freed, [])
+                self._execute(freed(_LIBRARY))
 
     # ------------------------------------------------ fewer workgroups
 
     def _fewer_workgroups(self, inputs: list[np.ndarray]) -> dict[str, Any]:
         """The fewest workgroups from the first on that still write a wrong element. Shapes are fixed in the WGSL."""
-        launches = self._kernel["variants"][-1]["launches"]
-        total = [int(count) for count in launches[0]["dispatch"]]
-        if len(launches) != 1 or len(self._kernel["variants"]) != 1:
+        assert self._kernel is not None
+        launches = self._kernel.variants[-1].launches
+        total = list(launches[0].dispatch)
+        if len(launches) != 1 or len(self._kernel.variants) != 1:
             return {"total": total, "needed": None, "text": "the shape is fixed, and all dispatches are needed"}
         if not self._shows(total, inputs):
             text = "the shape is fixed; how many workgroups show it cannot be told: it depends on what the buffer held"
@@ -198,13 +187,14 @@ class Reduce:
 
     def _shows(self, dispatch: list[int], inputs: list[np.ndarray]) -> bool:
         """Is an element that these workgroups write wrong? What they leave alone keeps the fill, whichever it is."""
-        if self.reduced is None or not self._budget.left:
+        if self.reduced is None or self._kernel is None or not self._budget.left:
             return False
         self._budget.spent += 1
-        kernel = copy.deepcopy(self._kernel)
-        kernel["variants"][-1]["launches"][0]["dispatch"] = dispatch
+        (variant,) = self._kernel.variants
+        (launch,) = variant.launches
+        fewer = variant.model_copy(update={"launches": [launch.model_copy(update={"dispatch": dispatch})]})
         try:
-            self._load(kernel)
+            self._load(self._kernel.model_copy(update={"variants": [fewer]}))
             first, second = self._call(inputs, 0xFF), self._call(inputs, 0x00)
         except DeviceError:
             return False  # a device may refuse to run it so

@@ -159,20 +159,20 @@ class ValidateResult(Message):
 class LoadCommand(Message):
     """Compiles kernels and keeps them under the name of a library. One of that name is replaced."""
 
-    op: Literal["load"]
+    op: Literal["load"] = "load"
     library: Name
     kernels: list[Kernel]
 
 
 class UnloadCommand(Message):
-    op: Literal["unload"]
+    op: Literal["unload"] = "unload"
     library: Name
 
 
 class UploadCommand(Message):
     """The bytes of a blob into a new tensor. A tensor of that name is replaced."""
 
-    op: Literal["upload"]
+    op: Literal["upload"] = "upload"
     tensor: Name
     digest: Digest
     dtype: DType
@@ -182,7 +182,7 @@ class UploadCommand(Message):
 class AllocateCommand(Message):
     """A new tensor, filled with 0xFF."""
 
-    op: Literal["allocate"]
+    op: Literal["allocate"] = "allocate"
     tensor: Name
     dtype: DType
     shape: Shape
@@ -191,7 +191,7 @@ class AllocateCommand(Message):
 class ViewCommand(Message):
     """The same buffer under a second name and shape."""
 
-    op: Literal["view"]
+    op: Literal["view"] = "view"
     tensor: Name
     of: Name
     shape: Shape
@@ -200,7 +200,7 @@ class ViewCommand(Message):
 class CopyCommand(Message):
     """The elements of `of` into `tensor`, which is there and has as many bytes."""
 
-    op: Literal["copy"]
+    op: Literal["copy"] = "copy"
     tensor: Name
     of: Name
 
@@ -208,7 +208,7 @@ class CopyCommand(Message):
 class CallCommand(Message):
     """One call of a kernel: its inputs, then its outputs."""
 
-    op: Literal["call"]
+    op: Literal["call"] = "call"
     library: Name
     kernel: Name
     arguments: list[Name]
@@ -217,27 +217,27 @@ class CallCommand(Message):
 class DownloadCommand(Message):
     """Bytes go, one download after the other, in the body of one POST to /api/calls/<call>/downloads."""
 
-    op: Literal["download"]
+    op: Literal["download"] = "download"
     tensor: Name
 
 
 class SyncCommand(Message):
     """Wait until the GPU has done all that came before."""
 
-    op: Literal["sync"]
+    op: Literal["sync"] = "sync"
 
 
 class FreeCommand(Message):
     """Tensors that are not there are passed over."""
 
-    op: Literal["free"]
+    op: Literal["free"] = "free"
     tensors: list[Name]
 
 
 class FreePrefixCommand(Message):
     """Free every tensor whose name starts with this."""
 
-    op: Literal["free_prefix"]
+    op: Literal["free_prefix"] = "free_prefix"
     prefix: str
 
 

@@ -28,6 +28,17 @@ class _Plain(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False  # a title on every field would become a type of its own in TypeScript
 
+    # That Python fills in what says which message it is makes no message without it.
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        return _constant(field["schema"]) or super().field_is_required(field, total)
+
+    def default_schema(self, schema: Any) -> Any:
+        return self.generate_inner(schema["schema"]) if _constant(schema) else super().default_schema(schema)
+
+
+def _constant(schema: Any) -> bool:
+    return bool(schema["type"] == "default" and schema["schema"]["type"] == "literal")
+
 
 def schema() -> dict[str, Any]:
     """All message types under `$defs`."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import Field
 from typing_extensions import TypeAliasType
@@ -14,10 +16,14 @@ from tapml.protocol.methods import (
     CompileProgress,
     Compiling,
     ExecuteParams,
+    ExecuteResult,
     PingParams,
+    PingResult,
     RunModelParams,
+    RunModelResult,
     TestVerdict,
     ValidateParams,
+    ValidateResult,
 )
 
 # ---------------------------------------------------------------- runner -> server
@@ -111,7 +117,7 @@ HangSeconds = Annotated[float, Field(gt=0)]
 
 class ValidateCall(Message):
     call: Name
-    method: Literal["validate"]
+    method: Literal["validate"] = "validate"
     hang_seconds: HangSeconds
     """GPU work, and the compilation of an entry point, that takes longer than this is taken for hung, and its device
     for lost."""
@@ -120,21 +126,21 @@ class ValidateCall(Message):
 
 class ExecuteCall(Message):
     call: Name
-    method: Literal["execute"]
+    method: Literal["execute"] = "execute"
     hang_seconds: HangSeconds
     params: ExecuteParams
 
 
 class RunModelCall(Message):
     call: Name
-    method: Literal["run_model"]
+    method: Literal["run_model"] = "run_model"
     hang_seconds: HangSeconds
     params: RunModelParams
 
 
 class PingCall(Message):
     call: Name
-    method: Literal["ping"]
+    method: Literal["ping"] = "ping"
     hang_seconds: HangSeconds
     params: PingParams
 
@@ -143,3 +149,20 @@ Call = TypeAliasType(
     "Call", Annotated[ValidateCall | ExecuteCall | RunModelCall | PingCall, Field(discriminator="method")]
 )
 """Event "call"."""
+
+Params = TypeVar("Params", bound=Message)
+Result = TypeVar("Result", bound=Message)
+
+
+@dataclass(frozen=True)
+class Method(Generic[Params, Result]):
+    """What a device can be called for: the message that calls it, and what a reply's `result` is."""
+
+    call: Callable[..., Message]
+    result: type[Result]
+
+
+VALIDATE: Method[ValidateParams, ValidateResult] = Method(ValidateCall, ValidateResult)
+EXECUTE: Method[ExecuteParams, ExecuteResult] = Method(ExecuteCall, ExecuteResult)
+RUN_MODEL: Method[RunModelParams, RunModelResult] = Method(RunModelCall, RunModelResult)
+PING: Method[PingParams, PingResult] = Method(PingCall, PingResult)

@@ -90,6 +90,7 @@ def create_app(state: State) -> Flask:
         app,
         async_mode="threading",
         transports=["websocket"],
+        json=sockets.Json,
         max_http_buffer_size=MAX_MESSAGE_BYTES,
         # In the order they came, and without a thread for each: a reply must not overtake a verdict.
         async_handlers=False,

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
+import engineio.json
 from flask import request
 from flask_socketio import ConnectionRefusedError as Refused
 from flask_socketio import Namespace, SocketIO
+from pydantic_core import to_json
 
 from tapml.devices import Device
 from tapml.protocol import Refusal, Welcome
+from tapml.protocol.base import Message
 from tapml.server.connections import ENVIRON_KEY, FULL
 from tapml.server.jobs import Job
 from tapml.server.state import State
+
+
+class Json:
+    """What Socket.IO encodes and decodes by: a message goes to the device as its class spells it, in one pass."""
+
+    loads = staticmethod(engineio.json.loads)
+
+    @staticmethod
+    def dumps(value: Any, **options: Any) -> str:
+        if isinstance(value, list) and value and isinstance(value[-1], Message):
+            return to_json(value).decode()
+        return str(engineio.json.dumps(value, **options))
 
 
 def attach(socketio: SocketIO, state: State) -> None:
@@ -48,17 +63,17 @@ class _DeviceNamespace(Namespace):  # type: ignore[misc]
         self._state = state
         self._socketio = socketio
 
-    def on_hello(self, message: Any) -> dict[str, Any]:
+    def on_hello(self, message: Any) -> Message:
         connection = request.sid  # type: ignore[attr-defined]  # added by flask_socketio
 
-        def send(event: str, body: dict[str, Any]) -> None:
+        def send(event: str, body: Message) -> None:
             self._socketio.emit(event, body, namespace="/device", to=connection)
 
         answer = self._state.hub.hello(message, send, connection)
         if isinstance(answer, Welcome) and not _settle():
             self._state.hub.disconnected(connection)
             answer = Refusal(error=FULL)
-        return answer.model_dump()
+        return answer
 
     def on_progress(self, message: Any) -> None:
         if device := self._device():

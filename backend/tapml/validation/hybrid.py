@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,11 @@ import numpy as np
 
 from tapml.carving.reference import Reference, Values, to_numpy
 from tapml.devices import Blobs, Device
+from tapml.devices.commands import allocated, uploaded
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, DeviceLost
-from tapml.graph import Graph, Node, NodeKind, Value, ValueKind
-from tapml.graph.model import numpy_dtype
+from tapml.graph import Graph, Node, NodeKind, TensorType, ValueKind
+from tapml.protocol import methods
 from tapml.suite import TensorRef
 
 _RUNS = itertools.count()
@@ -64,9 +65,9 @@ class HybridRunner:
     def close(self) -> None:
         """Free weights and kernels on the device, where it is still there."""
         if (self.uploaded or self.loaded) and self.device.connected:
-            commands: list[dict[str, Any]] = [{"op": "unload", "library": self.library_of(k)} for k in self.loaded]
-            commands.append({"op": "free", "tensors": [_weight(value) for value in sorted(self.uploaded)]})
-            self.device.call("execute", {"commands": commands, "timing": False})
+            commands: list[methods.Command] = [methods.UnloadCommand(library=self.library_of(k)) for k in self.loaded]
+            commands.append(methods.FreeCommand(tensors=[_weight(value) for value in sorted(self.uploaded)]))
+            self.device.execute(commands)
         self.uploaded.clear()
         self.loaded.clear()
 
@@ -87,7 +88,7 @@ class _Run:
         self._host: Values = {**owner.weights, **{value: tensor for value, (_, tensor) in inputs.items()}}
         self._on_device: set[str] = set()
         self._views = {n.outputs[0]: n.inputs[0] for n in self._graph.nodes if n.kind is NodeKind.VIEW}
-        self._commands: list[dict[str, Any]] = []
+        self._commands: list[methods.Command] = []
         self._made_since_flush: list[str] = []
         self._held: list[str] = []
         self._needed_on_host = self._host_needs()
@@ -111,7 +112,7 @@ class _Run:
                 to_numpy(self._host_value(value), self._graph.values[value].type.dtype) for value in self._graph.outputs
             ]
         finally:
-            self._commands = [{"op": "free_prefix", "prefix": self._prefix}]
+            self._commands = [methods.FreePrefixCommand(prefix=self._prefix)]
             if self._owner.device.connected and self._segments:
                 self._send([])
         return HybridResult(outputs, self._segments)
@@ -152,20 +153,20 @@ class _Run:
     def _run_on_device(self, node: Node, position: int) -> None:
         names = [self._device_value(value) for value in node.inputs]
         for value in node.outputs:
-            self._commands.append(self._declare("allocate", value))
+            self._commands.append(allocated(self._name(value), self._type(value)))
             self._on_device.add(value)
             names.append(self._name(value))
         library = self._owner.library_of(node.kernel)
         if node.kernel not in self._owner.loaded:
             kernels = [self._owner.kernels.kernel(node.kernel)]
-            self._commands.append({"op": "load", "library": library, "kernels": kernels})
+            self._commands.append(methods.LoadCommand(library=library, kernels=kernels))
             self._owner.loaded.add(node.kernel)
-        self._commands.append({"op": "call", "library": library, "kernel": node.kernel, "arguments": names})
+        self._commands.append(methods.CallCommand(library=library, kernel=node.kernel, arguments=names))
         self._made_since_flush += node.outputs
         for value in dict.fromkeys(map(self._source, node.inputs)):
             spent = self._last_use[value] == position and value in self._on_device
             if spent and value not in self._needed_on_host:
-                self._commands.append({"op": "free", "tensors": [self._name(value)]})
+                self._commands.append(methods.FreeCommand(tensors=[self._name(value)]))
 
     def _device_value(self, value: str) -> str:
         """Name of the value on the device, after queueing what brings it there."""
@@ -173,7 +174,7 @@ class _Run:
         if found.kind is ValueKind.PARAMETER:
             name = _weight(value)
             if value not in self._owner.uploaded:
-                self._commands.append(_upload(name, self._owner.parameters[value].digest, found))
+                self._commands.append(uploaded(name, self._owner.parameters[value].digest, found.type))
                 self._owner.uploaded.add(value)
             return name
         name = self._name(value)
@@ -181,20 +182,16 @@ class _Run:
             return name
         if value in self._views:
             of = self._device_value(self._views[value])
-            self._commands.append({"op": "view", "tensor": name, "of": of, "shape": list(found.type.shape)})
+            self._commands.append(methods.ViewCommand(tensor=name, of=of, shape=list(found.type.shape)))
         elif found.kind is ValueKind.INPUT:
-            self._commands.append(_upload(name, self._inputs[value][0].digest, found))
+            self._commands.append(uploaded(name, self._inputs[value][0].digest, found.type))
         else:
             array = to_numpy(self._host[value], found.type.dtype)
             digest = self._owner.blobs.hold(array.tobytes())
             self._held.append(digest)
-            self._commands.append(_upload(name, digest, found))
+            self._commands.append(uploaded(name, digest, found.type))
         self._on_device.add(value)
         return name
-
-    def _declare(self, op: str, value: str) -> dict[str, Any]:
-        tensor = self._graph.values[value].type
-        return {"op": op, "tensor": self._name(value), "dtype": tensor.dtype, "shape": list(tensor.shape)}
 
     def _name(self, value: str) -> str:
         return self._prefix + value
@@ -202,20 +199,15 @@ class _Run:
     def _flush(self) -> None:
         """Send the queued work and bring back what the reference side will read of it."""
         wanted = [value for value in self._made_since_flush if value in self._needed_on_host]
-        self._commands += [{"op": "download", "tensor": self._name(value)} for value in wanted]
+        self._commands += [methods.DownloadCommand(tensor=self._name(value)) for value in wanted]
         self._segments += 1
-        data = memoryview(self._send([self._type(value).nbytes for value in wanted]))
-        for value in wanted:
-            tensor = self._type(value)
-            array = np.frombuffer(data[: tensor.nbytes], numpy_dtype(tensor.dtype)).reshape(tensor.shape)
+        for value, array in zip(wanted, self._send(wanted), strict=True):
             self._host[value] = self._owner.reference.tensor(array)
-            data = data[tensor.nbytes :]
         self._made_since_flush = []
 
-    def _send(self, sizes: list[int]) -> bytes:
-        params = {"commands": self._commands, "timing": False}
+    def _send(self, wanted: Sequence[str]) -> list[np.ndarray]:
         try:
-            downloads = self._owner.device.call("execute", params, download_bytes=sum(sizes)).downloads
+            return self._owner.device.execute(self._commands, [self._type(value) for value in wanted]).arrays
         except DeviceError as error:
             self._forget(everything=isinstance(error, DeviceLost))
             raise
@@ -223,9 +215,6 @@ class _Run:
             for digest in self._held:
                 self._owner.blobs.release(digest)
             self._commands, self._held = [], []
-        if len(downloads) != sum(sizes):
-            raise DeviceError(f"the device sent {len(downloads)} bytes where {sum(sizes)} were asked for", "protocol")
-        return downloads
 
     def _forget(self, *, everything: bool) -> None:
         """After an error nobody knows how far the commands came: what they brought is brought again."""
@@ -234,24 +223,14 @@ class _Run:
             owner.uploaded.clear()
             owner.loaded.clear()
         for command in self._commands:
-            if command["op"] == "load":
-                owner.loaded -= {kernel["kernel"] for kernel in command["kernels"]}
-            elif command["op"] == "upload":
-                owner.uploaded.discard(command["tensor"].removeprefix(_weight("")))
+            if isinstance(command, methods.LoadCommand):
+                owner.loaded -= {kernel.kernel for kernel in command.kernels}
+            elif isinstance(command, methods.UploadCommand):
+                owner.uploaded.discard(command.tensor.removeprefix(_weight("")))
 
-    def _type(self, value: str) -> Any:
+    def _type(self, value: str) -> TensorType:
         return self._graph.values[value].type
 
 
 def _weight(value: str) -> str:
     return f"w/{value}"
-
-
-def _upload(name: str, digest: str, value: Value) -> dict[str, Any]:
-    return {
-        "op": "upload",
-        "tensor": name,
-        "digest": digest,
-        "dtype": value.type.dtype,
-        "shape": list(value.type.shape),
-    }

@@ -17,11 +17,13 @@ from tapml.carving.agreement import Agreement, agreement
 from tapml.carving.reference import Reference
 from tapml.compilers.tvm.library import model_library
 from tapml.devices import Blobs, Device
+from tapml.devices.commands import message
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, TapmlError
 from tapml.files import sha256
-from tapml.graph.model import numpy_dtype
 from tapml.kernels.programs.model import read_model
+from tapml.protocol.methods import RunModelParams
+from tapml.protocol.session import RUN_MODEL
 from tapml.suite import Suite, TensorRef
 from tapml.validation.events import Cancel, Cancelled, Emit
 from tapml.validation.hybrid import HybridRunner
@@ -221,23 +223,17 @@ class Offload:
         refs = dict(zip(graph.inputs, step["inputs"].values(), strict=True))
         refs |= {value: ref.to_json() for value, ref in self.suite.parameters.items()}
         types = [graph.values[value].type for value in graph.outputs]
-        params = {
+        fields = {
             "wasm": wasm,
             "function": "main",
             "arguments": [refs[value] for value in self.suite.manifest["arguments"]],
-            "outputs": [{"dtype": t.dtype, "shape": list(t.shape)} for t in types],
+            "outputs": [tensor.to_json() for tensor in types],
             "replace": dict(replace),
             "runs": 2,  # the second shows the time without first-use costs
         }
-        size = sum(t.nbytes for t in types)
-        called = self.device.call("run_model", params, download_bytes=size, check=self._cancel.check)
-        if len(called.downloads) != size:
-            raise DeviceError(f"the device sent {len(called.downloads)} bytes of {size}", "protocol")
-        outputs, data = [], memoryview(called.downloads)
-        for t in types:
-            outputs.append(np.frombuffer(data[: t.nbytes], numpy_dtype(t.dtype)).reshape(t.shape))
-            data = data[t.nbytes :]
-        return outputs, dict(called.result.get("seconds") or {})
+        params = message(RunModelParams, fields, "the model")
+        called = self.device.call(RUN_MODEL, params, types, check=self._cancel.check)
+        return called.arrays, called.result.seconds.model_dump()
 
     def _message(self, level: str, text: str) -> None:
         self._emit({"type": "message", "level": level, "text": text})

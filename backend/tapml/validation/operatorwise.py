@@ -16,6 +16,8 @@ from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, DeviceLost, InputError
 from tapml.history import Recorder
+from tapml.protocol.methods import ValidateParams
+from tapml.protocol.session import VALIDATE
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import Cancel, Cancelled, Emit
 from tapml.validation.journal import FORMAT as FORMAT
@@ -175,15 +177,13 @@ class OperatorRun:
                     reported_result(test, device.id, progress, edited=messages.edited(test.kernel)),
                 )
 
-        params = {
-            "kernels": [messages.kernel(name) for name in names],
-            "tests": [messages.test(test) for test in tests],
-        }
-        result = device.call(
-            "validate", params, on_progress=on_progress, check=self._cancel.check, hang_seconds=self._hang_seconds
-        ).result
-        seconds = result.get("seconds")
-        return {k: float(v) for k, v in seconds.items()} if isinstance(seconds, Mapping) else {}
+        params = ValidateParams(
+            kernels=[messages.kernel(name) for name in names], tests=[messages.test(test) for test in tests]
+        )
+        called = device.call(
+            VALIDATE, params, on_progress=on_progress, check=self._cancel.check, hang_seconds=self._hang_seconds
+        )
+        return called.result.seconds.model_dump()
 
     def _record(self, device: Device, test: CarvedTest, result: dict[str, Any]) -> None:
         with self._lock:
