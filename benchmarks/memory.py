@@ -32,6 +32,7 @@ def work(suite: Path, rounds: int) -> None:
 
     import tapml as tml
     from tapml.api.devices import running_server
+    from tapml.jobs import JobSpecification
 
     builder = relax.BlockBuilder()
     x, y = (relax.Var(name, relax.TensorType((64,), "float32")) for name in "xy")
@@ -53,7 +54,8 @@ def work(suite: Path, rounds: int) -> None:
             if total.numpy()[0] != 3:
                 raise SystemExit("1 + 2 is not 3")
         opened = state.suites.require(suite_id)
-        job = state.jobs.start("validation", suite_id, opened, lambda: [state.device("node-dawn")])
+        specification = JobSpecification(kind="validation", devices=["node-dawn"])
+        job = state.jobs.start(specification, suite_id, opened, state.device)
         job.done.wait()
         if job.state != "done":
             raise SystemExit(f"a validation ended as {job.state}: {job.error}")

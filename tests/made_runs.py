@@ -43,7 +43,10 @@ class FakeServer:
             for name, picture in (pictures or {}).items()
         }
         self.state = SimpleNamespace(
-            blobs=Blobs(), processes=processes, runner_url="http://x/runner", device=lambda name: runners[name].device
+            blobs=Blobs(),
+            processes=processes,
+            runner_url="http://x/runner",
+            device=lambda name, waiting: runners[name].device,
         )
 
     def stop(self) -> None:

@@ -17,6 +17,7 @@ from benchmarks.hostile.case import Case
 from helpers import RESULTS, FakeRunner, hello, verdict
 from tapml.cli.runs import JobEvents
 from tapml.devices import DeviceHub
+from tapml.jobs import JobSpecification
 from tapml.reports.console import SafeConsole
 from tapml.reports.locate import show_locate
 from tapml.reports.progress import ProgressReport
@@ -327,12 +328,13 @@ def _remote(case: Case) -> None:
     def run() -> None:
         server = RemoteServer(f"http://127.0.0.1:{address[1]}/?token=x")
         server.devices()
+        specification = JobSpecification.model_validate({"kind": kind, "devices": [server.base]})
         cancel = Cancel()
         timer = threading.Timer(2.0, cancel.set)  # where it says that no device can run kernels
         timer.start()
         try:
             with ProgressReport(console) as report:
-                found = server.run(kind, suite, None, JobEvents(report), cancel)
+                found = server.run(specification, suite, JobEvents(report), cancel)
         except KeyboardInterrupt:
             return
         finally:

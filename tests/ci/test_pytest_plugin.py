@@ -47,7 +47,7 @@ class Bench:
         self.servers.append(server)
         return server
 
-    def _refuse(self, name: str) -> Any:
+    def _refuse(self, name: str, waiting: object) -> Any:
         self.refused = getattr(self, "refused", 0) + 1
         raise ToolchainError(self.problem or "")
 

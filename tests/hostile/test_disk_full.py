@@ -20,6 +20,7 @@ from tapml.cli import main
 from tapml.devices import Blobs, DeviceHub
 from tapml.errors import InputError, ToolchainError
 from tapml.history import Recorder
+from tapml.jobs import JobSpecification
 from tapml.server.local import create_app
 from tapml.server.security import Security
 from tapml.server.state import State
@@ -319,7 +320,7 @@ def test_a_job_whose_results_cannot_be_kept_is_done(suite: Suite) -> None:
     (suite.path / "results").write_text("in the way")
     state = State(Security("127.0.0.1"), url="http://127.0.0.1:1")
     device = FakeRunner(state.hub, all_pass).device
-    job = state.jobs.start("validation", "small", suite, lambda: [device])
+    job = state.jobs.start(JobSpecification(kind="validation", devices=["x"]), "small", suite, lambda _: device)
     assert job.done.wait(30)
     assert (job.state, job.error) == ("done", None)
     assert job.document is not None

@@ -13,6 +13,7 @@ from hostile_requests import FOREIGN_HOSTS, FOREIGN_ORIGINS, SOCKET
 
 from helpers import FakeRunner, all_pass, hello, verdict
 from tapml.devices import DeviceHub
+from tapml.jobs import JobSpecification
 from tapml.protocol import Refusal, Welcome
 from tapml.protocol.methods import ValidateParams
 from tapml.protocol.session import VALIDATE
@@ -127,7 +128,8 @@ def test_a_forged_session_reports_no_pass(
 
     monkeypatch.setattr("tapml.server.state.start", start)
     monkeypatch.setattr("tapml.server.state._CONNECT_SECONDS", 1.0)
-    job = server.state.jobs.start("validation", "small", suite, lambda: [server.state.device("node-dawn")])
+    specification = JobSpecification(kind="validation", devices=["node-dawn"])
+    job = server.state.jobs.start(specification, "small", suite, server.state.device)
     assert job.done.wait(20)
     assert job.state == "failed"
     assert "node-dawn was started but did not connect" in str(job.error)

@@ -55,7 +55,11 @@ def test_a_search_is_a_job(client: FlaskClient, state: State, suite: Suite) -> N
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"runs": 0}, "runs: give a number from 1"), ({"runs": "3"}, "runs: give"), ({"model": 1}, "true or false")],
+    [
+        ({"runs": 0}, "runs: Input should be greater than or equal to 1"),
+        ({"runs": "3"}, "runs: Input should be a valid integer"),
+        ({"model": 1}, "model: Input should be a valid boolean"),
+    ],
 )
 def test_a_wrong_request_is_explained(client: FlaskClient, changes: dict[str, Any], message: str) -> None:
     body = {"kind": "locate", "suite": "small", "devices": ["x"], "kernels": None, **changes}
@@ -67,7 +71,7 @@ def test_a_wrong_request_is_explained(client: FlaskClient, changes: dict[str, An
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["locate", "--runs", "0"], "--runs 0: give a number from 1 to"),
+        (["locate", "--runs", "0"], "runs: Input should be greater than or equal to 1"),
         (["locate", "--kernel", "nothing"], "no kernel 'nothing'"),
         (["reduce", "n999.s0"], "no test 'n999.s0'"),
         (["reduce", "n000.s0", "-o", "small.zip"], "give a name that ends with .html"),

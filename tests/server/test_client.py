@@ -8,10 +8,13 @@ import threading
 import pytest
 
 from tapml.errors import InputError, TapmlError
+from tapml.jobs import JobSpecification
 from tapml.server.answers import known_events, result_document
 from tapml.server.client import RemoteServer
 from tapml.suite import Suite
 from tapml.validation.events import Cancel
+
+VALIDATION = JobSpecification(kind="validation", devices=["http://x"])
 
 
 @pytest.mark.parametrize(
@@ -66,7 +69,7 @@ def test_an_answer_of_another_kind_is_one_sentence(answer: bytes, suite: Suite) 
     with pytest.raises(InputError, match=f"the answer of {url}"):
         RemoteServer(url).devices()
     with pytest.raises(InputError, match=f"{url}"):
-        RemoteServer(url).run("validation", suite, None, lambda event: None, Cancel())
+        RemoteServer(url).run(VALIDATION, suite, lambda event: None, Cancel())
 
 
 def test_a_refusal_prints_no_escape_sequence() -> None:

@@ -126,12 +126,21 @@ def test_a_lan_server_wants_its_token(suite: Suite) -> None:
     assert client.get("/api/suites").status_code == 200, "the cookie carries it from there on"
 
 
+JOB: dict[str, Any] = {"kind": "validation", "suite": "small", "devices": ["x"]}
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ([], "no JSON object"), ({"kind": "validation", "suite": "small", "devices": []}, "devices: give at least one"),
-        ({"kind": "dance", "suite": "small", "devices": ["x"]}, "unknown kind"),
-        ({"kind": "validation", "suite": "small", "devices": ["x"], "kernels": "all"}, "list of names"),
+        ([], "no JSON object"),
+        ({**JOB, "devices": []}, "the job: devices: List should have at least 1 item"),
+        ({**JOB, "devices": ["x\0"]}, "the job: devices[0]: Value error, a name has no control characters"),
+        ({**JOB, "kind": "dance"}, "the job: kind: Input should be 'validation', 'offload' or 'locate'"),
+        ({**JOB, "kernels": "all"}, "kernels: Input should be a valid list"),
+        ({**JOB, "kernels": ["none"]}, "no kernel 'none'"),
+        ({**JOB, "kind": "locate", "devices": ["x", "y"]}, "one device at a time: give one, not 2"),
+        ({**JOB, "hang_seconds": 0}, "hang_seconds: Input should be greater than 0"),
+        ({**JOB, "speed": 9}, "speed: Extra inputs are not permitted"),
     ],
 )  # fmt: skip
 def test_a_wrong_job_is_explained(client: FlaskClient, body: Any, message: str) -> None:

@@ -127,19 +127,17 @@ def cuda() -> Device:
 
 def webgpu(name: str = "chromium") -> Device:
     """WebGPU by the name of what runs it, started headless on first use: "chromium", "firefox", "node-dawn", "deno";
-    or the id of a connected device; "open" waits for someone to open the printed address in any browser.
+    or the name or id of a connected device; "open" waits for someone to open the printed address in any browser.
 
-    Raises ToolchainError where it cannot be started, InputError for an unknown name or a browser without WebGPU.
+    Raises ToolchainError where it cannot be started, InputError for an unknown name, one that several have, or a
+    browser without WebGPU.
     """
     with _lock:
         known = _webgpu.get(name)
         if known is not None and known.session.alive:
             return known
         state = running_server().state
-        if name == "open":
-            device = state.wait_for_device(waiting=lambda: print(f"open {state.runner_url} in a browser", flush=True))
-        else:
-            device = state.device(name)
+        device = state.device(name, lambda: print(f"open {state.runner_url} in a browser", flush=True))
         if device.hello.unavailable:
             raise InputError(f"{device.name} cannot run kernels: {device.hello.unavailable}")
         _webgpu[name] = WebGpuDevice(name, RemoteSession(device, state.blobs))

@@ -23,10 +23,17 @@ __all__ = [
     "launch",
     "start",
     "startable",
+    "startable_kind",
 ]
 
 STARTABLE_NAMES = (*KINDS, *WEBDRIVER_KINDS, *HEADLESS_KINDS)
 """What `start` knows: browsers by Playwright, by W3C WebDriver, then runtimes without one."""
+
+
+def startable_kind(name: str) -> str | None:
+    """What runs a device of this name, "node-dawn" of "node-dawn+no-f16", where that can be started."""
+    kind = name.partition("+")[0]
+    return kind if kind in STARTABLE_NAMES else None
 
 
 def start(name: str, url: str, *, on_exit: Callable[[str], None] | None = None) -> DeviceProcess:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tapml.browsers import STARTABLE_NAMES, DeviceProcess
+from tapml.browsers import STARTABLE_NAMES, DeviceProcess, startable_kind
 from tapml.browsers.drivers import WEBDRIVER_KINDS
 from tapml.browsers.find import KINDS
 from tapml.devices import Device
@@ -38,9 +38,9 @@ class RunDevice:
     @property
     def driver(self) -> str | None:
         """What drives its browser; None where nothing does."""
-        if kind := WEBDRIVER_KINDS.get(self.requested):
+        if kind := WEBDRIVER_KINDS.get(startable_kind(self.requested) or ""):
             return kind.driver
-        return "Playwright" if self.requested in KINDS else None
+        return "Playwright" if startable_kind(self.requested) in KINDS else None
 
     def describe(self) -> dict[str, Any]:
         """The `devices` entry of tapml.test/1."""
@@ -55,7 +55,7 @@ class RunDevice:
 def check_names(names: Sequence[str]) -> list[str]:
     """The names, each once. Raises InputError for one that no device can be started by."""
     for name in names:
-        if name not in STARTABLE_NAMES and name != "open":
+        if not startable_kind(name) and name != "open":
             raise InputError(f"--device {name}: give {', '.join(STARTABLE_NAMES)} or open")
     return list(dict.fromkeys(names))
 
@@ -67,11 +67,8 @@ class Source(Protocol):
     def processes(self) -> Mapping[str, DeviceProcess]:
         """What was started, by name."""
 
-    def device(self, name: str) -> Device:
-        """One by the name of what runs it, started where it is not running yet."""
-
-    def wait_for_device(self, timeout: float | None = None, waiting: Callable[[], None] = ...) -> Device:
-        """One that someone opened by hand."""
+    def device(self, name: str, waiting: Callable[[], None] | None = None) -> Device:
+        """One by the name of what runs it, started where it is not running yet, or "open"."""
 
 
 def start_devices(
@@ -88,12 +85,9 @@ def start_devices(
     found: list[RunDevice] = []
     for name in check_names(names):
         try:
-            if name == "open":
-                device = source.wait_for_device(waiting=waiting)
-            else:
-                starting(name, 0)
-                device = source.device(name)
-                starting(name, 1)
+            starting(name, 0)
+            device = source.device(name, waiting)
+            starting(name, 1)
             found.append(RunDevice(name, device))
         except ToolchainError as error:
             found.append(RunDevice(name, None, str(error)))

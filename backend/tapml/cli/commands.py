@@ -20,11 +20,12 @@ from tapml.cli.history import history
 from tapml.cli.history_options import database_url
 from tapml.cli.locate_command import locate, reduce
 from tapml.cli.outputs import Outputs
-from tapml.cli.runs import run_offload, run_validation
+from tapml.cli.runs import run, specification
 from tapml.cli.sharing import export, import_, share
 from tapml.cli.test_command import test
 from tapml.compilers.tvm.variants import BASE, parse_specs
 from tapml.errors import InputError
+from tapml.jobs import JobSpecification
 from tapml.kernels.wasm import runtime_wasm
 from tapml.reports.progress import ProgressReport
 from tapml.reports.terminal import oracle_text, show_offload, show_suite, show_validation, size
@@ -122,7 +123,7 @@ def _named_input(text: str) -> tuple[str, Path]:
 
 
 def validate(options: argparse.Namespace, console: Console, progress: Console) -> int:
-    document = run_validation(Suite(options.suite), options.device or ["chromium"], options, progress, options.kernel)
+    document = run(specification("validation", options), Suite(options.suite), options, progress)
     outputs = Outputs(progress)
 
     def show_it() -> None:
@@ -141,10 +142,7 @@ def _suggest_sharing(suite: Path, document: Mapping[str, Any], progress: Console
 
 
 def offload(options: argparse.Namespace, console: Console, progress: Console) -> int:
-    devices = options.device or ["chromium"]
-    if len(devices) != 1:
-        raise InputError("offload moves a model to one device: give --device once")
-    document = run_offload(Suite(options.suite), devices[0], options, progress)
+    document = run(specification("offload", options), Suite(options.suite), options, progress)
     outputs = Outputs(progress)
     outputs.report(options.json, document, lambda: show_offload(console, document))
     return outputs.exit_code(_exit_code(document, succeeded))
@@ -212,12 +210,14 @@ def demo(options: argparse.Namespace, console: Console, progress: Console) -> in
     show_suite(console, suite)
     with Server([suite.path], port=_free(options.port), database_url=database_url(options)) as server:
         console.rule(f"2. validate: every operator's WGSL kernel in {options.device}, on real WebGPU", align="left")
-        validation = run_validation(suite, [options.device], options, progress, None, server)
+        job = JobSpecification(kind="validation", devices=[options.device])
+        validation = run(job, suite, options, progress, server)
         show_validation(console, validation)
         if validation["interrupted"]:
             return 130
         console.rule("3. offload: one operator after the other moves from the CPU to the browser", align="left")
-        offloaded = run_offload(suite, options.device, options, progress, server)
+        job = JobSpecification(kind="offload", devices=[options.device])
+        offloaded = run(job, suite, options, progress, server)
         show_offload(console, offloaded)
         console.rule("summary", align="left")
         for line in _demo_summary(suite, validation, offloaded, time.perf_counter() - started):

@@ -1,12 +1,44 @@
-"""Arguments of `tapml devices` and `tapml device`."""
+"""Arguments of `tapml devices` and `tapml device`, and those of every command that runs on devices."""
 
 from __future__ import annotations
 
+import argparse
+import math
 from pathlib import Path
 from typing import Any
 
 DEFAULT_SERVER = "http://127.0.0.1:8808"
 """Where `tapml serve` listens unless told otherwise."""
+
+
+_DEVICE = "what to run on, such as chromium (the default) or node-dawn: a name that `tapml devices` lists, or open \
+(wait for someone to open the device page in any browser)"
+_ELSEWHERE = "or the address of a running `tapml serve`, with #NAME for one of its devices"
+
+
+def add_run_options(parser: argparse.ArgumentParser, *, several: bool = False, elsewhere: bool = True) -> None:
+    """`--device` and what belongs to it. `elsewhere`: a running server's devices will do."""
+    text = f"{_DEVICE}, {_ELSEWHERE}" if elsewhere else _DEVICE
+    parser.add_argument(
+        "--device", action="append", metavar="DEVICE", help=text + ("; repeat for several" if several else "")
+    )
+    parser.add_argument(
+        "--hang-seconds", type=_seconds, default=30.0, metavar="S",
+        help="a kernel that does not end, or is not compiled, within S seconds is an error (default 30)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="with --device open: address to listen on (default 127.0.0.1)"
+    )
+    parser.add_argument(
+        "--port", type=int, default=0, help="with --device open: port to listen on (default: any free one)"
+    )
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not (math.isfinite(value) and 0 < value <= 86_400):
+        raise argparse.ArgumentTypeError(f"{text}: give seconds, more than 0 and at most 86400")
+    return value
 
 
 def add_parsers(commands: Any) -> None:

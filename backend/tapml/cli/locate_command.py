@@ -11,10 +11,10 @@ from typing import Any
 from rich.console import Console
 
 from tapml.cli.outputs import Outputs
-from tapml.cli.runs import JobEvents, acquire, interruptible, run_locate, served
+from tapml.cli.runs import JobEvents, acquire, interruptible, run, served, specification
 from tapml.errors import InputError
 from tapml.files import cannot_write, write_text
-from tapml.locating.locate import MOST_RUNS, clean
+from tapml.locating.locate import clean
 from tapml.reports.locate import show_locate
 from tapml.reports.locate_html import locate_page
 from tapml.reports.progress import ProgressReport
@@ -28,17 +28,15 @@ from tapml.validation.events import Cancelled
 
 def locate(options: argparse.Namespace, console: Console, progress: Console) -> int:
     """Exit code 0 where nothing is suspected, 1 otherwise."""
-    if not 1 <= options.runs <= MOST_RUNS:
-        raise InputError(f"--runs {options.runs}: give a number from 1 to {MOST_RUNS}")
+    job = specification("locate", options)
     _check_output(options.html)
     _check_output(options.json)
-    device = _one(options.device)
-    document = run_locate(Suite(options.suite), device, options, progress)
+    document = run(job, Suite(options.suite), options, progress)
     outputs = Outputs(progress)
 
     def show_it() -> None:
         show_locate(console, document)
-        _suggest(options.suite, device, document, progress)
+        _suggest(options.suite, job.devices[0], document, progress)
 
     outputs.report(options.json, document, show_it)
     if options.html is not None:
@@ -99,7 +97,8 @@ def reduce(options: argparse.Namespace, console: Console, progress: Console) -> 
         show = JobEvents(report)
         with served(None, options, [_one(options.device)]) as server:
             (device,) = acquire(server, [_one(options.device)], report)
-            reduction = Reduce(suite, options.test, device, server.state.blobs, emit=show, cancel=cancel)
+            blobs, hang = server.state.blobs, options.hang_seconds
+            reduction = Reduce(suite, options.test, device, blobs, emit=show, cancel=cancel, hang_seconds=hang)
             try:
                 document = reduction.run()
             except Cancelled:

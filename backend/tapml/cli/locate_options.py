@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
+
+from tapml.cli.device_options import add_run_options
 
 _LOCATE = """\
 Name the faulty kernels of SUITE on a device, most certain first, with the reason in words: every carved test is
@@ -28,17 +29,13 @@ def add_parsers(commands: Any) -> None:
         "locate", help="name the faulty kernels, with the reason in words", description=_LOCATE
     )
     parser.add_argument("suite", type=Path, metavar="SUITE", help="folder that `tapml carve` wrote")
-    _device(parser, "or the address of a running `tapml serve`")
+    add_run_options(parser)
     parser.add_argument(
         "--kernel", action="append", metavar="NAME", help="only this kernel's tests; repeat for several"
     )
     parser.add_argument(
         "--runs", type=int, default=3, metavar="N", help="how often a failing test runs again (default 3)"
     )
-    parser.add_argument(
-        "--hang-seconds", type=float, default=30.0, metavar="S",
-        help="a kernel that does not end, or is not compiled, within S seconds is an error (default 30)",
-    )  # fmt: skip
     parser.add_argument(
         "--no-model", action="store_true", help="do not run the whole model where every operator passes"
     )
@@ -48,7 +45,7 @@ def add_parsers(commands: Any) -> None:
     parser = commands.add_parser("reduce", help="shrink a failing test while it still fails", description=_REDUCE)
     parser.add_argument("suite", type=Path, metavar="SUITE", help="folder that `tapml carve` wrote")
     parser.add_argument("test", metavar="TEST_ID", help="such as n012.s0")
-    _device(parser, "")
+    add_run_options(parser, elsewhere=False)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE",
         help="write the reduced test: .html, .safetensors, .py, .md, or .suite for a suite of its own",
@@ -56,14 +53,3 @@ def add_parsers(commands: Any) -> None:
     parser.add_argument("--force", action="store_true", help="replace a file that exists")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the document (- for standard output)")
     parser.set_defaults(run="reduce")
-
-
-def _device(parser: argparse.ArgumentParser, remote: str) -> None:
-    text = "what to run on: a name that `tapml devices` lists, such as chromium (the default) or node-dawn, open"
-    parser.add_argument("--device", action="append", metavar="DEVICE", help=", ".join(filter(None, (text, remote))))
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="with --device open: address to listen on (default 127.0.0.1)"
-    )
-    parser.add_argument(
-        "--port", type=int, default=0, help="with --device open: port to listen on (default: any free one)"
-    )

@@ -13,6 +13,7 @@ from typing import TextIO, TypeAlias
 from rich.console import Console
 
 from tapml.cli.device_options import add_parsers as add_device_parsers
+from tapml.cli.device_options import add_run_options
 from tapml.cli.history_options import add_database_option
 from tapml.cli.history_options import add_parser as add_history_parser
 from tapml.cli.locate_options import add_parsers as add_locate_parsers
@@ -158,24 +159,6 @@ def _carve(commands: _Commands) -> None:
     parser.set_defaults(run="carve")
 
 
-def _device_options(parser: argparse.ArgumentParser, several: bool) -> None:
-    text = (
-        "chromium, firefox, webkit, safari, node-dawn or deno (started here; `tapml devices` lists all), open (wait "
-        "for someone to open the device page in any browser), "
-        "or the address of a running `tapml serve`"
-    )
-    parser.add_argument(
-        "--device", action="append", metavar="DEVICE", help=text + ("; repeat for several" if several else "")
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result document (- for standard output)")
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="with --device open: address to listen on (default 127.0.0.1)"
-    )
-    parser.add_argument(
-        "--port", type=int, default=0, help="with --device open: port to listen on (default: any free one)"
-    )
-
-
 def _validate(commands: _Commands) -> None:
     parser = commands.add_parser(
         "validate",
@@ -183,14 +166,11 @@ def _validate(commands: _Commands) -> None:
         description="Operator-wise validation: every carved test of SUITE on every device; exit code 1 if one fails.",
     )
     parser.add_argument("suite", type=Path, metavar="SUITE", help="folder that `tapml carve` wrote")
-    _device_options(parser, several=True)
+    add_run_options(parser, several=True)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result document (- for standard output)")
     parser.add_argument(
         "--kernel", action="append", metavar="NAME", help="only this kernel's tests; repeat for several"
     )
-    parser.add_argument(
-        "--hang-seconds", type=float, default=30.0, metavar="S",
-        help="a kernel that does not end, or is not compiled, within S seconds is an error (default 30)",
-    )  # fmt: skip
     add_database_option(parser)
     parser.set_defaults(run="validate")
 
@@ -204,7 +184,8 @@ def _offload(commands: _Commands) -> None:
         "model runs on the device through the tvmjs virtual machine.",
     )
     parser.add_argument("suite", type=Path, metavar="SUITE", help="folder that `tapml carve` wrote")
-    _device_options(parser, several=False)
+    add_run_options(parser)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result document (- for standard output)")
     parser.set_defaults(run="offload")
 
 

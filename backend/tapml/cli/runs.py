@@ -3,113 +3,82 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import quote
 
 from rich.console import Console
 
+from tapml.browsers import startable_kind
+from tapml.cli.device_options import DEFAULT_SERVER
 from tapml.cli.history_options import database_url
 from tapml.devices import Device
-from tapml.devices.device import HANG_SECONDS
 from tapml.errors import InputError
 from tapml.history import Recorder, check_database
-from tapml.locating import Locate
-from tapml.locating.locate import save_locate
+from tapml.jobs import JobSpecification, run_job
 from tapml.reports.progress import ProgressReport
 from tapml.server import Server
 from tapml.server.client import RemoteServer
 from tapml.suite import Suite
+from tapml.suite.formats import validated
 from tapml.validation.events import Cancel
-from tapml.validation.operatorwise import OperatorRun, require_devices
-from tapml.validation.results import FAILING, keep, save_offload
+from tapml.validation.operatorwise import require_devices
+from tapml.validation.results import FAILING
 
 
-def run_validation(
-    suite: Suite,
-    devices: Sequence[str],
-    options: argparse.Namespace,
-    console: Console,
-    kernels: list[str] | None,
-    server: Server | None = None,
+def specification(kind: str, options: argparse.Namespace) -> JobSpecification:
+    """The job that a command's options state. Raises InputError for an option beyond its range."""
+    fields = {
+        "kind": kind,
+        "devices": options.device or ["chromium"],
+        "kernels": getattr(options, "kernel", None),
+        "hang_seconds": options.hang_seconds,
+    }
+    if kind == "locate":
+        fields |= {"runs": options.runs, "model": not options.no_model}
+    return validated("the command", JobSpecification, fields, "")
+
+
+def run(
+    job: JobSpecification, suite: Suite, options: argparse.Namespace, console: Console, server: Server | None = None
 ) -> dict[str, Any]:
-    """Validate on the named devices; Ctrl-C ends it early and keeps what was validated.
+    """Run a job on the devices that it names; Ctrl-C ends it early and keeps what was found.
 
     `server`: one that runs already, with its browsers; otherwise one is started for this run.
     """
-    for name in kernels or []:
-        suite.bundle(name)  # an unknown one is an error before any browser starts
+    job.check(suite)
+    url = database_url(options) if job.kind == "validation" else None
     with ProgressReport(console) as report, interruptible() as cancel:
         show = JobEvents(report)
-        if remote := _remote(devices):
-            if options.database_url:
+        if remote := _remote(job.devices):
+            if getattr(options, "database_url", None):
                 raise InputError(f"{remote.base} records the run itself: give --database-url to its `tapml serve`")
-            return remote.run("validation", suite, kernels, show, cancel)
-        check_database(database_url(options))
-        with served(server, options, devices) as used:
-            connected = acquire(used, devices, report)
-            blobs = used.state.blobs
-            hang = getattr(options, "hang_seconds", HANG_SECONDS)  # `tapml demo` has no such option
-            return OperatorRun(
-                suite,
-                connected,
-                blobs,
-                kernels=kernels,
-                emit=show,
-                cancel=cancel,
-                save=True,
-                history=Recorder(database_url(options), "validate"),
-                hang_seconds=hang,
-            ).run()
-
-
-def run_offload(
-    suite: Suite, device: str, options: argparse.Namespace, console: Console, server: Server | None = None
-) -> dict[str, Any]:
-    """Offload to one device; Ctrl-C ends it early and keeps the trace. `server`: as in `run_validation`."""
-    suite.require_model()  # before anything starts
-    from tapml.validation.offload import Offload  # late: TVM takes seconds to load, and a validation goes without
-
-    with ProgressReport(console) as report, interruptible() as cancel:
-        show = JobEvents(report)
-        if remote := _remote([device]):
-            return remote.run("offload", suite, None, show, cancel)
-        with served(server, options, [device]) as used:
-            (connected,) = acquire(used, [device], report)
-            document = Offload(suite, connected, used.state.blobs, emit=show, cancel=cancel).run()
-            show.problem(keep(suite, save_offload, document))
-            return document
-
-
-def run_locate(suite: Suite, device: str, options: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """Locate on one device; Ctrl-C ends it early and keeps what was found."""
-    for name in options.kernel or []:
-        suite.bundle(name)  # an unknown one is an error before any browser starts
-    with ProgressReport(console) as report, interruptible() as cancel:
-        show = JobEvents(report)
-        wanted = {"runs": options.runs, "model": not options.no_model}
-        if remote := _remote([device]):
-            return remote.run("locate", suite, options.kernel, show, cancel, **wanted)
-        with served(None, options, [device]) as used:
-            (connected,) = acquire(used, [device], report)
-            blobs = used.state.blobs
-            hang = options.hang_seconds
-            search = Locate(
-                suite, connected, blobs, kernels=options.kernel, emit=show, cancel=cancel, hang_seconds=hang, **wanted
-            )
-            document = search.run()
-            show.problem(keep(suite, save_locate, document))
-            return document
+            return remote.run(job, suite, show, cancel)
+        check_database(url)
+        with served(server, options, job.devices) as used:
+            devices = acquire(used, job.devices, report)
+            history = Recorder(url, "validate")
+            return run_job(job, suite, devices, used.state.blobs, emit=show, cancel=cancel, history=history)
 
 
 def _remote(devices: Sequence[str]) -> RemoteServer | None:
-    urls = [name for name in devices if name.startswith(("http://", "https://"))]
-    if not urls:
+    """The running server whose device is meant: by its address, or by a name that is none of this machine's."""
+    elsewhere = [name for name in devices if name != "open" and not startable_kind(name)]
+    if not elsewhere:
         return None
+    name = elsewhere[0]
     if len(devices) > 1:
-        raise InputError("give the address of a server as the only --device")
-    return RemoteServer(urls[0])
+        raise InputError(f"give a device of a running server ({name}) as the only --device")
+    if name.startswith(("http://", "https://")):
+        return RemoteServer(name)
+    server = RemoteServer(f"{DEFAULT_SERVER}#{quote(name)}")
+    with contextlib.suppress(InputError):  # nobody is there: whoever starts devices here says what is known
+        server.devices()
+        return server
+    return None
 
 
 @contextmanager
@@ -126,16 +95,11 @@ def served(server: Server | None, options: argparse.Namespace, devices: Sequence
 def acquire(server: Server, names: Sequence[str], report: ProgressReport) -> list[Device]:
     """Devices by name, started or waited for. Raises what `State.device` raises, InputError for one without WebGPU."""
     found: list[Device] = []
+    runner = server.state.runner_url
     for name in dict.fromkeys(names):
-        if name == "open":
-            device = server.state.wait_for_device(
-                waiting=lambda: report.line(f"waiting for a browser: open {server.state.runner_url}")
-            )
-        else:
-            report.update(f"starting {name}", 0, 1)
-            device = server.state.device(name)
-            report.update(f"starting {name}", 1, 1)
-        found.append(device)
+        report.update(f"starting {name}", 0, 1)
+        found.append(server.state.device(name, lambda: report.line(f"waiting for a browser: open {runner}")))
+        report.update(f"starting {name}", 1, 1)
     require_devices(found)
     return found
 
@@ -167,11 +131,6 @@ class JobEvents:
         self._bad: dict[str, int] = {}
         self._total = 0
         self._kind = ""
-
-    def problem(self, text: str | None) -> None:
-        """What could not be kept, if anything."""
-        if text is not None:
-            self._report.line(text)
 
     def __call__(self, event: dict[str, Any]) -> None:
         handler: Callable[[dict[str, Any]], None] | None = getattr(self, f"_on_{event['type']}", None)

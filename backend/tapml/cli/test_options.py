@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from tapml.cli.device_options import add_run_options
 from tapml.cli.history_options import add_database_option
 
 _DESCRIPTION = """\
@@ -21,11 +22,7 @@ def add_parser(commands: Any) -> None:
         "test", help="run suites for CI: JUnit, HTML, shards, retries, expected failures", description=_DESCRIPTION
     )
     parser.add_argument("suites", nargs="+", type=Path, metavar="SUITE", help="folders that `tapml carve` wrote")
-    parser.add_argument(
-        "--device", action="append", metavar="NAME",
-        help="what to run on: a name that `tapml devices` lists, such as chromium, firefox or webkit, or open; repeat "
-        "for several (default chromium)",
-    )  # fmt: skip
+    add_run_options(parser, several=True, elsewhere=False)
     parser.add_argument(
         "--kernel", action="append", metavar="NAME", help="only this kernel's tests; repeat for several"
     )
@@ -35,10 +32,6 @@ def add_parser(commands: Any) -> None:
         help="run what fails up to N times again; what passes then is flaky, which does not fail the run",
     )  # fmt: skip
     parser.add_argument("--fail-on-flaky", action="store_true", help="flaky tests fail the run")
-    parser.add_argument(
-        "--hang-seconds", type=float, default=30.0, metavar="S",
-        help="a kernel that does not end, or is not compiled, within S seconds is an error (default 30)",
-    )  # fmt: skip
     reports = parser.add_argument_group("reports")
     reports.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")
     reports.add_argument("--html", type=Path, metavar="FILE", help="write one page with everything in it")
@@ -57,12 +50,6 @@ def add_parser(commands: Any) -> None:
         "--expires", metavar="DATE",
         help="with --update-baseline: the last day of new entries, or never (default: in 90 days)",
     )  # fmt: skip
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="with --device open: address to listen on (default 127.0.0.1)"
-    )
-    parser.add_argument(
-        "--port", type=int, default=0, help="with --device open: port to listen on (default: any free one)"
-    )
     add_database_option(parser)
     parser.set_defaults(run="test")
 

@@ -198,7 +198,9 @@ class Locate:
         from tapml.locating.whole_model import WholeModel  # late: TVM takes seconds to load
 
         results = {result["id"]: result for found in by_kernel.values() for result in found}
-        return WholeModel(self.suite, self.device, self._blobs, results, self._emit, self._cancel).run()
+        return WholeModel(
+            self.suite, self.device, self._blobs, results, self._emit, self._cancel, self._hang_seconds
+        ).run()
 
     @contextmanager
     def _timed(self, part: str) -> Iterator[None]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tapml.devices import Blobs, Device
 from tapml.devices.commands import allocated, freed, uploaded
+from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, InputError
 from tapml.graph import TensorType
@@ -54,6 +55,7 @@ class Reduce:
         *,
         emit: Emit = lambda event: None,
         cancel: Cancel | None = None,
+        hang_seconds: float = HANG_SECONDS,
     ) -> None:
         """Raises InputError for an unknown test, one without its operator's program, or a kernel without WGSL."""
         self.suite = suite
@@ -67,6 +69,7 @@ class Reduce:
         self._blobs = blobs
         self._emit = emit
         self._cancel = cancel or Cancel()
+        self._hang_seconds = hang_seconds
         self._budget = Budget(MOST_RUNS, MOST_SECONDS)
         self._uploaded: dict[int, str] = {}
         self._kernel: Kernel | None = None
@@ -147,7 +150,8 @@ class Reduce:
             return self._execute(commands, [ref.type for ref in refs])
 
     def _execute(self, commands: Sequence[methods.Command], types: Sequence[TensorType] = ()) -> list[np.ndarray]:
-        return self.device.execute(commands, types, check=self._cancel.check).arrays
+        called = self.device.execute(commands, types, check=self._cancel.check, hang_seconds=self._hang_seconds)
+        return called.arrays
 
     def _free(self) -> None:
         if self.device.connected:

@@ -12,6 +12,7 @@ import numpy as np
 from tapml.carving.agreement import agreement
 from tapml.carving.reference import Reference
 from tapml.devices import Blobs, Device
+from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, InputError
 from tapml.kernels.programs.model import read_model
@@ -51,6 +52,7 @@ class WholeModel:
         results: Mapping[str, Mapping[str, Any]],
         emit: Emit = lambda event: None,
         cancel: Cancel | None = None,
+        hang_seconds: float = HANG_SECONDS,
     ) -> None:
         """Raises InputError for a suite that is damaged."""
         self._suite = suite
@@ -59,6 +61,7 @@ class WholeModel:
         self._results = results
         self._emit = emit
         self._cancel = cancel or Cancel()
+        self._hang_seconds = hang_seconds
         self._graph = suite.model_graph
         self._tolerance: Mapping[str, Any] = suite.manifest["model_tolerance"]
         self._runs = 0
@@ -83,7 +86,14 @@ class WholeModel:
         tensors = self._suite.tensors
         weights = reference.values({value: tensors.get(ref) for value, ref in self._suite.parameters.items()})
         runner = HybridRunner(
-            self._graph, reference, self._device, messages, self._suite.parameters, weights, self._blobs
+            self._graph,
+            reference,
+            self._device,
+            messages,
+            self._suite.parameters,
+            weights,
+            self._blobs,
+            self._hang_seconds,
         )
         try:
             return self._check(runner, [self._step(number, reference) for number in range(self._step_count)])

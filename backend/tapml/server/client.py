@@ -7,11 +7,13 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
 from typing import Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+from tapml.browsers import STARTABLE_NAMES, startable_kind
+from tapml.devices.names import device_named
 from tapml.errors import InputError, TapmlError
+from tapml.jobs import JobSpecification
 from tapml.server import answers
 from tapml.strict_json import parse_json
 from tapml.suite import Suite
@@ -33,7 +35,9 @@ class _Gone(Exception):
 
 
 class RemoteServer:
-    """Starts jobs at a server and follows them. The address may carry the pairing link's token."""
+    """Starts jobs at a server and follows them. The address may carry the pairing link's token, and behind "#" the
+    name of a device there.
+    """
 
     def __init__(self, url: str) -> None:
         """Raises InputError for what is no address."""
@@ -45,6 +49,7 @@ class RemoteServer:
             ) from None
         self.base = f"{parts.scheme}://{parts.netloc}"
         self._token = next(iter(parse_qs(parts.query).get("token", [])), None)
+        self._wanted = unquote(parts.fragment)
 
     @property
     def runner_url(self) -> str:
@@ -57,23 +62,15 @@ class RemoteServer:
         answers.checked(self.base, answers.Devices, found)
         return list(found["connected"])
 
-    def run(
-        self,
-        kind: str,
-        suite: Suite,
-        kernels: Sequence[str] | None,
-        emit: Emit,
-        cancel: Cancel,
-        **options: Any,
-    ) -> dict[str, Any]:
-        """Run a job on the server's suite of the same content, on a device connected there (waiting for one).
-        `options`: further fields of the job's request (docs/http-api.md).
+    def run(self, specification: JobSpecification, suite: Suite, emit: Emit, cancel: Cancel) -> dict[str, Any]:
+        """Run a job on the server's suite of the same content, on the device that the address names: one connected
+        there, or one to start. Where it names none, on any that is connected (waiting for one).
 
-        Raises InputError where the server cannot be reached or does not serve the suite.
+        Raises InputError where the server cannot be reached, does not serve the suite or has no such device.
         """
         suite_id = self._suite(suite)
-        device = self._device(emit, cancel)
-        body = {"kind": kind, "suite": suite_id, "devices": [device], "kernels": kernels, **options}
+        device = self._named() if self._wanted else self._device(emit, cancel)
+        body = {**specification.model_dump(), "suite": suite_id, "devices": [device]}
         job = answers.checked(self.base, answers.Started, self._request("POST", "/api/jobs", body)).job
         try:
             document = self._follow(f"/api/jobs/{quote(job, safe='')}", emit, cancel)
@@ -82,7 +79,7 @@ class RemoteServer:
                 f"{self.base} was stopped in the middle of this run ({gone}); the verdicts it had given are in the "
                 f"suite it serves (results/) as soon as it is started again; run this command again for the rest"
             ) from gone
-        return answers.result_document(self.base, kind, document)
+        return answers.result_document(self.base, specification.kind, document)
 
     def _suite(self, suite: Suite) -> str:
         served = answers.checked(self.base, answers.Suites, {"suites": self._request("GET", "/api/suites")})
@@ -90,6 +87,12 @@ class RemoteServer:
             if found.content == suite.id:
                 return found.id
         raise InputError(f"{self.base} does not serve {suite.path}: start it with `tapml serve {suite.path}`")
+
+    def _named(self) -> str:
+        if startable_kind(self._wanted):
+            return self._wanted
+        names = {str(device["id"]): str(device["name"]) for device in self.devices()}
+        return device_named(self._wanted, names, ", ".join(STARTABLE_NAMES))
 
     def _device(self, emit: Emit, cancel: Cancel) -> str:
         said = False

@@ -6,21 +6,17 @@ import json
 import secrets
 import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from tapml.devices import Blobs, Device
-from tapml.errors import InputError, TapmlError
+from tapml.errors import TapmlError
 from tapml.history import Recorder
-from tapml.locating import Locate
-from tapml.locating.locate import RUNS, save_locate
+from tapml.jobs import JobSpecification, run_job
 from tapml.suite import Suite
 from tapml.validation.events import Cancel
-from tapml.validation.operatorwise import OperatorRun, require_devices
-from tapml.validation.results import keep, save_offload
 
-KINDS = ("validation", "offload", "locate")
 _KEPT_JOBS = 16  # with all their events; their documents are in their suites
 
 Listener = Callable[["Job", int, dict[str, Any]], None]
@@ -83,32 +79,20 @@ class Jobs:
 
     def start(
         self,
-        kind: str,
+        specification: JobSpecification,
         suite_id: str,
         suite: Suite,
-        acquire: Callable[[], list[Device]],
-        kernels: Sequence[str] | None = None,
-        *,
-        runs: int = RUNS,
-        model: bool = True,
+        acquire: Callable[[str], Device],
     ) -> Job:
-        """`acquire` gives the devices (it may have to start a browser), inside the job's thread.
-        `runs` and `model` are for kind "locate" (Locate).
-
-        Raises InputError for an unknown kind.
-        """
-        if kind not in KINDS:
-            raise InputError(f"unknown kind of job {kind!r}: choose {', '.join(KINDS)}")
-        job = Job(secrets.token_urlsafe(12), kind, suite_id)
+        """`acquire` gives a device by its name (it may have to start a browser), inside the job's thread."""
+        job = Job(secrets.token_urlsafe(12), specification.kind, suite_id)
         with self._lock:
             self._jobs[job.id] = job
             ended = [known for known in self._jobs.values() if known.done.is_set()]
             for old in ended[: max(0, len(self._jobs) - _KEPT_JOBS)]:
                 del self._jobs[old.id]
-        thread = threading.Thread(
-            target=self._run, args=(job, suite, acquire, kernels, runs, model), name=f"job {job.id}", daemon=True
-        )
-        thread.start()
+        arguments = (job, specification, suite, acquire)
+        threading.Thread(target=self._run, args=arguments, name=f"job {job.id}", daemon=True).start()
         return job
 
     def cancel_all(self) -> None:
@@ -119,55 +103,17 @@ class Jobs:
         with self._lock:
             return list(self._jobs.values())
 
-    def _run(
-        self,
-        job: Job,
-        suite: Suite,
-        acquire: Callable[[], list[Device]],
-        kernels: Sequence[str] | None,
-        runs: int,
-        model: bool,
-    ) -> None:
+    def _run(self, job: Job, specification: JobSpecification, suite: Suite, acquire: Callable[[str], Device]) -> None:
         def emit(event: dict[str, Any], *, last: bool = False) -> None:
             self.listener(job, job.add(event, last=last), event)
-
-        def tell(problem: str | None) -> None:
-            if problem is not None:
-                emit({"type": "message", "level": "warning", "text": problem})
 
         for other in self._all():
             other.pack()
         try:
-            devices = acquire()
-            require_devices(devices)
-            if job.kind == "validation":
-                job.document = OperatorRun(
-                    suite,
-                    devices,
-                    self._blobs,
-                    kernels=kernels,
-                    emit=emit,
-                    cancel=job.cancel,
-                    save=True,
-                    history=self._history,
-                ).run()
-            elif job.kind == "locate":
-                job.document = Locate(
-                    suite,
-                    devices[0],
-                    self._blobs,
-                    kernels=kernels,
-                    runs=runs,
-                    model=model,
-                    emit=emit,
-                    cancel=job.cancel,
-                ).run()
-                tell(keep(suite, save_locate, job.document))
-            else:
-                from tapml.validation.offload import Offload  # late: it loads TVM
-
-                job.document = Offload(suite, devices[0], self._blobs, emit=emit, cancel=job.cancel).run()
-                tell(keep(suite, save_offload, job.document))
+            devices = [acquire(name) for name in dict.fromkeys(specification.devices)]
+            job.document = run_job(
+                specification, suite, devices, self._blobs, emit=emit, cancel=job.cancel, history=self._history
+            )
             job.state = "cancelled" if job.document["interrupted"] else "done"
         except TapmlError as error:
             job.state, job.error = "failed", str(error)

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
-from tapml.browsers import STARTABLE_NAMES, DeviceProcess, start
+from tapml.browsers import STARTABLE_NAMES, DeviceProcess, start, startable_kind
 from tapml.devices import Blobs, Device, DeviceHub
+from tapml.devices.names import device_named
 from tapml.errors import InputError, ToolchainError
 from tapml.history import Recorder
 from tapml.server.jobs import Jobs
@@ -44,23 +45,27 @@ class State:
         """Where a browser becomes a device; carries the token where there is one."""
         return self.url + "/runner" + (f"?token={self.security.token}" if self.security.token else "")
 
-    def device(self, name: str) -> Device:
-        """A connected device by id, or one by the name of what runs it, started headless where it is not running yet.
+    def device(self, name: str, waiting: Callable[[], None] | None = None) -> Device:
+        """A device by the name of what runs it, started headless where it is not running yet, or a connected one by its
+        id or name.
 
         With "+" and a device profile behind the name it seems to be a worse device (docs/fault-gallery.md).
-        Raises InputError for an unknown name and ToolchainError where it cannot be started.
+        "open", where `waiting` is given: one that someone opened by hand; `waiting` is called while there is none.
+        Raises InputError for a name that is none or that of several, ToolchainError where it cannot be started.
         """
-        if _kind(name) in STARTABLE_NAMES:
+        if (kind := startable_kind(name)) is not None:
             with self._starting:
-                return self._running(name) or self._start(name)
-        device = self.hub.get(name)
-        if device is None or not device.connected:
-            known = ", ".join(STARTABLE_NAMES)
+                return self._running(name) or self._start(name, kind)
+        if name == "open" and waiting is not None:
+            return self.wait_for_device(waiting=waiting)
+        if name.startswith(("http://", "https://")):
             raise InputError(
-                f"no device {name!r}: give {known} or the id of a connected device (`tapml devices` lists them); any "
-                "other browser joins by opening the device page (--device open prints its address)"
+                f"the devices of another server ({name}) take only `tapml validate`, `offload` and `locate`: "
+                f"open {self.runner_url} where the device is, and it is one here"
             )
-        return device
+        connected = {device.id: device for device in self.hub.connected()}
+        names = {device.id: device.name for device in connected.values()}
+        return connected[device_named(name, names, f"{', '.join(STARTABLE_NAMES)} or open")]
 
     def _running(self, name: str) -> Device | None:
         process = self.processes.get(name)
@@ -68,23 +73,23 @@ class State:
             return None
         return self.hub.wait_for(lambda device: device.started == name, 5.0)
 
-    def _start(self, name: str) -> Device:
+    def _start(self, name: str, kind: str) -> Device:
         if (stale := self.processes.pop(name, None)) is not None:
             stale.close()
             self._left(name, "it was started again")
         url = self.runner_url
-        if profile := name.removeprefix(_kind(name)).removeprefix("+"):
+        if profile := name.removeprefix(kind).removeprefix("+"):
             url += ("&" if self.security.token else "?") + urlencode({"profile": profile})
         # Behind "#" it is sent to nobody; the runner says it in its hello.
         secret = self.hub.expect(name)
         url += "#" + urlencode({"secret": secret})
-        process = start(_kind(name), url, on_exit=lambda reason: self._left(name, reason))
+        process = start(kind, url, on_exit=lambda reason: self._left(name, reason))
         self.processes[name] = process
         deadline = time.monotonic() + _CONNECT_SECONDS
         while time.monotonic() < deadline and process.alive:
             device = self.hub.wait_for(lambda found: found.started == name, 1.0)
             if device is not None:
-                device.on_hung = lambda: self._reset(name)
+                device.on_hung = lambda: self._reset(name, kind)
                 return device
         said = " | ".join(process.console[-5:]) or "it printed nothing"
         process.close()
@@ -93,12 +98,12 @@ class State:
     def _left(self, name: str, reason: str) -> None:
         self.hub.left(lambda device: device.started == name, reason)
 
-    def _reset(self, name: str) -> None:
+    def _reset(self, name: str, kind: str) -> None:
         """The GPU of a device hangs: nothing in the device itself can end that."""
         with self._starting:
             process = self.processes.get(name)
             if process is not None and not process.reset_gpu():
-                self._start(name)
+                self._start(name, kind)
 
     def wait_for_device(self, timeout: float | None = None, waiting: Callable[[], None] = lambda: None) -> Device:
         """Any device that someone opened by hand; `waiting` is called once if there is none yet.
@@ -123,8 +128,3 @@ class State:
         for process in self.processes.values():
             process.close()
         self.processes.clear()
-
-
-def _kind(name: str) -> str:
-    """What runs a device, of the name that it is asked for by: "node-dawn" of "node-dawn+no-f16"."""
-    return name.partition("+")[0]

@@ -11,19 +11,17 @@ from tapml.cache import cached
 from tapml.devices import Device
 from tapml.errors import InputError
 from tapml.graph import Graph
+from tapml.jobs import JobSpecification
 from tapml.kernels.wasm import runtime_wasm
-from tapml.locating.locate import MOST_RUNS, RUNS
 from tapml.server import history_views, share_views
-from tapml.server.bodies import json_object, text_field, text_list, whole_number
+from tapml.server.bodies import json_object, text_field, whole_number
 from tapml.server.pages import STATIC, blob_response, page_file
 from tapml.server.registry import detail, summary
 from tapml.server.state import State
 from tapml.server.statistics import statistics
 from tapml.suite import CarvedTest, Suite
+from tapml.suite.formats import validated
 from tapml.suite.results import RESULT_KINDS, read_results
-
-_MOST_DEVICES = 32
-_MOST_KERNELS = 20_000
 
 
 def blueprint(state: State) -> Blueprint:
@@ -171,25 +169,12 @@ def _jobs(routes: Blueprint, state: State) -> None:
     @routes.post("/api/jobs")
     def start_job() -> Response:
         body = json_object()
-        kind, suite_id = text_field(body, "kind"), text_field(body, "suite")
-        names = text_list(body, "devices", _MOST_DEVICES)
-        kernels = None if body.get("kernels") is None else text_list(body, "kernels", _MOST_KERNELS)
-        runs, model = body.get("runs", RUNS), body.get("model", True)
-        if isinstance(runs, bool) or not isinstance(runs, int) or not 1 <= runs <= MOST_RUNS:
-            raise InputError(f"runs: give a number from 1 to {MOST_RUNS}")
-        if not isinstance(model, bool):
-            raise InputError("model: give true or false")
+        suite_id = text_field(body, "suite")
+        asked = {name: value for name, value in body.items() if name != "suite"}
+        specification = validated("the job", JobSpecification, asked, ": see docs/http-api.md")
         suite = state.suites.require(suite_id)
-        job = state.jobs.start(
-            kind,
-            suite_id,
-            suite,
-            lambda: [state.device(name) for name in names],
-            kernels,
-            runs=runs,
-            model=model,
-        )
-        return jsonify({"job": job.id})
+        specification.check(suite)
+        return jsonify({"job": state.jobs.start(specification, suite_id, suite, state.device).id})
 
     @routes.get("/api/jobs/<job_id>")
     def job_state(job_id: str) -> Response:

@@ -41,6 +41,7 @@ class HybridRunner:
         parameters: Mapping[str, TensorRef],
         weights: Values,
         blobs: Blobs,
+        hang_seconds: float,
     ) -> None:
         """`weights`: the parameters' values on the reference platform, by value id."""
         self.graph = graph
@@ -50,6 +51,7 @@ class HybridRunner:
         self.parameters = parameters
         self.weights = weights
         self.blobs = blobs
+        self.hang_seconds = hang_seconds
         self.uploaded: set[str] = set()
         self.library = f"h{next(_RUNS)}"
         self.loaded: set[str] = set()
@@ -206,8 +208,9 @@ class _Run:
         self._made_since_flush = []
 
     def _send(self, wanted: Sequence[str]) -> list[np.ndarray]:
+        owner, types = self._owner, [self._type(value) for value in wanted]
         try:
-            return self._owner.device.execute(self._commands, [self._type(value) for value in wanted]).arrays
+            return owner.device.execute(self._commands, types, hang_seconds=owner.hang_seconds).arrays
         except DeviceError as error:
             self._forget(everything=isinstance(error, DeviceLost))
             raise

@@ -18,6 +18,7 @@ from tapml.carving.reference import Reference
 from tapml.compilers.tvm.library import model_library
 from tapml.devices import Blobs, Device
 from tapml.devices.commands import message
+from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, TapmlError
 from tapml.files import sha256
@@ -44,6 +45,7 @@ class Offload:
         *,
         emit: Emit = lambda event: None,
         cancel: Cancel | None = None,
+        hang_seconds: float = HANG_SECONDS,
     ) -> None:
         """Raises InputError for a suite that is damaged (tensor, an operator's program)."""
         suite.verify()
@@ -52,6 +54,7 @@ class Offload:
         self._blobs = blobs
         self._emit = emit
         self._cancel = cancel or Cancel()
+        self._hang_seconds = hang_seconds
         self._steps: list[dict[str, Any]] = []
         self._offloaded: list[str] = []
         self._kernels = suite.model_graph.kernels
@@ -72,6 +75,7 @@ class Offload:
             kernels=self._kernels,
             emit=self._operator_event,
             cancel=self._cancel,
+            hang_seconds=self._hang_seconds,
         )
         self._emit({"type": "started", "kind": "offload", "total": self.total, "kernels": self._kernels})
         self._emit({"type": "device", "device": self.device.describe()})
@@ -113,7 +117,14 @@ class Offload:
         reference = Reference(self._lowered)
         weights = reference.values({v: self.suite.tensors.get(ref) for v, ref in self.suite.parameters.items()})
         runner = HybridRunner(
-            self.suite.model_graph, reference, self.device, kernels, self.suite.parameters, weights, self._blobs
+            self.suite.model_graph,
+            reference,
+            self.device,
+            kernels,
+            self.suite.parameters,
+            weights,
+            self._blobs,
+            self._hang_seconds,
         )
         self._model_steps = [self._model_step(step, reference) for step in self.suite.manifest["steps"]]
         for number, kernel in enumerate(self._kernels):
@@ -232,7 +243,7 @@ class Offload:
             "runs": 2,  # the second shows the time without first-use costs
         }
         params = message(RunModelParams, fields, "the model")
-        called = self.device.call(RUN_MODEL, params, types, check=self._cancel.check)
+        called = self.device.call(RUN_MODEL, params, types, check=self._cancel.check, hang_seconds=self._hang_seconds)
         return called.arrays, called.result.seconds.model_dump()
 
     def _message(self, level: str, text: str) -> None:
