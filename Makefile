@@ -113,6 +113,7 @@ check: setup-dev
 	$(BIN)/ruff check $(PYTHON_SOURCES)
 	$(BIN)/ruff format --check $(PYTHON_SOURCES)
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 	npm --prefix runner_js run check
 	npm --prefix webui run check
 

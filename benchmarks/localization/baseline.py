@@ -22,7 +22,7 @@ from tapml.carving.reference import Reference, to_numpy
 from tapml.devices import Blobs, Device
 from tapml.errors import DeviceError
 from tapml.files import sha256
-from tapml.kernels.programs.model import read_model
+from tapml.kernels.model import read_model
 from tapml.suite import CarvedTest, Suite, TensorRef, TensorStore
 
 TOLERANCES = (1e-3, 1e-2)

@@ -1,4 +1,4 @@
-import { browserName } from "./runner/browser_name";
+import { browserName } from "./browser_name";
 
 /** What a session needs to know of where it runs. */
 export interface Platform {

@@ -20,10 +20,10 @@ from operators import te_model
 from tapml.carving.reference import Reference
 from tapml.errors import InputError
 from tapml.kernels.lower import Lowered, lower, read_lowered, with_programs
+from tapml.kernels.model import read_model
 from tapml.kernels.programs.document import to_json_text
 from tapml.kernels.programs.emit import prim_func
 from tapml.kernels.programs.guard import guarded
-from tapml.kernels.programs.model import read_model
 from tapml.kernels.programs.read import from_json
 from tapml.kernels.programs.write import program_of
 from tapml.suite import Suite

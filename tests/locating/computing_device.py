@@ -13,7 +13,7 @@ from tapml.carving.reference import Reference, to_numpy
 from tapml.devices import Blobs, DeviceHub
 from tapml.folder import FileInside
 from tapml.graph import TensorType
-from tapml.kernels.programs.model import read_model
+from tapml.kernels.model import read_model
 from tapml.locating.judging import bound_of, errors, outside
 from tapml.suite import Suite
 

@@ -13,7 +13,7 @@ from tapml.carving.tolerance import nudge
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.kernels.analysis import numerics
-from tapml.kernels.programs.model import read_operator
+from tapml.kernels.model import read_operator
 from tapml.locating.judging import scalar_bound
 from tapml.suite import CarvedTest, Suite, TensorRef, Tolerance
 

@@ -42,7 +42,7 @@ def _derived_again(
 ) -> dict[str, str]:
     from tapml.bounds import NotDerivable, Operator  # late: TVM takes seconds to load
     from tapml.kernels.analysis import numerics
-    from tapml.kernels.programs.model import read_operator
+    from tapml.kernels.model import read_operator
 
     found: dict[str, str] = {}
     for name, files in texts.items():

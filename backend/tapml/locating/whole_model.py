@@ -15,7 +15,7 @@ from tapml.devices import Blobs, Device
 from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, InputError
-from tapml.kernels.programs.model import read_model
+from tapml.kernels.model import read_model
 from tapml.locating.delta import TooMany, culprits
 from tapml.locating.growth import Grown, growth
 from tapml.suite import Suite, TensorRef

@@ -22,7 +22,7 @@ from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, TapmlError
 from tapml.files import sha256
-from tapml.kernels.programs.model import read_model
+from tapml.kernels.model import read_model
 from tapml.protocol.methods import RunModelParams
 from tapml.protocol.session import RUN_MODEL
 from tapml.suite import Suite, TensorRef

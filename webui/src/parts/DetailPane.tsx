@@ -2,24 +2,16 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api/client";
-import type { GraphNode, SuiteDetail } from "../api/types";
 import { nodeNames, testState } from "../model/matrix";
-import type { ResultsState } from "../model/results";
 import { useResource } from "../state/resource";
 import { Badge, Loading, Problem, Tabs, VerdictBadge } from "./Basics";
 import { HistoryTab } from "./HistoryTab";
 import { KernelTab } from "./KernelTab";
-import { NodePicker } from "./NodePicker";
+import { NodePicker, type NodePickerProps } from "./NodePicker";
 import { TensorsTab } from "./TensorsTab";
 import { VerdictTab } from "./VerdictTab";
 
-export interface DetailPaneProps {
-  suite: SuiteDetail;
-  node: GraphNode;
-  state: ResultsState;
-  device: string | null;
-  problems: readonly string[];
-  select: (node: string | null, device?: string) => void;
+interface DetailPaneProps extends NodePickerProps {
   rerun: { devices: string[]; possible: boolean; start: () => void };
 }
 

@@ -1,9 +1,19 @@
+import type { GraphNode, SuiteDetail } from "../api/types";
 import { nodeNames } from "../model/matrix";
+import type { ResultsState } from "../model/results";
 import { asState, GLYPH } from "../model/verdicts";
-import type { DetailPaneProps } from "./DetailPane";
+
+export interface NodePickerProps {
+  suite: SuiteDetail;
+  node: GraphNode;
+  state: ResultsState;
+  device: string | null;
+  problems: readonly string[];
+  select: (node: string | null, device?: string) => void;
+}
 
 /** From one node of a kernel to its others, and from problem to problem. */
-export function NodePicker(props: DetailPaneProps) {
+export function NodePicker(props: NodePickerProps) {
   const { suite, node, state, device, problems, select } = props;
   const siblings = suite.graph.nodes.filter(
     (other) => other.kind === "kernel" && other.kernel === node.kernel,

@@ -3,7 +3,6 @@
 import { useEffect, useMemo } from "preact/hooks";
 import { api } from "../api/client";
 import type { SuiteDetail } from "../api/types";
-import { GraphPane } from "../graph/GraphPane";
 import type { View } from "../graph/types";
 import { remarks } from "../model/history";
 import { locateMarks, locateNodeStates } from "../model/locate";
@@ -18,6 +17,7 @@ import { useResults } from "../state/use-results";
 import { ActionBar } from "./ActionBar";
 import { Problem, Tabs } from "./Basics";
 import { DetailPane } from "./DetailPane";
+import { GraphPane } from "./GraphPane";
 import { JobBar } from "./JobBar";
 import { LocatePane } from "./LocatePane";
 import { MatrixPane } from "./MatrixPane";

@@ -1,4 +1,4 @@
-import { isWebKitGtk } from "../hal/unavailable";
+import { isWebKitGtk } from "./hal/unavailable";
 
 const BRANDS: [RegExp, string][] = [
   [/\bFirefox\/(\d+)/, "Firefox"],

@@ -3,16 +3,16 @@
 import { useEffect, useRef } from "preact/hooks";
 import type { DeviceFacts } from "../api/documents";
 import type { Graph } from "../api/types";
+import { GraphNodes } from "../graph/GraphNodes";
+import { Legend } from "../graph/Legend";
+import { Overview } from "../graph/Overview";
+import { step } from "../graph/steps";
+import type { NodeStates, View } from "../graph/types";
+import { useLayout } from "../graph/use-layout";
+import { useViewport } from "../graph/use-viewport";
+import { fit, opening, reveal, zoom } from "../graph/viewport";
 import type { Marks } from "../model/locate";
-import { Loading } from "../parts/Basics";
-import { GraphNodes } from "./GraphNodes";
-import { Legend } from "./Legend";
-import { Overview } from "./Overview";
-import { step } from "./steps";
-import type { NodeStates, View } from "./types";
-import { useLayout } from "./use-layout";
-import { useViewport } from "./use-viewport";
-import { fit, opening, reveal, zoom } from "./viewport";
+import { Loading } from "./Basics";
 
 export interface GraphPaneProps {
   graph: Graph;
