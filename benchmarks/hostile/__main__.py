@@ -2,9 +2,9 @@
 
 Real good documents are mutated by their structure and read by the functions behind command and server, in processes
 that are watched. Counted, and a failure of the benchmark: a traceback (any exception that is no TapmlError), HTTP 500,
-more than 10 s, more than 512 MB above the process's own size, a file outside of the suite that is read, written or
-removed, code that runs. A small share goes through the real command. What failed is kept in build/hostile, with the
-seed that makes it again:
+more than 10 s of processor time or, alone on the machine, by the clock, more than 512 MB above the process's own size,
+a file outside of the suite that is read, written or removed, code that runs. A small share goes through the real
+command. What failed is kept in build/hostile, with the seed that makes it again:
 
     python -m benchmarks.hostile --format tests.json --first 1234 --documents 1
 """
