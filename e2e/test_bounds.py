@@ -54,7 +54,7 @@ def test_exported_files_say_the_same(bounded: tuple[Path, dict[str, str]], opene
     with opened("chromium") as page:
         for case, test in cases.items():
             (path,) = export(of_suite(suite, test), "html", tmp_path / f"{test}.html")
-            verdict, _ = run_to_end(page, path.as_uri())
+            verdict = run_to_end(page, path.as_uri())
             (output,) = page.evaluate("window.tapmlRepro")["outputs"]
             counts = {key: output[key] for key in ("mismatched", "unbounded", "tied")}
             assert {"verdict": verdict, **counts} == EXPECTED[case], case

@@ -87,10 +87,10 @@ def test_a_page_of_another_origin_gets_nothing(server: Server, name: str) -> Non
     with Attacker(server.url) as attacker:
         threading.Thread(target=attacker.serve_forever, daemon=True).start()
         with launch("chromium", f"http://{name}:{attacker.server_port}/"):
-            assert attacker.ended.wait(30)
+            assert attacker.ended.wait(60)
         attacker.shutdown()
     assert attacker.told == ""
     assert server.state.hub.connected() == []
     # As the server's own page it is a device.
     with launch("chromium", f"{server.url}/runner"):
-        assert server.state.hub.wait_for(lambda device: device.name.startswith("Chromium"), 30)
+        assert server.state.hub.wait_for(lambda device: device.name.startswith("Chromium"), 60)

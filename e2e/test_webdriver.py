@@ -23,7 +23,7 @@ def _nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     mark = uuid.uuid4().hex  # all of them inherit it, and no one else's browser has it
     monkeypatch.setenv("TAPML_TEST_MARK", mark)
     yield
-    until(lambda: not [p for p in psutil.process_iter() if _has(p, mark)], "the end of all that was started", 10)
+    until(lambda: not [p for p in psutil.process_iter() if _has(p, mark)], "the end of all that was started")
 
 
 def _has(process: psutil.Process, mark: str) -> bool:
@@ -91,4 +91,4 @@ def test_one_more_device_for_a_running_server(suite: Path, tmp_path: Path) -> No
                 assert {test["verdict"] for test in read_json(out)["tests"]} == {"pass"}
             finally:
                 attached.terminate()
-                assert attached.wait(20) == 0
+                assert attached.wait(60) == 0

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing import resource_tracker
 
 import psutil
 
+PATIENCE = 60.0
+"""Seconds that anything which must come may take: a machine that runs other things beside is slow."""
+
+_ENDING_SECONDS = 10.0
+"""Of helpers that a browser leaves to end by themselves."""
+
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 15
+    end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -61,17 +67,27 @@ def kill_renderers(processes: list[psutil.Process]) -> None:
                 process.kill()
 
 
-def end_all(processes: set[psutil.Process]) -> None:
-    """So that a test that failed does not fail those after it."""
-    for process in processes:
+@contextlib.contextmanager
+def nothing_left() -> Iterator[None]:
+    """Fails if a process that was started meanwhile stays, even as a zombie of our own.
+
+    It is ended then, so that a test that failed does not fail those after it.
+    """
+    before = set(descendants())
+    yield
+    end = time.monotonic() + _ENDING_SECONDS
+    while (left := set(descendants()) - before) and time.monotonic() < end:
+        time.sleep(0.05)
+    for process in left:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(processes, timeout=5)
+    psutil.wait_procs(left, timeout=5)
+    assert left == set()
 
 
 def wait_until_gone(processes: list[psutil.Process]) -> None:
     """Fails if one of them still runs after a while. Who lost its parent is a zombie until init sees to it."""
-    end = time.monotonic() + 5
+    end = time.monotonic() + PATIENCE
     while True:
         left = [process for process in processes if is_running(process)]
         if not left:

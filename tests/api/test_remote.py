@@ -47,7 +47,7 @@ class Runner:
         threading.Thread(target=self._reply, args=(message, runner), daemon=True).start()
 
     def _reply(self, message: dict[str, Any], runner: FakeRunner) -> None:
-        self.free_to_answer.wait(10)
+        self.free_to_answer.wait(60)
         error, self.error = self.error, None
         if error:
             runner.fail(message, **error)
@@ -69,7 +69,7 @@ def runner() -> Runner:
 
 
 def until(condition: Any) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -175,7 +175,7 @@ def test_bytes_are_served_as_they_are_and_only_while_they_are_needed(runner: Run
     assert isinstance(served, memoryview)
     assert np.shares_memory(np.frombuffer(served, np.uint8), array)
     runner.free_to_answer.set()
-    thread.join(5)
+    thread.join(60)
     assert runner.blobs.find(digest) is None
 
 

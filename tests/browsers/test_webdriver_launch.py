@@ -9,14 +9,21 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from process_watch import descendants, end_all, kill_renderers, processes_named, wait_for, wait_until_gone
+from process_watch import (
+    PATIENCE,
+    descendants,
+    kill_renderers,
+    nothing_left,
+    processes_named,
+    wait_for,
+    wait_until_gone,
+)
 from tapml.browsers import guarded, launch, start, webdriver
 from tapml.browsers.webdriver import WebDriverProcess, launch_webdriver
 from tapml.errors import ToolchainError
@@ -67,11 +74,8 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     # Not tmp_path: sockets in there would have names that are too long.
     with tempfile.TemporaryDirectory() as folder:
         monkeypatch.setenv("TMPDIR", folder)
-        before = set(descendants())
-        yield Path(folder)
-        left = set(descendants()) - before
-        end_all(left)
-        assert left == set()
+        with nothing_left():
+            yield Path(folder)
         assert [*Path(folder).iterdir()] == []
 
 
@@ -109,7 +113,7 @@ def test_death_of_the_browser_is_reported_once(name: str, site: str) -> None:
     browser = launch_webdriver(name, f"{site}/empty", on_exit=reasons.put)
     started = descendants()
     main_process(BROWSER[name]).kill()
-    assert reasons.get(timeout=10) == f"{TITLE[name]} ended unexpectedly"
+    assert reasons.get(timeout=PATIENCE) == f"{TITLE[name]} ended unexpectedly"
     assert not browser.alive
     assert browser.screenshot() is None
     wait_until_gone(started)
@@ -124,7 +128,7 @@ def test_death_of_the_driver_takes_the_browser_with_it(name: str, site: str) -> 
     started = descendants()
     main_process(DRIVER[name]).kill()
     expected = f"{DRIVER[name]}, which drives {TITLE[name]}, ended unexpectedly (exit code 137)"
-    assert reasons.get(timeout=10) == expected
+    assert reasons.get(timeout=PATIENCE) == expected
     wait_until_gone(started)
     browser.close()
 
@@ -139,7 +143,7 @@ def test_crashed_tab_is_reported_and_the_callback_may_close(site: str) -> None:
     browser = launch_webdriver("chromedriver", f"{site}/empty", on_exit=crashed)
     started = descendants()
     kill_renderers(started)
-    assert reasons.get(timeout=10) == "Chromium's tab crashed"
+    assert reasons.get(timeout=PATIENCE) == "Chromium's tab crashed"
     wait_until_gone(started)
 
 
@@ -157,7 +161,7 @@ def test_closed_tab_is_reported(name: str, site: str) -> None:
         session.switch_to.window(here)
         session.close()
         assert session.window_handles == [there]
-    assert reasons.get(timeout=10) == f"{TITLE[name]}'s tab was closed"
+    assert reasons.get(timeout=PATIENCE) == f"{TITLE[name]}'s tab was closed"
     wait_until_gone(started)
 
 
@@ -168,9 +172,7 @@ def test_what_hangs_is_killed(suspended: str, name: str, site: str, monkeypatch:
     browser = launch_webdriver(name, f"{site}/empty")
     started = descendants()
     main_process((BROWSER if suspended == "browser" else DRIVER)[name]).suspend()
-    before = time.monotonic()
     browser.close()
-    assert time.monotonic() - before < 5
     wait_until_gone(started)
 
 
@@ -193,7 +195,7 @@ def test_all_ends_with_python(ending: str, name: str, site: str, temporary: Path
             os.killpg(python.pid, signal.SIGINT)  # as a terminal does
         elif ending == "killed":
             python.kill()
-        _, errors = python.communicate(timeout=20)
+        _, errors = python.communicate(timeout=PATIENCE)
     assert python.returncode == {"returns": 0, "interrupted": -signal.SIGINT, "killed": -signal.SIGKILL}[ending]
     assert (b"Traceback" in errors) == (ending == "interrupted")
     wait_until_gone(started)
@@ -306,7 +308,7 @@ def test_a_guarded_command_takes_its_orphans_with_it(tmp_path: Path) -> None:
         f"import subprocess, sys, time; subprocess.run([sys.executable, '-c', {orphan!r}]); print('ready', flush=True)"
     )
     process = guarded.Guarded([sys.executable, "-c", f"{code}; time.sleep(600)"], os.environ)
-    assert process.wait_for_line("ready", 10) == "ready"
+    assert process.wait_for_line("ready", PATIENCE) == "ready"
     wait_for(lambda: len(process.descendants()) == 2)
     started = [*process.descendants()]
     process.close()

@@ -45,7 +45,7 @@ def in_background(work: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]
     return thread, outcome
 
 
-def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -127,10 +127,9 @@ def test_a_malformed_result_is_an_error() -> None:
 
 def test_a_device_that_left_fails_its_call_at_once() -> None:
     device = FakeRunner(DeviceHub(), lambda message, runner: runner.vanish()).device
-    started = time.monotonic()
+    device.grace_seconds = 1e6  # nobody waits for it
     with pytest.raises(DeviceLost, match="device lost: Fake 1: its page was closed"):
         device.call(PING, PingParams())
-    assert time.monotonic() - started < 2
     with pytest.raises(DeviceLost, match="its page was closed"):
         device.call(PING, PingParams())
 
@@ -152,7 +151,7 @@ def test_a_cut_connection_is_waited_for_and_loses_nothing() -> None:
     runner.device.progress({"call": message["call"], "number": 0, "progress": COMPILE})
     runner.progress(message, {**COMPILE, "done": 2})
     runner.finish(message)
-    thread.join(5)
+    thread.join(60)
     assert outcome[0].result.seconds.total == 0
     assert [progress["done"] for progress in seen] == [1, 2]
     assert len(runner.calls) == 1
@@ -164,7 +163,7 @@ def test_a_call_that_was_lost_on_its_way_is_sent_again() -> None:
     until(lambda: bool(runner.calls))
     runner.cut()
     runner.come_back()
-    thread.join(5)
+    thread.join(60)
     assert outcome[0].result == PingResult()
     assert runner.calls[0] == runner.calls[1]
 
@@ -176,7 +175,7 @@ def test_a_call_waits_for_a_device_that_is_away() -> None:
     time.sleep(0.3)
     assert not outcome
     runner.come_back()
-    thread.join(5)
+    thread.join(60)
     assert outcome[0].result == PingResult()
 
 
@@ -186,7 +185,7 @@ def test_a_device_that_stays_away_is_given_up() -> None:
     thread, outcome = in_background(lambda: runner.device.call(PING, PingParams()))
     until(lambda: bool(runner.calls))
     runner.cut()
-    thread.join(5)
+    thread.join(60)
     assert isinstance(outcome[0], DeviceLost)
     assert "its connection broke" in str(outcome[0])
     assert not runner.device.connected
@@ -279,7 +278,7 @@ def test_what_was_started_again_takes_the_place_of_the_first() -> None:
     thread, outcome = in_background(lambda: first.device.call(PING, PingParams()))
     until(lambda: bool(first.calls))
     second = FakeRunner(hub, done, secret=hub.expect("deno"))
-    thread.join(5)
+    thread.join(60)
     assert "it was started again" in str(outcome[0])
     assert second.device is first.device
     assert second.device.call(PING, PingParams()).result == PingResult()
@@ -308,7 +307,7 @@ def test_waiting_ends_when_the_device_comes() -> None:
     hub = DeviceHub()
     timer = threading.Timer(0.2, lambda: FakeRunner(hub, silent))
     timer.start()
-    device = hub.wait_for(lambda d: d.name == "Fake 1", 10)
+    device = hub.wait_for(lambda d: d.name == "Fake 1", 60)
     assert device is not None
     assert hub.wait_for(lambda d: d.name == "Other", 0.1) is None
 

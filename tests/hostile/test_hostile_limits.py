@@ -43,7 +43,7 @@ def clients() -> Iterator[list[socket.socket]]:
 
 
 def connect(server: Server) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), 20)
+    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), 60)
 
 
 def everything(client: socket.socket) -> bytes:
@@ -68,7 +68,7 @@ def get(server: Server, path: str = "/api/suites") -> int:
         return status(everything(client))
 
 
-def until(condition: Callable[[], bool], seconds: float = 20) -> bool:
+def until(condition: Callable[[], bool], seconds: float = 60) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if condition():
@@ -92,7 +92,7 @@ def test_three_hundred_connections_without_a_request(server: Server, clients: li
         with contextlib.suppress(ConnectionError):
             clients[-1].sendall(head)
     assert threading.active_count() - before < FEW_THREADS
-    assert until(lambda: get(server) == 200, 3), "others are served, after a moment"
+    assert until(lambda: get(server) == 200), "others are served, after a moment"
     answers = [everything(client) for client in clients]
     assert {status(answer) for answer in answers if answer} == {503, 408}
     assert {sentence(answer) for answer in answers if answer} == {FULL, LATE}
@@ -104,7 +104,7 @@ def test_three_hundred_websockets_that_say_nothing(server: Server, clients: list
     for _ in range(300):
         clients.append(upgrade(server))
     assert threading.active_count() - before < FEW_THREADS
-    assert until(lambda: get(server) == 200, 3)
+    assert until(lambda: get(server) == 200)
     answers = [everything(client) for client in clients]
     assert {status(answer) for answer in answers} == {101, 503}
     assert until(lambda: server._server.connections.count("socket") == 0)
@@ -121,7 +121,7 @@ def test_a_websocket_that_is_no_device_ends(server: Server) -> None:
     silent, wrong, right = opened(), opened(), opened()
     wrong.send('42/device,1["hello",{}]')
     right.send("42/device,1" + json.dumps(["hello", hello()]))
-    assert "Fake" in server.state.hub.wait_for(lambda _: True, 5).name  # type: ignore[union-attr]
+    assert "Fake" in server.state.hub.wait_for(lambda _: True, 60).name  # type: ignore[union-attr]
     for client in (silent, wrong):
         assert until(lambda client=client: client.recv_data()[0] == websocket.ABNF.OPCODE_CLOSE)  # type: ignore[misc]
         client.shutdown()
@@ -131,11 +131,11 @@ def test_a_websocket_that_is_no_device_ends(server: Server) -> None:
 
 
 def dripping(client: socket.socket, piece: bytes) -> bytes:
-    """Send a piece every tenth of a second until the server answers: all that it says, or nothing after ten seconds."""
+    """Send a piece every tenth of a second until the server answers: all that it says, or nothing after a minute."""
     began = time.monotonic()
     client.settimeout(0.1)
     received = b""
-    while not received and time.monotonic() - began < 10:
+    while not received and time.monotonic() - began < 60:
         with contextlib.suppress(TimeoutError):
             received = client.recv(1 << 16)
         with contextlib.suppress(ConnectionError):
@@ -195,7 +195,7 @@ def test_a_body_that_is_too_large_is_answered_while_it_is_sent(
         with contextlib.suppress(ConnectionError):
             while reader.is_alive() and sent < announced:
                 sent += client.send(b" " * (1 << 16))
-        reader.join(10)
+        reader.join(60)
     assert status(answers[0]) == expected
     assert sentence(answers[0])
 

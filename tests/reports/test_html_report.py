@@ -121,10 +121,10 @@ def test_ten_thousand_tests_are_written_in_a_few_seconds() -> None:
         for number in range(10_000)
     ]
     found = document(tests)
-    started = time.perf_counter()
+    started = time.process_time()  # however busy the machine is
     for report in (junit(found), html(found), json_text(found)):
         assert len(report) > 100_000
-    assert time.perf_counter() - started < 15
+    assert time.process_time() - started < 15
     assert json.loads(json_text(found)) == found
 
 

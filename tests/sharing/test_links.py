@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import datetime
 from pathlib import Path
 
 import pytest
@@ -42,10 +42,12 @@ def test_a_revoked_link_is_gone_with_its_data(suite: Suite, repro: Repro) -> Non
     assert links.find([suite.path], other_id) is not None
 
 
-def test_a_link_dies_when_its_time_has_come(suite: Suite, repro: Repro) -> None:
-    share_id, share = links.create(suite.path, repro, days=0.5 / 86400)
+def test_a_link_dies_when_its_time_has_come(suite: Suite, repro: Repro, monkeypatch: pytest.MonkeyPatch) -> None:
+    share_id, share = links.create(suite.path, repro, days=2)
+    now = links._now()
+    monkeypatch.setattr(links, "_now", lambda: now + datetime.timedelta(days=1.9))
     assert links.find([suite.path], share_id) is not None
-    time.sleep(0.6)
+    monkeypatch.setattr(links, "_now", lambda: now + datetime.timedelta(days=2.1))
     assert links.find([suite.path], share_id) is None
     assert links.shares(suite.path) == []
     assert not list((suite.path / "shares").glob(f"{share.name}*"))
