@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from preloaded import tapml
 from tapml.errors import InputError
 from tapml.history.store import family
 from tapml.server import Server
@@ -40,9 +39,8 @@ def test_an_unknown_profile_says_which_there_are() -> None:
 
 def test_the_command_takes_a_profile(suite: Suite, tmp_path: Path) -> None:
     results = tmp_path / "results.json"
-    command = [sys.executable, "-m", "tapml", "validate", suite.path, "--device", "node-dawn+early-done"]
-    ran = subprocess.run([*command, "--json", results], capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 1, ran.stderr
+    ran = tapml("validate", suite.path, "--device", "node-dawn+early-done", "--json", results)
+    assert ran.code == 1, ran.err
     document = json.loads(results.read_text())
     assert document["devices"][0]["name"].endswith("(profile early-done)")
     assert {test["verdict"] for test in document["tests"]} == {"fail"}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+from preloaded import Ran, tapml
 
 
 @contextmanager
@@ -30,23 +31,16 @@ def full_disk(most: int = 0) -> Iterator[None]:
 def on_full_disk(
     *arguments: str | Path,
     folder: Path,
-    stdout: IO[str] | int = subprocess.PIPE,
-    stderr: IO[str] | int = subprocess.PIPE,
-) -> subprocess.CompletedProcess[str]:
+    stdout: IO[str] | int | None = None,
+    stderr: IO[str] | int | None = None,
+) -> Ran:
     """`tapml ARGUMENTS` in a process that may write pipes, but no file. `folder` takes a script."""
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-
     # Dawn's software GPU keeps its code in a file that lies nowhere: that is memory, and no disk.
     node = folder / "node"
     node.write_text(f'#!/bin/sh\nulimit -S -f unlimited\nexec "{_node()}" "$@"\n')
     node.chmod(0o755)
-    return subprocess.run(
-        [sys.executable, "-m", "tapml", *map(str, arguments)],
-        stdout=stdout, stderr=stderr, text=True, preexec_fn=limit, timeout=120, check=False,
-        env={**os.environ, "TAPML_NODE": str(node)},
-    )  # fmt: skip
+    environment = {**os.environ, "TAPML_NODE": str(node)}
+    return tapml(*arguments, stdout=stdout, stderr=stderr, environment=environment, largest_file=0)
 
 
 def _node() -> str:

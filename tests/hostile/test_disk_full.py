@@ -99,11 +99,11 @@ def test_the_command_shows_the_verdicts_and_says_what_is_missing(suite: Suite, t
     ended = on_full_disk(
         "validate", suite.path, "--device", "node-dawn", "--json", tmp_path / "x.json", folder=tmp_path
     )
-    assert "Traceback" not in ended.stderr
-    assert f"{len(suite.tests)} tests: {len(suite.tests)} pass" in ended.stdout
-    assert "the results cannot be kept in" in ended.stderr
-    assert f"cannot write {tmp_path / 'x.json'}: File too large" in ended.stderr
-    assert ended.returncode == 2, "all pass, but a file that was asked for is missing"
+    assert "Traceback" not in ended.err
+    assert f"{len(suite.tests)} tests: {len(suite.tests)} pass" in ended.out
+    assert "the results cannot be kept in" in ended.err
+    assert f"cannot write {tmp_path / 'x.json'}: File too large" in ended.err
+    assert ended.code == 2, "all pass, but a file that was asked for is missing"
     assert not (tmp_path / "x.json").exists()
 
 
@@ -113,12 +113,12 @@ def test_every_report_of_a_test_run_is_tried(suite: Suite, tmp_path: Path) -> No
     baseline = tmp_path / "baseline.json"
     asked += ["--baseline", baseline, "--update-baseline"]
     ended = on_full_disk("test", suite.path, "--device", "node-dawn", *asked, folder=tmp_path)
-    assert "Traceback" not in ended.stderr
-    assert "pass" in ended.stdout
+    assert "Traceback" not in ended.err
+    assert "pass" in ended.out
     for path in (*reports.values(), baseline):
-        assert f"{path}: File too large" in ended.stderr
+        assert f"{path}: File too large" in ended.err
         assert not path.exists()
-    assert ended.returncode == 2
+    assert ended.code == 2
 
 
 # ------------------------------------------------------------------ streams
@@ -127,16 +127,16 @@ def test_every_report_of_a_test_run_is_tried(suite: Suite, tmp_path: Path) -> No
 def test_standard_output_on_a_full_disk_is_no_success(suite: Suite, tmp_path: Path) -> None:
     with (tmp_path / "output").open("w") as full:
         ended = on_full_disk("show", suite.path, folder=tmp_path, stdout=full)
-    assert ended.returncode == 2
-    assert ended.stderr.startswith("tapml: cannot write standard output: File too large; ")
-    assert ended.stderr.count("\n") == 1
+    assert ended.code == 2
+    assert ended.err.startswith("tapml: cannot write standard output: File too large; ")
+    assert ended.err.count("\n") == 1
 
 
 def test_a_log_on_a_full_disk_takes_no_verdicts_away(suite: Suite, tmp_path: Path) -> None:
     with (tmp_path / "log").open("w") as full:
         ended = on_full_disk("validate", suite.path, "--device", "node-dawn", folder=tmp_path, stderr=full)
-    assert ended.returncode == 0
-    assert "pass" in ended.stdout
+    assert ended.code == 0
+    assert "pass" in ended.out
 
 
 def test_a_reader_that_left_changes_no_exit_code(suite: Suite, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_reader_that_left_changes_no_exit_code(suite: Suite, tmp_path: Path) -
     os.close(read)
     for arguments in (("show", suite.path), ("show", suite.path, "--json", "-")):
         ended = on_full_disk(*arguments, folder=tmp_path, stdout=write)
-        assert (ended.returncode, ended.stderr) == (0, "")
+        assert (ended.code, ended.err) == (0, "")
     os.close(write)
 
 

@@ -14,7 +14,7 @@ import pytest
 import websocket
 from hostile_requests import RAW, REQUESTS, SOCKET, UPGRADE, HostileRequest
 
-from tapml.server import Server
+from tapml.server import Server, connections
 from tapml.suite import Suite
 
 
@@ -137,7 +137,10 @@ def test_a_packet_that_is_none_ends_its_connection(
     assert works(server)
 
 
-def test_bytes_that_are_no_frames_end_their_connection(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
+def test_bytes_that_are_no_frames_end_their_connection(
+    server: Server, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "SETTLE_SECONDS", 1.0)  # what begins a frame and does not go on is given so long
     head = (
         f"GET {SOCKET} HTTP/1.1\r\nHost: localhost\r\n" + "".join(f"{k}: {v}\r\n" for k, v in UPGRADE.items()) + "\r\n"
     )

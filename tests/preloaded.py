@@ -1,0 +1,182 @@
+"""`tapml ARGUMENTS` in a process of its own that has loaded its libraries already.
+
+Loading TVM takes longer than what most tests want of a command. One process loads all that commands use and then forks
+for each; the rest is as in a shell: arguments, environment, current folder, standard output and error, exit code.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import gc
+import json
+import os
+import resource
+import runpy
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+
+_LARGEST_MESSAGE = 1 << 17
+_START_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Ran:
+    """`out` and `err` are empty where they went elsewhere."""
+
+    code: int
+    out: str
+    err: str
+
+
+def tapml(
+    *arguments: str | Path,
+    timeout: float = 300,
+    stdout: IO[Any] | int | None = None,
+    stderr: IO[Any] | int | None = None,
+    environment: Mapping[str, str] | None = None,
+    largest_file: int | None = None,
+) -> Ran:
+    """Run the command to its end.
+
+    `stdout`, `stderr`: files or descriptors to write to; by default what is written is returned. `largest_file`: bytes
+    beyond which no file may be written (RLIMIT_FSIZE).
+    """
+    return _forking().run(
+        {
+            "arguments": [str(argument) for argument in arguments],
+            "environment": dict(environment or os.environ),
+            "folder": str(Path.cwd()),
+            "largest_file": largest_file,
+        },
+        [_Output(stdout), _Output(stderr)],
+        timeout,
+    )
+
+
+class _Output:
+    """A descriptor to write to, and what was written if that is nobody else's."""
+
+    def __init__(self, given: IO[Any] | int | None) -> None:
+        self._data = b""
+        self._reader: threading.Thread | None = None
+        if given is None:
+            self._read_end, self.descriptor = os.pipe()
+            self._reader = threading.Thread(target=self._read, daemon=True)
+        else:
+            self.descriptor = given if isinstance(given, int) else given.fileno()
+
+    def given_away(self) -> None:
+        """The other process has it now."""
+        if self._reader is not None:
+            os.close(self.descriptor)
+            self._reader.start()
+
+    def text(self) -> str:
+        if self._reader is not None:
+            self._reader.join()
+        return self._data.decode()
+
+    def _read(self) -> None:
+        with os.fdopen(self._read_end, "rb") as file:
+            self._data = file.read()
+
+
+class _Forking:
+    """The process that forks. One command at a time."""
+
+    def __init__(self) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = [sys.executable, __file__, str(theirs.fileno())]
+            self._process = subprocess.Popen(
+                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            )
+        self._socket.settimeout(_START_SECONDS)
+        assert self._socket.recv(_LARGEST_MESSAGE) == b"ready", "it did not start: what it printed says why"
+
+    def run(self, task: dict[str, Any], outputs: list[_Output], timeout: float) -> Ran:
+        self._socket.settimeout(timeout)
+        socket.send_fds(self._socket, [json.dumps(task).encode()], [output.descriptor for output in outputs])
+        for output in outputs:
+            output.given_away()
+        try:
+            answer = self._socket.recv(_LARGEST_MESSAGE)
+        except TimeoutError:
+            _forking.cache_clear()
+            self.close()
+            said = "".join(output.text() for output in outputs)
+            raise AssertionError(f"{task['arguments']} did not end within {timeout:.0f} s and said: {said}") from None
+        return Ran(json.loads(answer), outputs[0].text(), outputs[1].text())
+
+    def close(self) -> None:
+        """End it, and what it runs."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in psutil.Process(self._process.pid).children(recursive=True):
+                process.kill()
+        self._socket.close()
+        self._process.kill()
+        self._process.wait()
+
+
+@functools.cache
+def _forking() -> _Forking:
+    forking = _Forking()
+    atexit.register(forking.close)
+    return forking
+
+
+def _serve(connection: socket.socket) -> None:
+    """In the other process: fork for each task until nobody asks any more. Returns in none of the children."""
+    import onnx
+    import playwright.async_api
+    import websocket
+
+    import tapml.carving.carve
+    import tapml.cli.commands
+    import tapml.importing.onnx_file  # noqa: F401
+
+    del onnx, playwright, websocket
+    gc.collect()
+    gc.freeze()
+    connection.send(b"ready")
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(connection, _LARGEST_MESSAGE, 2)
+        if not message:
+            return
+        child = os.fork()
+        if not child:
+            connection.close()
+            _become(json.loads(message), *descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        _, status = os.waitpid(child, 0)
+        connection.send(json.dumps(os.waitstatus_to_exitcode(status)).encode())
+
+
+def _become(task: dict[str, Any], stdout: int, stderr: int) -> None:
+    """`python -m tapml ARGUMENTS`; raises SystemExit."""
+    for descriptor, place in ((stdout, 1), (stderr, 2)):
+        os.dup2(descriptor, place)
+        os.close(descriptor)
+    os.chdir(task["folder"])
+    os.environ.clear()
+    os.environ.update(task["environment"])
+    if task["largest_file"] is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (task["largest_file"], resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    sys.argv = ["tapml", *task["arguments"]]
+    runpy.run_module("tapml", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    del sys.path[0]  # this folder, where a command would not look
+    _serve(socket.socket(fileno=int(sys.argv[1])))
