@@ -99,21 +99,9 @@ class KernelMessages:
         }
 
     def test(self, test: CarvedTest) -> Test:
-        fields = {
-            "id": test.id,
-            "kernel": test.kernel,
-            "inputs": [ref.to_json() for ref in test.inputs],
-            "outputs": [ref.to_json() for ref in test.outputs],
-            "tolerances": [
-                {
-                    "absolute": tolerance.absolute,
-                    "relative": tolerance.relative,
-                    "bound": tolerance.bound.to_json() if tolerance.bound else None,
-                    "ties": tolerance.ties.to_json() if tolerance.ties else None,
-                }
-                for tolerance in test.tolerances
-            ],
-        }
+        fields = {name: value for name, value in test.to_json().items() if name in Test.model_fields}
+        for tolerance in fields["tolerances"]:
+            del tolerance["reasons"]
         return message(Test, fields, f"test {test.id}")
 
 

@@ -27,17 +27,9 @@ def text_field(body: dict[str, Any], name: str) -> str:
     found = body.get(name)
     if not isinstance(found, str):
         raise InputError(f"{name}: give a string")
-    return _plain(found, name)
-
-
-def text_list(body: dict[str, Any], name: str, most: int) -> list[str]:
-    """Strings of the body, each once. Raises InputError where it is something else, empty, or has more than `most`."""
-    found = body.get(name)
-    if not isinstance(found, list) or not all(isinstance(part, str) for part in found):
-        raise InputError(f"{name}: give a list of names")
-    if not 1 <= len(found) <= most:
-        raise InputError(f"{name}: give at least one, at most {most}")
-    return [_plain(part, name) for part in dict.fromkeys(found)]
+    if not found.isprintable() or len(found) > 500:
+        raise InputError(f"{name}: give a name, without control characters and of at most 500 characters")
+    return found
 
 
 def whole_number(text: str, name: str) -> int:
@@ -45,9 +37,3 @@ def whole_number(text: str, name: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 12):
         raise InputError(f"{name}: give a whole number from 0")
     return int(text)
-
-
-def _plain(text: str, name: str) -> str:
-    if not text.isprintable() or len(text) > 500:
-        raise InputError(f"{name}: give a name, without control characters and of at most 500 characters")
-    return text
