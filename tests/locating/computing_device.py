@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -41,6 +42,12 @@ class ComputingDevice:
     def methods(self) -> list[str]:
         """Of all calls to the device."""
         return [call["method"] for call in self._runner.calls]
+
+    @property
+    def hang_seconds(self) -> set[float]:
+        """What the calls that ran kernels were given."""
+        ran = [call for call in self._runner.calls if '"kernel":' in json.dumps(call["params"])]
+        return {call["hang_seconds"] for call in ran}
 
     def _answer(self, message: dict[str, Any], runner: FakeRunner) -> None:
         threading.Thread(target=self._reply, args=(message, runner), daemon=True).start()

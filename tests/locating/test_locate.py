@@ -73,6 +73,14 @@ def test_only_the_wrong_kernel_is_accused_with_its_reason(suite: Suite, softmax:
     assert max(max(row) for row in output["heatmap"]["values"]) > 0.25
 
 
+def test_hang_seconds_are_those_of_every_run(suite: Suite, softmax: str) -> None:
+    right, wrong = ComputingDevice(suite), ComputingDevice(suite, {softmax: replaced(lambda right, _: -right)})
+    for device in (right, wrong):  # the whole model runs on the one, the failing tests again on the other
+        located(device, hang_seconds=7.5)
+        assert set(device.methods) == {"validate", "execute"}
+        assert device.hang_seconds == {7.5}
+
+
 def test_only_what_fails_runs_again(suite: Suite, softmax: str) -> None:
     device = ComputingDevice(suite, {softmax: replaced(lambda right, _: -right)})
     located(device)

@@ -96,7 +96,8 @@ def test_what_depends_on_one_value_keeps_it(suite: Suite) -> None:
         return right
 
     device = ComputingDevice(suite, {kernel: overflows})
-    document = Reduce(suite, name, device.device, device.blobs).run()
+    document = Reduce(suite, name, device.device, device.blobs, hang_seconds=7.5).run()
+    assert device.hang_seconds == {7.5}
     (found,) = document["inputs"]
     assert 1 <= found["nonzero"] < found["total"]
     assert document["outputs"][0]["worst"]["got"] == "NaN"

@@ -17,7 +17,7 @@ from tapml.api.remote import RemoteSession
 from tapml.api.tensors import Freeable, Tensor, tensor
 from tapml.carving.reference import Reference
 from tapml.compilers.tvm.compile import compile_kernels
-from tapml.devices.commands import allocated
+from tapml.devices.commands import allocated, viewed
 from tapml.devices.messages import kernel_message
 from tapml.errors import InputError
 from tapml.files import sha256
@@ -328,8 +328,7 @@ class _RemoteFunction(Function):
                 names[value] = direct.get(value, prefix + value)
             if node.kind is NodeKind.VIEW:
                 (source,), (value,) = node.inputs, node.outputs
-                shape = list(graph.values[value].type.shape)
-                commands.append(methods.ViewCommand(tensor=names[value], of=names[source], shape=shape))
+                commands.append(viewed(names[value], names[source], graph.values[value].type))
                 continue
             for value in node.outputs:
                 if value not in direct:

@@ -13,7 +13,14 @@ from tapml.devices.calls import first_error
 from tapml.errors import InputError
 from tapml.graph import TensorType
 from tapml.protocol.base import Message
-from tapml.protocol.methods import AllocateCommand, Command, FreePrefixCommand, UnloadCommand, UploadCommand
+from tapml.protocol.methods import (
+    AllocateCommand,
+    Command,
+    FreePrefixCommand,
+    UnloadCommand,
+    UploadCommand,
+    ViewCommand,
+)
 
 _Message = TypeVar("_Message", bound=Message)
 
@@ -34,6 +41,11 @@ def allocated(name: str, tensor: TensorType) -> AllocateCommand:
 def uploaded(name: str, digest: str, tensor: TensorType) -> UploadCommand:
     """Makes a new tensor of a blob's bytes. Raises InputError for a dtype that no device has."""
     return message(UploadCommand, {"tensor": name, "digest": digest, **tensor.to_json()}, f"tensor {name}")
+
+
+def viewed(name: str, of: str, tensor: TensorType) -> ViewCommand:
+    """The same buffer under a second name. Raises InputError for a shape that no device has."""
+    return message(ViewCommand, {"tensor": name, "of": of, "shape": list(tensor.shape)}, f"tensor {name}")
 
 
 def freed(library: str) -> list[Command]:

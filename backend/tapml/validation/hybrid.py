@@ -11,7 +11,7 @@ import numpy as np
 
 from tapml.carving.reference import Reference, Values, to_numpy
 from tapml.devices import Blobs, Device
-from tapml.devices.commands import allocated, uploaded
+from tapml.devices.commands import allocated, uploaded, viewed
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, DeviceLost
 from tapml.graph import Graph, Node, NodeKind, TensorType, ValueKind
@@ -184,7 +184,7 @@ class _Run:
             return name
         if value in self._views:
             of = self._device_value(self._views[value])
-            self._commands.append(methods.ViewCommand(tensor=name, of=of, shape=list(found.type.shape)))
+            self._commands.append(viewed(name, of, found.type))
         elif found.kind is ValueKind.INPUT:
             self._commands.append(uploaded(name, self._inputs[value][0].digest, found.type))
         else:
