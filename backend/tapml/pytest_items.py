@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
 
     from tapml.ci.devices import RunDevice
+    from tapml.jobs import JobSpecification
     from tapml.server import Server
     from tapml.suite import CarvedTest, Suite
 
@@ -30,8 +31,9 @@ class TestFailed(Exception):
 class Runs:
     """Devices and results of one pytest session; the server and the devices start when the first test runs."""
 
-    def __init__(self, hang_seconds: float) -> None:
-        self._hang_seconds = hang_seconds
+    def __init__(self, asked: JobSpecification) -> None:
+        """`asked`: but for the devices and the tests."""
+        self._asked = asked
         self._server: Server | None = None
         self._devices: dict[str, RunDevice | TapmlError] = {}
         self._results: dict[tuple[Path, str, str], dict[str, Any]] = {}
@@ -68,22 +70,16 @@ class Runs:
 
     def _run(self, item: CarvedItem, tests: Sequence[str]) -> list[dict[str, Any]]:
         from tapml.cli.runs import interruptible
+        from tapml.jobs import Job
         from tapml.validation.events import Cancel
-        from tapml.validation.operatorwise import OperatorRun
 
         device = self.device(item.device_name).device
         assert self._server is not None
         assert device is not None
+        asked = self._asked.model_copy(update={"devices": [item.device_name], "tests": list(tests)})
         in_main_thread = threading.current_thread() is threading.main_thread()
         with interruptible() if in_main_thread else contextlib.nullcontext(Cancel()) as cancel:
-            document = OperatorRun(
-                item.suite,
-                [device],
-                self._server.state.blobs,
-                tests=tests,
-                cancel=cancel,
-                hang_seconds=self._hang_seconds,
-            ).run()
+            document = Job(asked, item.suite, [device], self._server.state.blobs, cancel=cancel, save=False).run()
         if document["interrupted"]:
             raise KeyboardInterrupt
         found: list[dict[str, Any]] = document["tests"]
@@ -99,13 +95,16 @@ class Collector:
     """The plugin that collects the suites of one session."""
 
     def __init__(self, files: Sequence[Path], devices: Sequence[str], hang_seconds: float) -> None:
-        """`files`: the suites' suite.json. Raises UsageError for a name that is no device's."""
+        """`files`: the suites' suite.json. Raises UsageError for a name that is no device's, and for no seconds."""
         from tapml.ci.devices import check_names
+        from tapml.jobs import JobSpecification
+        from tapml.suite.formats import validated
 
         self._files = set(files)
-        self._runs = Runs(hang_seconds)
         try:
             self._devices = check_names(devices)
+            fields = {"kind": "validation", "devices": self._devices, "hang_seconds": hang_seconds}
+            self._runs = Runs(validated("--tapml", JobSpecification, fields, ""))
         except TapmlError as error:
             raise pytest.UsageError(str(error)) from None
 

@@ -166,6 +166,7 @@ def test_suites_and_devices_from_the_configuration(bench: Bench) -> None:
     [
         (["--tapml", "nothing"], "nothing is not a suite"),
         (["--tapml", "x.suite", "--tapml-device", "netscape"], "--device netscape: give chromium"),
+        (["--tapml", "x.suite", "--tapml-hang-seconds", "0"], "--tapml: hang_seconds: Input should be greater than 0"),
     ],
 )
 def test_wrong_input_is_a_usage_error(bench: Bench, arguments: list[str], words: str) -> None:

@@ -138,6 +138,7 @@ JOB: dict[str, Any] = {"kind": "validation", "suite": "small", "devices": ["x"]}
         ({**JOB, "kind": "dance"}, "the job: kind: Input should be 'validation', 'offload' or 'locate'"),
         ({**JOB, "kernels": "all"}, "kernels: Input should be a valid list"),
         ({**JOB, "kernels": ["none"]}, "no kernel 'none'"),
+        ({**JOB, "tests": ["n999.s0"]}, "no test 'n999.s0'"),
         ({**JOB, "kind": "locate", "devices": ["x", "y"]}, "one device at a time: give one, not 2"),
         ({**JOB, "hang_seconds": 0}, "hang_seconds: Input should be greater than 0"),
         ({**JOB, "speed": 9}, "speed: Extra inputs are not permitted"),
@@ -173,6 +174,9 @@ def test_a_job_runs_to_its_document(client: FlaskClient, state: State, suite: Su
     assert ended["document"]["summary"]["pass"] == len(suite.tests)
     (saved,) = client.get("/api/suites/small/results").json["validations"]
     assert saved["tests"] == ended["document"]["tests"]
+    body["tests"] = [suite.tests[1].id]
+    ended = wait(client, client.post("/api/jobs", json=body, headers=CHANGE).json["job"])
+    assert [test["id"] for test in ended["document"]["tests"]] == body["tests"]
 
 
 def test_what_an_ended_job_told_is_read_as_before_and_kept_small(client: FlaskClient, state: State) -> None:

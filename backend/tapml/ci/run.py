@@ -15,9 +15,10 @@ from tapml.ci.recording import record
 from tapml.devices import Blobs
 from tapml.devices.device import HANG_SECONDS
 from tapml.history import Recorder
+from tapml.jobs import Job, JobSpecification
 from tapml.suite import CarvedTest
 from tapml.validation.events import Cancel, Emit
-from tapml.validation.operatorwise import OperatorRun, recover
+from tapml.validation.operatorwise import recover
 from tapml.validation.results import result_without_run
 
 _RETRIED = ("fail", "error")
@@ -65,10 +66,13 @@ class CiRun:
         self._emit = emit
         self._cancel = cancel or Cancel()
         self._working = [entry for entry in devices if not entry.unavailable]
-        self._options: dict[str, Any] = {"cancel": self._cancel, "save": save, "hang_seconds": hang_seconds}
+        self._save = save
+        self._hang_seconds = hang_seconds
         self._blobs = blobs
         # All are made before any runs: damaged tensors of the last suite are no reason to lose the first one's results.
-        self._runs = {entry.id: self._operator_run(entry, self._working, entry.tests) for entry in planned}
+        self._runs = {
+            entry.id: self._operator_run(entry, self._working, entry.tests) for entry in planned if entry.tests
+        }
 
     @property
     def total(self) -> int:
@@ -102,20 +106,20 @@ class CiRun:
 
     def _operator_run(
         self, planned: PlannedSuite, devices: Sequence[RunDevice], tests: Sequence[CarvedTest], *, again: bool = False
-    ) -> OperatorRun:
+    ) -> Job:
         def emit(event: dict[str, Any]) -> None:
             # One run to whoever watches: it has announced itself, and a test that runs again was counted already.
             if event["type"] not in (("started", "device", "verdict") if again else ("started", "device")):
                 self._emit(event)
 
-        return OperatorRun(
-            planned.suite,
-            [entry.device for entry in devices if entry.device is not None],
-            self._blobs,
+        asked = JobSpecification(
+            kind="validation",
+            devices=[entry.requested for entry in self.devices],
             tests=[test.id for test in tests],
-            emit=emit,
-            **self._options,
+            hang_seconds=self._hang_seconds,
         )
+        found = [entry.device for entry in devices if entry.device is not None]
+        return Job(asked, planned.suite, found, self._blobs, emit=emit, cancel=self._cancel, save=self._save)
 
     def _without_webgpu(self, planned: PlannedSuite) -> None:
         for entry in self.devices:

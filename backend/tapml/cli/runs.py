@@ -18,7 +18,7 @@ from tapml.cli.history_options import database_url
 from tapml.devices import Device
 from tapml.errors import InputError
 from tapml.history import Recorder, check_database
-from tapml.jobs import JobSpecification, run_job
+from tapml.jobs import Job, JobSpecification
 from tapml.reports.progress import ProgressReport
 from tapml.server import Server
 from tapml.server.client import RemoteServer
@@ -61,7 +61,7 @@ def run(
         with served(server, options, job.devices) as used:
             devices = acquire(used, job.devices, report)
             history = Recorder(url, "validate")
-            return run_job(job, suite, devices, used.state.blobs, emit=show, cancel=cancel, history=history)
+            return Job(job, suite, devices, used.state.blobs, emit=show, cancel=cancel, history=history).run()
 
 
 def _remote(devices: Sequence[str]) -> RemoteServer | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -19,6 +19,9 @@ from tapml.suite import Suite
 from tapml.validation.events import Cancel, Emit
 from tapml.validation.operatorwise import OperatorRun, require_devices
 from tapml.validation.results import keep, save_offload
+
+if TYPE_CHECKING:
+    from tapml.validation.offload import Offload
 
 
 def _printable(text: str) -> str:
@@ -38,6 +41,8 @@ class JobSpecification(Message):
     """By the names that `--device` takes. Only a validation runs on several."""
     kernels: Annotated[list[_Name], Field(min_length=1, max_length=20_000)] | None = None
     """Only these kernels' tests (not of "offload")."""
+    tests: Annotated[list[Name], Field(min_length=1, max_length=100_000)] | None = None
+    """Of "validation": only the tests of these ids (and of those kernels)."""
     runs: Annotated[int, Field(ge=1, le=MOST_RUNS)] = RUNS
     """Of "locate": how often a failing test runs again."""
     model: bool = True
@@ -53,34 +58,48 @@ class JobSpecification(Message):
             suite.require_model()
         for name in self.kernels or []:
             suite.bundle(name)
+        for test in self.tests or []:
+            suite.test(test)
 
 
-def run_job(
-    job: JobSpecification,
-    suite: Suite,
-    devices: Sequence[Device],
-    blobs: Blobs,
-    *,
-    emit: Emit = lambda event: None,
-    cancel: Cancel | None = None,
-    history: Recorder | None = None,
-) -> dict[str, Any]:
-    """The job's document, also after a cancel. It is kept in the suite; where that cannot be, an event says so.
+class Job:
+    """A job on devices that are there; `run` blocks until it is through."""
 
-    `devices`: those that the job names; `history`: where a validation is recorded. Raises InputError for a device that
-    cannot run kernels, or a suite that is damaged.
-    """
-    require_devices(devices)
-    common: dict[str, Any] = {"emit": emit, "cancel": cancel, "hang_seconds": job.hang_seconds}
-    if job.kind == "validation":
-        return OperatorRun(suite, devices, blobs, kernels=job.kernels, save=True, history=history, **common).run()
-    if job.kind == "locate":
-        common |= {"kernels": job.kernels, "runs": job.runs, "model": job.model}
-        document, save = Locate(suite, devices[0], blobs, **common).run(), save_locate
-    else:
-        from tapml.validation.offload import Offload  # late: TVM takes seconds to load, and the others go without
+    def __init__(
+        self,
+        asked: JobSpecification,
+        suite: Suite,
+        devices: Sequence[Device],
+        blobs: Blobs,
+        *,
+        emit: Emit = lambda event: None,
+        cancel: Cancel | None = None,
+        save: bool = True,
+        history: Recorder | None = None,
+    ) -> None:
+        """`devices`: those that the specification names; `save`: keep what is found in the suite; `history`: record a
+        validation there. Raises InputError for a device that cannot run kernels, or a suite that is damaged.
+        """
+        require_devices(devices)
+        self._suite = suite
+        self._emit = emit
+        self._save: Callable[[Suite, Mapping[str, Any]], object] | None = None
+        self._work: OperatorRun | Locate | Offload
+        common: dict[str, Any] = {"emit": emit, "cancel": cancel, "hang_seconds": asked.hang_seconds}
+        if asked.kind == "validation":
+            common |= {"kernels": asked.kernels, "tests": asked.tests, "save": save, "history": history}
+            self._work = OperatorRun(suite, devices, blobs, **common)
+        elif asked.kind == "locate":
+            common |= {"kernels": asked.kernels, "runs": asked.runs, "model": asked.model}
+            self._work, self._save = Locate(suite, devices[0], blobs, **common), save_locate if save else None
+        else:
+            from tapml.validation.offload import Offload  # late: TVM takes seconds to load, and the others go without
 
-        document, save = Offload(suite, devices[0], blobs, **common).run(), save_offload
-    if problem := keep(suite, save, document):
-        emit({"type": "message", "level": "warning", "text": problem})
-    return document
+            self._work, self._save = Offload(suite, devices[0], blobs, **common), save_offload if save else None
+
+    def run(self) -> dict[str, Any]:
+        """The document, also after a cancel. Where it cannot be kept, an event says so."""
+        document = self._work.run()
+        if self._save and (problem := keep(self._suite, self._save, document)):
+            self._emit({"type": "message", "level": "warning", "text": problem})
+        return document

@@ -13,17 +13,17 @@ from typing import Any
 from tapml.devices import Blobs, Device
 from tapml.errors import TapmlError
 from tapml.history import Recorder
-from tapml.jobs import JobSpecification, run_job
+from tapml.jobs import Job, JobSpecification
 from tapml.suite import Suite
 from tapml.validation.events import Cancel
 
 _KEPT_JOBS = 16  # with all their events; their documents are in their suites
 
-Listener = Callable[["Job", int, dict[str, Any]], None]
+Listener = Callable[["RunningJob", int, dict[str, Any]], None]
 
 
 @dataclass
-class Job:
+class RunningJob:
     """`events` only ever grows; readers ask from a number on."""
 
     id: str
@@ -70,10 +70,10 @@ class Jobs:
         self._blobs = blobs
         self._history = history
         self._lock = threading.Lock()
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, RunningJob] = {}
         self.listener: Listener = lambda job, number, event: None
 
-    def get(self, job_id: str) -> Job | None:
+    def get(self, job_id: str) -> RunningJob | None:
         with self._lock:
             return self._jobs.get(job_id)
 
@@ -83,9 +83,9 @@ class Jobs:
         suite_id: str,
         suite: Suite,
         acquire: Callable[[str], Device],
-    ) -> Job:
+    ) -> RunningJob:
         """`acquire` gives a device by its name (it may have to start a browser), inside the job's thread."""
-        job = Job(secrets.token_urlsafe(12), specification.kind, suite_id)
+        job = RunningJob(secrets.token_urlsafe(12), specification.kind, suite_id)
         with self._lock:
             self._jobs[job.id] = job
             ended = [known for known in self._jobs.values() if known.done.is_set()]
@@ -99,21 +99,20 @@ class Jobs:
         for job in self._all():
             job.cancel.set()
 
-    def _all(self) -> list[Job]:
+    def _all(self) -> list[RunningJob]:
         with self._lock:
             return list(self._jobs.values())
 
-    def _run(self, job: Job, specification: JobSpecification, suite: Suite, acquire: Callable[[str], Device]) -> None:
+    def _run(self, job: RunningJob, asked: JobSpecification, suite: Suite, acquire: Callable[[str], Device]) -> None:
         def emit(event: dict[str, Any], *, last: bool = False) -> None:
             self.listener(job, job.add(event, last=last), event)
 
         for other in self._all():
             other.pack()
         try:
-            devices = [acquire(name) for name in dict.fromkeys(specification.devices)]
-            job.document = run_job(
-                specification, suite, devices, self._blobs, emit=emit, cancel=job.cancel, history=self._history
-            )
+            devices = [acquire(name) for name in dict.fromkeys(asked.devices)]
+            started = Job(asked, suite, devices, self._blobs, emit=emit, cancel=job.cancel, history=self._history)
+            job.document = started.run()
             job.state = "cancelled" if job.document["interrupted"] else "done"
         except TapmlError as error:
             job.state, job.error = "failed", str(error)

@@ -14,7 +14,7 @@ from tapml.devices import Device
 from tapml.protocol import Refusal, Welcome
 from tapml.protocol.base import Message
 from tapml.server.connections import ENVIRON_KEY, FULL
-from tapml.server.jobs import Job
+from tapml.server.jobs import RunningJob
 from tapml.server.state import State
 
 
@@ -35,7 +35,7 @@ def attach(socketio: SocketIO, state: State) -> None:
     socketio.on_namespace(_DeviceNamespace(socketio, state))
     socketio.on_namespace(_EventNamespace("/events"))
 
-    def job_event(job: Job, number: int, event: dict[str, Any]) -> None:
+    def job_event(job: RunningJob, number: int, event: dict[str, Any]) -> None:
         message = {"job": job.id, "suite": job.suite_id, "number": number, "event": event}
         socketio.emit("job", message, namespace="/events")
 
