@@ -11,50 +11,55 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pages import Opened, People
+from preloaded import tapml
 from tapml.server import Server
 from temporary import temporary_files_of_programs
+from workers import in_order, made_once
 
-__all__ = ["temporary_files_of_programs"]  # a fixture for all
+__all__ = ["tapml", "temporary_files_of_programs"]  # the latter is a fixture for all
 
 TEXT = "Every operator of this model is tested in the browser."
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests come first: at the end one worker would wait for the other's."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-
-def tapml(*arguments: str | Path, timeout: float = 300) -> Ran:
-    """Run the command to its end."""
-    done = subprocess.run(command(*arguments), capture_output=True, text=True, timeout=timeout)
-    return Ran(done.returncode, done.stdout, done.stderr)
+    in_order(
+        items,
+        "test_workflow.py",
+        "test_device_faults.py",
+        "test_share.py",
+        "test_offload.py",
+        "test_gallery_browsers.py",
+        "test_models.py",
+        "test_validate.py",
+        "test_faults.py",
+        "test_ci.py",
+        "test_variants.py",
+        "test_compile_faults.py",
+        "test_webdriver.py",
+        "test_api.py",
+        "test_bounds.py",
+    )
 
 
 def command(*arguments: str | Path) -> Sequence[str]:
+    """`tapml ARGUMENTS` for those who watch it run; `tapml` runs it to its end."""
     return [sys.executable, "-m", "tapml", *map(str, arguments)]
 
 
 @pytest.fixture(scope="session")
 def carved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("minilm") / "minilm.suite"
-    ran = tapml("carve", "minilm", "--text", TEXT, "-o", path)
+    return made_once(tmp_path_factory, "minilm.suite", carve_minilm)
+
+
+def carve_minilm(path: Path, *options: str) -> None:
+    ran = tapml("carve", "minilm", "--text", TEXT, *options, "-o", path)
     assert ran.code == 0, ran.err
-    return path
 
 
 @pytest.fixture
@@ -136,7 +141,7 @@ def serving(suite: Path, port: int = 0) -> Iterator[str]:
         finally:
             process.send_signal(signal.SIGINT)
             try:
-                assert process.wait(20) == 0
+                assert process.wait(60) == 0
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise

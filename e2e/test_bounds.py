@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from playwright.sync_api import expect
 from bounded import EXPECTED, bounded_suite
 from conftest import read_json, tapml
 from pages import Opened
+from preloaded import python
 from tapml.sharing import export, of_suite
 from tapml.suite import Suite
 from tapml.validation.results import VERDICTS
@@ -67,8 +66,8 @@ def test_exported_files_say_the_same(bounded: tuple[Path, dict[str, str]], opene
         ("ties", 0, "0 of 8 elements"),
     ):
         script, _ = export(of_suite(suite, cases[case]), "python", tmp_path / f"{cases[case]}.py")
-        done = subprocess.run([sys.executable, script, "node-dawn"], capture_output=True, text=True, timeout=120)
-        assert (done.returncode, words in done.stdout) == (code, True), done.stdout + done.stderr
+        ran = python(script, "node-dawn")
+        assert (ran.code, words in ran.out) == (code, True), ran.out + ran.err
 
 
 def test_an_imported_test_keeps_its_bounds(bounded: tuple[Path, dict[str, str]], tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from conftest import Edit, copied, off_by_one, port_of, read_json, rewrite, serving, tapml
 from pages import BROWSERS, Opened
+from preloaded import python
 from tapml.server import Server
 from tapml.sharing import export, of_suite
 from tapml.suite import Suite
@@ -145,9 +144,9 @@ def test_the_python_script_says_the_same(suite: Path, edit: Callable[[str, Edit]
     for kernel, code in (("layer_norm", 1), ("softmax", 0)):
         path = tmp_path / f"{kernel}.py"
         assert tapml("export", suite, ids[kernel], "--python", path).code == 0
-        done = subprocess.run([sys.executable, path, "node-dawn"], capture_output=True, text=True, timeout=120)
-        assert done.returncode == code, done.stdout + done.stderr
-        assert ("0 of" in done.stdout) == (code == 0)
+        ran = python(path, "node-dawn")
+        assert ran.code == code, ran.out + ran.err
+        assert ("0 of" in ran.out) == (code == 0)
 
 
 def opens(page: Page, url: str, file: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tvm import relax
 
 import tapml as tml
-from conftest import TEXT, Edit, copied, read_json, rewrite, tapml
+from conftest import Edit, carve_minilm, copied, read_json, rewrite
 from gallery import suspect
 from operators import BYSTANDER, normal, relax_model
 from tapml.carving.carve import carve
@@ -17,6 +17,7 @@ from tapml.server import Server
 from tapml.suite import Suite
 from tapml.validation.operatorwise import OperatorRun
 from test_api import elementwise
+from workers import made_once
 
 FEW = ("cast", "softmax", "layer_norm")
 
@@ -24,10 +25,7 @@ FEW = ("cast", "softmax", "layer_norm")
 @pytest.fixture(scope="module")
 def fat(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """MiniLM with kernels for large GPUs beside those for all; nobody may change it."""
-    suite = tmp_path_factory.mktemp("fat") / "fat.suite"
-    ran = tapml("carve", "minilm", "--text", TEXT, "--variants", "1024,256", "-o", suite)
-    assert ran.code == 0, ran.err
-    return suite
+    return made_once(tmp_path_factory, "fat.suite", lambda path: carve_minilm(path, "--variants", "1024,256"))
 
 
 def validated(server: Server, suite: Path, device: str, *kernels: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:

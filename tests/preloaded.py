@@ -1,6 +1,6 @@
-"""`tapml ARGUMENTS` in a process of its own that has loaded its libraries already.
+"""`tapml ARGUMENTS`, and Python scripts that use it, in processes of their own that have loaded TVM already.
 
-Loading TVM takes longer than what most tests want of a command. One process loads all that commands use and then forks
+Loading it takes longer than what most tests want of a command. One process loads all that commands use and then forks
 for each; the rest is as in a shell: arguments, environment, current folder, standard output and error, exit code.
 """
 
@@ -38,7 +38,12 @@ class Ran:
     err: str
 
 
-def tapml(
+def tapml(*arguments: str | Path, **options: Any) -> Ran:
+    """`tapml ARGUMENTS`, with the options of `python`."""
+    return python("-m", "tapml", *arguments, **options)
+
+
+def python(
     *arguments: str | Path,
     timeout: float = 300,
     stdout: IO[Any] | int | None = None,
@@ -46,7 +51,7 @@ def tapml(
     environment: Mapping[str, str] | None = None,
     largest_file: int | None = None,
 ) -> Ran:
-    """Run the command to its end.
+    """Run `python FILE ...` or `python -m MODULE ...` to its end.
 
     `stdout`, `stderr`: files or descriptors to write to; by default what is written is returned. `largest_file`: bytes
     beyond which no file may be written (RLIMIT_FSIZE).
@@ -115,7 +120,9 @@ class _Forking:
             _forking.cache_clear()
             self.close()
             said = "".join(output.text() for output in outputs)
-            raise AssertionError(f"{task['arguments']} did not end within {timeout:.0f} s and said: {said}") from None
+            raise AssertionError(
+                f"python {task['arguments']} did not end within {timeout:.0f} s and said: {said}"
+            ) from None
         return Ran(json.loads(answer), outputs[0].text(), outputs[1].text())
 
     def close(self) -> None:
@@ -164,7 +171,7 @@ def _serve(connection: socket.socket) -> None:
 
 
 def _become(task: dict[str, Any], stdout: int, stderr: int) -> None:
-    """`python -m tapml ARGUMENTS`; raises SystemExit."""
+    """Python, as it is started in a shell. Raises SystemExit."""
     for descriptor, place in ((stdout, 1), (stderr, 2)):
         os.dup2(descriptor, place)
         os.close(descriptor)
@@ -173,8 +180,15 @@ def _become(task: dict[str, Any], stdout: int, stderr: int) -> None:
     os.environ.update(task["environment"])
     if task["largest_file"] is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (task["largest_file"], resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-    sys.argv = ["tapml", *task["arguments"]]
-    runpy.run_module("tapml", run_name="__main__", alter_sys=True)
+    if task["arguments"][0] == "-m":
+        sys.path.insert(0, task["folder"])
+        sys.argv = task["arguments"][1:]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.path.insert(0, str(Path(task["arguments"][0]).parent))
+        sys.argv = task["arguments"]
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    raise SystemExit(0)
 
 
 if __name__ == "__main__":
