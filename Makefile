@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test e2e protocol fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-hostile bench-localization wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e protocol fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-hostile bench-localization wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -26,8 +26,8 @@ endif
 
 # What stands beside each other prints its output whole, when it has ended (GNU make 4; macOS's own cannot).
 BESIDE := --no-print-directory --jobs 2 --keep-going $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
-# Two workers, each with its own server and browsers; a file's tests share them. PYTEST='.venv/bin/pytest' for one.
-PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
+# Each worker has its own server and browsers; a file's tests share them. `make unit-test WORKERS=` for none.
+WORKERS := --numprocesses 2 --dist loadfile
 
 help:
 	@echo 'make demo       set up, then carve, validate and offload a real model in headless Chromium'
@@ -104,9 +104,10 @@ $(WASM): $(call sources,backend/tapml/kernels/wasm/include) | $(STAMPS)/run
 demo: setup-run
 	@$(BIN)/tapml demo
 
-# Checks beside unit tests; the browsers of the end-to-end tests have the machine for themselves, and the last word.
+# Checks and JavaScript's tests beside Python's; the browsers of the end-to-end tests have the machine for themselves,
+# and the last word.
 test: setup-dev
-	@$(MAKE) $(BESIDE) LANES=1 check unit-test
+	@$(MAKE) $(BESIDE) LANES=1 python-test check javascript-test
 	@$(MAKE) --no-print-directory e2e
 
 check: setup-dev
@@ -118,12 +119,19 @@ check: setup-dev
 	npm --prefix webui run check
 
 unit-test: setup-dev
+	@$(MAKE) $(BESIDE) LANES=1 python-test javascript-test
+
+# These wait for time-outs now and then: a third worker has work meanwhile.
+python-test: WORKERS := --numprocesses 3 --dist loadfile
+python-test: setup-dev
+	$(BIN)/pytest $(WORKERS) --no-loadscope-reorder tests
+
+javascript-test: setup-dev
 	npm --prefix runner_js test
 	npm --prefix webui test
-	$(PYTEST) tests
 
 e2e: setup-dev
-	$(PYTEST) --no-loadscope-reorder e2e
+	$(BIN)/pytest $(WORKERS) --no-loadscope-reorder e2e
 
 # After a change to backend/tapml/protocol.
 protocol: setup

@@ -66,6 +66,7 @@ class Runner:
             **{key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")},
             "PATH": f"{self._programs}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
             "CI": "true",
+            "PIP_NO_COMPILE": "1",  # of all that it installs little is loaded
             "GITHUB_ACTIONS": "true",
             "GITHUB_WORKSPACE": str(folder),
             "GITHUB_STEP_SUMMARY": str(self.summary),
@@ -126,8 +127,8 @@ def test_the_linux_part_of_the_workflow(repository: Path, tmp_path: Path) -> Non
     for shard in shards:
         done = runner.run(operators["run"].replace("${{ matrix.shard }}", str(shard)))
         codes.append(done.returncode)
-        if done.returncode:
+        if done.returncode:  # the other shard has the same or nothing of it to say
             assert re.search(r"^::error .*file=suites/minilm\.suite/kernels/softmax\.wgsl", done.stdout, re.MULTILINE)
             assert "kernels/layer_norm.wgsl" not in "".join(re.findall(r"^::error .*$", done.stdout, re.MULTILINE))
-    assert 1 in codes
-    assert set(codes) <= {0, 1}
+            break
+    assert codes in ([1], [0, 1])

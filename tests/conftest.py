@@ -17,6 +17,7 @@ from helpers import small_model
 from tapml.carving.carve import carve
 from tapml.suite import Suite
 from temporary import temporary_files_of_programs
+from workers import in_order
 
 __all__ = ["temporary_files_of_programs"]  # a fixture for all
 
@@ -29,6 +30,21 @@ class _BufferedClient(FlaskClient):
 
 
 Flask.test_client_class = _BufferedClient
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    in_order(
+        items,
+        "test_hostile_suites.py",
+        "test_webdriver_launch.py",
+        "test_hostile_limits.py",
+        "test_hostile_pages.py",
+        "test_hostile_programs.py",
+        "test_browsers_launch.py",
+        "test_hostile_fuzz_sample.py",
+        "test_gallery.py",
+        "test_hostile_imports.py",
+    )
 
 
 @pytest.hookimpl(wrapper=True)
