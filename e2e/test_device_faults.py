@@ -27,6 +27,7 @@ from tapml.api.remote import RemoteSession
 from tapml.browsers import launch
 from tapml.devices import Device
 from tapml.errors import DeviceError
+from tapml.protocol import PROTOCOL_VERSION
 from tapml.server import Server
 from tapml.suite import Suite
 from tapml.validation.operatorwise import OperatorRun
@@ -218,8 +219,8 @@ class Rogue:
 
 
 HELLO = {
-    "protocol": 4, "runtime": "rogue", "resume": None, "generation": 1, "secret": None, "name": "Rogue 1",
-    "user_agent": "rogue",
+    "protocol": PROTOCOL_VERSION, "runtime": "rogue", "resume": None, "generation": 1, "secret": None,
+    "name": "Rogue 1", "user_agent": "rogue",
     "adapter": {"vendor": "", "architecture": "", "device": "", "description": ""},
     "features": [], "limits": {}, "unavailable": None,
 }  # fmt: skip

@@ -13,7 +13,7 @@ from tvm import relax
 from tapml.devices import Device, DeviceHub
 from tapml.importing import ImportedModel, Step
 from tapml.importing.model import Oracle
-from tapml.protocol import Welcome
+from tapml.protocol import PROTOCOL_VERSION, Welcome
 from tapml.protocol.base import Message
 
 ROWS, WIDTH, HIDDEN = 6, 16, 32
@@ -194,7 +194,7 @@ def verdict(test: dict[str, Any]) -> dict[str, Any]:
 
 def hello(name: str = "Fake 1", **changes: Any) -> dict[str, Any]:
     return {
-        "protocol": 4, "runtime": "tests", "resume": None, "generation": 1, "secret": None, "name": name,
+        "protocol": PROTOCOL_VERSION, "runtime": "tests", "resume": None, "generation": 1, "secret": None, "name": name,
         "user_agent": "tests",
         "adapter": {"vendor": "none", "architecture": "", "device": "", "description": "fake"},
         "features": [], "limits": {"maxBufferSize": 1024}, "unavailable": None, **changes,

@@ -1,10 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { foldDispatch as foldInRunner, uniformOf as uniformInRunner } from "../src/hal/executable";
 import type { Gpu } from "../src/hal/gpu";
 import { unmetRequirement as unmetInRunner } from "../src/hal/requirements";
 import { chooseVariant as chooseInRunner } from "../src/runner/kernels";
 import { chooseVariant, unmetRequirement } from "./device.js";
-import { foldDispatch, uniformOf } from "./kernel.js";
 import type { Bundle, Requires } from "./types";
 
 const LIMITS = { maxBufferSize: 1 << 28, subgroupMinSize: 8, maxComputeInvocationsPerWorkgroup: 256 };
@@ -27,7 +25,7 @@ function bundle(...requires: Requires[]): Bundle {
   const variants = requires.map((needs, i) => {
     return { name: `v${i}`, requires: needs, entry_points: [], launches: [], temporaries: [] };
   });
-  return { kernel: "k", variants, unsupported: null };
+  return { kernel: "k", symbols: [], variants, unsupported: null };
 }
 
 describe("what a kernel requires", () => {
@@ -67,45 +65,4 @@ describe("what a kernel requires", () => {
     const kernel = { ...bundle(), unsupported: "TVM has no WGSL for top_k" };
     expect(() => chooseVariant(kernel, [], {})).toThrow("TVM has no WGSL for top_k");
   });
-});
-
-it("folds dispatches as the runner does", () => {
-  const extents = [0, 1, 2, 7, 65535, 65536, 131071, 1_000_003];
-  for (const x of extents) {
-    for (const rest of [
-      [1, 1],
-      [7, 3],
-      [65536, 1],
-      [1, 65535],
-    ]) {
-      for (const most of [1, 256, 65535]) {
-        const dispatch = [x, ...rest];
-        expect(foldDispatch(dispatch, most), `${dispatch} of ${most}`).toEqual(foldInRunner(dispatch, most));
-      }
-    }
-  }
-});
-
-it("makes the uniform that the runner makes", () => {
-  const info = {
-    name: "k",
-    arg_types: ["handle", "float32", "int32", "handle", "uint32"],
-    launch_param_tags: [],
-  };
-  const operands = [
-    { argument: 0 },
-    { scalar: 0.1, dtype: "float32" },
-    { scalar: -7, dtype: "int32" },
-    { argument: 1 },
-    { scalar: 4_000_000_000, dtype: "uint32" },
-  ];
-  const launch = {
-    entry_point: "k",
-    arguments: operands,
-    dispatch: [70_000, 2, 1],
-    workgroup_size: [64, 1, 1],
-  };
-  expect(uniformOf(info, launch)).toEqual(new Uint8Array(uniformInRunner(info, launch)));
-  const none = { ...launch, arguments: [{ argument: 0 }] };
-  expect([...uniformOf({ ...info, arg_types: ["handle"] }, none)]).toEqual([0x70, 0x11, 1, 0]);
 });

@@ -1,39 +1,36 @@
 /** The kernel: compiled, bound, dispatched, read back. The part to step through in a debugger. */
-/** @import { Bytes, Diagnostic, EntryPoint, Info, Launch, Outcome, Repro, Tensor, Variant } from "./types" */
+/** @import { Bytes, Diagnostic, EntryPoint, Outcome, Repro, Tensor, Variant } from "./types" */
+
+import { checkSizes } from "../src/program/expressions.js";
+import { evaluateLaunches, storageBindings } from "../src/program/launches.js";
 import { bytesOf } from "./compare.js";
 import { captureErrors, Failure, within } from "./device.js";
 
 /** Work of the GPU, or a compilation, that takes longer is taken for hung. */
 const HANG_SECONDS = 30;
 
-/**
- * Buffers are bindings 0, 1, ... of group 0; the uniform comes after them. A tag tells which of them are written.
- * @param {GPUDevice} device @param {EntryPoint} entry @param {string} code
- */
-async function compile(device, { info, file }, code) {
-  const written = info.launch_param_tags.find((tag) => tag.startsWith("paramWriteAccess:"));
-  /** @type {number[]} */
-  const flags = written ? JSON.parse(written.slice("paramWriteAccess:".length)) : [];
-  const handles = info.arg_types.filter((type) => type === "handle");
-  /** @type {GPUBufferBindingType[]} */
-  const types = [...handles.map((_, i) => (flags[i] ? "storage" : "read-only-storage")), "uniform"];
+/** @type {Record<string, GPUBufferBindingType>} */
+const BUFFER_TYPES = { read: "read-only-storage", read_write: "storage", uniform: "uniform" };
 
+/** @param {GPUDevice} device @param {EntryPoint} entry @param {string} code */
+async function compile(device, entry, code) {
+  const { name, file, bindings } = entry;
   const errors = captureErrors(device);
   const layout = device.createBindGroupLayout({
-    entries: types.map((type, binding) => ({
+    entries: bindings.map(({ binding, access }) => ({
       binding,
       visibility: GPUShaderStage.COMPUTE,
-      buffer: { type },
+      buffer: { type: BUFFER_TYPES[access] },
     })),
   });
   const module = device.createShaderModule({ code });
   const compiling = device.createComputePipelineAsync({
     layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }),
-    compute: { module, entryPoint: info.name },
+    compute: { module, entryPoint: name },
   });
   const [pipeline, sound] = await Promise.allSettled([compiling, errors()]);
   if (pipeline.status === "fulfilled" && sound.status === "fulfilled")
-    return { pipeline: pipeline.value, layout, info };
+    return { pipeline: pipeline.value, layout, entry };
 
   const refusal = pipeline.status === "rejected" ? pipeline : /** @type {PromiseRejectedResult} */ (sound);
   const gpu_message = String(refusal.reason?.message ?? refusal.reason);
@@ -52,35 +49,6 @@ async function compile(device, { info, file }, code) {
 /** @param {Diagnostic} diagnostic */
 export function placeOf({ file, line, column }) {
   return line > 0 ? `${file}:${line}:${column}` : file;
-}
-
-/**
- * The uniform of one launch: its scalars, four bytes each, then the number of workgroups along x before `foldDispatch`.
- * @param {Info} info @param {Launch} launch
- */
-export function uniformOf(info, launch) {
-  const types = info.arg_types.filter((type) => type !== "handle");
-  const scalars = launch.arguments.flatMap((operand) => ("scalar" in operand ? [operand.scalar] : []));
-  const view = new DataView(new ArrayBuffer(4 * (scalars.length + 1)));
-  scalars.forEach((value, i) => {
-    if (types[i]?.startsWith("float")) view.setFloat32(4 * i, value, true);
-    else if (types[i]?.startsWith("uint")) view.setUint32(4 * i, value, true);
-    else view.setInt32(4 * i, value, true);
-  });
-  view.setUint32(4 * scalars.length, launch.dispatch[0] ?? 1, true);
-  return new Uint8Array(view.buffer);
-}
-
-/**
- * The kernels expect an x beyond `most` workgroups to be halved, and z doubled, until it fits. Null where it never does.
- * @param {readonly number[]} dispatch @param {number} most @returns {[number, number, number] | null}
- */
-export function foldDispatch([x = 1, y = 1, z = 1], most) {
-  while (x > most) {
-    x = Math.ceil(x / 2);
-    z *= 2;
-  }
-  return y <= most && z <= most ? [x, y, z] : null;
 }
 
 /** In whole words, and not empty: such buffers could not be bound. @param {number} bytes */
@@ -116,8 +84,10 @@ export async function runKernel(device, variant, repro, code, data, seconds, han
   }
   seconds.compile = (performance.now() - start) / 1000;
 
+  checkSizes(repro.kernel.symbols, repro.test.sizes);
+  const { launches, temporaries: scratch } = evaluateLaunches(variant, repro.test.sizes);
   const { maxBufferSize, maxComputeWorkgroupsPerDimension: most } = device.limits;
-  const largest = Math.max(...[...repro.inputs, ...repro.outputs].map(bytesOf), ...variant.temporaries);
+  const largest = Math.max(...[...repro.inputs, ...repro.outputs].map(bytesOf), ...scratch);
   if (largest > maxBufferSize) {
     throw new Failure(
       "unsupported",
@@ -132,34 +102,36 @@ export async function runKernel(device, variant, repro, code, data, seconds, han
   const outputs = repro.outputs.map((tensor) =>
     filledBuffer(device, usage, new Uint8Array(bytesOf(tensor)).fill(0xff)),
   );
-  const temporaries = variant.temporaries.map((bytes) => device.createBuffer({ size: padded(bytes), usage }));
+  const temporaries = scratch.map((bytes) => device.createBuffer({ size: padded(bytes), usage }));
   const operands = [...inputs, ...outputs];
 
   const encoder = device.createCommandEncoder();
   const pass = encoder.beginComputePass();
-  for (const launch of variant.launches) {
+  variant.launches.forEach((launch, i) => {
     const made = compiled.get(launch.entry_point);
     if (!made) throw new Failure("protocol", `there is no entry point ${launch.entry_point}`);
-    const bound = launch.arguments.flatMap((operand) => {
-      if ("scalar" in operand) return [];
-      const buffer = "argument" in operand ? operands[operand.argument] : temporaries[operand.temporary];
-      if (!buffer) throw new Failure("protocol", `no such operand: ${JSON.stringify(operand)}`);
-      return [buffer];
-    });
-    bound.push(filledBuffer(device, GPUBufferUsage.UNIFORM, uniformOf(made.info, launch)));
-    const workgroups = foldDispatch(launch.dispatch, most);
-    if (!workgroups) {
-      const wanted = `dispatches [${launch.dispatch}] workgroups`;
+    const { grid, uniform } = launches[i];
+    if (grid.some((workgroups) => workgroups > most)) {
+      const wanted = `dispatches [${grid}] workgroups`;
       throw new Failure(
         "unsupported",
         `${wanted}, this device allows maxComputeWorkgroupsPerDimension ${most}`,
       );
     }
-    const entries = bound.map((buffer, binding) => ({ binding, resource: { buffer } }));
+    const entries = storageBindings(made.entry).map(({ binding }, k) => {
+      const operand = launch.operands[k];
+      const buffer = "argument" in operand ? operands[operand.argument] : temporaries[operand.temporary];
+      if (!buffer) throw new Failure("protocol", `no such operand: ${JSON.stringify(operand)}`);
+      return { binding, resource: { buffer } };
+    });
+    for (const { binding } of made.entry.bindings.filter(({ access }) => access === "uniform")) {
+      const buffer = filledBuffer(device, GPUBufferUsage.UNIFORM, uniform ?? new Uint8Array(4));
+      entries.push({ binding, resource: { buffer } });
+    }
     pass.setPipeline(made.pipeline);
     pass.setBindGroup(0, device.createBindGroup({ layout: made.layout, entries }));
-    pass.dispatchWorkgroups(...workgroups);
-  }
+    pass.dispatchWorkgroups(...grid);
+  });
   pass.end();
   const staged = outputs.map((output) => {
     const staging = device.createBuffer({

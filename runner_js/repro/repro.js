@@ -12,7 +12,7 @@ import {
   within,
 } from "./device.js";
 import { runKernel } from "./kernel.js";
-import { allowedBy, checkSizes, readRepro, readTensor, toleranceTensors } from "./test.js";
+import { allowedBy, checkBytes, readRepro, readTensor, toleranceTensors } from "./test.js";
 import { judge, lostItsDevice, numbersOf, statement } from "./verdict.js";
 import { render } from "./view.js";
 
@@ -43,7 +43,7 @@ async function runTest(repro) {
     outcome.variant = variant.name;
     const tensors = new Map();
     const named = [...repro.inputs, ...repro.outputs, ...toleranceTensors(repro)];
-    checkSizes(named);
+    checkBytes(named);
     for (const tensor of named) {
       if (!tensors.has(tensor.digest)) tensors.set(tensor.digest, await readTensor(tensor));
     }

@@ -23,7 +23,7 @@ export function readRepro() {
 const MOST_TENSOR_BYTES = 2 ** 30;
 
 /** Throws where the tensors are said to be larger than an exported test's may be. @param {Tensor[]} tensors */
-export function checkSizes(tensors) {
+export function checkBytes(tensors) {
   const sizes = new Map(tensors.map((tensor) => [tensor.digest, bytesOf(tensor)]));
   const total = [...sizes.values()].reduce((sum, size) => sum + size, 0);
   if (!(total <= MOST_TENSOR_BYTES))

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { checkSizes, decodeTensor } from "./test.js";
+import { checkBytes, decodeTensor } from "./test.js";
 
 const FORBIDDEN = [0x00, 0x0d, 0x3c];
 
@@ -66,13 +66,13 @@ describe("a tensor in the page", () => {
       return { name: "x", digest, dtype: "float32" as const, shape: [extent] };
     };
     const half = 2 ** 27;
-    checkSizes([tensor("a", half), tensor("a", half), tensor("a", half), tensor("b", half)]);
+    checkBytes([tensor("a", half), tensor("a", half), tensor("a", half), tensor("b", half)]);
     for (const shape of [
       [half, half + 1],
       [2 ** 32, 2 ** 32],
     ]) {
       const [one, other] = shape as [number, number];
-      expect(() => checkSizes([tensor("a", one), tensor("b", other)])).toThrow("more than 1 GiB");
+      expect(() => checkBytes([tensor("a", one), tensor("b", other)])).toThrow("more than 1 GiB");
     }
   });
 });

@@ -1,11 +1,18 @@
-/** Types of tapml.repro/1, one carved test by itself, and of what a run of it gives. */
+/** Types of tapml.repro/2, one carved test by itself, and of what a run of it gives. */
 import type {
   AdapterInfo,
+  Binding,
   Comparison,
   Diagnostic,
   DType,
   Element,
+  Expression,
+  Launch,
+  Operand,
+  Symbol as SizeSymbol,
+  Sizes,
   TensorRef,
+  Uniform,
   Verdict,
 } from "../src/protocol/messages";
 
@@ -39,26 +46,14 @@ export interface Allowed {
   ties?: Int32Array | null;
 }
 
-export type Operand = { argument: number } | { temporary: number } | { scalar: number; dtype: string };
-
-export interface Launch {
-  entry_point: string;
-  arguments: Operand[];
-  /** Workgroups along x, y, z. */
-  dispatch: number[];
-  workgroup_size: number[];
-}
-
-export interface Info {
-  name: string;
-  arg_types: string[];
-  launch_param_tags: string[];
-}
+export type { Binding, Expression, Launch, Operand, Uniform };
 
 export interface EntryPoint {
   name: string;
   file: string;
-  info: Info;
+  bindings: Binding[];
+  /** Invocations along x, y, z. */
+  workgroup_size: number[];
 }
 
 export interface Requires {
@@ -72,12 +67,13 @@ export interface Variant {
   entry_points: EntryPoint[];
   launches: Launch[];
   /** Bytes of scratch buffers. */
-  temporaries: number[];
+  temporaries: Expression[];
 }
 
-/** tapml.kernel/2, as far as it is used here. */
+/** tapml.kernel/3, as far as it is used here. */
 export interface Bundle {
   kernel: string;
+  symbols: SizeSymbol[];
   /** Best first. */
   variants: Variant[];
   /** Why there is no WGSL. */
@@ -121,7 +117,7 @@ export interface Repro {
   model: { title: string; source: string; sha256: string };
   /** What gave the expected outputs. */
   reference: { platform: string; device: string };
-  test: { id: string; node: string; kernel: string; step: number };
+  test: { id: string; node: string; kernel: string; step: number; sizes: Sizes };
   inputs: Tensor[];
   outputs: Output[];
   kernel: Bundle;

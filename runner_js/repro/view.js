@@ -1,7 +1,10 @@
 /** The page. All texts of the document go in as text, never as HTML. */
-/** @import { Device, Diagnostic, ErrorMap, Numbers, Outcome, Output, Repro, Variant, View } from "./types" */
+/** @import { Device, Diagnostic, ErrorMap, Expression, Numbers, Outcome, Output, Repro, Variant, View } from "./types" */
+
+import { evaluate } from "../src/program/expressions.js";
+import { storageBindings } from "../src/program/launches.js";
 import { bytesOf } from "./compare.js";
-import { foldDispatch, placeOf } from "./kernel.js";
+import { placeOf } from "./kernel.js";
 import { toleranceTensors } from "./test.js";
 import { numbersOf, statement } from "./verdict.js";
 
@@ -178,7 +181,7 @@ export function render(root, repro, view, actions) {
       : "",
     here?.diagnostics.length ? section("The compiler says", here.diagnostics.map(diagnosticText)) : "",
     section("Tolerance", tolerances(outputs)),
-    variant ? section("Launch", launches(repro, variant, view.outcome?.device?.limits)) : "",
+    variant ? section("Launch", launches(repro, variant)) : "",
     section("Tensors", tensors(repro)),
     section("Origin", provenance(repro)),
     kernelText(repro, variant, here?.diagnostics ?? [], actions.link),
@@ -357,9 +360,11 @@ function tolerances(outputs) {
   ]);
 }
 
-/** @param {Repro} repro @param {Variant} variant @param {Record<string, number> | undefined} limits */
-function launches(repro, variant, limits) {
+/** @param {Repro} repro @param {Variant} variant */
+function launches(repro, variant) {
   const tensors = [...repro.inputs, ...repro.outputs];
+  /** @param {Expression} found */
+  const value = (found) => (typeof found === "number" ? found : evaluate(found, repro.test.sizes));
   const { features, limits: wanted } = variant.requires;
   const needs = [...features, ...Object.entries(wanted).map(([name, value]) => `${name} ${value}`)].join(
     ", ",
@@ -368,28 +373,26 @@ function launches(repro, variant, limits) {
   return [
     all.length > 1 ? el("p", `Variant ${variant.name} of ${all.join(", ")}.`) : null,
     variant.launches.map((launch) => {
-      const folded = foldDispatch(launch.dispatch, limits?.maxComputeWorkgroupsPerDimension ?? 65535) ?? [];
-      const was = String(folded) === String(launch.dispatch) ? "" : `, dispatched as ${times(folded)}`;
-      const size = times(launch.workgroup_size);
+      const entry = variant.entry_points.find(({ name }) => name === launch.entry_point);
+      if (!entry) return null;
+      const grid = launch.grid.map(value);
+      const size = times(entry.workgroup_size);
       /** @type {Child[][]} */
-      const bindings = [];
-      /** @type {number[]} */
-      const scalars = [];
-      for (const operand of launch.arguments) {
-        if ("scalar" in operand) scalars.push(operand.scalar);
-        else if ("temporary" in operand) {
-          const bytes = variant.temporaries[operand.temporary];
-          bindings.push([String(bindings.length), `temporary ${operand.temporary}`, `${bytes} bytes`]);
-        } else {
-          const tensor = tensors[operand.argument];
-          const role = operand.argument < repro.inputs.length ? "input" : "output";
-          bindings.push([String(bindings.length), `${role} ${tensor?.name}`, tensor ? typeText(tensor) : ""]);
+      const bindings = storageBindings(entry).map(({ binding }, i) => {
+        const operand = launch.operands[i];
+        if ("temporary" in operand) {
+          const bytes = value(variant.temporaries[operand.temporary]);
+          return [String(binding), `temporary ${operand.temporary}`, `${bytes} bytes`];
         }
-      }
-      const uniform = [...scalars, launch.dispatch[0]].join(", ");
-      bindings.push([String(bindings.length), "uniform", `value ${uniform}`]);
+        const tensor = tensors[operand.argument];
+        const role = operand.argument < repro.inputs.length ? "input" : "output";
+        return [String(binding), `${role} ${tensor?.name}`, tensor ? typeText(tensor) : ""];
+      });
+      const uniforms = launch.uniforms.map((uniform) => `${uniform.name} ${value(uniform.value)}`).join(", ");
+      for (const { binding, access } of entry.bindings)
+        if (access === "uniform") bindings.push([String(binding), "uniform", uniforms]);
       return [
-        el("p", el("code", launch.entry_point), `: ${times(launch.dispatch)} workgroups of ${size}${was}`),
+        el("p", el("code", launch.entry_point), `: ${times(grid)} workgroups of ${size}`),
         table(["binding", "holds", "type"], bindings),
       ];
     }),

@@ -6,7 +6,17 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 
 const SOURCE = new URL("../repro/", import.meta.url);
 const TARGET = new URL("../../backend/tapml/server/static/repro/", import.meta.url);
-const SCRIPTS = ["device.js", "kernel.js", "compare.js", "test.js", "verdict.js", "view.js", "repro.js"];
+const SCRIPTS = [
+  "device.js",
+  "../src/program/expressions.js",
+  "../src/program/launches.js",
+  "kernel.js",
+  "compare.js",
+  "test.js",
+  "verdict.js",
+  "view.js",
+  "repro.js",
+];
 /** What is filled in for each test (backend/tapml/sharing). */
 const PLACEHOLDERS = ["{{csp}}", "{{title}}", "{{document}}", "{{wgsl}}", "{{tensors}}"];
 

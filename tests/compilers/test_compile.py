@@ -60,12 +60,13 @@ def test_every_kernel_has_wgsl_and_a_dispatch(lowered: Lowered) -> None:
         for entry_point, file in zip(variant["entry_points"], kernel.files, strict=True):
             assert f"fn {entry_point['name']}(" in file.text
             assert sha256(file.text) == entry_point["generated_sha256"]
-            storage = [b for b in entry_point["bindings"] if b["access"] != "uniform"]
-            assert all("argument" in b or "temporary" in b for b in storage)
+        storage = [b["access"] for b in variant["entry_points"][0]["bindings"] if b["access"] != "uniform"]
+        written = set()
         for launch in variant["launches"]:
-            assert math.prod(launch["dispatch"]) >= 1
-            assert launch["workgroup_size"] == variant["entry_points"][0]["workgroup_size"]
-        written = {b["argument"] for b in storage if b["access"] == "read_write"}
+            assert math.prod(launch["grid"]) >= 1
+            assert launch["uniforms"] == [{"name": "packGridDimX", "dtype": "uint32", "value": launch["grid"][0]}]
+            operands = zip(launch["operands"], storage, strict=True)
+            written |= {operand["argument"] for operand, access in operands if access == "read_write"}
         roles = [argument["role"] for argument in document["arguments"]]
         assert {i for i, role in enumerate(roles) if role == "output"} <= written
 

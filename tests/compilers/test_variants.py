@@ -62,9 +62,8 @@ def test_a_kernel_of_more_than_256_invocations_says_so_and_has_a_smaller_sibling
         (entry_point,) = variant["entry_points"]
         assert entry_point["file"] == file.name
         assert entry_point["generated_sha256"] == sha256(file.text)
-        assert variant["launches"][0]["workgroup_size"] == entry_point["workgroup_size"]
-    assert kernel.document["format"] == "tapml.kernel/2"
-    assert kernel.document["generator"]["targets"]["1024"] == {"kind": "webgpu", "max_num_threads": 1024}
+    assert kernel.document["format"] == "tapml.kernel/3"
+    assert kernel.document["compiler"]["targets"]["1024"] == {"kind": "webgpu", "max_num_threads": 1024}
 
 
 def test_only_what_the_device_of_a_variant_lacks_is_asked() -> None:
@@ -80,7 +79,7 @@ def test_a_kernel_that_needs_no_more_has_one_variant() -> None:
     kernel = compiled(softmax(), "1024", "256")
     assert names(kernel) == ["256"]
     assert [file.name for file in kernel.files] == ["softmax.wgsl"]
-    assert kernel.document["generator"]["left_out"] == {"1024": "requires the same as 256"}
+    assert kernel.document["compiler"]["left_out"] == {"1024": "requires the same as 256"}
     assert kernel.files == compiled(softmax(), "256").files
 
 

@@ -69,8 +69,8 @@ class Fault:
 
     `pattern`: the strongest that locating finds, `says`: words of its sentence about the kernel; none where nothing is
     wrong. `tied`: elements of the faulty case that are another one of equals. `everywhere`: the device is to blame, so
-    that each kernel on it is wrong. `elsewhere`: by browser, the verdicts of the correct and of the faulty case where
-    they are others there.
+    that each kernel on it is wrong. `grid`: what the generated kernel is launched with, where it is another.
+    `elsewhere`: by browser, the verdicts of the correct and of the faulty case where they are others there.
     """
 
     title: str
@@ -83,6 +83,7 @@ class Fault:
     says: str = ""
     tied: int = 0
     everywhere: bool = False
+    grid: tuple[int, int, int] | None = None
     elsewhere: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
 
 
@@ -119,6 +120,11 @@ def prepared(slug: str, fault: Fault, case: Case, suite: Path, folder: Path) -> 
     shutil.copytree(suite, path)
     name = suspect(Suite(path))
     kernels = [fault.correct.kernel] if case is fault.correct else [fault.correct.kernel, case.kernel]
+    if fault.grid:
+        described = path / "kernels" / f"{name}.json"
+        document = json.loads(described.read_text())
+        document["variants"][0]["launches"][0]["grid"] = fault.grid
+        described.write_text(json.dumps(document))
     for kernel in kernels:
         if isinstance(kernel, Wgsl):
             _install(path, name, (FOLDER / slug / kernel.file).read_text(), kernel)
@@ -166,8 +172,6 @@ def _install(suite: Path, name: str, text: str, kernel: Wgsl) -> None:
     buffers = [binding for binding in bindings(text) if binding["access"] != "uniform"]
     assert len(buffers) == len(document["arguments"]), f"{name} has other arguments than {kernel.file}"
     scalars = kernel.scalars or ((),) * len(kernel.dispatches)
-    access = [int(binding["access"] == "read_write") for binding in buffers]
-    axes = [f"{index}.{axis}" for index in ("blockIdx", "threadIdx") for axis in "xyz"]
     entry_point = f"{name}_kernel"
     document["variants"] = [
         {
@@ -178,24 +182,19 @@ def _install(suite: Path, name: str, text: str, kernel: Wgsl) -> None:
                     "name": entry_point,
                     "file": f"{name}.wgsl",
                     "workgroup_size": size,
-                    "info": {
-                        "name": entry_point,
-                        "arg_types": ["handle"] * len(buffers) + ["int32"] * len(scalars[0]),
-                        "launch_param_tags": [*axes, f"paramWriteAccess:{json.dumps(access)}"],
-                    },
+                    "bindings": bindings(text),
                 }
             ],
             "launches": [
                 {
                     "entry_point": entry_point,
-                    "arguments": [
-                        *({"argument": number} for number in range(len(buffers))),
-                        *({"scalar": scalar, "dtype": "int32"} for scalar in given),
+                    "operands": [{"argument": number} for number in range(len(buffers))],
+                    "uniforms": [
+                        {"name": f"s{number}", "dtype": "int32", "value": scalar} for number, scalar in enumerate(given)
                     ],
-                    "dispatch": list(dispatch),
-                    "workgroup_size": size,
+                    "grid": list(grid),
                 }
-                for dispatch, given in zip(kernel.dispatches, scalars, strict=True)
+                for grid, given in zip(kernel.dispatches, scalars, strict=True)
             ],
             "temporaries": [],
         }

@@ -256,6 +256,9 @@ _TESTS: dict[str, tuple[Callable[[Json], object], str | None]] = {
         lambda d: d["tests"][0]["tolerances"][0].update(ties=d["tests"][0]["outputs"][0]),
         r"tolerances\[0\]\.ties",
     ),
+    "sizes of a kernel that has none": (lambda d: d["tests"][0].update(sizes={"n": 1}), None),
+    "a size that is text": (lambda d: d["tests"][0].update(sizes={"n": "1"}), r"tests\[0\]\.sizes\.n"),
+    "a size by another name": (lambda d: d["tests"][0].update(sizes={"a b": 1}), r"tests\[0\]\.sizes"),
     "a digest that is short": (_put("ab", "tests", 0, "inputs", 0, "digest"), r"inputs\[0\]\.digest"),
     "a digest that is no text": (_put(7, "tests", 0, "inputs", 0, "digest"), r"inputs\[0\]\.digest"),
     **{
@@ -265,6 +268,16 @@ _TESTS: dict[str, tuple[Callable[[Json], object], str | None]] = {
 }
 
 _FIRST = ("variants", 0)
+
+
+def _nested(depth: int) -> Any:
+    return 1 if depth == 0 else ["add", 1, _nested(depth - 1)]
+
+
+def _wide(levels: int) -> Any:
+    return 1 if levels == 0 else ["add", _wide(levels - 1), _wide(levels - 1)]
+
+
 _KERNELS: dict[str, Callable[[Json], object]] = {
     "a file that is a path": _put("../suite.json", *_FIRST, "entry_points", 0, "file"),
     "a file that is absolute": _put("/etc/passwd.wgsl", *_FIRST, "entry_points", 0, "file"),
@@ -275,8 +288,17 @@ _KERNELS: dict[str, Callable[[Json], object]] = {
     "a kernel that is a path": _put("../../x", "kernel"),
     "arguments of another shape": _put([1], "arguments", 0, "shape"),
     "an argument less": lambda d: d["arguments"].pop(),
-    "a dispatch of 2^70": _put([2**70, 1, 1], *_FIRST, "launches", 0, "dispatch"),
-    "a dispatch that is true": _put([True, 1, 1], *_FIRST, "launches", 0, "dispatch"),
+    "a grid of 2^70": _put([2**70, 1, 1], *_FIRST, "launches", 0, "grid"),
+    "a grid that is true": _put([True, 1, 1], *_FIRST, "launches", 0, "grid"),
+    "a grid divided by zero": _put([["floordiv", 1, 0], 1, 1], *_FIRST, "launches", 0, "grid"),
+    "a grid of a symbol": _put(["n", 1, 1], *_FIRST, "launches", 0, "grid"),
+    "a grid nested deeply": _put([_nested(900), 1, 1], *_FIRST, "launches", 0, "grid"),
+    "a grid of many operations": _put([_wide(16), 1, 1], *_FIRST, "launches", 0, "grid"),
+    "symbols by the hundred thousand": _put(
+        [{"name": f"n{n}", "minimum": 1, "maximum": 2} for n in range(100_000)], "symbols"
+    ),
+    "a symbol that no call gives": _put([{"name": "n", "minimum": 1, "maximum": 2}], "symbols"),
+    "a compiler that is text": _put("tvm", "compiler"),
     "a temporary of -1 bytes": _put([-1], *_FIRST, "temporaries"),
     "a limit that is text": _put("1", *_FIRST, "requires", "limits", "maxBufferSize"),
     "numerics that are text": _put("none", "numerics", "accumulation_length"),

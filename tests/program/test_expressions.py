@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from tapml.errors import InputError
 from tapml.program.expressions import (
     MOST,
     CheckedExpression,
@@ -37,7 +36,7 @@ def said(call: Any) -> Any:
     """What `call` gives, or the words of its error."""
     try:
         return call()
-    except InputError as error:
+    except ExpressionError as error:
         return str(error)
 
 

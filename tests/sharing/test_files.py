@@ -174,7 +174,7 @@ def damaged_tensor(data: bytes) -> bytes:
     [
         (damaged_tensor, "damaged on its way"),
         (lambda data: data.replace(b'id="repro">{', b'id="repro">{"x": 1,'), "x"),
-        (lambda data: data.replace(b'"tapml.repro/1"', b'"tapml.repro/9"'), "newer tapml"),
+        (lambda data: data.replace(b'"tapml.repro/2"', b'"tapml.repro/9"'), "newer tapml"),
         (lambda data: data.replace(b"text/wgsl", b"text/lost"), "lacks the WGSL"),
         (lambda data: data.replace(b"data-digest", b"data-lost"), "lacks the tensor"),
         (lambda data: data[: len(data) // 8], "no exported test"),

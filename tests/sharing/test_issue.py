@@ -23,10 +23,11 @@ def test_a_reader_without_tapml_can_dispatch_it(repro: Repro) -> None:
     """Each binding and what it holds, the uniform's values, the workgroups."""
     text = issue_text(repro.document)
     (launch,) = repro.document.kernel["variants"][0]["launches"]
-    assert f"{launch['dispatch']} workgroups of {launch['workgroup_size']}" in text
-    assert f"| 2 | `uniform: {launch['dispatch'][0]} (uint32, workgroups along x)` |" in text
+    (entry_point,) = repro.document.kernel["variants"][0]["entry_points"]
+    assert f"{launch['grid']} workgroups of {entry_point['workgroup_size']}" in text
+    assert f"| 2 | `uniform: packGridDimX = {launch['grid'][0]} (uint32)` |" in text
     bindings = re.findall(r"^\| (\d) \| `(input|output) ", text, re.MULTILINE)
-    order = ["output" if argument["argument"] == 1 else "input" for argument in launch["arguments"]]
+    order = ["output" if argument["argument"] == 1 else "input" for argument in launch["operands"]]
     assert bindings == [(str(number), role) for number, role in enumerate(order)]
 
 

@@ -1,4 +1,4 @@
-"""kernels/NAME.json: version 1 still opens, variants written by hand work, mistakes in them are named."""
+"""kernels/NAME.json: variants written by hand work, with sizes too, and mistakes in them are named."""
 
 from __future__ import annotations
 
@@ -28,24 +28,12 @@ def rewrite(suite: Suite, kernel: str, change: Callable[[Document], object]) -> 
     path.write_text(json.dumps(document))
 
 
-def to_version_1(document: Document) -> None:
-    """As tapml wrote it before there were variants."""
-    (variant,) = document.pop("variants") or [None]
-    shapes = [argument["shape"] for argument in document["arguments"]]
-    document |= {"format": "tapml.kernel/1", "generator": {"name": "tvm", "version": "0.27", "target": {}}}
-    document |= {"entry_points": [], "dispatches": [], "requires": {"features": [], "limits": {}}}
-    if variant:
-        launched = {"shapes": shapes, "launches": variant["launches"], "temporaries": variant["temporaries"]}
-        document |= {"entry_points": variant["entry_points"], "dispatches": [launched]}
-        document["requires"] = variant["requires"]
-
-
 def by_hand(suite: Suite, kernel: str, **changes: Any) -> None:
     """An author's variant before the generated one, with no more than has to be written."""
 
     def add(document: Document) -> None:
         (base,) = document["variants"]
-        entry_point = {k: v for k, v in base["entry_points"][0].items() if k not in ("generated_sha256", "bindings")}
+        entry_point = {k: v for k, v in base["entry_points"][0].items() if k != "generated_sha256"}
         requires = {"features": ["shader-f16"], "limits": {"maxComputeInvocationsPerWorkgroup": 128}}
         variant = {
             **base, "name": "f16", "requires": requires, "entry_points": [{**entry_point, "file": f"{kernel}@f16.wgsl"}]
@@ -57,39 +45,13 @@ def by_hand(suite: Suite, kernel: str, **changes: Any) -> None:
     rewrite(suite, kernel, add)
 
 
-def test_version_1_reads_as_version_2_with_one_variant(suite: Suite) -> None:
-    now = {kernel: suite.bundle(kernel) for kernel in suite.kernels}
-    files = {kernel: suite.kernel_files(kernel) for kernel in suite.kernels}
-    for kernel in suite.kernels:
-        rewrite(suite, kernel, to_version_1)
-        old = json.loads(path_of(suite, kernel).read_text())
-        assert "variants" not in old
-        assert suite.bundle(kernel) == {**now[kernel], "generator": old["generator"]}
-        assert suite.kernel_files(kernel) == files[kernel]
-    assert suite.edited_kernels == []
-    assert json.loads(path_of(suite, suite.kernels[0]).read_text())["format"] == "tapml.kernel/1", "left as it was"
-
-
-def test_version_1_without_wgsl_has_no_variant(suite: Suite) -> None:
-    kernel = suite.kernels[0]
-
-    def unsupported(document: Document) -> None:
-        document |= {"variants": [], "unsupported": "no WGSL"}
-        document |= {"format": "tapml.kernel/1", "entry_points": [], "dispatches": [], "requires": {}}
-        del document["variants"]
-
-    rewrite(suite, kernel, unsupported)
-    assert suite.bundle(kernel)["variants"] == []
-    assert suite.kernel_files(kernel) == []
-
-
 def test_a_variant_by_hand_works(suite: Suite) -> None:
     kernel = suite.kernels[0]
     by_hand(suite, kernel)
     first, base = suite.bundle(kernel)["variants"]
     assert first["requires"]["features"] == ["shader-f16"]
     assert first["entry_points"][0] == {
-        **base["entry_points"][0], "file": f"{kernel}@f16.wgsl", "generated_sha256": None, "bindings": []
+        **base["entry_points"][0], "file": f"{kernel}@f16.wgsl", "generated_sha256": None
     }  # fmt: skip
     files = suite.kernel_files(kernel)
     assert [(file.name, file.edited) for file in files] == [(f"{kernel}@f16.wgsl", True), (f"{kernel}.wgsl", False)]
@@ -102,11 +64,15 @@ def test_the_documented_example_reads(suite: Suite) -> None:
     example = json.loads(text.split("### A variant by hand")[1].split("```json")[1].split("```")[0])
     rewrite(suite, "softmax", lambda document: document["variants"].insert(0, example))
     first, base = suite.bundle("softmax")["variants"]
-    assert [first["launches"], first["temporaries"]] == [base["launches"], base["temporaries"]]
-    assert first["entry_points"][0]["info"] == base["entry_points"][0]["info"]
+    assert first["temporaries"] == base["temporaries"]
+    written, generated = (
+        [(b["binding"], b["access"]) for b in variant["entry_points"][0]["bindings"]] for variant in (first, base)
+    )
+    assert written == generated[:-1], "all but the uniform, which a kernel by hand need not have"
+    assert [{**launch, "uniforms": []} for launch in base["launches"]] == first["launches"]
 
 
-BASE: Document = {"entry_point": "nothing", "arguments": [], "dispatch": [1, 1, 1], "workgroup_size": [1, 1, 1]}
+BASE: Document = {"entry_point": "nothing", "operands": [], "uniforms": [], "grid": [1, 1, 1]}
 
 
 @pytest.mark.parametrize(
@@ -134,9 +100,22 @@ def test_a_mistake_in_a_variant_names_file_and_field(suite: Suite, changes: Docu
     assert "\n" not in str(caught.value)
 
 
+N: Document = {"name": "n", "minimum": 1, "maximum": 64}
+
+
 def first_launch(document: Document) -> Document:
     launch: Document = document["variants"][0]["launches"][0]
     return launch
+
+
+def uniform(document: Document) -> Document:
+    found: Document = first_launch(document)["uniforms"][0]
+    return found
+
+
+def bindings(document: Document) -> list[Document]:
+    found: list[Document] = document["variants"][0]["entry_points"][0]["bindings"]
+    return found
 
 
 @pytest.mark.parametrize(
@@ -146,12 +125,28 @@ def first_launch(document: Document) -> Document:
         (lambda d: d.update(variants=[]), ["variants", "none there"]),
         (lambda d: d.update(unsupported="too new"), ["unsupported", "'too new'", "null"]),
         (lambda d: d["variants"][0]["entry_points"][0].update(file="../suite.json"), ["entry_points[0].file"]),
-        (lambda d: d["variants"][0]["entry_points"][0].pop("info"), ["entry_points[0].info"]),
-        (lambda d: first_launch(d)["arguments"].pop(), ["launches[0].arguments", "info.arg_types"]),
-        (lambda d: first_launch(d)["arguments"][0].update(argument=9), ["launches[0].arguments[0].argument"]),
-        (lambda d: first_launch(d)["arguments"].__setitem__(0, {"temporary": 0}), ["arguments[0].temporary"]),
-        (lambda d: d.update(format="tapml.kernel/3"), ["newer tapml", "pip install --upgrade"]),
-        (lambda d: d.update(format="tapml.suite/1"), ["tapml.kernel/2"]),
+        (lambda d: d["variants"][0]["entry_points"][0].pop("bindings"), ["entry_points[0].bindings"]),
+        (lambda d: bindings(d)[0].update(access="write"), ["entry_points[0].bindings[0].access"]),
+        (lambda d: bindings(d)[0].update(binding=1), ["entry_points[0].bindings", "a number stands twice"]),
+        (lambda d: bindings(d)[0].update(access="uniform"), ["bindings", "more than one is a uniform"]),
+        (lambda d: first_launch(d)["operands"].pop(), ["launches[0].operands", "3 given", "has 4 storage bindings"]),
+        (lambda d: first_launch(d)["operands"][0].update(argument=9), ["launches[0].operands[0].argument"]),
+        (lambda d: first_launch(d)["operands"].__setitem__(0, {"temporary": 0}), ["operands[0].temporary"]),
+        (lambda d: first_launch(d).update(uniforms=[]), ["launches[0].uniforms", "0 given", "1 uniform binding"]),
+        (lambda d: uniform(d).update(value=-1), ["launches[0].uniforms[0].value: -1, and must be at least 0"]),
+        (lambda d: uniform(d).update(value=2**32), ["uniforms[0].value: 4294967296, and must be at most 4294967295"]),
+        (lambda d: uniform(d).update(value=0.5), ["uniforms[0].value: a number is no expression"]),
+        (lambda d: first_launch(d).update(grid=[1, 1]), ["launches[0].grid"]),
+        (lambda d: first_launch(d).update(grid=[1, ["sub", 1, 4], 1]), ["launches[0].grid[1]: 1 - 4 is -3"]),
+        (lambda d: first_launch(d).update(grid=[["ceildiv", 1, 0], 1, 1]), ["grid[0]: ceildiv(1, 0) divides by zero"]),
+        (lambda d: first_launch(d).update(grid=["n", 1, 1]), ["grid[0]: there is no symbol n here: there are none"]),
+        (lambda d: first_launch(d).update(grid=[["pow", 2, 3], 1, 1]), ["grid[0]", "a list of 3 is no expression"]),
+        (lambda d: d["variants"][0].update(temporaries=[["mul", 2**30, 2**30]]), ["temporaries[0]", "beyond 2^53"]),
+        (lambda d: d.update(symbols=[{"name": "n", "minimum": 4, "maximum": 2}]), ["symbols[0]", "above its maximum"]),
+        (lambda d: d.update(symbols=[N, N]), ["symbols", "a name stands twice"]),
+        (lambda d: d.update(compiler={"name": "tvm"}), ["compiler.version"]),
+        (lambda d: d.update(format="tapml.kernel/4"), ["newer tapml", "pip install --upgrade"]),
+        (lambda d: d.update(format="tapml.suite/1"), ["tapml.kernel/3"]),
     ],
 )
 def test_damage_names_file_and_field(suite: Suite, change: Callable[[Document], object], words: list[str]) -> None:
@@ -180,3 +175,55 @@ def test_a_fat_suite_lists_all_variants_files(tmp_path: Path) -> None:
     edited = suite.path / "kernels" / f"{kernel}@256+subgroups.wgsl"
     edited.write_text(edited.read_text() + "// tuned\n")
     assert suite.edited_kernels == [kernel]
+
+
+def with_symbol(suite: Suite, **sizes: int) -> None:
+    """The softmax of n rows, and the sizes of its calls."""
+
+    def change(document: Document) -> None:
+        document["symbols"] = [N]
+        for argument in document["arguments"]:
+            argument["shape"][0] = "n"
+        first_launch(document).update(grid=[["sub", "n", 2], 1, 1])
+
+    rewrite(suite, "softmax", change)
+    tests = json.loads((suite.path / "tests.json").read_text())
+    for test in tests["tests"]:
+        if test["kernel"] == "softmax":
+            test["sizes"] = sizes
+    (suite.path / "tests.json").write_text(json.dumps(tests))
+
+
+def test_a_carved_test_has_the_sizes_of_its_call(suite: Suite) -> None:
+    with_symbol(suite, n=6)
+    opened = Suite(suite.path)
+    assert opened.bundle("softmax")["symbols"] == [N]
+    assert {tuple(test.sizes.items()) for test in opened.tests if test.kernel == "softmax"} == {(("n", 6),)}
+    node = next(test.node for test in opened.tests if test.kernel == "softmax")
+    assert opened.sizes_of(node) == {"n": 6}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ({}, "no size is given for n (1 to 64)"),
+        ({"n": 65}, "n is 65, and must be from 1 to 64"),
+        ({"n": 6, "m": 1}, "a size is given for m, and there is no symbol m here: there are n"),
+        ({"n": 1}, "variants[0].launches[0].grid[0]: n - 2 is -1 where n = 1, and must be at least 0"),
+        ({"n": 5}, "calls it with float32[6, 16], float32[6, 16]"),
+    ],
+)
+def test_sizes_that_are_no_call_are_told(suite: Suite, sizes: dict[str, int], words: str) -> None:
+    with_symbol(suite, **sizes)
+    with pytest.raises(InputError) as caught:
+        Suite(suite.path).bundle("softmax")
+    for word in (str(path_of(suite, "softmax")), "node n", words):
+        assert word in str(caught.value)
+
+
+def test_sizes_of_a_kernel_without_symbols_are_told(suite: Suite) -> None:
+    document = path_of(suite, "softmax").read_text()
+    with_symbol(suite, n=6)
+    path_of(suite, "softmax").write_text(document)
+    with pytest.raises(InputError, match=r"a size is given for n, and there is no symbol n here: there are none"):
+        Suite(suite.path).bundle("softmax")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,8 @@ class Program:
 
     graph: Graph
     constants: dict[str, np.ndarray]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Of the symbols of its kernels."""
 
 
 class Library:
@@ -93,7 +95,7 @@ def _library_of_repro(repro: Repro, kind: str, device: Device | None) -> Library
     document = repro.document
     name = document.test.kernel
     files = [WgslFile(file, document.text(file)) for file in document.wgsl_names]
-    library = Library(kind, {name: Program(repro.graph(), {})}, device)
+    library = Library(kind, {name: Program(repro.graph(), {}, document.test.sizes)}, device)
     library.kernels[name] = _supported({name: CompiledKernel(document.kernel, files)})
     return library
 
@@ -275,6 +277,7 @@ class _RemoteFunction(Function):
         super().__init__(name, program.graph, device)
         self._kernels = kernels
         self._session = device.session
+        self._sizes = program.sizes
         # One upload a device and library, whatever the number of calls.
         self._constants = {value: tensor(array, device) for value, array in program.constants.items()}
         self._computed = self._computed_outputs()
@@ -334,7 +337,8 @@ class _RemoteFunction(Function):
                 if value not in direct:
                     commands.append(allocated(names[value], graph.values[value].type))
             operands = [names[value] for value in (*node.inputs, *node.outputs)]
-            commands.append(methods.CallCommand(library=library, kernel=node.kernel, arguments=operands))
+            sizes = dict(self._sizes)
+            commands.append(methods.CallCommand(library=library, kernel=node.kernel, sizes=sizes, arguments=operands))
         for value, target in zip(graph.outputs, outputs, strict=True):
             if names[value] != target:
                 commands.append(methods.CopyCommand(tensor=target, of=names[value]))

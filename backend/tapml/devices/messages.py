@@ -23,13 +23,19 @@ def _spelled(bundle: Mapping[str, Any], code: Sequence[str]) -> dict[str, Any]:
     digests = iter(code)
     return {
         "kernel": bundle["kernel"],
+        "symbols": bundle["symbols"],
         "variants": [
             {
                 "name": variant["name"],
                 "requires": variant["requires"],
                 "entry_points": [
-                    {"name": e["name"], "file": e["file"], "code": next(digests), "info": e["info"]}
-                    for e in variant["entry_points"]
+                    {
+                        "name": entry_point["name"],
+                        "file": entry_point["file"],
+                        "code": next(digests),
+                        "bindings": [{key: b[key] for key in ("binding", "access")} for b in entry_point["bindings"]],
+                    }
+                    for entry_point in variant["entry_points"]
                 ],
                 "launches": variant["launches"],
                 "temporaries": variant["temporaries"],
@@ -47,6 +53,7 @@ class KernelMessages:
 
     def __init__(self, suite: Suite, blobs: Blobs, kernels: Sequence[str] | None = None) -> None:
         self._blobs = blobs
+        self.sizes_of = suite.sizes_of
         self._bundles = {name: suite.bundle(name) for name in (suite.kernels if kernels is None else kernels)}
         self._files: dict[str, list[KernelFile]] = {
             name: suite.kernel_files(name) for name, bundle in self._bundles.items() if not bundle["unsupported"]

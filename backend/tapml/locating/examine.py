@@ -113,7 +113,11 @@ class Examiner:
             for name, ref in zip(outputs, test.outputs, strict=True):
                 zero = zeros[ref.type.nbytes]
                 commands.append(allocated(name, ref.type) if fill_of(run) else uploaded(name, zero, ref.type))
-            commands.append(methods.CallCommand(library=library, kernel=test.kernel, arguments=inputs + outputs))
+            commands.append(
+                methods.CallCommand(
+                    library=library, kernel=test.kernel, sizes=dict(test.sizes), arguments=inputs + outputs
+                )
+            )
             commands += [methods.DownloadCommand(tensor=name) for name in outputs]
         commands.append(methods.FreePrefixCommand(prefix=prefix))
         return commands

@@ -22,6 +22,7 @@ from tapml.locating.evidence import jsonable
 from tapml.locating.judging import errors, excesses, outside
 from tapml.locating.reduced_reference import Expected, ReducedReference
 from tapml.locating.simplify import Budget, simplify
+from tapml.program.expressions import evaluate
 from tapml.protocol import Kernel, methods
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import Cancel, Emit
@@ -145,7 +146,8 @@ class Reduce:
             for name, ref, digest in zip(outputs, refs, zeros, strict=True):
                 commands.append(allocated(name, ref.type) if fill else uploaded(name, digest, ref.type))
             operands = [*names, *outputs]
-            commands.append(methods.CallCommand(library=_LIBRARY, kernel=self.test.kernel, arguments=operands))
+            kernel, sizes = self.test.kernel, dict(self.test.sizes)
+            commands.append(methods.CallCommand(library=_LIBRARY, kernel=kernel, sizes=sizes, arguments=operands))
             commands += [methods.DownloadCommand(tensor=name) for name in outputs]
             return self._execute(commands, [ref.type for ref in refs])
 
@@ -164,7 +166,7 @@ class Reduce:
         """The fewest workgroups from the first on that still write a wrong element. Shapes are fixed in the WGSL."""
         assert self._kernel is not None
         launches = self._kernel.variants[-1].launches
-        total = list(launches[0].dispatch)
+        total = [evaluate(count, self.test.sizes) for count in launches[0].grid]
         if len(launches) != 1 or len(self._kernel.variants) != 1:
             return {"total": total, "needed": None, "text": "the shape is fixed, and all dispatches are needed"}
         if not self._shows(total, inputs):
@@ -189,14 +191,14 @@ class Reduce:
         )
         return {"total": total, "needed": needed, "text": " ".join(text.split())}
 
-    def _shows(self, dispatch: list[int], inputs: list[np.ndarray]) -> bool:
+    def _shows(self, grid: list[int], inputs: list[np.ndarray]) -> bool:
         """Is an element that these workgroups write wrong? What they leave alone keeps the fill, whichever it is."""
         if self.reduced is None or self._kernel is None or not self._budget.left:
             return False
         self._budget.spent += 1
         (variant,) = self._kernel.variants
         (launch,) = variant.launches
-        fewer = variant.model_copy(update={"launches": [launch.model_copy(update={"dispatch": dispatch})]})
+        fewer = variant.model_copy(update={"launches": [launch.model_copy(update={"grid": grid})]})
         try:
             self._load(self._kernel.model_copy(update={"variants": [fewer]}))
             first, second = self._call(inputs, 0xFF), self._call(inputs, 0x00)

@@ -14,7 +14,6 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from typing_extensions import TypeAliasType
 
-from tapml.errors import InputError
 from tapml.first_error import FirstErrorModel
 
 MOST = 2**53 - 1
@@ -45,8 +44,8 @@ _FORM = (
 )
 
 
-class ExpressionError(InputError, ValueError):
-    """An expression that is none, or has no value for the sizes given."""
+class ExpressionError(ValueError):
+    """An expression that is none, or has no value for the sizes given; who knows the file makes it an InputError."""
 
 
 def checked(expression: Any) -> Any:
@@ -83,7 +82,7 @@ CheckedExpression = Annotated[Expression, BeforeValidator(checked)]
 
 SymbolName = Annotated[str, Field(pattern=_NAME)]
 
-Sizes = Annotated[dict[SymbolName, Annotated[int, Field(ge=0, le=MOST)]], Field(max_length=100)]
+Sizes = TypeAliasType("Sizes", Annotated[dict[SymbolName, Annotated[int, Field(ge=0, le=MOST)]], Field(max_length=100)])
 """Symbol -> its value at one call."""
 
 
@@ -173,12 +172,16 @@ def extent(expression: Any, sizes: Mapping[str, int], what: str, least: int = 0,
 
 
 def check_symbols(symbols: Iterable[Symbol], expressions: Iterable[tuple[str, Any]]) -> None:
-    """Raise ExpressionError naming the first of `expressions`, each with where it stands, that has another symbol."""
+    """Raise ExpressionError naming the first of `expressions`, each with where it stands, that has another symbol, or
+    is none."""
     known = [symbol.name for symbol in symbols]
     for where, expression in expressions:
-        for name in symbols_of(expression):
-            if name not in known:
-                raise ExpressionError(f"{where}: there is no symbol {name} here: {_listed(known)}")
+        try:
+            unknown = [name for name in symbols_of(checked(expression)) if name not in known]
+        except ExpressionError as error:
+            raise ExpressionError(f"{where}: {error}") from None
+        if unknown:
+            raise ExpressionError(f"{where}: there is no symbol {unknown[0]} here: {_listed(known)}")
 
 
 def check_sizes(symbols: Sequence[Symbol], sizes: Mapping[str, int]) -> None:

@@ -9,7 +9,7 @@ from typing_extensions import TypeAliasType
 
 from tapml.first_error import FirstErrorModel
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 """Raised whenever a message changes shape; the server refuses a runner that speaks another one."""
 
 MAX_BYTES = 2**40

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from typing_extensions import TypeAliasType
 
-from tapml.protocol.base import Bytes, Digest, Extent, Message, Name, Text
+from tapml.program.expressions import CheckedExpression, Expression, Symbol, checked
+from tapml.protocol.base import Digest, Message, Name, Text
+
+MOST_WORKGROUPS = 65_535
+"""Along one axis, on every device; some allow more."""
 
 
 class Requires(Message):
@@ -19,14 +23,11 @@ class Requires(Message):
     """GPUSupportedLimits name -> least value; for names that start with "min", greatest value."""
 
 
-class EntryPointInfo(Message):
-    """The signature of an entry point as TVM writes it (`func_info`)."""
+class Binding(Message):
+    """One binding of group 0. At most one of an entry point is a uniform."""
 
-    name: Name
-    arg_types: list[Text]
-    """"handle" for a storage buffer, else the dtype of a scalar. Buffers are bindings 0.. of group 0, in order."""
-    launch_param_tags: list[Text]
-    """"blockIdx.x" and the like, and "paramWriteAccess:[...]" with a flag for each buffer."""
+    binding: Annotated[int, Field(ge=0, lt=1000)]
+    access: Literal["read", "read_write", "uniform"]
 
 
 class EntryPoint(Message):
@@ -37,7 +38,7 @@ class EntryPoint(Message):
     """File name shown in diagnostics."""
     code: Digest
     """Digest of the WGSL text."""
-    info: EntryPointInfo
+    bindings: list[Binding]
 
 
 class ArgumentOperand(Message):
@@ -52,26 +53,32 @@ class TemporaryOperand(Message):
     temporary: Annotated[int, Field(ge=0)]
 
 
-class ScalarOperand(Message):
-    """A number, passed in the uniform after the buffers."""
-
-    scalar: float
-    dtype: Text
+Operand = TypeAliasType("Operand", ArgumentOperand | TemporaryOperand)
+"""What is bound to one storage binding of an entry point."""
 
 
-LaunchArgument = TypeAliasType("LaunchArgument", ArgumentOperand | TemporaryOperand | ScalarOperand)
-"""What is bound to one parameter of an entry point."""
+class Uniform(Message):
+    """A number, four bytes of the uniform buffer."""
+
+    name: Text
+    """For people."""
+    dtype: Literal["float32", "int32", "uint32"]
+    value: Annotated[
+        float | Expression, BeforeValidator(lambda found: found if isinstance(found, float) else checked(found))
+    ]
+    """An expression, or for float32 any number."""
 
 
 class Launch(Message):
-    """One dispatch. The order of `arguments` is that of the entry point's `info.arg_types`."""
+    """One dispatch."""
 
     entry_point: Name
-    arguments: list[LaunchArgument]
-    dispatch: Annotated[list[Extent], Field(min_length=3, max_length=3)]
-    """Workgroups along x, y, z, before a runner folds an x that is larger than a dispatch may be."""
-    workgroup_size: Annotated[list[Extent], Field(min_length=3, max_length=3)]
-    """Invocations of a workgroup along x, y, z."""
+    operands: list[Operand]
+    """One for each storage binding of the entry point, in the order of their numbers."""
+    uniforms: list[Uniform]
+    """What the uniform binding holds, one after the other; none where the entry point has no such binding."""
+    grid: Annotated[list[CheckedExpression], Field(min_length=3, max_length=3)]
+    """Workgroups along x, y, z."""
 
 
 class Variant(Message):
@@ -82,12 +89,14 @@ class Variant(Message):
     entry_points: Annotated[list[EntryPoint], Field(min_length=1)]
     launches: list[Launch]
     """The dispatches of one call, in order."""
-    temporaries: list[Bytes]
-    """Scratch buffers that live for one call."""
+    temporaries: list[CheckedExpression]
+    """Bytes of scratch buffers that live for one call."""
 
 
 class Kernel(Message):
     """What one operator compiles to. A device takes the first variant whose requirements it meets."""
 
     kernel: Name
+    symbols: Annotated[list[Symbol], Field(max_length=100)]
+    """What the expressions of its variants are made of; each call gives their sizes."""
     variants: Annotated[list[Variant], Field(min_length=1)]

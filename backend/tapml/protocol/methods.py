@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
+from tapml.program.expressions import Sizes
 from tapml.protocol.base import (
     Bytes,
     Digest,
@@ -32,6 +33,8 @@ class Test(Message):
 
     id: Name
     kernel: Name
+    sizes: Sizes = Field(default_factory=dict)
+    """Of the kernel's symbols."""
     inputs: list[TensorRef]
     outputs: list[TensorRef]
     """Expected outputs; the device's buffers start filled with 0xFF (NaN for floats)."""
@@ -211,6 +214,8 @@ class CallCommand(Message):
     op: Literal["call"] = "call"
     library: Name
     kernel: Name
+    sizes: Sizes = Field(default_factory=dict)
+    """Of the kernel's symbols."""
     arguments: list[Name]
 
 

@@ -1,4 +1,4 @@
-"""tapml.repro/1: one carved test with all that it takes to run it again (docs/repro-format.md).
+"""tapml.repro/2: one carved test with all that it takes to run it again (docs/repro-format.md).
 
 What is read here was written by strangers, so every field is checked before anything is made of it.
 """
@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.graph.model import numpy_dtype
+from tapml.program.expressions import ExpressionError, Sizes
 from tapml.protocol.base import (
     MAX_WGSL_BYTES,
     Digest,
@@ -29,10 +30,10 @@ from tapml.protocol.methods import Verdict
 from tapml.strict_json import parse_json
 from tapml.suite.fields import Created, KernelName, WgslName
 from tapml.suite.formats import format_version
-from tapml.suite.kernel_document import kernel_document
+from tapml.suite.kernel_document import argument_types, kernel_document
 from tapml.suite.result_documents import DeviceFacts, Measured
 
-FORMAT = "tapml.repro/1"
+FORMAT = "tapml.repro/2"
 MOST_DOCUMENT_BYTES = 16_000_000
 """Of the JSON, WGSL included; tensors are apart."""
 
@@ -73,6 +74,8 @@ class TestFacts(Message):
     node: Name
     kernel: KernelName
     step: Annotated[int, Field(ge=0, le=2**31)]
+    sizes: Sizes = Field(default_factory=dict)
+    """Of the kernel's symbols."""
 
 
 class Input(Message):
@@ -134,7 +137,7 @@ class ReproDocument(Message):
     inputs: Annotated[list[Input], Field(max_length=1000)]
     outputs: Annotated[list[Output], Field(min_length=1, max_length=1000)]
     kernel: dict[str, Any]
-    """kernels/NAME.json, tapml.kernel/2 (docs/suite-format.md)."""
+    """kernels/NAME.json, tapml.kernel/3 (docs/suite-format.md)."""
     files: Annotated[list[WgslFile], Field(max_length=1000)]
     report: Report | None
     others: Annotated[list[Other], Field(max_length=1000, default_factory=list)]
@@ -194,7 +197,8 @@ def checked(where: Path | str, found: Any) -> ReproDocument:
         field = ".".join(str(part) for part in first["loc"]) or "the document"
         raise InputError(f"{where}: {field[:200]}: {first['msg'][:500]}; export the test again") from error
     _check_sizes(where, document)
-    kernel_document(path, document.kernel)
+    # Version 1 had kernels of a former version, and no sizes.
+    document = document.model_copy(update={"format": FORMAT, "kernel": kernel_document(path, document.kernel)})
     _check_kernel(where, document)
     _check_tolerances(where, document)
     return document
@@ -222,8 +226,11 @@ def _check_sizes(where: Path | str, document: ReproDocument) -> None:
 
 
 def _check_kernel(where: Path | str, document: ReproDocument) -> None:
-    described = [(argument["dtype"], argument["shape"]) for argument in document.kernel["arguments"]]
-    carried = [(tensor.dtype, list(tensor.shape)) for tensor in document.arguments]
+    try:
+        described = argument_types(document.kernel, document.test.sizes)
+    except ExpressionError as error:
+        raise InputError(f"{where}: test.sizes: {error}") from None
+    carried = [(tensor.dtype, tuple(tensor.shape)) for tensor in document.arguments]
     if described != carried:
         raise InputError(f"{where}: kernel.arguments: dtypes and shapes are not those of inputs and outputs")
     names = [file.name for file in document.files]

@@ -39,7 +39,7 @@ def new_suite(repro: Repro, path: Path, *, overwrite: bool = False) -> Suite:
             "model": {**document.model.model_dump(), "kind": IMPORTED, "notes": [_origin(repro)]},
             "synthetic": document.suite.synthetic,
             "reference": document.reference.model_dump(),
-            "generator": document.kernel["generator"],
+            "generator": document.kernel["compiler"],
             "parameters": {},
             "arguments": [],
             "steps": [],
@@ -94,6 +94,7 @@ def _test(repro: Repro, node: str, kernel: str) -> CarvedTest:
         inputs=tuple(refs[:count]),
         outputs=tuple(refs[count:]),
         tolerances=tuple(_tolerance(output.tolerance) for output in document.outputs),
+        sizes=document.test.sizes,
     )
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tapml.program.expressions import evaluate
 from tapml.sharing.document import Input, ReproDocument
 from tapml.suite.result_documents import Measured
 from tapml.text import one_line, visible
@@ -147,10 +148,13 @@ def _wgsl(document: ReproDocument) -> list[str]:
     for variant in document.kernel["variants"]:
         if ran not in (None, variant["name"]):
             continue
+        entry_points = {entry["name"]: entry for entry in variant["entry_points"]}
         for launch in variant["launches"]:
-            shape = f"{launch['dispatch']} workgroups of {launch['workgroup_size']}"
-            lines += [f"Dispatch of {code(launch['entry_point'])}: {code(shape)}", ""]
-            lines += _bindings(document, launch)
+            entry = entry_points[launch["entry_point"]]
+            grid = [evaluate(count, document.test.sizes) for count in launch["grid"]]
+            shape = f"{grid} workgroups of {entry['workgroup_size']}"
+            lines += [f"Dispatch of {code(entry['name'])}: {code(shape)}", ""]
+            lines += _bindings(document, entry, launch)
         for entry in variant["entry_points"]:
             text = document.text(entry["file"])
             cut = "" if len(text) <= _MOST_WGSL else "\n// ... cut here: the whole text is in the HTML file"
@@ -158,22 +162,28 @@ def _wgsl(document: ReproDocument) -> list[str]:
     return lines
 
 
-def _bindings(document: ReproDocument, launch: Mapping[str, Any]) -> list[str]:
-    """What stands at each binding of group 0: buffers in the order of the launch's arguments, then the uniform."""
+def _bindings(document: ReproDocument, entry: Mapping[str, Any], launch: Mapping[str, Any]) -> list[str]:
+    """What stands at each binding of group 0."""
     names = [f"input {tensor.name}" for tensor in document.inputs]
     names += [f"output {tensor.name}" for tensor in document.outputs]
-    held = []
-    scalars = []
-    for argument in launch["arguments"]:
-        if "scalar" in argument:
-            scalars.append(f"{argument['scalar']:g} ({argument['dtype']})")
-        elif "temporary" in argument:
-            held.append(f"temporary buffer {argument['temporary']}")
+    buffers = iter(launch["operands"])
+    values = ", ".join(f"{uniform['name']} = {_value(uniform, document)}" for uniform in launch["uniforms"])
+    rows = []
+    for binding in sorted(entry["bindings"], key=lambda binding: int(binding["binding"])):
+        if binding["access"] == "uniform":
+            held = f"uniform: {values}"
         else:
-            held.append(names[argument["argument"]])
-    held.append("uniform: " + ", ".join([*scalars, f"{launch['dispatch'][0]} (uint32, workgroups along x)"]))
-    rows = [f"| {number} | {cell(text)} |" for number, text in enumerate(held)]
+            operand = next(buffers)
+            temporary = f"temporary buffer {operand.get('temporary')}"
+            held = names[operand["argument"]] if "argument" in operand else temporary
+        rows.append(f"| {binding['binding']} | {cell(held)} |")
     return ["| binding | holds |", "| --- | --- |", *rows, ""]
+
+
+def _value(uniform: Mapping[str, Any], document: ReproDocument) -> str:
+    value = uniform["value"]
+    number = value if isinstance(value, float) else evaluate(value, document.test.sizes)
+    return f"{number:g} ({uniform['dtype']})" if isinstance(number, float) else f"{number} ({uniform['dtype']})"
 
 
 def _type(tensor: Input) -> str:

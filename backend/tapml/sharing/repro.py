@@ -176,7 +176,7 @@ def of_suite(suite: Suite, test_id: str, device: str | None = None) -> Repro:
             "sha256": str(model["sha256"]),
         },
         "reference": {key: str(suite.manifest["reference"][key]) for key in ("platform", "device")},
-        "test": {"id": test.id, "node": test.node, "kernel": test.kernel, "step": test.step},
+        "test": {"id": test.id, "node": test.node, "kernel": test.kernel, "step": test.step, "sizes": dict(test.sizes)},
         "inputs": inputs,
         "outputs": [
             {**ref, "tolerance": tolerance.to_json()} for ref, tolerance in zip(outputs, test.tolerances, strict=True)

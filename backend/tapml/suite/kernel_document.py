@@ -1,28 +1,36 @@
-"""`kernels/NAME.json`: read, upgraded from version 1, checked field by field (docs/suite-format.md).
+"""`kernels/NAME.json`: read, upgraded from former versions, checked field by field (docs/suite-format.md).
 
 People write entries of `variants` by hand, so each mistake is one sentence that names the file and the field.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from tapml.errors import InputError
-from tapml.protocol.base import Bytes, Digest, Extent, Message, Name, Shape, Text
-from tapml.protocol.kernels import EntryPointInfo, Launch, Requires
-from tapml.suite.fields import KernelName, WgslName
+from tapml.program.expressions import (
+    MOST,
+    CheckedExpression,
+    ExpressionError,
+    Symbol,
+    check_sizes,
+    check_symbols,
+    extent,
+)
+from tapml.protocol.base import MAX_BYTES, MOST_ELEMENTS, Digest, Extent, Message, Name, Text
+from tapml.protocol.kernels import Binding, Launch, Requires
+from tapml.suite.fields import KernelName, Open, WgslName
 from tapml.suite.formats import format_version, validated
+from tapml.suite.former_kernels import upgraded
 
-FORMAT = "tapml.kernel/2"
+FORMAT = "tapml.kernel/3"
+DOCUMENTED = " (docs/suite-format.md)"
 
-_V1_VARIANT = "256"
-"""What version 1 held, in today's words: TVM's code for up to 256 invocations."""
-
-# Far more than TVM makes, and so few that a device is not held by one kernel.
+# Far more than compilers make, and so few that a device is not held by one kernel.
 _MOST_VARIANTS = 100
 _MOST_ENTRY_POINTS = 1_000
 _MOST_LAUNCHES = 10_000
@@ -30,13 +38,24 @@ _MOST_TEMPORARIES = 1_000
 _MOST_ARGUMENTS = 10_000
 
 _VariantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_+.-]*$", max_length=100)]
+_RANGES = {"int32": (-(2**31), 2**31 - 1), "uint32": (0, 2**32 - 1)}
+
+
+class _Compiler(Open):
+    name: Text
+    version: Text
 
 
 class _Argument(Message):
     name: Text
     dtype: Text
-    shape: Shape
+    shape: Annotated[list[CheckedExpression], Field(max_length=32)]
     role: Text
+
+
+class _Binding(Binding):
+    name: Text = ""
+    type: Text = ""
 
 
 class _EntryPoint(Message):
@@ -44,8 +63,11 @@ class _EntryPoint(Message):
     file: WgslName
     generated_sha256: Digest | None = None
     workgroup_size: Annotated[list[Extent], Field(min_length=3, max_length=3)]
-    bindings: Annotated[list[dict[str, Any]], Field(default_factory=list)]
-    info: EntryPointInfo
+    bindings: Annotated[list[_Binding], Field(max_length=1000)]
+
+    @property
+    def uniforms(self) -> int:
+        return sum(binding.access == "uniform" for binding in self.bindings)
 
 
 class _Variant(Message):
@@ -53,7 +75,7 @@ class _Variant(Message):
     requires: Requires
     entry_points: Annotated[list[_EntryPoint], Field(min_length=1, max_length=_MOST_ENTRY_POINTS)]
     launches: Annotated[list[Launch], Field(min_length=1, max_length=_MOST_LAUNCHES)]
-    temporaries: Annotated[list[Bytes], Field(max_length=_MOST_TEMPORARIES)]
+    temporaries: Annotated[list[CheckedExpression], Field(max_length=_MOST_TEMPORARIES)]
 
 
 class _Numerics(Message):
@@ -65,8 +87,8 @@ class _Numerics(Message):
 class _Kernel(Message):
     format: Text
     kernel: KernelName
-    generator: dict[str, Any]
-    source_sha256: Text
+    compiler: _Compiler
+    symbols: Annotated[list[Symbol], Field(max_length=100, default_factory=list)]
     arguments: Annotated[list[_Argument], Field(max_length=_MOST_ARGUMENTS)]
     numerics: _Numerics
     variants: Annotated[list[_Variant], Field(max_length=_MOST_VARIANTS)]
@@ -74,35 +96,36 @@ class _Kernel(Message):
 
 
 def kernel_document(path: Path, found: Any) -> dict[str, Any]:
-    """What lies in `path`, as version 2. Raises InputError naming `path` and the first field that is wrong.
+    """What lies in `path`, as version 3. Raises InputError naming `path` and the first field that is wrong.
 
-    What an author may leave out of an entry point is filled in: `generated_sha256` null, no `bindings`.
+    What an author may leave out is filled in: no `symbols`, and `generated_sha256` null.
     """
     if not isinstance(found, dict):
         raise InputError(f"{path} holds no JSON object: copy the suite again, or carve it again")
     version = format_version(path, found.get("format"), FORMAT, "a kernel's description")
-    document = _from_version_1(found) if version < 2 else found
-    kernel = validated(path, _Kernel, document, " (docs/suite-format.md)")
+    document: dict[str, Any] = found if version == 3 else {**upgraded(path, found, version), "format": FORMAT}
+    kernel = validated(path, _Kernel, document, DOCUMENTED)
     _check_references(path, kernel)
+    document.setdefault("symbols", [])
+    _check_expressions(path, document, kernel.symbols)
     for variant in document["variants"]:
         for entry_point in variant["entry_points"]:
             entry_point.setdefault("generated_sha256", None)
-            entry_point.setdefault("bindings", [])
     return document
 
 
-def _from_version_1(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Version 1 held one implementation, its fields beside the kernel's own."""
-    held = ("entry_points", "dispatches", "requires")
-    document = {name: value for name, value in found.items() if name not in held}
-    variants = []
-    if not found.get("unsupported"):
-        dispatches = found.get("dispatches")
-        first = dispatches[0] if isinstance(dispatches, list) and dispatches else {}
-        launches = {name: value for name, value in first.items() if name != "shapes"} if isinstance(first, dict) else {}
-        stated = {name: found[name] for name in ("requires", "entry_points") if name in found}
-        variants = [{"name": _V1_VARIANT, **stated, **launches}]
-    return {**document, "format": FORMAT, "variants": variants}
+def argument_types(document: Mapping[str, Any], sizes: Mapping[str, int]) -> list[tuple[str, tuple[int, ...]]]:
+    """Dtype and shape of each argument at a call with `sizes`: inputs, then outputs.
+
+    Raises ExpressionError where `sizes` are not those of the kernel's symbols, or where something that the kernel
+    counts with them (an extent, workgroups, bytes, a uniform) is nothing that can be.
+    """
+    check_sizes([Symbol.model_validate(symbol) for symbol in document["symbols"]], sizes)
+    found = {field: extent(expression, sizes, field, *range_) for field, expression, *range_ in _expressions(document)}
+    return [
+        (argument["dtype"], tuple(found[_shape_field(number, axis)] for axis in range(len(argument["shape"]))))
+        for number, argument in enumerate(document["arguments"])
+    ]
 
 
 def _check_references(path: Path, kernel: _Kernel) -> None:
@@ -111,6 +134,8 @@ def _check_references(path: Path, kernel: _Kernel) -> None:
         raise _wrong(path, "unsupported", f"{kernel.unsupported[:80]!r} contradicts the variants: make it null")
     if not kernel.unsupported and not kernel.variants:
         raise _wrong(path, "variants", "none there: add one, or say in `unsupported` why there is none")
+    if len({symbol.name for symbol in kernel.symbols}) != len(kernel.symbols):
+        raise _wrong(path, "symbols", "a name stands twice")
     names = [variant.name for variant in kernel.variants]
     for number, variant in enumerate(kernel.variants):
         place = f"variants[{number}]"
@@ -126,23 +151,62 @@ def _check_launches(path: Path, place: str, variant: _Variant, arguments: int) -
     entry_points = {entry_point.name: entry_point for entry_point in variant.entry_points}
     if len(entry_points) != len(variant.entry_points):
         raise _wrong(path, f"{place}.entry_points", "a name stands twice")
+    for number, entry_point in enumerate(variant.entry_points):
+        field = f"{place}.entry_points[{number}].bindings"
+        if len({binding.binding for binding in entry_point.bindings}) != len(entry_point.bindings):
+            raise _wrong(path, field, "a number stands twice")
+        if entry_point.uniforms > 1:
+            raise _wrong(path, field, "more than one is a uniform")
     counts = {"argument": arguments, "temporary": len(variant.temporaries)}
     for number, launch in enumerate(variant.launches):
         field = f"{place}.launches[{number}]"
-        entry_point = entry_points.get(launch.entry_point)
-        if entry_point is None:
+        called = entry_points.get(launch.entry_point)
+        if called is None:
             known = ", ".join(list(entry_points)[:8])
             raise _wrong(path, f"{field}.entry_point", f"{launch.entry_point!r} is none of the variant's ({known})")
-        given, wanted = len(launch.arguments), len(entry_point.info.arg_types)
+        given, wanted = len(launch.operands), len(called.bindings) - called.uniforms
         if given != wanted:
-            raise _wrong(
-                path, f"{field}.arguments", f"{given} given, info.arg_types of {entry_point.name} has {wanted}"
-            )
-        for index, argument in enumerate(launch.arguments):
+            raise _wrong(path, f"{field}.operands", f"{given} given, {called.name} has {wanted} storage bindings")
+        if bool(launch.uniforms) != bool(called.uniforms):
+            text = f"{len(launch.uniforms)} given, {called.name} has {called.uniforms or 'no'} uniform binding"
+            raise _wrong(path, f"{field}.uniforms", text)
+        for index, operand in enumerate(launch.operands):
             for kind, count in counts.items():
-                if getattr(argument, kind, -1) >= count:
-                    raise _wrong(path, f"{field}.arguments[{index}].{kind}", f"there are {count}")
+                if getattr(operand, kind, -1) >= count:
+                    raise _wrong(path, f"{field}.operands[{index}].{kind}", f"there are {count}")
+
+
+def _check_expressions(path: Path, document: Mapping[str, Any], symbols: Sequence[Symbol]) -> None:
+    """Their symbols are the kernel's; where it has none, their values are known, and are what they count."""
+    try:
+        check_symbols(symbols, ((field, expression) for field, expression, *_ in _expressions(document)))
+        if not symbols:
+            argument_types(document, {})
+    except ExpressionError as error:
+        raise InputError(f"{path}: {error}{DOCUMENTED}") from None
+
+
+def _expressions(document: Mapping[str, Any]) -> Iterator[tuple[str, Any, int, int]]:
+    """Each with its field, the least and the most it may be."""
+    for number, argument in enumerate(document["arguments"]):
+        for axis, found in enumerate(argument["shape"]):
+            yield _shape_field(number, axis), found, 0, MOST_ELEMENTS
+    for number, variant in enumerate(document["variants"]):
+        for position, found in enumerate(variant["temporaries"]):
+            yield f"variants[{number}].temporaries[{position}]", found, 0, MAX_BYTES
+        for position, launch in enumerate(variant["launches"]):
+            place = f"variants[{number}].launches[{position}]"
+            for axis, found in enumerate(launch["grid"]):
+                yield f"{place}.grid[{axis}]", found, 0, MOST_ELEMENTS
+            for index, uniform in enumerate(launch["uniforms"]):
+                if uniform["dtype"] in _RANGES or not isinstance(uniform["value"], float):
+                    least, most = _RANGES.get(uniform["dtype"], (-MOST, MOST))
+                    yield f"{place}.uniforms[{index}].value", uniform["value"], least, most
+
+
+def _shape_field(argument: int, axis: int) -> str:
+    return f"arguments[{argument}].shape[{axis}]"
 
 
 def _wrong(path: Path, field: str, why: str) -> InputError:
-    return InputError(f"{path}: {field}: {why} (docs/suite-format.md)")
+    return InputError(f"{path}: {field}: {why}{DOCUMENTED}")

@@ -12,13 +12,14 @@ from tapml.errors import InputError
 from tapml.files import json_bytes, sha256, slug
 from tapml.folder import Folder
 from tapml.graph import Node
+from tapml.program.expressions import ExpressionError
 from tapml.protocol import MAX_WGSL_BYTES
 from tapml.suite.collecting import not_collecting
 from tapml.suite.formats import MEND, MOST_BYTES, format_version, read_json
 from tapml.suite.graph_document import read_graph
 from tapml.suite.imported import FILE as IMPORTED_FILE
 from tapml.suite.imported import read_imported
-from tapml.suite.kernel_document import kernel_document
+from tapml.suite.kernel_document import DOCUMENTED, argument_types, kernel_document
 from tapml.suite.manifest import read_manifest
 from tapml.suite.results import RESULT_KINDS, read_results
 from tapml.suite.tensors import TensorRef, TensorStore
@@ -105,7 +106,7 @@ class Suite:
         raise InputError(f"{self.path} has no test {test_id!r}: `tapml show {self.path}` lists them")
 
     def bundle(self, kernel: str) -> dict[str, Any]:
-        """`kernels/NAME.json` as tapml.kernel/2, whatever version lies there.
+        """`kernels/NAME.json` as tapml.kernel/3, whatever version lies there.
 
         Raises InputError for an unknown kernel, and for a damaged file by its path and field.
         """
@@ -125,16 +126,33 @@ class Suite:
             found.setdefault(node.kernel, []).append(node)
         return found
 
+    @cached_property
+    def _tests_of(self) -> dict[str, list[CarvedTest]]:
+        found: dict[str, list[CarvedTest]] = {}
+        for test in self.tests:
+            found.setdefault(test.node, []).append(test)
+        return found
+
+    def sizes_of(self, node: str) -> dict[str, int]:
+        """Of the symbols of a node's kernel, at the first call that was carved of it."""
+        return dict(next((test.sizes for test in self._tests_of.get(node, ())), {}))
+
     def _check_calls(self, path: Path, kernel: str, nodes: Sequence[Node], document: Mapping[str, Any]) -> None:
         """Raise InputError unless the kernel is this one and takes what its nodes give."""
         if document["kernel"] != kernel:
-            raise InputError(f"{path}: kernel: it describes {document['kernel']!r} (docs/suite-format.md)")
-        takes = [(argument["dtype"], tuple(argument["shape"])) for argument in document["arguments"]]
+            raise InputError(f"{path}: kernel: it describes {document['kernel']!r}{DOCUMENTED}")
+        fixed = None if document["symbols"] else argument_types(document, {})
         for node in nodes:
             types = [self.graph.values[value].type for value in (*node.inputs, *node.outputs)]
-            if takes != [(given.dtype, given.shape) for given in types]:
-                gives = ", ".join(map(str, types))
-                raise InputError(f"{path}: arguments: node {node.id} calls it with {gives} (docs/suite-format.md)")
+            gives = [(given.dtype, given.shape) for given in types]
+            try:
+                tests = self._tests_of.get(node.id, ())
+                takes = [argument_types(document, test.sizes) for test in tests if fixed is None or test.sizes]
+            except ExpressionError as error:
+                raise InputError(f"{path}: a call of node {node.id}: {error}{DOCUMENTED}") from None
+            if any(found != gives for found in takes or [fixed or gives]):
+                text = ", ".join(map(str, types))
+                raise InputError(f"{path}: arguments: node {node.id} calls it with {text}{DOCUMENTED}")
 
     def kernel_files(self, kernel: str) -> list[KernelFile]:
         """The WGSL of all entry points of all variants, in the bundle's order, as it lies in the folder now."""

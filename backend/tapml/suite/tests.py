@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tapml.suite.tensors import TensorRef
@@ -46,7 +47,7 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class CarvedTest:
-    """One recorded call: node, kernel, the step it was carved in, inputs, outputs and their tolerances."""
+    """One recorded call: node, kernel, the step it was carved in, inputs, outputs and their tolerances, sizes."""
 
     id: str
     node: str
@@ -55,6 +56,8 @@ class CarvedTest:
     inputs: tuple[TensorRef, ...]
     outputs: tuple[TensorRef, ...]
     tolerances: tuple[Tolerance, ...]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Of the symbols of its kernel."""
 
     @property
     def refs(self) -> tuple[TensorRef, ...]:
@@ -70,4 +73,5 @@ class CarvedTest:
             "inputs": [ref.to_json() for ref in self.inputs],
             "outputs": [ref.to_json() for ref in self.outputs],
             "tolerances": [tolerance.to_json() for tolerance in self.tolerances],
+            **({"sizes": dict(self.sizes)} if self.sizes else {}),
         }

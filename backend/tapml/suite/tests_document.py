@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from tapml.errors import InputError
 from tapml.graph import Graph, NodeKind
+from tapml.program.expressions import Sizes
 from tapml.suite.fields import PLAIN, Id, KernelName, Line, Open, RefDocument
 from tapml.suite.formats import MEND, validated
 from tapml.suite.tensors import TensorRef
@@ -39,6 +40,7 @@ class TestDocument(TypedDict):
     inputs: list[RefDocument]
     outputs: list[RefDocument]
     tolerances: list[ToleranceDocument]
+    sizes: NotRequired[Sizes]
 
 
 class TestsDocument(Open):
@@ -84,6 +86,7 @@ def carved_tests(documents: Iterable[TestDocument]) -> list[CarvedTest]:
             tuple(map(ref, test["inputs"])),
             tuple(map(ref, test["outputs"])),
             tuple(map(tolerance, test["tolerances"])),
+            test.get("sizes", {}),
         )
         for test in documents
     ]

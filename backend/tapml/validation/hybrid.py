@@ -163,7 +163,8 @@ class _Run:
             kernels = [self._owner.kernels.kernel(node.kernel)]
             self._commands.append(methods.LoadCommand(library=library, kernels=kernels))
             self._owner.loaded.add(node.kernel)
-        self._commands.append(methods.CallCommand(library=library, kernel=node.kernel, arguments=names))
+        sizes = self._owner.kernels.sizes_of(node.id)
+        self._commands.append(methods.CallCommand(library=library, kernel=node.kernel, sizes=sizes, arguments=names))
         self._made_since_flush += node.outputs
         for value in dict.fromkeys(map(self._source, node.inputs)):
             spent = self._last_use[value] == position and value in self._on_device

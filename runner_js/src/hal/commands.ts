@@ -11,7 +11,8 @@ export interface Dispatch {
   readonly executable: Executable;
   /** Of the buffers in binding order: position among the call's arguments; temporary t is -1 - t. */
   readonly operands: readonly number[];
-  readonly uniform: GPUBuffer;
+  /** Null where the entry point has none. */
+  readonly uniform: GPUBuffer | null;
   readonly workgroups: readonly [number, number, number];
   readonly bindGroups: Map<string, GPUBindGroup>;
 }
@@ -115,10 +116,11 @@ export class Commands {
     for (const { slot, bytes } of buffers) key += `${slot.id}:${bytes},`;
     const known = bindGroups.get(key);
     if (known) return known;
-    const entries: GPUBindGroupEntry[] = buffers.map((buffer, binding) => {
-      return { binding, resource: { buffer: buffer.gpu, size: buffer.bytes } };
+    const entries: GPUBindGroupEntry[] = executable.storage.map(({ binding }, i) => {
+      const { gpu, bytes } = buffers[i] as Buffer;
+      return { binding, resource: { buffer: gpu, size: bytes } };
     });
-    entries.push({ binding: operands.length, resource: { buffer: uniform } });
+    if (uniform) entries.push({ binding: executable.uniform ?? 0, resource: { buffer: uniform } });
     const made = this.device.createBindGroup({ layout: executable.layout, entries });
     if (bindGroups.size >= CACHED_BIND_GROUPS) bindGroups.clear();
     bindGroups.set(key, made);

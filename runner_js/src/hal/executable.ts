@@ -1,52 +1,19 @@
-import type { EntryPoint, EntryPointInfo, Launch } from "../protocol/messages";
+import { storageBindings } from "../program/launches";
+import type { Binding, EntryPoint } from "../protocol/messages";
 import type { Compilations } from "./compilations";
 import { compileError, diagnose } from "./diagnostics";
 import { DeviceFailure, toErrorReport } from "./errors";
 import { Lru } from "./lru";
 import { captureErrors } from "./scopes";
 
-const WRITE_ACCESS = "paramWriteAccess:";
-
 /** A compiled entry point. */
 export interface Executable {
   readonly pipeline: GPUComputePipeline;
   readonly layout: GPUBindGroupLayout;
-  readonly info: EntryPointInfo;
-}
-
-/** For each buffer of an entry point, in binding order: whether the kernel may write it. */
-export function writeAccess(info: EntryPointInfo): boolean[] {
-  const tag = info.launch_param_tags.find((t) => t.startsWith(WRITE_ACCESS));
-  const flags: unknown = tag ? JSON.parse(tag.slice(WRITE_ACCESS.length)) : [];
-  return Array.isArray(flags) ? flags.map(Boolean) : [];
-}
-
-/** The uniform of one launch: its scalars, four bytes each, then the number of workgroups along x. */
-export function uniformOf(info: EntryPointInfo, launch: Launch): ArrayBuffer {
-  const scalars = launch.arguments.flatMap((argument, i) =>
-    "scalar" in argument ? [{ value: argument.scalar, dtype: info.arg_types[i] ?? "" }] : [],
-  );
-  const view = new DataView(new ArrayBuffer(4 * (scalars.length + 1)));
-  scalars.forEach(({ value, dtype }, i) => {
-    if (dtype.startsWith("float")) view.setFloat32(4 * i, value, true);
-    else if (dtype.startsWith("uint")) view.setUint32(4 * i, value, true);
-    else view.setInt32(4 * i, value, true);
-  });
-  view.setUint32(4 * scalars.length, launch.dispatch[0] ?? 1, true);
-  return view.buffer;
-}
-
-/**
- * Workgroups to dispatch: TVM's kernels expect an x beyond `most` to be halved, and z doubled, until it fits. Null
- * where it never does.
- */
-export function foldDispatch(dispatch: readonly number[], most: number): [number, number, number] | null {
-  let [x = 1, y = 1, z = 1] = dispatch;
-  while (x > most) {
-    x = Math.ceil(x / 2);
-    z *= 2;
-  }
-  return y <= most && z <= most ? [x, y, z] : null;
+  /** Storage bindings, by number. */
+  readonly storage: readonly Binding[];
+  /** The number of the uniform binding. */
+  readonly uniform: number | undefined;
 }
 
 /** Compiled entry points that are kept: an author edits and a search reduces kernels for hours. */
@@ -64,7 +31,7 @@ export class Executables {
 
   /** Throws a DeviceFailure of kind "compile" that points into the WGSL, or "fetch". */
   get(kernel: string, entryPoint: EntryPoint, signal: AbortSignal): Promise<Executable> {
-    const key = `${entryPoint.code} ${entryPoint.file} ${JSON.stringify(entryPoint.info)}`;
+    const key = `${entryPoint.code} ${entryPoint.file} ${JSON.stringify([entryPoint.name, entryPoint.bindings])}`;
     const known = this.cache.get(key);
     if (known) return known;
     const compiling = this.fetchText(entryPoint, signal).then((code) =>
@@ -78,13 +45,14 @@ export class Executables {
     return compiling;
   }
 
-  private async compile(kernel: string, { info, file }: EntryPoint, code: string): Promise<Executable> {
+  private async compile(kernel: string, entryPoint: EntryPoint, code: string): Promise<Executable> {
     const { device } = this;
+    const { name, file, bindings } = entryPoint;
     const captured = captureErrors(device);
-    const layout = device.createBindGroupLayout({ entries: layoutEntries(info) });
+    const layout = device.createBindGroupLayout({ entries: bindings.map(layoutEntry) });
     const pending = device.createComputePipelineAsync({
       layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }),
-      compute: { module: device.createShaderModule({ code }), entryPoint: info.name },
+      compute: { module: device.createShaderModule({ code }), entryPoint: name },
     });
     const [pipeline, error] = await Promise.all([
       pending.catch((cause: unknown) => new Refusal(cause)),
@@ -95,20 +63,16 @@ export class Executables {
       const reason = pipeline instanceof Refusal ? pipeline.reason : (error?.message ?? "");
       throw new DeviceFailure(compileError(kernel, file, diagnostics, reason));
     }
-    return { pipeline, layout, info };
+    const storage = storageBindings(entryPoint);
+    const uniform = bindings.find(({ access }) => access === "uniform")?.binding;
+    return { pipeline, layout, storage, uniform };
   }
 }
 
-function layoutEntries(info: EntryPointInfo): GPUBindGroupLayoutEntry[] {
-  const visibility = GPUShaderStage.COMPUTE;
-  const written = writeAccess(info);
-  const buffers = info.arg_types.filter((type) => type === "handle");
-  return [
-    ...buffers.map((_, binding): GPUBindGroupLayoutEntry => {
-      return { binding, visibility, buffer: { type: written[binding] ? "storage" : "read-only-storage" } };
-    }),
-    { binding: buffers.length, visibility, buffer: { type: "uniform" } },
-  ];
+const BUFFER_TYPES = { read: "read-only-storage", read_write: "storage", uniform: "uniform" } as const;
+
+function layoutEntry({ binding, access }: Binding): GPUBindGroupLayoutEntry {
+  return { binding, visibility: GPUShaderStage.COMPUTE, buffer: { type: BUFFER_TYPES[access] } };
 }
 
 class Refusal {

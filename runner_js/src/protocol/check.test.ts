@@ -6,12 +6,13 @@ const DIGEST = "0123456789abcdef".repeat(4);
 const ref = { dtype: "float32", shape: [2, 3], digest: DIGEST };
 const launch = {
   entry_point: "add_kernel",
-  arguments: [{ argument: 0 }, { temporary: 0 }, { scalar: 2.5, dtype: "float32" }],
-  dispatch: [1, 2, 3],
-  workgroup_size: [64, 1, 1],
+  operands: [{ argument: 0 }, { temporary: 0 }],
+  uniforms: [{ name: "scale", dtype: "float32", value: 2.5 }],
+  grid: [["ceildiv", "n", 64], 2, 3],
 };
 const kernel = {
   kernel: "add",
+  symbols: [{ name: "n", minimum: 1, maximum: 4096 }],
   variants: [
     {
       name: "256",
@@ -21,7 +22,7 @@ const kernel = {
           name: "add_kernel",
           file: "add.wgsl",
           code: DIGEST,
-          info: { name: "add_kernel", arg_types: ["handle"], launch_param_tags: ["blockIdx.x"] },
+          bindings: [{ binding: 0, access: "read_write" }],
         },
       ],
       launches: [launch],
@@ -32,6 +33,7 @@ const kernel = {
 const test = {
   id: "n1.s0",
   kernel: "add",
+  sizes: { n: 6 },
   inputs: [ref],
   outputs: [ref],
   tolerances: [{ absolute: 1e-5, relative: 0 }],
@@ -125,15 +127,17 @@ describe("checkCall", () => {
     [validate, "params.tests.0.tolerances.0.absolute", -1, "absolute must be >= 0"],
     [validate, "params.tests.0.tolerances.0.relative", "NaN", "relative must be number"],
     [validate, "params.kernels.0.variants", [], "variants must NOT have fewer than 1 items"],
-    [validate, "params.kernels.0.variants.0.temporaries.0", 2 ** 50, "temporaries[0] must be <="],
-    [validate, "params.kernels.0.variants.0.launches.0.dispatch", [1, 1], "must NOT have fewer than 3 items"],
+    [validate, "params.kernels.0.symbols.0.name", "1n", "name must match pattern"],
+    [validate, "params.tests.0.sizes.n", -1, "sizes.n must be >= 0"],
+    [validate, "params.kernels.0.variants.0.temporaries.0", null, "temporaries[0] must be integer"],
+    [validate, "params.kernels.0.variants.0.launches.0.grid", [1, 1], "must NOT have fewer than 3 items"],
     [
       validate,
-      "params.kernels.0.variants.0.launches.0.arguments.0",
+      "params.kernels.0.variants.0.launches.0.operands.0",
       { argument: -1 },
       "argument must be >= 0",
     ],
-    [validate, "params.kernels.0.variants.0.launches.0.arguments.0", { scalar: null }, "must have required"],
+    [validate, "params.kernels.0.variants.0.launches.0.operands.0", { scalar: null }, "must have required"],
     [validate, "params.kernels.0.variants.0.entry_points.0.code", "wgsl", "code must match pattern"],
     [
       validate,

@@ -9,7 +9,7 @@ function job(id: string, input: string, floats: number, temporaries: number[] = 
   const tolerances = [{ absolute: 0, relative: 0 }];
   return {
     test: { id, kernel: "k", inputs: [ref], outputs: [output], tolerances } satisfies Test,
-    kernel: { variant: { temporaries } },
+    kernel: { at: () => ({ temporaries }) },
   };
 }
 

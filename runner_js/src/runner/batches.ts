@@ -19,7 +19,7 @@ const SLOW_SECONDS = 1;
 
 interface Item {
   test: Test;
-  kernel: { variant: { temporaries: number[] } };
+  kernel: { at(sizes: Test["sizes"]): { temporaries: readonly number[] } };
 }
 
 /** Splits tests, in order, into batches that share one wait; their number follows how long the last ones took. */
@@ -57,7 +57,7 @@ export class BatchPlanner<T extends Item> {
   }
 
   private newBytes({ test, kernel }: T): number {
-    let bytes = kernel.variant.temporaries.reduce((sum, temporary) => sum + temporary, 0);
+    let bytes = kernel.at(test.sizes).temporaries.reduce((sum, temporary) => sum + temporary, 0);
     for (const input of test.inputs) if (!this.uploaded.has(input.digest)) bytes += bytesOf(input);
     for (const compared of comparedRefs(test)) bytes += bytesOf(compared);
     return bytes;

@@ -169,11 +169,12 @@ export class Chunk {
       const message = `kernel ${kernel.kernel} takes ${kernel.argumentCount} arguments, the call gives ${command.arguments.length}`;
       throw new DeviceFailure({ kind: "protocol", message, kernel: kernel.kernel });
     }
+    const { dispatches, temporaries: sizes } = kernel.at(command.sizes);
     for (const index of kernel.written) this.makeWritable(number, command.arguments[index] as string);
     const args = command.arguments.map((name) => tensors.buffer(name));
-    const temporaries = kernel.variant.temporaries.map((bytes) => buffers.allocate(bytes));
+    const temporaries = sizes.map((bytes) => buffers.allocate(bytes));
     const record = (timer: CallTimer | null) =>
-      commands.call(kernel.dispatches, args, temporaries, timer?.next() ?? null);
+      commands.call(dispatches, args, temporaries, timer?.next() ?? null);
     this.put(number, record, kernel, command.arguments);
     this.kernels.add(kernel);
     // The queue keeps the order: whoever gets this memory next comes later.

@@ -171,7 +171,7 @@ describe("kernels on Dawn", () => {
     return kernels.variantOf({ ...addText(2000), variant, invocations: count, requires }, put);
   }
 
-  const choice = (...variants: Kernel["variants"]): Kernel => ({ kernel: "add", variants });
+  const choice = (...variants: Kernel["variants"]): Kernel => ({ kernel: "add", symbols: [], variants });
 
   async function added(kernel: Kernel) {
     const values = {
@@ -243,9 +243,8 @@ describe("kernels on Dawn", () => {
     const variant = kernels.variantOf(addText(4), put);
     const [entry] = variant.entry_points;
     if (!entry) throw new Error("no entry point");
-    const info = { ...entry.info, name: "other_kernel" };
     const launches = variant.launches.map((launch) => ({ ...launch, entry_point: "other_kernel" }));
-    const entry_points = [{ ...entry, name: "other_kernel", info }];
+    const entry_points = [{ ...entry, name: "other_kernel" }];
     const report = await failing(load(choice({ ...variant, entry_points, launches })));
     expect(report).toMatchObject({ kind: "compile", kernel: "add", diagnostics: [], command: 0 });
     expect(report.message).toMatch(/^add\.wgsl: .*other_kernel/);

@@ -3,7 +3,19 @@ import { DeviceFailure } from "../hal/errors";
 import type { Command, ErrorReport } from "../protocol/messages";
 import { TestDevice } from "../testing/dawn";
 import * as kernels from "../testing/kernels";
-import { addText, allocate, call, download, floats, free, kernelOf, load, view } from "../testing/kernels";
+import {
+  addText,
+  allocate,
+  call,
+  callAt,
+  doubleOf,
+  download,
+  floats,
+  free,
+  kernelOf,
+  load,
+  view,
+} from "../testing/kernels";
 
 let device: TestDevice;
 const put = (digest: string, bytes: Parameters<TestDevice["put"]>[1]) => device.put(digest, bytes);
@@ -87,26 +99,6 @@ describe("execute on Dawn", () => {
     expect(await device.read("b")).toEqual([range(130).map((i) => 2.5 * i - 3 + 7 + 3)]);
   });
 
-  it("folds more workgroups than a dimension may have, and runs each once", async () => {
-    const workgroups = 2 * device.engine.gpu.device.limits.maxComputeWorkgroupsPerDimension + 3;
-    const text = {
-      name: "count",
-      access: ["write"] as const,
-      body: "p0[i] = f32(i);",
-      invocations: 1,
-      elements: workgroups,
-    };
-    const { downloads } = await device.execute([
-      load(kernelOf(text, put)),
-      allocate("a", workgroups),
-      call("count", "a"),
-      download("a"),
-    ]);
-    const got = new Float32Array((downloads[0] as Uint8Array<ArrayBuffer>).buffer);
-    expect(got).toHaveLength(workgroups);
-    expect(got.every((value, i) => value === i)).toBe(true);
-  });
-
   it("does not change the bytes of a digest when a kernel writes its input", async () => {
     const text = { name: "grow", access: ["write"] as const, body: "p0[i] = p0[i] + 1.0;", elements: 8 };
     const again: Command = { ...(upload("a", range(8)) as object), tensor: "again" } as Command;
@@ -163,11 +155,11 @@ describe("execute on Dawn", () => {
     );
     // x -> temporary -> y
     const launches = [
-      ...first.launches.map((launch) => ({ ...launch, arguments: [{ argument: 0 }, { temporary: 0 }] })),
-      ...second.launches.map((launch) => ({ ...launch, arguments: [{ temporary: 0 }, { argument: 1 }] })),
+      ...first.launches.map((launch) => ({ ...launch, operands: [{ argument: 0 }, { temporary: 0 }] })),
+      ...second.launches.map((launch) => ({ ...launch, operands: [{ temporary: 0 }, { argument: 1 }] })),
     ];
     const entry_points = [...first.entry_points, ...second.entry_points];
-    const kernel = { kernel: "double", variants: [{ ...first, entry_points, launches }] };
+    const kernel = { kernel: "double", symbols: [], variants: [{ ...first, entry_points, launches }] };
     await device.execute([
       load(kernel),
       upload("x", range(300)),
@@ -176,6 +168,53 @@ describe("execute on Dawn", () => {
     ]);
     expect(await device.read("y")).toEqual([range(300).map((i) => 2 * i + 1)]);
     expect(device.engine.buffers.statistics.live).toBe(2);
+  });
+
+  it("runs one kernel at several sizes, each prepared once", async () => {
+    const { device: gpu } = device.engine.gpu;
+    const made = vi.spyOn(gpu, "createBuffer");
+    const uniforms = () => made.mock.calls.filter(([{ usage }]) => usage === GPUBufferUsage.UNIFORM).length;
+    const sizes = [100, 5000, 100, 7, 5000];
+    await device.execute([load(doubleOf(put))]);
+    for (const n of sizes) {
+      const commands = [
+        upload(`x${n}`, range(n)),
+        allocate(`y${n}`, n),
+        callAt({ n }, "double", `x${n}`, `y${n}`),
+      ];
+      await device.execute(commands);
+      expect(await device.read(`y${n}`)).toEqual([range(n).map((i) => 2 * i)]);
+    }
+    expect(uniforms()).toBe(3);
+  });
+
+  it("runs more workgroups than a dimension may have, folded by the kernel's own expressions", async () => {
+    const n = 2 * 65_535 + 3;
+    await device.execute([
+      load(doubleOf(put)),
+      upload("x", range(n)),
+      allocate("y", n),
+      callAt({ n }, "double", "x", "y"),
+    ]);
+    const [got = []] = await device.read("y");
+    expect([got.length, got.findIndex((value, i) => value !== Math.fround(2 * i))]).toEqual([n, -1]);
+  });
+
+  it.each([
+    [undefined, "kernel double: no size is given for n (1 to 10000000)"],
+    [{ n: 0 }, "kernel double: n is 0, and must be from 1 to 10000000"],
+    [{ n: 1, m: 2 }, "kernel double: a size is given for m, and there is no symbol m here: there are n"],
+  ])("says what is wrong with the sizes %j", async (sizes, message) => {
+    await device.execute([load(doubleOf(put)), upload("x", [1]), allocate("y", 1)]);
+    const wrong = callAt(sizes as { n: number }, "double", "x", "y");
+    if (!sizes) delete (wrong as { sizes?: unknown }).sizes;
+    expect(await reportOf(device.execute([wrong]))).toMatchObject({
+      kind: "protocol",
+      kernel: "double",
+      message,
+    });
+    await device.execute([callAt({ n: 1 }, "double", "x", "y")]);
+    expect(await device.read("y")).toEqual([[2]]);
   });
 
   it("uses freed memory again", async () => {

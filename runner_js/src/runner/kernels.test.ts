@@ -20,6 +20,7 @@ function variant(name: string, requires: Partial<Requires>): Variant {
 
 const kernel: Kernel = {
   kernel: "softmax",
+  symbols: [],
   variants: [
     variant("subgroups", { features: ["subgroups"], limits: { maxComputeInvocationsPerWorkgroup: 1024 } }),
     variant("large", { limits: { maxComputeInvocationsPerWorkgroup: 1024 } }),
@@ -57,7 +58,7 @@ describe("chooseVariant", () => {
   });
 
   it("names no variant of a kernel that has one", () => {
-    const one = { kernel: "cast", variants: [variant("default", { features: ["shader-f16"] })] };
+    const one = { kernel: "cast", symbols: [], variants: [variant("default", { features: ["shader-f16"] })] };
     expect(refusal(one, device([], {})).message).toBe(
       "needs the feature shader-f16, which this device lacks",
     );

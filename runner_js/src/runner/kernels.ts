@@ -1,24 +1,34 @@
 import { tooMuch } from "../hal/buffers";
 import type { Dispatch } from "../hal/commands";
 import { DeviceFailure, toErrorReport } from "../hal/errors";
-import { type Executable, type Executables, foldDispatch, uniformOf, writeAccess } from "../hal/executable";
+import type { Executable, Executables } from "../hal/executable";
 import type { Gpu } from "../hal/gpu";
 import { Lru } from "../hal/lru";
 import { unmetRequirement } from "../hal/requirements";
-import type { CompileProgress, Compiling, ErrorReport, Kernel, Launch, Variant } from "../protocol/messages";
+import { checkSizes, ExpressionError, type Sizes } from "../program/expressions";
+import { evaluateLaunches } from "../program/launches";
+import type { CompileProgress, Compiling, ErrorReport, Kernel, Variant } from "../protocol/messages";
 import { checkLaunches } from "./launch";
 
 /** A kernel ready to be called. */
 export interface LoadedKernel {
   readonly kernel: string;
   readonly variant: Variant;
-  readonly dispatches: readonly Dispatch[];
+  /** What a call with these sizes runs. Throws a DeviceFailure where there can be no such call. */
+  readonly at: (sizes: Sizes | undefined) => Prepared;
   /** How many arguments a call has at least. */
   readonly argumentCount: number;
   /** Arguments that some dispatch may write. */
   readonly written: ReadonlySet<number>;
   /** Of compiling it. */
   readonly seconds: number;
+}
+
+/** A kernel at the sizes of a call. */
+export interface Prepared {
+  readonly dispatches: readonly Dispatch[];
+  /** Bytes of scratch buffers. */
+  readonly temporaries: readonly number[];
 }
 
 export type KernelProgress = (progress: CompileProgress | Compiling) => void;
@@ -42,6 +52,9 @@ export function chooseVariant(kernel: Kernel, gpu: Gpu): Variant {
 
 /** Dispatches of kernels that are kept for the next call with the same kernels. */
 const KEPT_DISPATCHES = 20_000;
+
+/** Different sizes that a kernel is kept prepared for: they come again where a model runs in a loop. */
+const KEPT_SIZES = 64;
 
 /** Chooses, checks and compiles kernels for one device. */
 export class Kernels {
@@ -82,9 +95,7 @@ export class Kernels {
     try {
       variant = chooseVariant(kernel, this.gpu);
       checkLaunches(kernel.kernel, variant);
-      const message = tooMuch(variant.temporaries, this.gpu.device.limits.maxBufferSize);
-      if (message) throw new DeviceFailure({ kind: "unsupported", message, kernel: kernel.kernel });
-      const key = JSON.stringify([kernel.kernel, variant]);
+      const key = JSON.stringify([kernel.kernel, kernel.symbols, variant]);
       const known = this.kept.get(key);
       if (known) return { ...known, seconds: seconds() };
       const compiling = variant.entry_points.map((entry) =>
@@ -98,9 +109,9 @@ export class Kernels {
           return [entry.name, (settled[i] as PromiseFulfilledResult<Executable>).value];
         }),
       );
-      const made = { ...this.prepare(kernel.kernel, variant, executables), seconds: seconds() };
+      const made = { ...this.loaded(kernel, variant, executables), seconds: seconds() };
       // The call may bring it twice.
-      if (!this.kept.has(key)) this.kept.set(key, made, Math.max(1, made.dispatches.length));
+      if (!this.kept.has(key)) this.kept.set(key, made, variant.launches.length);
       return made;
     } catch (cause) {
       const error = { ...toErrorReport(cause), kernel: kernel.kernel, variant: variant?.name ?? null };
@@ -108,44 +119,75 @@ export class Kernels {
     }
   }
 
-  private prepare(kernel: string, variant: Variant, executables: Map<string, Executable>) {
-    const used = variant.launches.flatMap((launch) =>
-      launch.arguments.flatMap((argument) => ("argument" in argument ? [argument.argument] : [])),
-    );
-    const argumentCount = used.reduce((most, argument) => Math.max(most, argument + 1), 0);
+  private loaded({ kernel, symbols }: Kernel, variant: Variant, executables: Map<string, Executable>) {
     const written = new Set<number>();
-    const dispatches = variant.launches.map((launch) => {
-      const executable = executables.get(launch.entry_point) as Executable;
-      const access = writeAccess(executable.info);
-      const operands = launch.arguments.filter((argument) => !("scalar" in argument));
-      operands.forEach((argument, i) => {
-        if ("argument" in argument && access[i]) written.add(argument.argument);
+    let argumentCount = 0;
+    for (const launch of variant.launches) {
+      const { storage } = executables.get(launch.entry_point) as Executable;
+      launch.operands.forEach((operand, i) => {
+        if (!("argument" in operand)) return;
+        argumentCount = Math.max(argumentCount, operand.argument + 1);
+        if (storage[i]?.access === "read_write") written.add(operand.argument);
       });
-      return this.dispatch(kernel, launch, executable);
-    });
-    return { kernel, variant, dispatches, argumentCount, written };
+    }
+    const prepared = new Lru<Prepared>(KEPT_SIZES);
+    const at = (sizes: Sizes = {}) => {
+      const key = symbols.map(({ name }) => sizes[name]).join();
+      const known = Object.keys(sizes).length === symbols.length && prepared.get(key);
+      if (known) return known;
+      try {
+        checkSizes(symbols, sizes);
+        const made = this.prepare(kernel, variant, executables, sizes);
+        prepared.set(key, made, 1);
+        return made;
+      } catch (cause) {
+        if (!(cause instanceof ExpressionError)) throw cause;
+        const message = `kernel ${kernel}: ${cause.message}`;
+        throw new DeviceFailure({ kind: "protocol", message, kernel, variant: variant.name });
+      }
+    };
+    // What is wrong whatever the call is known at once.
+    if (!symbols.length) at();
+    return { kernel, variant, at, argumentCount, written };
   }
 
-  private dispatch(kernel: string, launch: Launch, executable: Executable): Dispatch {
-    const { device } = this.gpu;
-    const most = device.limits.maxComputeWorkgroupsPerDimension;
-    const workgroups = foldDispatch(launch.dispatch, most);
-    if (!workgroups) {
-      const message = `dispatches [${launch.dispatch}] workgroups, this device allows maxComputeWorkgroupsPerDimension ${most}`;
-      throw new DeviceFailure({ kind: "unsupported", message, kernel });
-    }
-    const data = uniformOf(executable.info, launch);
-    const uniform = device.createBuffer({
+  private prepare(
+    kernel: string,
+    variant: Variant,
+    executables: Map<string, Executable>,
+    sizes: Sizes,
+  ): Prepared {
+    const { maxBufferSize, maxComputeWorkgroupsPerDimension: most } = this.gpu.device.limits;
+    const { temporaries, launches } = evaluateLaunches(variant, sizes);
+    const unsupported = (message: string) =>
+      new DeviceFailure({ kind: "unsupported", message, kernel, variant: variant.name });
+    const message = tooMuch(temporaries, maxBufferSize);
+    if (message) throw unsupported(message);
+    const dispatches = variant.launches.map((launch, i): Dispatch => {
+      const executable = executables.get(launch.entry_point) as Executable;
+      const { grid, uniform } = launches[i] as (typeof launches)[number];
+      if (grid.some((workgroups) => workgroups > most)) {
+        throw unsupported(
+          `dispatches [${grid}] workgroups, this device allows maxComputeWorkgroupsPerDimension ${most}`,
+        );
+      }
+      const operands = launch.operands.map((operand) =>
+        "argument" in operand ? operand.argument : -1 - operand.temporary,
+      );
+      const made = uniform && this.uniform(uniform);
+      return { executable, operands, uniform: made, workgroups: grid, bindGroups: new Map() };
+    });
+    return { dispatches, temporaries };
+  }
+
+  private uniform(data: Uint8Array): GPUBuffer {
+    const uniform = this.gpu.device.createBuffer({
       size: data.byteLength,
       usage: GPUBufferUsage.UNIFORM,
       mappedAtCreation: true,
     });
-    new Uint8Array(uniform.getMappedRange()).set(new Uint8Array(data));
+    new Uint8Array(uniform.getMappedRange()).set(data);
     uniform.unmap();
-    const operands = launch.arguments.flatMap((argument) => {
-      if ("scalar" in argument) return [];
-      return ["argument" in argument ? argument.argument : -1 - argument.temporary];
-    });
-    return { executable, operands, uniform, workgroups, bindGroups: new Map() };
+    return uniform;
   }
 }

@@ -1,25 +1,35 @@
 import { describe, expect, it } from "vitest";
 import { DeviceFailure } from "../hal/errors";
-import type { Launch, Variant } from "../protocol/messages";
+import type { EntryPoint, Launch, Variant } from "../protocol/messages";
 import { checkLaunches } from "./launch";
 
-const info = {
+const entryPoint: EntryPoint = {
   name: "matmul_kernel",
-  arg_types: ["handle", "int32", "handle", "handle"],
-  launch_param_tags: ["threadIdx.x", "blockIdx.y", "blockIdx.x", "paramWriteAccess:[1,0,0]"],
+  file: "matmul.wgsl",
+  code: "",
+  bindings: [
+    { binding: 0, access: "read_write" },
+    { binding: 1, access: "read" },
+    { binding: 2, access: "read" },
+    { binding: 3, access: "uniform" },
+  ],
 };
 const launch: Launch = {
   entry_point: "matmul_kernel",
-  arguments: [{ argument: 2 }, { scalar: 7, dtype: "int32" }, { argument: 0 }, { temporary: 0 }],
-  dispatch: [10, 20, 1],
-  workgroup_size: [64, 1, 1],
+  operands: [{ argument: 2 }, { argument: 0 }, { temporary: 0 }],
+  uniforms: [{ name: "n", dtype: "int32", value: 7 }],
+  grid: [10, 20, 1],
 };
 const variant: Variant = {
   name: "default",
   requires: { features: [], limits: {} },
-  entry_points: [{ name: "matmul_kernel", file: "matmul.wgsl", code: "", info }],
+  entry_points: [entryPoint],
   launches: [launch],
   temporaries: [64],
+};
+const bound = (...numbers: number[]): Partial<Variant> => {
+  const bindings = entryPoint.bindings.map((one, i) => ({ ...one, binding: numbers[i] ?? i }));
+  return { entry_points: [{ ...entryPoint, bindings }] };
 };
 
 describe("checkLaunches", () => {
@@ -28,7 +38,7 @@ describe("checkLaunches", () => {
   });
 
   it.each([
-    ["1001 entry points, more than 1000", { entry_points: Array(1001).fill(variant.entry_points[0]) }],
+    ["1001 entry points, more than 1000", { entry_points: Array(1001).fill(entryPoint) }],
     ["10001 launches, more than 10000", { launches: Array(10_001).fill(launch) }],
     ["1001 temporaries, more than 1000", { temporaries: Array(1001).fill(4) }],
   ])("refuses %s", (what, change) => {
@@ -41,19 +51,10 @@ describe("checkLaunches", () => {
 
   it.each<[string, Partial<Launch>, Partial<Variant>]>([
     ["has no entry point nope", { entry_point: "nope" }, {}],
-    ["takes 4 arguments at matmul_kernel, the launch gives 3", { arguments: launch.arguments.slice(1) }, {}],
-    [
-      "wants int32 as argument 1 of matmul_kernel",
-      { arguments: [{ argument: 0 }, { argument: 1 }, { argument: 2 }, { argument: 3 }] },
-      {},
-    ],
-    [
-      "wants handle as argument 0 of matmul_kernel",
-      { arguments: [{ scalar: 1, dtype: "int32" }, ...launch.arguments.slice(1)] },
-      {},
-    ],
+    ["takes 3 buffers at matmul_kernel, the launch gives 2", { operands: launch.operands.slice(1) }, {}],
+    ["has 1 uniform at matmul_kernel, the launch gives 0", { uniforms: [] }, {}],
+    ["has two bindings of a number, or two uniforms, at matmul_kernel", {}, bound(0, 1, 1)],
     ["is launched with temporary 0 of 0", {}, { temporaries: [] }],
-    ["has no blockIdx.z at matmul_kernel, the launch gives it 4", { dispatch: [1, 1, 4] }, {}],
   ])("refuses one that %s", (message, wrongLaunch, wrongVariant) => {
     const launches = [launch, { ...launch, ...wrongLaunch }];
     let cause: unknown;

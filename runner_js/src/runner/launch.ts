@@ -1,4 +1,5 @@
 import { DeviceFailure } from "../hal/errors";
+import { storageBindings } from "../program/launches";
 import type { EntryPoint, Launch, Variant } from "../protocol/messages";
 
 /** Far beyond what compilers make of one operator; each holds a compiled program, a buffer, a piece of memory. */
@@ -18,27 +19,27 @@ export function checkLaunches(kernel: string, variant: Variant): void {
   }
 }
 
-function checkLaunch(kernel: string, { info }: EntryPoint, launch: Launch, temporaries: number): void {
-  const [given, taken] = [launch.arguments.length, info.arg_types.length];
-  if (given !== taken) {
-    throw refused(kernel, `takes ${taken} arguments at ${info.name}, the launch gives ${given}`);
+function checkLaunch(kernel: string, entryPoint: EntryPoint, launch: Launch, temporaries: number): void {
+  const { name, bindings } = entryPoint;
+  const storage = storageBindings(entryPoint).length;
+  const uniforms = bindings.length - storage;
+  if (new Set(bindings.map(({ binding }) => binding)).size < bindings.length || uniforms > 1) {
+    throw refused(kernel, `has two bindings of a number, or two uniforms, at ${name}`);
   }
-  launch.dispatch.forEach((extent, axis) => {
-    const tag = `blockIdx.${"xyz"[axis]}`;
-    // The kernel was made for one workgroup along an axis that it does not name.
-    if (extent !== 1 && !info.launch_param_tags.includes(tag)) {
-      throw refused(kernel, `has no ${tag} at ${info.name}, the launch gives it ${extent}`);
+  if (launch.operands.length !== storage) {
+    throw refused(kernel, `takes ${storage} buffers at ${name}, the launch gives ${launch.operands.length}`);
+  }
+  if (launch.uniforms.length > 0 !== uniforms > 0) {
+    throw refused(
+      kernel,
+      `has ${uniforms || "no"} uniform at ${name}, the launch gives ${launch.uniforms.length}`,
+    );
+  }
+  for (const operand of launch.operands) {
+    if ("temporary" in operand && operand.temporary >= temporaries) {
+      throw refused(kernel, `is launched with temporary ${operand.temporary} of ${temporaries}`);
     }
-  });
-  launch.arguments.forEach((argument, i) => {
-    const isBuffer = !("scalar" in argument);
-    if (isBuffer !== (info.arg_types[i] === "handle")) {
-      throw refused(kernel, `wants ${info.arg_types[i]} as argument ${i} of ${info.name}`);
-    }
-    if ("temporary" in argument && argument.temporary >= temporaries) {
-      throw refused(kernel, `is launched with temporary ${argument.temporary} of ${temporaries}`);
-    }
-  });
+  }
 }
 
 function refused(kernel: string, what: string): DeviceFailure {

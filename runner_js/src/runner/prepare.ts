@@ -1,4 +1,5 @@
 import { tooLarge, tooMuch } from "../hal/buffers";
+import { toErrorReport } from "../hal/errors";
 import type { ErrorReport, Test } from "../protocol/messages";
 import { bytesOf } from "./dtypes";
 import type { Engine } from "./engine";
@@ -25,8 +26,13 @@ export function obstacle(engine: Engine, test: Test, state: KernelState | undefi
   const misfit = malformed(test);
   if (misfit) return wrong(misfit);
   const allowed = engine.gpu.device.limits.maxBufferSize;
-  const { temporaries, name: variant } = state.variant;
-  const sizes = [...test.inputs, ...test.outputs].map(bytesOf).concat(temporaries);
+  const variant = state.variant.name;
+  let sizes = [...test.inputs, ...test.outputs].map(bytesOf);
+  try {
+    sizes = sizes.concat(state.at(test.sizes).temporaries);
+  } catch (cause) {
+    return { ...toErrorReport(cause), variant, test: test.id };
+  }
   const largest = sizes.reduce((most, bytes) => Math.max(most, bytes), 0);
   if (largest > allowed) {
     return { kind: "unsupported", message: tooLarge(largest, allowed), kernel, variant, test: test.id };

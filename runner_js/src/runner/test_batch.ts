@@ -196,11 +196,12 @@ function submitTest(
     });
     const outputs = test.outputs.map((ref) => make(bytesOf(ref)));
     for (const output of outputs) commands.fill(output);
-    const temporaries = kernel.variant.temporaries.map(make);
+    const prepared = kernel.at(test.sizes);
+    const temporaries = prepared.temporaries.map(make);
     made.push(...outputs, ...temporaries);
     spent.upload += (performance.now() - uploading) / 1000;
     if (timer) fetched.timed = timer.count;
-    commands.call(kernel.dispatches, [...inputs, ...outputs], temporaries, timer);
+    commands.call(prepared.dispatches, [...inputs, ...outputs], temporaries, timer);
     for (const [i, output] of outputs.entries()) readback.record(commands, place + i, output);
     commands.submit();
   } catch (cause) {

@@ -234,11 +234,11 @@ describe("validate on Dawn", () => {
     const variant = variantOf(addText(COUNT), put);
     const launches = variant.launches.map((launch) => ({
       ...launch,
-      arguments: [{ argument: 0 }, { argument: 2 }, { argument: 2 }],
+      operands: [{ argument: 0 }, { argument: 2 }, { argument: 2 }],
     }));
     const kernels = [
       kernelOf(addText(COUNT), put),
-      { kernel: "clash", variants: [{ ...variant, launches }] },
+      { kernel: "clash", symbols: [], variants: [{ ...variant, launches }] },
     ];
     const tests = [addTest("t1"), addTest("clash", { kernel: "clash" }), addTest("t2")];
     const { verdicts } = await run(kernels, tests);
@@ -268,7 +268,7 @@ describe("validate on Dawn", () => {
   it("says that a test is too large for this device", async () => {
     const { maxBufferSize } = device.engine.gpu.device.limits;
     const variant = { ...variantOf(addText(COUNT), put), temporaries: [maxBufferSize + 4] };
-    const { verdicts } = await run([{ kernel: "add", variants: [variant] }], [addTest("t")]);
+    const { verdicts } = await run([{ kernel: "add", symbols: [], variants: [variant] }], [addTest("t")]);
     expect(verdicts).toMatchObject([{ verdict: "unsupported", error: { kind: "unsupported", test: "t" } }]);
   });
 
@@ -294,7 +294,7 @@ describe("validate on Dawn", () => {
     const { live, idle } = device.engine.buffers.statistics;
     const greedy = { ...variantOf(addText(COUNT), put), temporaries: Array(5).fill(maxBufferSize) };
     const kernels = [
-      { kernel: "add", variants: [greedy] },
+      { kernel: "add", symbols: [], variants: [greedy] },
       kernelOf({ ...addText(COUNT), name: "sum" }, put),
     ];
     const huge = { ...floats(maxBufferSize / 4), digest: put("huge", new Uint8Array(4)) };

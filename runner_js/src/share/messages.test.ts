@@ -6,9 +6,12 @@ import { kernelMessage, testMessage, withoutOutcome, withResult } from "./messag
 const SHA = { first: "a".repeat(64), second: "b".repeat(64), input: "c".repeat(64), output: "d".repeat(64) };
 
 function entry(name: string, file: string) {
-  const info = { name, arg_types: ["handle", "handle"], launch_param_tags: ["blockIdx.x"] };
+  const bindings = [
+    { binding: 0, access: "read_write", name: "y_ptr", type: "array<f32>" },
+    { binding: 1, access: "read", name: "x_ptr", type: "array<f32>" },
+  ];
   // As kernels/NAME.json has it: more than a device is told.
-  return { name, file, generated_sha256: null, workgroup_size: [64, 1, 1], bindings: [{ binding: 0 }], info };
+  return { name, file, generated_sha256: null, workgroup_size: [64, 1, 1], bindings };
 }
 
 function variant(name: string, file: string) {
@@ -19,9 +22,9 @@ function variant(name: string, file: string) {
     launches: [
       {
         entry_point: "k",
-        arguments: [{ argument: 1 }, { argument: 0 }],
-        dispatch: [1, 1, 1],
-        workgroup_size: [64, 1, 1],
+        operands: [{ argument: 1 }, { argument: 0 }],
+        uniforms: [],
+        grid: [["ceildiv", "n", 64], 1, 1],
       },
     ],
     temporaries: [16],
@@ -29,7 +32,7 @@ function variant(name: string, file: string) {
 }
 
 const repro = {
-  test: { id: "n1.s0", node: "n1", kernel: "softmax", step: 0 },
+  test: { id: "n1.s0", node: "n1", kernel: "softmax", step: 0, sizes: { n: 6 } },
   inputs: [{ name: "x", digest: SHA.input, dtype: "float32", shape: [2, 3] }],
   outputs: [
     {
@@ -42,6 +45,7 @@ const repro = {
   ],
   kernel: {
     kernel: "softmax",
+    symbols: [{ name: "n", minimum: 1, maximum: 4096 }],
     variants: [variant("f16", "softmax@f16.wgsl"), variant("256", "softmax.wgsl")],
     unsupported: null,
   },

@@ -22,10 +22,16 @@ export function kernelMessage({ kernel, files }: Repro): Kernel {
   };
   return {
     kernel: kernel.kernel,
+    symbols: kernel.symbols,
     variants: kernel.variants.map(({ name, requires, entry_points, launches, temporaries }) => ({
       name,
       requires,
-      entry_points: entry_points.map(({ name, file, info }) => ({ name, file, code: codeOf(file), info })),
+      entry_points: entry_points.map(({ name, file, bindings }) => ({
+        name,
+        file,
+        code: codeOf(file),
+        bindings: bindings.map(({ binding, access }) => ({ binding, access })),
+      })),
       launches,
       temporaries,
     })),
@@ -37,6 +43,7 @@ export function testMessage({ test, kernel, inputs, outputs }: Repro): Test {
   return {
     id: test.id,
     kernel: kernel.kernel,
+    sizes: test.sizes,
     inputs: inputs.map(ref),
     outputs: outputs.map(ref),
     tolerances: outputs.map(({ tolerance: { absolute, relative, bound = null, ties = null } }) => {

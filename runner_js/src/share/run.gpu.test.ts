@@ -138,7 +138,7 @@ describe("the page behind a link and the single file", () => {
     // Bound for reading and for writing at a time.
     const repro = reproOf(device, addText(COUNT), [range, range], [doubled]);
     for (const launch of repro.kernel.variants[0]?.launches ?? []) {
-      launch.arguments = [{ argument: 0 }, { argument: 2 }, { argument: 2 }];
+      launch.operands = [{ argument: 0 }, { argument: 2 }, { argument: 2 }];
     }
     expect(await shared(repro)).toMatchObject({ verdict: "error", error: { kind: "validation" } });
     await expect(alone(repro)).rejects.toMatchObject({ report: { kind: "validation" } });

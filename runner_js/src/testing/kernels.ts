@@ -1,4 +1,12 @@
-import type { Command, Kernel, Requires, TensorRef, TensorType, Variant } from "../protocol/messages";
+import type {
+  Binding,
+  Command,
+  Kernel,
+  Requires,
+  TensorRef,
+  TensorType,
+  Variant,
+} from "../protocol/messages";
 
 export interface KernelText {
   name: string;
@@ -17,9 +25,9 @@ export interface KernelText {
   variant?: string;
 }
 
-const SCALAR_DTYPES = { i32: "int32", u32: "uint32", f32: "float32" };
+const SCALAR_DTYPES = { i32: "int32", u32: "uint32", f32: "float32" } as const;
 
-/** WGSL and signature as TVM writes them: bindings in order, the uniform last, x folded into z. */
+/** WGSL as TVM writes it: bindings in order, the uniform last, with the workgroups along x at its end. */
 export function variantOf(text: KernelText, put: (digest: string, code: string) => string): Variant {
   const { name, access, scalars = [], temporaries = [], invocations = 64, requires = {} } = text;
   const variant = text.variant ?? "default";
@@ -44,28 +52,28 @@ fn ${name}_kernel(
   ${text.body}
 }
 `;
-  const flags = access.map((kind) => (kind === "write" ? 1 : 0)).join(",");
-  const info = {
-    name: `${name}_kernel`,
-    arg_types: [...access.map(() => "handle"), ...scalars.map(({ type }) => SCALAR_DTYPES[type])],
-    launch_param_tags: ["blockIdx.x", "threadIdx.x", `paramWriteAccess:[${flags}]`],
-  };
+  const bindings: Binding[] = access.map((kind, binding) => {
+    return { binding, access: kind === "write" ? "read_write" : "read" };
+  });
+  bindings.push({ binding: access.length, access: "uniform" });
+  const entryPoint = `${name}_kernel`;
+  const workgroups = Math.ceil(text.elements / invocations);
   const given = access.length - temporaries.length;
   return {
     name: variant,
     requires: { features: [], limits: {}, ...requires },
     entry_points: [
-      { name: info.name, file: `${name}.wgsl`, code: put(`${name}.${variant}.wgsl`, code), info },
+      { name: entryPoint, file: `${name}.wgsl`, code: put(`${name}.${variant}.wgsl`, code), bindings },
     ],
     launches: [
       {
-        entry_point: info.name,
-        arguments: [
-          ...access.map((_, i) => (i < given ? { argument: i } : { temporary: i - given })),
-          ...scalars.map(({ type, value }) => ({ scalar: value, dtype: SCALAR_DTYPES[type] })),
+        entry_point: entryPoint,
+        operands: access.map((_, i) => (i < given ? { argument: i } : { temporary: i - given })),
+        uniforms: [
+          ...scalars.map(({ type, value }, i) => ({ name: `s${i}`, dtype: SCALAR_DTYPES[type], value })),
+          { name: "packGridDimX", dtype: "uint32", value: workgroups },
         ],
-        dispatch: [Math.ceil(text.elements / invocations), 1, 1],
-        workgroup_size: [invocations, 1, 1],
+        grid: [workgroups, 1, 1],
       },
     ],
     temporaries: [...temporaries],
@@ -73,7 +81,7 @@ fn ${name}_kernel(
 }
 
 export function kernelOf(text: KernelText, put: (digest: string, code: string) => string): Kernel {
-  return { kernel: text.name, variants: [variantOf(text, put)] };
+  return { kernel: text.name, symbols: [], variants: [variantOf(text, put)] };
 }
 
 /** The same kernel, with functions that each call the one before twice: compilers put all 2^30 calls into one. */
@@ -84,6 +92,53 @@ export function endlessCompilation(text: KernelText): KernelText {
   );
   const functions = ["fn f0(x : f32) -> f32 { return x * 1.5 + p0[1]; }", ...calls].join("\n");
   return { ...text, functions, body: "p2[i] = f30(p0[i]);" };
+}
+
+/** p1 = 2 p0 + the scratch buffer p2, of as many elements as a call's size n says: 1 to 10,000,000. */
+export function doubleOf(put: (digest: string, code: string) => string): Kernel {
+  const code = `
+@group(0) @binding(0) var<uniform> sizes : vec2u;
+@group(0) @binding(2) var<storage, read> x : array<f32>;
+@group(0) @binding(4) var<storage, read_write> y : array<f32>;
+@group(0) @binding(7) var<storage, read_write> scratch : array<f32>;
+@compute @workgroup_size(1)
+fn double(@builtin(workgroup_id) group : vec3u, @builtin(num_workgroups) grid : vec3u) {
+  let i = group.z * grid.x + group.x;
+  if (i >= sizes.x) { return; }
+  scratch[i] = x[i];
+  y[i] = x[i] + scratch[i];
+}`;
+  const rows = ["ceildiv", "n", 65_535];
+  const variant: Variant = {
+    name: "by-hand",
+    requires: { features: [], limits: {} },
+    entry_points: [
+      {
+        name: "double",
+        file: "double.wgsl",
+        code: put("double.wgsl", code),
+        bindings: [
+          { binding: 0, access: "uniform" },
+          { binding: 7, access: "read_write" },
+          { binding: 2, access: "read" },
+          { binding: 4, access: "read_write" },
+        ],
+      },
+    ],
+    launches: [
+      {
+        entry_point: "double",
+        operands: [{ argument: 0 }, { argument: 1 }, { temporary: 0 }],
+        uniforms: [
+          { name: "n", dtype: "uint32", value: "n" },
+          { name: "unused", dtype: "uint32", value: 0 },
+        ],
+        grid: [["ceildiv", "n", rows], 1, rows],
+      },
+    ],
+    temporaries: [["mul", "n", 4]],
+  };
+  return { kernel: "double", symbols: [{ name: "n", minimum: 1, maximum: 10_000_000 }], variants: [variant] };
 }
 
 /** p2 = p0 + p1 */
@@ -102,6 +157,9 @@ export const allocate = (tensor: string, ...shape: number[]): Command => {
 };
 export const view = (tensor: string, of: string, ...shape: number[]): Command => {
   return { op: "view", tensor, of, shape };
+};
+export const callAt = (sizes: Record<string, number>, kernel: string, ...tensors: string[]): Command => {
+  return { op: "call", library: "l", kernel, sizes, arguments: tensors };
 };
 export const call = (kernel: string, ...tensors: string[]): Command => {
   return { op: "call", library: "l", kernel, arguments: tensors };

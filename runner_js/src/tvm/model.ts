@@ -1,8 +1,7 @@
 import type { Compilations } from "../hal/compilations";
 import { DeviceFailure } from "../hal/errors";
-import type { EntryPointInfo } from "../protocol/messages";
 import { compilePipeline } from "./pipeline";
-import type { Instance, Tensor, TvmRuntime, VirtualMachine } from "./tvmjs";
+import type { EntryPointInfo, Instance, Tensor, TvmRuntime, VirtualMachine } from "./tvmjs";
 import { isArray, isTensor } from "./tvmjs";
 
 /** Compiles a model library's pipelines; `replace` gives other WGSL by entry point. Call within a scope. */

@@ -1,8 +1,7 @@
 import { compileError, diagnose } from "../hal/diagnostics";
 import { DeviceFailure } from "../hal/errors";
 import { captureErrors } from "../hal/scopes";
-import type { EntryPointInfo } from "../protocol/messages";
-import type { Context, Shader } from "./tvmjs";
+import type { Context, EntryPointInfo, Shader } from "./tvmjs";
 
 /** Compiles one entry point; throws a DeviceFailure of kind "compile" that points into the WGSL. */
 export async function compilePipeline(

@@ -4,7 +4,14 @@
  */
 import * as tvmjs from "@mlc-ai/web-runtime";
 import { captureErrors } from "../hal/scopes";
-import type { EntryPointInfo, ErrorReport } from "../protocol/messages";
+import type { ErrorReport } from "../protocol/messages";
+
+/** The signature of an entry point as TVM writes it into a library. */
+export interface EntryPointInfo {
+  name: string;
+  arg_types: string[];
+  launch_param_tags: string[];
+}
 
 /** Encodes one dispatch: buffer pointers and scalars in the order of `arg_types`, then the launch extents. */
 export type Shader = (...args: number[]) => void;

@@ -13,12 +13,14 @@ const variant = (name: string, invocations: number, file: string) => ({
       file,
       workgroup_size: [invocations, 1, 1],
       bindings: [
-        { binding: 0, access: "read_write", name: "x_ptr", type: "array<f32>", argument: 1 },
+        { binding: 0, access: "read_write", name: "x_ptr", type: "array<f32>" },
         { binding: 1, access: "uniform", name: "podArgs", type: "PODArgs" },
       ],
     },
   ],
-  launches: [{ entry_point: "k", arguments: [], dispatch: [16, 1, 1], workgroup_size: [invocations, 1, 1] }],
+  launches: [
+    { entry_point: "k", operands: [{ argument: 1 }], uniforms: [], grid: [["ceildiv", "n", 64], 2, 1] },
+  ],
   temporaries: [1024],
 });
 const bundle = {
@@ -31,7 +33,7 @@ it("reads every variant's bindings, launches and requirements", () => {
   expect(first).toMatchObject({
     variant: "1024",
     entryPoints: [{ name: "k", file: "k@1024.wgsl", workgroupSize: "1024 × 1 × 1" }],
-    launches: [{ entryPoint: "k", workgroups: "16 × 1 × 1" }],
+    launches: [{ entryPoint: "k", workgroups: "ceildiv(n, 64) × 2 × 1", workgroupSize: "1024 × 1 × 1" }],
     temporaries: 1,
     features: ["shader-f16"],
   });

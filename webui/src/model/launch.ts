@@ -1,7 +1,8 @@
+import { checkedExpression, printed } from "../../../runner_js/src/program/expressions";
 import { grouped } from "./format";
 
 /**
- * A kernel's variants and how each is launched (tapml.kernel/2, docs/suite-format.md) as rows to show. Read leniently:
+ * A kernel's variants and how each is launched (tapml.kernel/3, docs/suite-format.md) as rows to show. Read leniently:
  * what is not understood is left out here and still shown as JSON.
  */
 
@@ -34,6 +35,13 @@ export function launchFacts(bundle: unknown): LaunchFacts[] {
   return list(root.variants).map((value) => {
     const variant = fields(value);
     const requires = fields(variant.requires);
+    const launches = list(variant.launches).map(fields);
+    const sizeOf = (entryPoint: unknown) =>
+      extents(
+        list(variant.entry_points)
+          .map(fields)
+          .find(({ name }) => name === entryPoint)?.workgroup_size,
+      );
     return {
       variant: text(variant.name),
       entryPoints: list(variant.entry_points).map((point) => {
@@ -42,15 +50,18 @@ export function launchFacts(bundle: unknown): LaunchFacts[] {
           name: text(entry.name),
           file: text(entry.file),
           workgroupSize: extents(entry.workgroup_size),
-          bindings: list(entry.bindings).map((binding, at) => bindingRow(fields(binding), at, roles)),
+          bindings: bindingRows(
+            list(entry.bindings).map(fields),
+            list(launches.find((launch) => launch.entry_point === entry.name)?.operands).map(fields),
+            roles,
+          ),
         };
       }),
-      launches: list(variant.launches).map((one) => {
-        const launch = fields(one);
+      launches: launches.map(({ entry_point, grid }) => {
         return {
-          entryPoint: text(launch.entry_point),
-          workgroups: extents(launch.dispatch),
-          workgroupSize: extents(launch.workgroup_size),
+          entryPoint: text(entry_point),
+          workgroups: extents(grid),
+          workgroupSize: sizeOf(entry_point),
         };
       }),
       temporaries: list(variant.temporaries).length,
@@ -79,26 +90,46 @@ export function variantOf(variants: readonly LaunchFacts[], file: string | undef
   return found ?? variants.at(-1) ?? NOTHING;
 }
 
-function bindingRow(binding: Fields, at: number, roles: readonly string[]): BindingRow {
-  let holds = "";
-  if (typeof binding.argument === "number") {
-    const role = roles[binding.argument] ?? "argument";
-    // Counted within its role: the first output is output 0.
-    const before = roles.slice(0, binding.argument).filter((other) => other === role).length;
-    holds = `${role} ${before}`;
-  } else if (binding.temporary !== undefined) holds = `temporary ${text(binding.temporary)}`;
-  return {
-    binding: text(binding.binding ?? at),
-    access: text(binding.access),
-    name: text(binding.name),
-    type: text(binding.type),
-    holds,
-  };
+/** Operands go to the storage bindings, in the order of their numbers. */
+function bindingRows(
+  bindings: readonly Fields[],
+  operands: readonly Fields[],
+  roles: readonly string[],
+): BindingRow[] {
+  const storage = bindings
+    .filter(({ access }) => access !== "uniform")
+    .sort((a, b) => Number(a.binding) - Number(b.binding));
+  return bindings.map((binding) => {
+    const operand = operands[storage.indexOf(binding)] ?? {};
+    let holds = "";
+    if (typeof operand.argument === "number") {
+      const role = roles[operand.argument] ?? "argument";
+      // Counted within its role: the first output is output 0.
+      const before = roles.slice(0, operand.argument).filter((other) => other === role).length;
+      holds = `${role} ${before}`;
+    } else if (operand.temporary !== undefined) holds = `temporary ${text(operand.temporary)}`;
+    return {
+      binding: text(binding.binding),
+      access: text(binding.access),
+      name: text(binding.name),
+      type: text(binding.type),
+      holds,
+    };
+  });
 }
 
 function extents(value: unknown): string {
   const sizes = list(value);
-  return sizes.length > 0 ? sizes.map(text).join(" × ") : text(value);
+  return sizes.length > 0 ? sizes.map(expression).join(" × ") : text(value);
+}
+
+/** Of what was not checked before. */
+function expression(value: unknown): string {
+  try {
+    return printed(checkedExpression(value));
+  } catch {
+    return text(value);
+  }
 }
 
 function fields(value: unknown): Fields {

@@ -29,7 +29,7 @@ from tapml.kernels.quiet import quiet_tvm, reason
 from tapml.suite.kernel_document import FORMAT
 
 # Raised whenever this module would write something else for the same PrimFunc.
-_GENERATION = 4
+_GENERATION = 5
 
 _WASM = {"kind": "llvm", "mtriple": "wasm32-unknown-unknown-wasm"}
 
@@ -101,15 +101,15 @@ def compile_variant(lowered: Lowered, name: str, spec: VariantSpec) -> CompiledK
     prim_func = lowered.kernel(name)
     document = _describe(lowered, name, prim_func)
     try:
-        info, texts, plan = _generate(name, prim_func, spec)
+        texts, plan = _generate(name, prim_func, spec)
     except LaunchError as error:
         return CompiledKernel({**document, "unsupported": str(error)}, [])
     except Exception as error:  # TVM raises its own types, without a common base
         said = f"TVM's WebGPU code generator cannot compile it: {reason(error)}"
         return CompiledKernel({**document, "unsupported": said}, [])
-    arguments = document["arguments"]
     files = [WgslFile(f"{number}.wgsl", text) for number, text in enumerate(texts.values(), 1)]
-    largest = max([TensorType(tuple(a["shape"]), a["dtype"]).nbytes for a in arguments] + plan.temporaries)
+    known = [TensorType(tuple(argument["shape"]), argument["dtype"]).nbytes for argument in document["arguments"]]
+    largest = max(known + [size for size in plan.temporaries if isinstance(size, int)])
     requires = requirements([file.text for file in files], largest)
     if any(uses_subgroups(file.text) for file in files):
         requires["limits"]["subgroupMinSize"] = SUBGROUP_SIZE
@@ -117,7 +117,13 @@ def compile_variant(lowered: Lowered, name: str, spec: VariantSpec) -> CompiledK
         "name": spec.name,
         "requires": requires,
         "entry_points": [
-            _entry_point(entry_point, file, info[entry_point], plan, arguments)
+            {
+                "name": entry_point,
+                "file": file.name,
+                "generated_sha256": sha256(file.text),
+                "workgroup_size": workgroup_size(file.text),
+                "bindings": bindings(file.text),
+            }
             for entry_point, file in zip(texts, files, strict=True)
         ],
         "launches": plan.launches,
@@ -137,8 +143,12 @@ def _describe(lowered: Lowered, name: str, prim_func: Any) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "kernel": name,
-        "generator": {"name": "tvm", "version": tvm.__version__},
-        "source_sha256": sha256(prim_func.script(show_meta=True)),
+        "compiler": {
+            "name": "tvm",
+            "version": tvm.__version__,
+            "source_sha256": sha256(prim_func.script(show_meta=True)),
+        },
+        "symbols": [],
         "arguments": arguments,
         "numerics": {
             "accumulation_length": found.accumulation_length,
@@ -150,7 +160,7 @@ def _describe(lowered: Lowered, name: str, prim_func: Any) -> dict[str, Any]:
     }
 
 
-def _generate(name: str, prim_func: Any, spec: VariantSpec) -> tuple[dict[str, Any], dict[str, str], LaunchPlan]:
+def _generate(name: str, prim_func: Any, spec: VariantSpec) -> tuple[dict[str, str], LaunchPlan]:
     target = webgpu_target(spec)
     capture = _Capture()
     with quiet_tvm():
@@ -168,7 +178,7 @@ def _generate(name: str, prim_func: Any, spec: VariantSpec) -> tuple[dict[str, A
     }
     if not all(map(same_in_wgsl, texts.values())):
         raise LaunchError(f"TVM's subgroup operations in {name} mean something else in WGSL")
-    return info, texts, plan_launches(hosts[0], info)
+    return texts, plan_launches(hosts[0], info)
 
 
 @tvm.ir.instrument.pass_instrument
@@ -200,31 +210,6 @@ def _split(source: str) -> dict[str, str]:
             trimmed = body.rstrip().removesuffix("//----------------------------------------").rstrip()
             texts[entry_point] = trimmed + "\n"
     return texts
-
-
-def _entry_point(
-    name: str, file: WgslFile, info: dict[str, Any], plan: LaunchPlan, arguments: list[dict[str, Any]]
-) -> dict[str, Any]:
-    launch = next(entry for entry in plan.launches if entry["entry_point"] == name)
-    buffers = [argument for argument in launch["arguments"] if "scalar" not in argument]
-    described = []
-    for binding in bindings(file.text):
-        known: dict[str, Any] = {}
-        if binding["binding"] < len(buffers):
-            source = buffers[binding["binding"]]
-            known = dict(source)
-            if "argument" in source:
-                argument = arguments[source["argument"]]
-                known |= {"dtype": argument["dtype"], "shape": argument["shape"]}
-        described.append({**binding, **known})
-    return {
-        "name": name,
-        "file": file.name,
-        "generated_sha256": sha256(file.text),
-        "workgroup_size": workgroup_size(file.text),
-        "bindings": described,
-        "info": {key: info[key] for key in ("name", "arg_types", "launch_param_tags")},
-    }
 
 
 def _keys(lowered: Lowered, names: Sequence[str], specs: Sequence[VariantSpec]) -> dict[_Job, str]:

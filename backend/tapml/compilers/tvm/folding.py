@@ -1,8 +1,15 @@
-"""Grids that are folded: more workgroups along x than a dispatch may have become rows along z."""
+"""Grids of more workgroups along x than a dispatch may have: TVM's kernels take planes of them along z."""
 
 from __future__ import annotations
 
-_GUARD = "if (blockIdx.z * gridDim.x + blockIdx.x > podArgs.packGridDimX) { return; }"
+from typing import Any
+
+from tapml.protocol.kernels import MOST_WORKGROUPS
+
+GRID_UNIFORM = "packGridDimX"
+"""The last number of TVM's uniform: workgroups along x before they are folded, by which surplus ones are left out."""
+
+_GUARD = f"if (blockIdx.z * gridDim.x + blockIdx.x > podArgs.{GRID_UNIFORM}) {{ return; }}"
 
 
 def without_surplus_workgroup(wgsl: str) -> str:
@@ -12,3 +19,12 @@ def without_surplus_workgroup(wgsl: str) -> str:
     clamped to the last element, where it races with the workgroup that owns it (tests/faults/surplus-block).
     """
     return wgsl.replace(_GUARD, _GUARD.replace(" > ", " >= "))
+
+
+def folded(x: Any) -> tuple[Any, Any]:
+    """The grid's x and z for `x` workgroups, an expression: as few planes as will do, each as small as will do."""
+    if isinstance(x, int):
+        count = max(1, -(-x // MOST_WORKGROUPS))
+        return -(-x // count), count
+    planes = ["max", 1, ["ceildiv", x, MOST_WORKGROUPS]]
+    return ["ceildiv", x, planes], planes

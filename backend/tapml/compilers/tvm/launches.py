@@ -1,4 +1,4 @@
-"""The dispatches a kernel's host function makes: grid, buffers and scalars of each, as constants."""
+"""The dispatches a kernel's host function makes: buffers, uniforms and grid of each, sizes as expressions."""
 
 from __future__ import annotations
 
@@ -8,10 +8,23 @@ from typing import Any
 import tvm
 from tvm import tirx
 
+from tapml.compilers.tvm.folding import GRID_UNIFORM, folded
 from tapml.errors import TapmlError
-from tapml.graph.model import TensorType
+from tapml.graph.model import numpy_dtype
+from tapml.program.expressions import ExpressionError, checked
 
-_AXES = "xyz"
+# Sizes are not negative: to divide towards zero is to divide downwards.
+_OPERATIONS = {
+    "Add": "add",
+    "Sub": "sub",
+    "Mul": "mul",
+    "FloorDiv": "floordiv",
+    "Div": "floordiv",
+    "FloorMod": "floormod",
+    "Mod": "floormod",
+    "Min": "min",
+    "Max": "max",
+}
 
 
 class LaunchError(TapmlError):
@@ -20,14 +33,14 @@ class LaunchError(TapmlError):
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """`launches` as the protocol's Launch objects; `temporaries` are sizes in bytes of scratch buffers."""
+    """`launches` as the protocol's Launch objects, `temporaries` in bytes; sizes in both are expressions."""
 
     launches: list[dict[str, Any]]
-    temporaries: list[int]
+    temporaries: list[Any]
 
 
 def plan_launches(host: Any, info: dict[str, Any]) -> LaunchPlan:
-    """Read the split host function (after tirx.SplitHostDevice) of a kernel with static shapes.
+    """Read the split host function (after tirx.SplitHostDevice) of a kernel, whose shapes may have symbols.
 
     `info` is the WebGPU module's func_info: entry point -> {arg_types, launch_param_tags}. The entry point's
     argument order is not the PrimFunc's; only the host function tells which buffer goes where.
@@ -44,7 +57,7 @@ class _Reader:
         self._declared: list[tuple[Any, Any]] = []
         self._allocated: list[Any] = []
         self._launches: list[dict[str, Any]] = []
-        self._temporaries: list[int] = []
+        self._temporaries: list[Any] = []
 
     def plan(self) -> LaunchPlan:
         self._statement(self._host.body)
@@ -69,38 +82,49 @@ class _Reader:
             raise LaunchError(f"the host code has a {kind}, which cannot be planned ahead")
 
     def _allocate(self, buffer: Any) -> None:
-        shape = tuple(int(self._constant(extent, "a scratch buffer's size")) for extent in buffer.shape)
+        size: Any = numpy_dtype(str(buffer.dtype)).itemsize
+        for extent in buffer.shape:
+            found = self._expression(extent, "a scratch buffer's size")
+            size = size * found if isinstance(size, int) and isinstance(found, int) else ["mul", size, found]
         self._allocated.append(buffer)
-        self._temporaries.append(TensorType(shape, str(buffer.dtype)).nbytes)
+        self._temporaries.append(size)
 
     def _call(self, call: Any) -> None:
         if "call_ffi_kernel" not in str(call.op):
             raise LaunchError(f"the host code calls {str(call.op)[:60]}, which cannot be planned ahead")
         entry_point = call.args[0].value
         info = self._info[entry_point]
-        operands = list(call.args)[1:]
-        count = len(info["arg_types"])
-        arguments = [
-            self._argument(operand, arg_type)
-            for operand, arg_type in zip(operands[:count], info["arg_types"], strict=True)
-        ]
+        types, operands = info["arg_types"], list(call.args)[1:]
+        given = list(zip(types, operands, strict=False))
         axes = [tag for tag in info["launch_param_tags"] if not tag.startswith("param")]
         extents = {
-            axis: self._constant(value, f"{entry_point}'s {axis}")
-            for axis, value in zip(axes, operands[count:], strict=False)
+            axis: self._expression(value, f"{entry_point}'s {axis}")
+            for axis, value in zip(axes, operands[len(types) :], strict=False)
         }
+        x, y, z = (extents.get(f"blockIdx.{axis}", 1) for axis in "xyz")
+        if z != 1:
+            # The guard that TVM writes for folded grids ends all workgroups but those of the first plane.
+            raise LaunchError(f"{entry_point} has a grid along z, where TVM's code folds x to")
+        uniforms = [self._uniform(operand, dtype, n) for n, (dtype, operand) in enumerate(given) if dtype != "handle"]
+        columns, rows = folded(x)
         self._launches.append(
             {
                 "entry_point": entry_point,
-                "arguments": arguments,
-                "dispatch": [extents.get(f"blockIdx.{axis}", 1) for axis in _AXES],
-                "workgroup_size": [extents.get(f"threadIdx.{axis}", 1) for axis in _AXES],
+                "operands": [self._operand(operand) for dtype, operand in given if dtype == "handle"],
+                "uniforms": [*uniforms, {"name": GRID_UNIFORM, "dtype": "uint32", "value": x}],
+                "grid": [columns, y, rows],
             }
         )
 
-    def _argument(self, operand: Any, arg_type: str) -> dict[str, Any]:
-        if arg_type != "handle":
-            return {"scalar": self._constant(operand, "a scalar argument"), "dtype": arg_type}
+    def _uniform(self, operand: Any, dtype: str, number: int) -> dict[str, Any]:
+        if dtype not in ("float32", "int32", "uint32"):
+            raise LaunchError(f"a scalar argument is {dtype}, which WGSL has no uniform of")
+        name = str(getattr(operand, "name", f"scalar{number}"))
+        if isinstance(operand, tirx.FloatImm):
+            return {"name": name, "dtype": dtype, "value": float(operand.value)}
+        return {"name": name, "dtype": dtype, "value": self._expression(operand, "a scalar argument")}
+
+    def _operand(self, operand: Any) -> dict[str, Any]:
         root = self._root(operand)
         for position, parameter in enumerate(self._parameters):
             if parameter.same_as(root):
@@ -121,11 +145,26 @@ class _Reader:
                 return expression
             expression = source
 
-    def _constant(self, expression: Any, what: str) -> int | float:
-        value = self._analyzer.simplify(expression) if not isinstance(expression, int | float) else expression
-        if isinstance(value, tirx.FloatImm):
-            return float(value.value)
+    def _expression(self, value: Any, what: str) -> Any:
+        """A number of the host function as an expression over the symbols of its shapes."""
         try:
-            return int(value)
-        except (TypeError, ValueError):
-            raise LaunchError(f"{what} is {value}, which depends on data") from None
+            return expression_of(value if isinstance(value, int) else self._analyzer.simplify(value))
+        except ExpressionError as error:
+            raise LaunchError(f"{what} is {value}, which depends on data ({error})") from None
+
+
+def expression_of(value: Any) -> Any:
+    """A PrimExpr of integers as an expression (tapml.program.expressions).
+
+    Raises ExpressionError for what is none: a load, a call, a float.
+    """
+    kind = type(value).__name__
+    if isinstance(value, int | tirx.IntImm):
+        return int(value)
+    if kind == "Cast":
+        return expression_of(value.value)
+    if kind == "Var":
+        return checked(str(value.name))
+    if kind in _OPERATIONS:
+        return checked([_OPERATIONS[kind], expression_of(value.a), expression_of(value.b)])
+    raise ExpressionError(f"{kind} is no operation of sizes")

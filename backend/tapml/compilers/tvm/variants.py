@@ -70,7 +70,7 @@ def combine(candidates: Sequence[tuple[VariantSpec, CompiledKernel]]) -> Compile
     """One kernel with the variants of several (each with one, or unsupported), the most demanding first.
 
     Of variants that require the same only the least specialised stays, for no device would take another; the
-    document's `generator.left_out` says so. The last variant's files carry the kernel's plain name.
+    document's `compiler.left_out` says so. The last variant's files carry the kernel's plain name.
     """
     ordered = sorted(candidates, key=lambda candidate: candidate[0])
     document = ordered[0][1].document
@@ -92,8 +92,8 @@ def combine(candidates: Sequence[tuple[VariantSpec, CompiledKernel]]) -> Compile
     named = [_with_files(*one, stem) for one, stem in zip(kept, stems, strict=False)]
     combined = {
         **document,
-        "generator": {
-            **document["generator"],
+        "compiler": {
+            **document["compiler"],
             "targets": {spec.name: spec.target for spec, _ in ordered},
             "left_out": left_out if kept else {},
         },
