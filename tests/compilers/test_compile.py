@@ -12,11 +12,13 @@ from tvm import relax
 from helpers import small_module
 from tapml.compilers.tvm import compile as compiling
 from tapml.compilers.tvm.compile import compile_kernel, compile_kernels
+from tapml.compilers.tvm.launches import expression_of
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.kernels.analysis import numerics
 from tapml.kernels.bundle import bindings, requirements, workgroup_size, workgroup_storage
 from tapml.kernels.lower import Lowered, lower
+from tapml.program.expressions import ExpressionError, evaluate, symbols_of
 
 WGSL = """\
 enable f16;
@@ -142,6 +144,34 @@ def test_what_wgsl_lacks_is_unsupported_and_named() -> None:
 def test_a_reshape_that_is_not_fused_is_a_view() -> None:
     viewed = unary(lambda x: relax.op.matmul(relax.op.reshape(x, (8, 4)), x))
     assert [(str(node.kind), node.kernel) for node in viewed.graph.nodes] == [("view", "reshape"), ("kernel", "matmul")]
+
+
+def test_a_launch_of_a_symbolic_shape_is_expressions() -> None:
+    """TVM itself sizes the grid and passes what its code needs of n; large grids fold by their own expressions."""
+    builder = relax.BlockBuilder()
+    n = tvm.tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((n, 8), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.exp(x))
+        builder.emit_func_output(out)
+    module = relax.transform.LegalizeOps()(builder.finalize())
+    (prim_func,) = (found for found in module.functions.values() if isinstance(found, tvm.tirx.PrimFunc))
+    _, plan = compiling._generate("exp", prim_func, compiling.BASE)
+    (launch,) = plan.launches
+    assert all(symbols_of(uniform["value"]) == ["n"] for uniform in launch["uniforms"])
+    for rows, grid in ((1, [1, 1, 1]), (100, [4, 1, 1]), (32 * 65_535, [65_535, 1, 1]), (3_000_000, [46_875, 1, 2])):
+        assert [evaluate(extent, {"n": rows}) for extent in launch["grid"]] == grid
+        uniforms = {uniform["name"]: evaluate(uniform["value"], {"n": rows}) for uniform in launch["uniforms"]}
+        assert uniforms.pop("packGridDimX") == -(-rows * 8 // 256)
+        assert set(uniforms.values()) == {rows, rows * 8}
+
+
+def test_a_grid_that_depends_on_data_is_refused() -> None:
+    load = tvm.tirx.BufferLoad(tvm.tirx.decl_buffer((4,), "int32"), [0])
+    for value in (load + 1, tvm.tirx.Var("n", "int32") + load):
+        with pytest.raises(ExpressionError, match="TensorLoad is no operation of sizes"):
+            expression_of(value)
 
 
 def test_unknown_shapes_are_refused() -> None:

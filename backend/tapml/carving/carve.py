@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tvm
 
 from tapml.carving.agreement import Agreement, agreement
 from tapml.carving.operators import OperatorTolerances
 from tapml.carving.reference import Reference, Values, to_numpy
 from tapml.carving.tolerance import noisy, nudge
-from tapml.compilers.tvm.compile import compile_kernels
+from tapml.compilers.base import Compiler
+from tapml.compilers.tvm.compile import TVM
 from tapml.compilers.tvm.variants import BASE
 from tapml.errors import InputError
 from tapml.graph import Graph, Node, NodeKind, ValueKind
@@ -96,11 +96,12 @@ def carve(
     reference: str = "cpu",
     overwrite: bool = False,
     variants: Sequence[str] = (BASE.name,),
+    compiler: Compiler = TVM,
     progress: Progress = lambda phase, done, total: None,
 ) -> Suite:
     """Run `model` on the reference platform with each of its steps' inputs and write the suite at `path`.
 
-    `variants` are the specs of those to compile of each kernel (`compile_kernels`).
+    `variants` are the specs of those that `compiler` makes of each kernel.
 
     Raises InputError (graph that cannot be carved, path that is taken or cannot be written, unknown variant) and
     ToolchainError (no such platform); nothing is left at `path` then.
@@ -112,7 +113,7 @@ def carve(
         lowered = _named(with_programs(lower(model.module, len(model.input_names))), model)
         timings.lower = clock.lap()
         # Before any thread starts: compiling forks a helper where it can.
-        kernels = compile_kernels(lowered, lowered.graph.kernels, variants, lambda d, t: progress("kernels", d, t))
+        kernels = compiler.compile(lowered, lowered.graph.kernels, variants, lambda d, t: progress("kernels", d, t))
         for kernel in kernels.values():
             writer.write_kernel(kernel.document, {file.name: file.text for file in kernel.files})
         timings.kernels = clock.lap()
@@ -135,7 +136,7 @@ def carve(
             "model": dict(model.provenance),
             "synthetic": any(step.synthetic for step in model.steps),
             "reference": {"platform": reference, "device": platform.description},
-            "generator": {"name": "tvm", "version": tvm.__version__},
+            "generator": {"name": compiler.name, "version": compiler.version},
             "parameters": {value: refs[value].to_json() for value in carver.parameters},
             "arguments": lowered.arguments,
             "steps": [carver.describe_step(run, refs) for run in runs],

@@ -12,14 +12,11 @@ from tapml.kernels.lower import Lowered
 class Compiler(Protocol):
     """Makes kernel documents with their WGSL (tapml.kernel/3, docs/suite-format.md) of a model's operators."""
 
-    @property
-    def name(self) -> str:
-        """Stands in the `compiler` of its documents, with `version`."""
+    name: str
+    """Stands in the `compiler` of its documents, with `version`."""
+    version: str
 
-    @property
-    def version(self) -> str: ...
-
-    def __call__(
+    def compile(
         self,
         lowered: Lowered,
         names: Sequence[str],

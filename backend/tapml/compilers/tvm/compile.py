@@ -91,6 +91,21 @@ def compile_kernels(
     return result
 
 
+class TvmCompiler:
+    """TVM as one of the compilers (tapml.compilers.base)."""
+
+    name = "tvm"
+    version = str(tvm.__version__)
+
+    def compile(
+        self, lowered: Lowered, names: Sequence[str], variants: Sequence[str], progress: Callable[[int, int], None]
+    ) -> dict[str, CompiledKernel]:
+        return compile_kernels(lowered, names, variants, progress)
+
+
+TVM = TvmCompiler()
+
+
 def compile_kernel(lowered: Lowered, name: str, variants: Sequence[str] = (BASE.name,)) -> CompiledKernel:
     """One kernel as `compile_kernels` gives it, not from the cache."""
     return combine([(spec, compile_variant(lowered, name, spec)) for spec in parse_specs(variants)])
@@ -144,8 +159,8 @@ def _describe(lowered: Lowered, name: str, prim_func: Any) -> dict[str, Any]:
         "format": FORMAT,
         "kernel": name,
         "compiler": {
-            "name": "tvm",
-            "version": tvm.__version__,
+            "name": TVM.name,
+            "version": TVM.version,
             "source_sha256": sha256(prim_func.script(show_meta=True)),
         },
         "symbols": [],
