@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tapml.errors import TapmlError, ToolchainError
+from tapml.errors import TapmlError
 from tapml.text import one_line, visible
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Runs:
         """`asked`: but for the devices and the tests."""
         self._asked = asked
         self._server: Server | None = None
-        self._devices: dict[str, RunDevice | TapmlError] = {}
+        self._devices: dict[str, RunDevice] = {}
         self._results: dict[tuple[Path, str, str], dict[str, Any]] = {}
 
     def device(self, name: str) -> RunDevice:
@@ -46,15 +46,9 @@ class Runs:
 
             if self._server is None:
                 self._server = Server()
-            try:
-                (entry,) = start_devices(self._server.state, [name])
-                self._devices[name] = entry if entry.device else ToolchainError(entry.problem)
-            except TapmlError as error:
-                self._devices[name] = error
-        found = self._devices[name]
-        if isinstance(found, TapmlError):
-            raise found
-        return found
+            (self._devices[name],) = start_devices(self._server.state, [name])
+        self._devices[name].connected()
+        return self._devices[name]
 
     def result(self, item: CarvedItem) -> dict[str, Any]:
         """The item's TestResult. The first of a kernel and device runs all that are selected of these."""
@@ -73,9 +67,8 @@ class Runs:
         from tapml.jobs import Job
         from tapml.validation.events import Cancel
 
-        device = self.device(item.device_name).device
+        device = self.device(item.device_name).connected()
         assert self._server is not None
-        assert device is not None
         asked = self._asked.model_copy(update={"devices": [item.device_name], "tests": list(tests)})
         in_main_thread = threading.current_thread() is threading.main_thread()
         with interruptible() if in_main_thread else contextlib.nullcontext(Cancel()) as cancel:

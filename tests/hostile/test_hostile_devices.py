@@ -270,4 +270,4 @@ def test_state_waits_for_a_device_opened_by_hand(server: Server) -> None:
     state: State = server.state
     started(state.hub)
     by_hand = FakeRunner(state.hub, all_pass, "Safari 26")
-    assert state.wait_for_device(1) is by_hand.device
+    assert state.device("open", lambda: None) is by_hand.device

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from tapml.browsers import STARTABLE_NAMES, DeviceProcess, startable_kind
+from tapml.browsers import STARTABLE_NAMES, startable_kind
 from tapml.browsers.drivers import WEBDRIVER_KINDS
 from tapml.browsers.find import KINDS
 from tapml.devices import Device
 from tapml.errors import InputError, ToolchainError
+from tapml.server.state import State
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,12 @@ class RunDevice:
     def unavailable(self) -> str | None:
         """Why it cannot run WebGPU at all."""
         return self.problem if self.device is None else self.device.hello.unavailable
+
+    def connected(self) -> Device:
+        """The device. Raises ToolchainError where it could not be started."""
+        if self.device is None:
+            raise ToolchainError(self.problem)
+        return self.device
 
     @property
     def driver(self) -> str | None:
@@ -60,19 +67,8 @@ def check_names(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-class Source(Protocol):
-    """Where devices come from: a server's state."""
-
-    @property
-    def processes(self) -> Mapping[str, DeviceProcess]:
-        """What was started, by name."""
-
-    def device(self, name: str, waiting: Callable[[], None] | None = None) -> Device:
-        """One by the name of what runs it, started where it is not running yet, or "open"."""
-
-
 def start_devices(
-    source: Source,
+    state: State,
     names: Sequence[str],
     starting: Callable[[str, int], None] = lambda name, done: None,
     waiting: Callable[[], None] = lambda: None,
@@ -80,25 +76,24 @@ def start_devices(
     """Start all. One that cannot be started is among them with its problem: the others are tested all the same.
 
     `starting` is told a name with 0, then with 1 when it is connected; `waiting` is called when "open" waits for
-    someone to open the device page.
+    someone to open the device page. Raises InputError for a name that is no device's.
     """
     found: list[RunDevice] = []
-    for name in check_names(names):
+    for name in dict.fromkeys(names):
+        starting(name, 0)
         try:
-            starting(name, 0)
-            device = source.device(name, waiting)
-            starting(name, 1)
-            found.append(RunDevice(name, device))
+            found.append(RunDevice(name, state.device(name, waiting)))
         except ToolchainError as error:
             found.append(RunDevice(name, None, str(error)))
+        starting(name, 1)
     return found
 
 
-def screenshots(source: Source, devices: Sequence[RunDevice]) -> dict[str, bytes]:
+def screenshots(state: State, devices: Sequence[RunDevice]) -> dict[str, bytes]:
     """PNG pictures of the devices' pages by device id, of those that have a page."""
     pictures: dict[str, bytes] = {}
     for entry in devices:
-        process = source.processes.get(entry.requested)
+        process = state.processes.get(entry.requested)
         if process is not None and (picture := process.screenshot()):
             pictures[entry.id] = picture
     return pictures

@@ -24,6 +24,7 @@ from tapml.sharing.imports import new_suite
 from tapml.sharing.repro import Repro
 from tapml.suite import Suite
 from tapml.validation.events import Cancelled
+from tapml.validation.operatorwise import require_devices
 
 
 def locate(options: argparse.Namespace, console: Console, progress: Console) -> int:
@@ -96,7 +97,8 @@ def reduce(options: argparse.Namespace, console: Console, progress: Console) -> 
     with ProgressReport(progress) as report, interruptible() as cancel:
         show = JobEvents(report)
         with served(None, options, [_one(options.device)]) as server:
-            (device,) = acquire(server, [_one(options.device)], report)
+            device = acquire(server, [_one(options.device)], report)[0].connected()
+            require_devices([device])
             blobs, hang = server.state.blobs, options.hang_seconds
             reduction = Reduce(suite, options.test, device, blobs, emit=show, cancel=cancel, hang_seconds=hang)
             try:

@@ -13,9 +13,9 @@ from urllib.parse import quote
 from rich.console import Console
 
 from tapml.browsers import startable_kind
+from tapml.ci.devices import RunDevice, start_devices
 from tapml.cli.device_options import DEFAULT_SERVER
 from tapml.cli.history_options import database_url
-from tapml.devices import Device
 from tapml.errors import InputError
 from tapml.history import Recorder, check_database
 from tapml.jobs import Job, JobSpecification
@@ -25,7 +25,6 @@ from tapml.server.client import RemoteServer
 from tapml.suite import Suite
 from tapml.suite.formats import validated
 from tapml.validation.events import Cancel
-from tapml.validation.operatorwise import require_devices
 from tapml.validation.results import FAILING
 
 
@@ -59,7 +58,7 @@ def run(
             return remote.run(job, suite, show, cancel)
         check_database(url)
         with served(server, options, job.devices) as used:
-            devices = acquire(used, job.devices, report)
+            devices = [entry.connected() for entry in acquire(used, job.devices, report)]
             history = Recorder(url, "validate")
             return Job(job, suite, devices, used.state.blobs, emit=show, cancel=cancel, history=history).run()
 
@@ -92,16 +91,14 @@ def served(server: Server | None, options: argparse.Namespace, devices: Sequence
         yield started
 
 
-def acquire(server: Server, names: Sequence[str], report: ProgressReport) -> list[Device]:
-    """Devices by name, started or waited for. Raises what `State.device` raises, InputError for one without WebGPU."""
-    found: list[Device] = []
-    runner = server.state.runner_url
-    for name in dict.fromkeys(names):
-        report.update(f"starting {name}", 0, 1)
-        found.append(server.state.device(name, lambda: report.line(f"waiting for a browser: open {runner}")))
-        report.update(f"starting {name}", 1, 1)
-    require_devices(found)
-    return found
+def acquire(server: Server, names: Sequence[str], report: ProgressReport) -> list[RunDevice]:
+    """Devices by name, started or waited for. Raises what `start_devices` raises."""
+    return start_devices(
+        server.state,
+        names,
+        starting=lambda name, done: report.update(f"starting {name}", done, 1),
+        waiting=lambda: report.line(f"waiting for a browser: open {server.state.runner_url}"),
+    )
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from rich.console import Console
 
 from tapml.ci.baseline import Baseline, parse_expiry, read_baseline
-from tapml.ci.devices import RunDevice, check_names, screenshots, start_devices
+from tapml.ci.devices import check_names, screenshots
 from tapml.ci.document import document, exit_code, json_text, write_report
 from tapml.ci.judge import Judge
 from tapml.ci.plan import PlannedSuite, plan
@@ -26,7 +26,7 @@ from tapml.ci.shards import Shard, parse_shard
 from tapml.ci.update import updated
 from tapml.cli.history_options import database_url
 from tapml.cli.outputs import Outputs
-from tapml.cli.runs import JobEvents, interruptible, served
+from tapml.cli.runs import JobEvents, acquire, interruptible, served
 from tapml.errors import InputError
 from tapml.files import cannot_write
 from tapml.history import Recorder, check_database
@@ -121,12 +121,7 @@ def _run(
         interruptible() as cancel,
         served(None, options, settings.devices) as server,
     ):
-        devices: list[RunDevice] = start_devices(
-            server.state,
-            settings.devices,
-            starting=lambda name, done: report.update(f"starting {name}", done, 1),
-            waiting=lambda: report.line(f"waiting for a browser: open {server.state.runner_url}"),
-        )
+        devices = acquire(server, settings.devices, report)
         run = CiRun(
             settings.planned,
             devices,

@@ -96,15 +96,14 @@ class Device:
         commands: Sequence[Command],
         types: Sequence[TensorType] = (),
         *,
-        timing: bool = False,
         hang_seconds: float = HANG_SECONDS,
         check: Callable[[], None] = lambda: None,
         generation: int | None = None,
     ) -> CallResult[ExecuteResult]:
         """Run commands in order. `types`: of the tensors that its "download" commands bring, which are `arrays` of
-        the result then; `timing`: ask for the GPU time of each call. The rest, and what it raises: see `call`.
+        the result then. The rest, and what it raises: see `call`.
         """
-        params = ExecuteParams(commands=list(commands), timing=timing)
+        params = ExecuteParams(commands=list(commands), timing=False)
         return self.call(EXECUTE, params, types, hang_seconds=hang_seconds, check=check, generation=generation)
 
     def call(

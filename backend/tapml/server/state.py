@@ -57,7 +57,11 @@ class State:
             with self._starting:
                 return self._running(name) or self._start(name, kind)
         if name == "open" and waiting is not None:
-            return self.wait_for_device(waiting=waiting)
+            if self.hub.wait_for(_by_hand, 0.0) is None:
+                waiting()
+            device = self.hub.wait_for(_by_hand, None)
+            assert device is not None
+            return device
         if name.startswith(("http://", "https://")):
             raise InputError(
                 f"the devices of another server ({name}) take only `tapml validate`, `offload` and `locate`: "
@@ -105,26 +109,13 @@ class State:
             if process is not None and not process.reset_gpu():
                 self._start(name, kind)
 
-    def wait_for_device(self, timeout: float | None = None, waiting: Callable[[], None] = lambda: None) -> Device:
-        """Any device that someone opened by hand; `waiting` is called once if there is none yet.
-
-        Raises InputError after `timeout` seconds.
-        """
-
-        def wanted(device: Device) -> bool:
-            return device.started is None
-
-        device = self.hub.wait_for(wanted, 0.0)
-        if device is None:
-            waiting()
-            device = self.hub.wait_for(wanted, timeout)
-        if device is None:
-            raise InputError(f"nobody opened {self.url}/runner within {timeout:.0f} s")
-        return device
-
     def close(self) -> None:
         """Stop jobs and close the browsers that were started."""
         self.jobs.cancel_all()
         for process in self.processes.values():
             process.close()
         self.processes.clear()
+
+
+def _by_hand(device: Device) -> bool:
+    return device.started is None
