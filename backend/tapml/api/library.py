@@ -196,15 +196,9 @@ class _RemoteLibrary(LoadedLibrary):
         super().__init__(library, device)
         self._kernels = _Kernels(library, device.session)
 
-    def get_function(self, name: str) -> Function:
-        found = super().get_function(name)
-        self._kernels.name(name)
-        return found
-
-    __getitem__ = get_function
-
     def _function(self, name: str) -> Function:
         assert isinstance(self.device, WebGpuDevice)
+        self._kernels.name(name)  # not after `free`, which forgets the functions too
         return _RemoteFunction(name, self.library.functions[name], self._kernels, self.device)
 
     def free(self) -> None:
