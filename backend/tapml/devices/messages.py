@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,12 +15,8 @@ from tapml.suite import CarvedTest, KernelFile, Suite
 
 def kernel_message(bundle: Mapping[str, Any], code: Sequence[str]) -> Kernel:
     """`code` are the digests of its variants' entry points' WGSL, in the bundle's order."""
-    return message(Kernel, _spelled(bundle, code), f"kernel {bundle['kernel']}")
-
-
-def _spelled(bundle: Mapping[str, Any], code: Sequence[str]) -> dict[str, Any]:
     digests = iter(code)
-    return {
+    fields = {
         "kernel": bundle["kernel"],
         "symbols": bundle["symbols"],
         "variants": [
@@ -43,6 +38,7 @@ def _spelled(bundle: Mapping[str, Any], code: Sequence[str]) -> dict[str, Any]:
             for variant in bundle["variants"]
         ],
     }
+    return message(Kernel, fields, f"kernel {bundle['kernel']}")
 
 
 class KernelMessages:
@@ -81,10 +77,7 @@ class KernelMessages:
 
     def digest(self, name: str) -> str:
         """Of everything that devices are given of this kernel: another one means that another kernel runs."""
-        if self.unsupported(name):
-            return ""
-        spelled = _spelled(self._bundles[name], [file.digest for file in self._files[name]])
-        return sha256(json.dumps(spelled, sort_keys=True))[:16]
+        return "" if self.unsupported(name) else sha256(self.kernel(name).model_dump_json())[:16]
 
     def nbytes(self, name: str) -> int:
         """Of this kernel in a message."""
