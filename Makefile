@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e protocol fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-hostile bench-localization wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e protocol fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-hostile bench-localization docs wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -36,6 +36,7 @@ help:
 	@echo 'make check      linters and type checks of Python and TypeScript'
 	@echo 'make unit-test  all tests but e2e/'
 	@echo 'make e2e        the command, the server and the pages in real browsers'
+	@echo 'make docs       the documentation as a site, in build/docs'
 	@echo 'make fmt        format Python and TypeScript'
 	@echo 'make protocol   write docs/protocol.schema.json from backend/tapml/protocol'
 	@echo 'make bench      measure the main job'
@@ -77,6 +78,10 @@ $(STAMPS)/dev: pyproject.toml | $(STAMPS)/run
 	@$(STEP) python-dev-packages 'Python packages for development' scripts/python-packages onnx,tls,postgres,webdriver,dev
 	@touch $@
 
+$(STAMPS)/docs: pyproject.toml | $(STAMPS)/run
+	@$(STEP) docs-packages 'Python packages for the documentation' scripts/python-packages docs
+	@touch $@
+
 $(STAMPS)/torch: scripts/pytorch | $(STAMPS)/run
 	@$(STEP) pytorch 'PyTorch for the tests' scripts/pytorch
 	@touch $@
@@ -115,6 +120,7 @@ check: setup-dev
 	$(BIN)/ruff format --check $(PYTHON_SOURCES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python scripts/check-links
 	npm --prefix runner_js run check
 	npm --prefix webui run check
 
@@ -168,6 +174,9 @@ bench-memory: setup
 
 bench-share: setup
 	$(BIN)/python -m benchmarks.share
+
+docs: setup-run $(STAMPS)/docs
+	$(BIN)/mkdocs build
 
 wheel: setup
 	@rm -rf build/lib

@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parents[1] / "README.md"
-EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+ROOT = Path(__file__).parents[1]
+
+
+def examples(name: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL)
+
+
+EXAMPLES = examples("README.md")
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
@@ -18,3 +24,7 @@ def test_python_examples(number: int) -> None:
 
 def test_there_is_an_example() -> None:
     assert "transformer_block" in EXAMPLES[0]
+
+
+def test_the_site_has_the_same_example() -> None:
+    assert examples("docs/python.md") == EXAMPLES
