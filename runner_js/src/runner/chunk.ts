@@ -15,8 +15,8 @@ type OperatorCall = Extract<Command, { op: "call" }>;
 
 /** Commands in one submission: each set of error scopes costs as much as a few dispatches. */
 const FULL = 512;
-/** Others only change what names mean. */
-const TOUCHES_GPU: ReadonlySet<string> = new Set(["allocate", "copy", "call", "download"]);
+/** These only change what names mean; all others touch the GPU. */
+const NAMES_ONLY: ReadonlySet<string> = new Set(["view", "free", "free_prefix"]);
 /** Submissions that nobody has waited for. */
 const MOST_UNDER_WAY = 16;
 
@@ -56,7 +56,7 @@ export class Chunk {
 
   /** Throws what is wrong with the command itself, after all before it was submitted by `abandon`. */
   add(number: number, command: Recorded): void {
-    if (TOUCHES_GPU.has(command.op)) this.captured ??= captureErrors(this.engine.gpu.device);
+    if (!NAMES_ONLY.has(command.op)) this.captured ??= captureErrors(this.engine.gpu.device);
     this.commands++;
     const { tensors } = this.engine;
     try {
@@ -85,6 +85,8 @@ export class Chunk {
         case "free_prefix":
           tensors.freePrefix(command.prefix);
           break;
+        default:
+          command satisfies never;
       }
     } catch (cause) {
       throw new DeviceFailure({ ...toErrorReport(cause), command: number, done: number });

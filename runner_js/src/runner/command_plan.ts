@@ -56,6 +56,8 @@ export function planDownloads(
         freed.push(command.prefix);
         for (const name of [...changed.keys()]) if (name.startsWith(command.prefix)) changed.delete(name);
         break;
+      default:
+        command satisfies never;
     }
   });
   return sizes;
