@@ -63,9 +63,12 @@ def sentence(answer: bytes) -> str:
 
 
 def get(server: Server, path: str = "/api/suites") -> int:
+    """The answer's status; 0 where the connection was ended before there was one."""
     with connect(server) as client:
-        client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-        return status(everything(client))
+        with contextlib.suppress(ConnectionError):
+            client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        answer = everything(client)
+    return status(answer) if answer else 0
 
 
 def until(condition: Callable[[], bool], seconds: float = 60) -> bool:
@@ -106,7 +109,7 @@ def test_three_hundred_websockets_that_say_nothing(server: Server, clients: list
     assert threading.active_count() - before < FEW_THREADS
     assert until(lambda: get(server) == 200)
     answers = [everything(client) for client in clients]
-    assert {status(answer) for answer in answers} == {101, 503}
+    assert {status(answer) for answer in answers if answer} == {101, 503}
     assert until(lambda: server._server.connections.count("socket") == 0)
 
 
