@@ -27,6 +27,8 @@ import psutil
 
 _LARGEST_MESSAGE = 1 << 17
 _START_SECONDS = 120.0
+_ENVIRONMENT = dict(os.environ)
+"""Of no test: the process outlives the one that happens to start it."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,11 @@ class _Forking:
         with theirs:
             command = [sys.executable, __file__, str(theirs.fileno())]
             self._process = subprocess.Popen(
-                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+                command,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env=_ENVIRONMENT,
             )
         self._socket.settimeout(_START_SECONDS)
         assert self._socket.recv(_LARGEST_MESSAGE) == b"ready", "it did not start: what it printed says why"
