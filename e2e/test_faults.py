@@ -61,7 +61,7 @@ def test_a_closed_browser_loses_only_its_own_tests(suite: Path, tmp_path: Path) 
     assert process.stderr is not None
     seen = ""
     # Chromium compiles for seconds; its first compiled kernel is the middle of its run.
-    while "compiling" not in seen:
+    while "Chrom" not in seen or "compiling" not in seen:
         seen = process.stderr.readline()
         assert seen, "the run ended before any kernel was compiled"
     for child in processes_named("chromium", psutil.Process(process.pid)):
