@@ -42,6 +42,7 @@ def test_a_suite_is_listed_and_described(client: FlaskClient, suite: Suite) -> N
     assert [node["id"] for node in detail["graph"]["nodes"]] == [node.id for node in suite.graph.nodes]
     assert {kernel["kernel"] for kernel in detail["kernels"]} == set(suite.kernels)
     for kernel in detail["kernels"]:
+        assert kernel["compiler"] == "tvm"
         assert kernel["variants"] == ["256"]
         assert kernel["files"] == [f"{kernel['kernel']}.wgsl"]
 

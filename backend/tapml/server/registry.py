@@ -103,6 +103,7 @@ def detail(suite_id: str, suite: Suite) -> dict[str, Any]:
                 "kernel": name,
                 "nodes": len(suite.graph.nodes_of(name)),
                 "edited": name in edited,
+                "compiler": bundle["compiler"]["name"],
                 "unsupported": bundle["unsupported"],
                 "variants": [variant["name"] for variant in bundle["variants"]],
                 "files": [entry["file"] for variant in bundle["variants"] for entry in variant["entry_points"]],

@@ -79,6 +79,8 @@ export interface KernelSummary {
   kernel: string;
   nodes: number;
   edited: boolean;
+  /** What made it. */
+  compiler: string;
   unsupported: string | null;
   /** In the order in which a device tries them. */
   variants: string[];

@@ -83,7 +83,7 @@ export const suite: SuiteDetail = {
     { id: "n3.s0", node: "n3", kernel: "norm", step: 0 },
   ],
   kernels: [
-    { kernel: "take", nodes: 1, edited: false, unsupported: null, variants: [], files: [] },
-    { kernel: "norm", nodes: 2, edited: true, unsupported: null, variants: [], files: [] },
+    { kernel: "take", nodes: 1, edited: false, compiler: "tvm", unsupported: null, variants: [], files: [] },
+    { kernel: "norm", nodes: 2, edited: true, compiler: "tvm", unsupported: null, variants: [], files: [] },
   ],
 };
