@@ -150,7 +150,7 @@ def show_suite(console: Console, suite: Suite) -> None:
         ("reference", manifest["reference"]["device"]),
         ("oracle", oracle_text(manifest)),
         ("inputs", "; ".join(step["description"] for step in manifest["steps"])),
-        ("carved", f"{manifest['created']}, tvm {manifest['generator']['version']}"),
+        ("carved", f"{manifest['created']}, {manifest['generator']['name']} {manifest['generator']['version']}"),
         (
             "graph",
             f"{len(suite.graph.nodes)} nodes ({len(suite.graph.kernel_nodes)} kernel calls), "
