@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e protocol fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-hostile bench-localization docs wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e schemas fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-hostile bench-localization docs wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -38,7 +38,7 @@ help:
 	@echo 'make e2e        the command, the server and the pages in real browsers'
 	@echo 'make docs       the documentation as a site, in build/docs'
 	@echo 'make fmt        format Python and TypeScript'
-	@echo 'make protocol   write docs/protocol.schema.json from backend/tapml/protocol'
+	@echo 'make schemas    write docs/protocol.schema.json and docs/results.schema.json from their definitions'
 	@echo 'make bench      measure the main job'
 	@echo 'make bench-remote  calls, uploads and downloads against TVM RPC (builds it once, a few minutes)'
 	@echo 'make bench-share  seconds from a link to its verdict, sizes of exported files'
@@ -94,11 +94,11 @@ $(STAMPS)/%-packages: %/package.json %/package-lock.json | $(STAMPS)/node
 	@$(STEP) $*-packages 'npm packages of $*' npm --prefix $* ci --no-audit --no-fund
 	@touch $@
 
-$(STATIC)/runner/index.html: $(STAMPS)/runner_js-packages docs/protocol.schema.json $(call sources,runner_js)
+$(STATIC)/runner/index.html: $(STAMPS)/runner_js-packages docs/protocol.schema.json docs/results.schema.json $(call sources,runner_js)
 	@$(STEP) runner_js-build 'build of runner_js' npm --prefix runner_js run build
 	@touch $@
 
-$(STATIC)/webui/index.html: $(STAMPS)/webui-packages $(call sources,webui)
+$(STATIC)/webui/index.html: $(STAMPS)/webui-packages $(STAMPS)/runner_js-packages docs/results.schema.json $(call sources,webui)
 	@$(STEP) webui-build 'build of webui' npm --prefix webui run build
 	@touch $@
 
@@ -139,9 +139,10 @@ javascript-test: setup-dev
 e2e: setup-dev
 	$(BIN)/pytest $(WORKERS) --no-loadscope-reorder e2e
 
-# After a change to backend/tapml/protocol.
-protocol: setup
+# After a change to backend/tapml/protocol or backend/tapml/results.
+schemas: setup
 	@$(BIN)/python -m tapml.protocol > docs/protocol.schema.json.new && mv docs/protocol.schema.json.new docs/protocol.schema.json
+	@$(BIN)/python -m tapml.results > docs/results.schema.json.new && mv docs/results.schema.json.new docs/results.schema.json
 	@npm --prefix runner_js run protocol
 
 fmt: setup-dev

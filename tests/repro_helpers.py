@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tapml.results import counts
 from tapml.sharing import Repro, read
 from tapml.sharing.document import checked, with_texts
 from tapml.sharing.repro import of_memory
 from tapml.sharing.sources import opening
 from tapml.suite import Suite
-from tapml.validation.operatorwise import FORMAT, counts
 from tapml.validation.results import identity
 
 
@@ -27,8 +27,8 @@ NASTY = "<script>alert(1)</script> `|` {{tensors}} \"'\\ \u2028 é \n# heading"
 
 def keep_result(suite: Suite, test_id: str, verdict: str = "fail", device: str = "Fake 1", **changes: Any) -> None:
     """Save one result, as a validation would."""
-    result = {
-        **identity(suite.test(test_id), "d1", edited=False),
+    result: Any = {
+        **identity(suite.test(test_id), "d1"), "edited": False,
         "verdict": verdict, "max_abs_error": 0.5, "max_rel_error": 0.25, "max_ulp": 4096.0,
         "ulp_histogram": [90, 5, 1], "mismatched": 6, "total": 96, "nan": 0, "inf": 0,
         "first": {"output": 0, "index": [0, 3], "expected": 1.0, "got": 1.5},
@@ -41,12 +41,12 @@ def keep_result(suite: Suite, test_id: str, verdict: str = "fail", device: str =
         "adapter": {"vendor": "nobody", "architecture": "", "device": "", "description": ""},
         "limits": {"maxComputeInvocationsPerWorkgroup": 256},
     }  # fmt: skip
-    document = {
-        "format": FORMAT, "suite": suite.id, "suite_name": suite.name, "synthetic": False,
+    document: Any = {
+        "format": "tapml.validation/1", "suite": suite.id, "suite_name": suite.name, "synthetic": False,
         "created": "2026-11-21T10:00:00+00:00", "interrupted": False, "edited_kernels": [], "devices": [described],
         "tests": [result], "summary": {**counts([result]), "seconds": 0.1, "devices": {}},
     }  # fmt: skip
-    suite.save_result("validation", device, document)
+    suite.save_result(document)
 
 
 def nasty(repro: Repro, wgsl: str = "// </script><script>alert(1)</script> <!-- é\r\n\x00") -> Repro:

@@ -6,13 +6,30 @@ gigabytes and minutes, for a few megabytes of text. Nobody reads more than the f
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
-from pydantic import BaseModel, GetCoreSchemaHandler
+from pydantic import BaseModel, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema
 
 _ENDS_EARLY = ("list", "tuple", "set", "frozenset", "dict")
 _MOST_FIELDS = 1000
+_MOST_NAME = 60
+_MOST_MESSAGE = 500
+
+
+def first_error(error: ValidationError) -> str:
+    """The first thing that is wrong, with its place: "variants[1].requires.limits: Input should be ..."."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    text = ""
+    for part in found["loc"]:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        # Pydantic puts names of types between.
+        elif not part[:1].isupper() and not re.search(r"[\[(]|^(constrained|function)-", part):
+            part = part if len(part) <= _MOST_NAME else f"{part[:_MOST_NAME]}..."
+            text += f".{part}" if text else part
+    return f"{text or 'the document'}: {found['msg'][:_MOST_MESSAGE]}"
 
 
 def _end_early(schema: Any, handler: GetCoreSchemaHandler, seen: set[int]) -> None:
@@ -51,4 +68,14 @@ class FirstErrorModel(BaseModel):
         # An object with a million fields that nobody knows is an error for each.
         few = {"type": "no-info", "function": _few_fields}
         found["schema"] = {"type": "function-before", "function": few, "schema": found["schema"]}
+        return schema
+
+
+class FirstError:
+    """In the annotation of a type that is no such model: its lists and objects are left at their first wrong element,
+    too."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        _end_early(schema, handler, set())
         return schema

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tapml.ci.devices import RunDevice
     from tapml.jobs import JobSpecification
+    from tapml.results import TestResult
     from tapml.server import Server
     from tapml.suite import CarvedTest, Suite
 
@@ -36,7 +37,7 @@ class Runs:
         self._asked = asked
         self._server: Server | None = None
         self._devices: dict[str, RunDevice] = {}
-        self._results: dict[tuple[Path, str, str], dict[str, Any]] = {}
+        self._results: dict[tuple[Path, str, str], TestResult] = {}
 
     def device(self, name: str) -> RunDevice:
         """Started when first asked for. Raises what was wrong then, also when asked again."""
@@ -50,7 +51,7 @@ class Runs:
         self._devices[name].connected()
         return self._devices[name]
 
-    def result(self, item: CarvedItem) -> dict[str, Any]:
+    def result(self, item: CarvedItem) -> TestResult:
         """The item's TestResult. The first of a kernel and device runs all that are selected of these."""
         if item.key not in self._results:
             group = {
@@ -62,7 +63,7 @@ class Runs:
                 self._results[item.suite.path, item.device_name, result["id"]] = result
         return self._results[item.key]
 
-    def _run(self, item: CarvedItem, tests: Sequence[str]) -> list[dict[str, Any]]:
+    def _run(self, item: CarvedItem, tests: Sequence[str]) -> list[TestResult]:
         from tapml.cli.runs import interruptible
         from tapml.jobs import Job
         from tapml.validation.events import Cancel
@@ -75,7 +76,7 @@ class Runs:
             document = Job(asked, item.suite, [device], self._server.state.blobs, cancel=cancel, save=False).run()
         if document["interrupted"]:
             raise KeyboardInterrupt
-        found: list[dict[str, Any]] = document["tests"]
+        found: list[TestResult] = document["tests"]
         return found
 
     def close(self) -> None:

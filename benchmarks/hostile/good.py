@@ -24,7 +24,6 @@ from tapml.sharing import export, links, of_suite
 from tapml.sharing.imports import add_to_suite
 from tapml.suite import Suite
 from tapml.validation.operatorwise import OperatorRun
-from tapml.validation.results import save_offload
 
 # No process has it: Linux ends at 2**22.
 _DEAD_PROCESS = 4_999_999
@@ -70,7 +69,7 @@ def _run(suite: Suite, device: Device, blobs: Blobs, *, whole: bool) -> None:
         return
     from tapml.validation.offload import Offload
 
-    save_offload(suite, Offload(suite, device, blobs).run())
+    suite.save_result(Offload(suite, device, blobs).run())
     # One that fails, for its evidence.
     kernel = next(iter(sorted((suite.path / "kernels").glob("softmax*.wgsl"))))
     text = kernel.read_text()

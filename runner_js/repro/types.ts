@@ -15,6 +15,7 @@ import type {
   Uniform,
   Verdict,
 } from "../src/protocol/messages";
+import type { DeviceFacts, Measured } from "./generated/results";
 
 export type { AdapterInfo, Diagnostic, DType, Element, TensorRef, Verdict };
 
@@ -80,34 +81,14 @@ export interface Bundle {
   unsupported: string | null;
 }
 
-export interface Device {
-  name: string;
-  user_agent: string;
-  adapter: AdapterInfo;
-  features: string[];
-  limits: Record<string, number>;
-}
+export type Device = Omit<DeviceFacts, "runtime">;
 
-/** What TestResult and an outcome have in common, numbers over all outputs. */
-export interface Numbers {
-  verdict: Verdict;
-  message: string;
-  variant: string | null;
-  mismatched: number;
-  unbounded: number;
-  tied: number;
-  total: number;
-  nan: number;
-  inf: number;
-  max_abs_error: number | null;
-  max_rel_error: number | null;
-  max_ulp: number | null;
-  first: (Element & { output: number }) | null;
-  worst: (Element & { output: number }) | null;
-  seconds: Record<string, number | null | undefined>;
-  error: { kind: string; gpu_message?: string | null; lost_reason?: string | null } | null;
+/** What a result and an outcome have in common, numbers over all outputs. */
+export type Numbers = Omit<Measured, "ulp_histogram" | "edited" | "seconds" | "error" | "diagnostics"> & {
+  seconds: Outcome["seconds"];
+  error: Omit<NonNullable<Outcome["error"]>, "diagnostics"> | null;
   diagnostics: Diagnostic[];
-}
+};
 
 export interface Repro {
   format: string;

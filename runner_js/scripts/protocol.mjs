@@ -2,10 +2,10 @@
  * Makes src/protocol/generated from ../docs/protocol.schema.json (itself made from backend/tapml/protocol): the message
  * types, and the check of what the network sends.
  */
-import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import Ajv2020 from "ajv/dist/2020.js";
 import standaloneCode from "ajv/dist/standalone/index.js";
-import { compile } from "json-schema-to-typescript";
+import { typesOf, write } from "./generate.mjs";
 
 const NOTE =
   "// Made from docs/protocol.schema.json by scripts/protocol.mjs: change backend/tapml/protocol instead.\n";
@@ -16,16 +16,7 @@ const CHECKS = { isCall: "Call", isCancelCall: "CancelCall", isHelloAck: "HelloA
 
 const schema = JSON.parse(await readFile(SCHEMA, "utf8"));
 
-const types = await compile(schema, "Protocol", {
-  bannerComment: NOTE,
-  additionalProperties: false,
-  unreachableDefinitions: true,
-  ignoreMinAndMaxItems: true,
-});
-// The generator notes on every type where it comes from.
-const noise =
-  /( \* *\n)? \* This interface was referenced by `Protocol`'s JSON-Schema\n \* via the `definition` "\w+"\.\n/g;
-const messages = types.replace(noise, "").replace(/\/\*\*\n \*\/\n/g, "");
+const messages = await typesOf(schema, NOTE);
 const constants = `
 export const PROTOCOL_VERSION = ${schema.version};
 /** Of one WGSL file. */
@@ -52,16 +43,6 @@ ${Object.entries(CHECKS)
   .join("\n")}
 `;
 
-/** Whoever reads it meanwhile (checks beside tests) sees the old text or the new one. */
-async function write(name, text) {
-  const path = new URL(name, FOLDER);
-  if ((await readFile(path, "utf8").catch(() => null)) === text) return;
-  const made = new URL(`${name}.${process.pid}`, FOLDER);
-  await writeFile(made, text);
-  await rename(made, path);
-}
-
-await mkdir(FOLDER, { recursive: true });
-await write("messages.ts", messages + constants);
-await write("check.js", `${NOTE}${code}\n`);
-await write("check.d.ts", declarations);
+await write(new URL("messages.ts", FOLDER), messages + constants);
+await write(new URL("check.js", FOLDER), `${NOTE}${code}\n`);
+await write(new URL("check.d.ts", FOLDER), declarations);

@@ -58,10 +58,10 @@ def test_a_call_gives_its_result_and_progress() -> None:
         runner.progress(message, {"kind": "alive", "doing": "compiling add"})
         runner.finish(message, downloads=[4])
 
-    seen: list[dict[str, Any]] = []
+    seen: list[Any] = []
     device = FakeRunner(DeviceHub(), answer).device
     assert device.call(EXECUTE, NOTHING, on_progress=seen.append).result.downloads == [4]
-    assert seen == [COMPILE]
+    assert [progress.model_dump() for progress in seen] == [COMPILE]
 
 
 def test_downloads_belong_to_the_running_call_and_are_bounded() -> None:
@@ -137,7 +137,7 @@ def test_a_device_that_left_fails_its_call_at_once() -> None:
 def test_a_cut_connection_is_waited_for_and_loses_nothing() -> None:
     hub = DeviceHub()
     runner = FakeRunner(hub, silent)
-    seen: list[dict[str, Any]] = []
+    seen: list[Any] = []
     thread, outcome = in_background(lambda: runner.device.call(VALIDATE, NO_TESTS, on_progress=seen.append))
     until(lambda: bool(runner.calls))
     (message,) = runner.calls
@@ -153,7 +153,7 @@ def test_a_cut_connection_is_waited_for_and_loses_nothing() -> None:
     runner.finish(message)
     thread.join(60)
     assert outcome[0].result.seconds.total == 0
-    assert [progress["done"] for progress in seen] == [1, 2]
+    assert [progress.done for progress in seen] == [1, 2]
     assert len(runner.calls) == 1
 
 

@@ -21,7 +21,7 @@ SCHEMA = Path(__file__).parents[2] / "docs" / "protocol.schema.json"
 
 
 def test_the_schema_in_docs_is_the_definitions() -> None:
-    assert json.loads(SCHEMA.read_text()) == schema(), "run `make protocol`"
+    assert json.loads(SCHEMA.read_text()) == schema(), "run `make schemas`"
 
 
 def messages(suite: Suite) -> dict[str, Any]:

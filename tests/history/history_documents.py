@@ -11,7 +11,7 @@ from tapml.suite import Suite
 BEGIN = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 
 
-def device(name: str = "Chromium 150", **changes: Any) -> dict[str, Any]:
+def device(name: str = "Chromium 150", **changes: Any) -> Any:
     adapter = {"vendor": "google", "architecture": "swiftshader", "device": "", "description": "SwiftShader 5.0"}
     return {
         "id": name.replace(" ", "-").lower(), "name": name, "runtime": "browser", "user_agent": f"Mozilla ({name})",
@@ -19,7 +19,7 @@ def device(name: str = "Chromium 150", **changes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def result(test: str = "n000.s0", verdict: str = "pass", **changes: Any) -> dict[str, Any]:
+def result(test: str = "n000.s0", verdict: str = "pass", **changes: Any) -> Any:
     return {
         "id": test, "kernel": "softmax", "verdict": verdict, "max_abs_error": 1e-7, "max_rel_error": 1e-6,
         "max_ulp": 2, "mismatched": 0 if verdict == "pass" else 3, "total": 96, "message": "", "variant": "256",
@@ -35,7 +35,7 @@ def document(
     devices: Sequence[Mapping[str, Any]] | None = None,
     digest: str = "aaaa",
     **changes: Any,
-) -> dict[str, Any]:
+) -> Any:
     """A run on that day (0 is the first) in which every device got the same results."""
     found = devices or [device()]
     return {

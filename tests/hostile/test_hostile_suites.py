@@ -23,6 +23,7 @@ from tapml.devices import Blobs, DeviceHub
 from tapml.errors import InputError
 from tapml.history import Recorder, open_history
 from tapml.reports.terminal import show_suite
+from tapml.results import RESULTS
 from tapml.server.local import create_app
 from tapml.server.registry import detail
 from tapml.server.security import Security
@@ -102,7 +103,7 @@ def test_a_hostile_suite_is_one_sentence_or_harmless(
     if case.said is None:
         suite = Suite(path)
         assert suite.tests
-        assert not case.left_out or suite.result_problems()
+        assert not case.left_out or any(suite.read_results(kind)[1] for kind in RESULTS)
     else:
         with pytest.raises(InputError, match=case.said) as caught:
             Suite(path)

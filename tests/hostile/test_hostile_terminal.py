@@ -172,7 +172,8 @@ def test_a_table_and_markup() -> None:
 
 def test_reports_of_a_run(tmp_path: Path) -> None:
     diagnostic = {"severity": "error", "line": 1, "column": 1, "message": EVIL, "source": EVIL, "file": EVIL * 40}
-    test = bad(message=EVIL, kernel=EVIL, diagnostics=[diagnostic], error={"gpu_message": EVIL, "stack": EVIL})
+    error = {"kind": None, "gpu_message": EVIL, "lost_reason": None, "arguments": None, "stack": EVIL}
+    test = bad(message=EVIL, kernel=EVIL, diagnostics=[diagnostic], error=error)
     found = document([test])
     found["suites"][0]["name"] = found["suites"][0]["path"] = EVIL
     found["devices"][0]["name"] = found["devices"][0]["requested"] = EVIL

@@ -57,8 +57,8 @@ def test_a_wrong_sum_is_reduced_to_the_term_it_lacks(suite: Suite, tmp_path: Pat
     assert reduction.reduced is not None
     repro = reduced_repro(suite, name, reduction.reduced, document, "it fails with less")
     assert repro.document.report is not None
-    assert repro.document.report.result.mismatched == document["outputs"][0]["mismatched"] > 0
-    assert repro.document.report.result.message == "it fails with less"
+    assert repro.document.report.result["mismatched"] == document["outputs"][0]["mismatched"] > 0
+    assert repro.document.report.result["message"] == "it fails with less"
     (path,) = export(repro, "html", tmp_path / "small.html")
     again = load_repro(path)
     assert [np.count_nonzero(array) for array in again.inputs] == [1, 1]

@@ -38,7 +38,7 @@ def test_what_was_reported_comes_along_as_a_result(repro: Repro, tmp_path: Path)
     assert (result["id"], result["verdict"], result["mismatched"]) == ("n000.s0", "fail", 6)
     report = of_suite(suite, "n000.s0").document.report
     assert report is not None
-    assert report.result.message == "6 of 96 elements differ"
+    assert report.result["message"] == "6 of 96 elements differ"
 
 
 def test_an_opened_test_has_no_model_to_offload(repro: Repro, tmp_path: Path) -> None:

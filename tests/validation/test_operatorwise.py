@@ -16,10 +16,11 @@ from tapml.carving.carve import carve
 from tapml.devices import Blobs, DeviceHub
 from tapml.devices.messages import KernelMessages
 from tapml.errors import InputError
+from tapml.results import ValidationHeader
 from tapml.suite import Suite
 from tapml.validation.events import Cancel
 from tapml.validation.journal import Journal
-from tapml.validation.operatorwise import FORMAT, OperatorRun, passed, recover, require_devices, save_validation
+from tapml.validation.operatorwise import OperatorRun, passed, recover, require_devices, save_validation
 from tapml.validation.results import header, result_without_run
 
 
@@ -304,7 +305,12 @@ def test_a_killed_process_loses_no_verdict(suite: Suite) -> None:
         pass
 
     first = suite.tests[0]
-    begin = header(FORMAT, suite, [FakeRunner(DeviceHub(), all_pass).device], interrupted=True, edited=[])
+    begin: ValidationHeader = {
+        "format": "tapml.validation/1",
+        **header(suite, [FakeRunner(DeviceHub(), all_pass).device], interrupted=True, edited=[]),
+        "run": "a run",
+        "kernel_digests": {},
+    }
     with contextlib.suppress(Killed), Journal(suite, "Fake 1", begin) as journal:
         journal.write(result_without_run(first, "fake-1", "error", "as it was reported"))
         raise Killed

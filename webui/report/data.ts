@@ -1,52 +1,9 @@
 /** The document that the page carries (tapml.test/1), unpacked, and what follows from it. */
 
-import type { DeviceFacts, Element, TestResult, Verdict } from "../src/api/documents";
-
-export type Outcome = Verdict | "expected" | "fixed";
-
-export interface Test extends TestResult {
-  suite: string;
-  attempts: Verdict[];
-  earlier: { verdict: Verdict; message: string; first: Element | null; worst: Element | null }[];
-  flaky: boolean;
-  outcome: Outcome;
-  fails_run: boolean;
-  expected: { verdict: Verdict; reason: string; expires: string | null; expired: boolean } | null;
-}
-
-export interface SuiteFacts {
-  id: string;
-  digest: string;
-  name: string;
-  path: string;
-  synthetic: boolean;
-  edited_kernels: string[];
-  tests: number;
-}
-
-export interface Device extends DeviceFacts {
-  requested: string;
-  driver: string | null;
-  unavailable: string | null;
-}
-
-export interface TestDocument {
-  format: "tapml.test/1";
-  tapml: string;
-  created: string;
-  interrupted: boolean;
-  shard: string | null;
-  baseline: string | null;
-  suites: SuiteFacts[];
-  devices: Device[];
-  tests: Test[];
-  summary: Record<Verdict | "expected" | "fixed" | "flaky" | "total" | "fails_run" | "not_run", number> & {
-    seconds: number;
-  };
-}
+import type { OutputElement, RunDocument, RunTest } from "../src/api/generated/results";
 
 export interface Report {
-  document: TestDocument;
+  document: RunDocument;
   /** PNG in base64, by device id. */
   screenshots: Record<string, string>;
 }
@@ -76,7 +33,7 @@ export const CHOICES = [
 ] as const;
 export type Choice = (typeof CHOICES)[number];
 
-export function chosen(test: Test, choice: Choice): boolean {
+export function chosen(test: RunTest, choice: Choice): boolean {
   switch (choice) {
     case "all":
       return true;
@@ -95,7 +52,7 @@ export function chosen(test: Test, choice: Choice): boolean {
 }
 
 /** Words that must all be in a test's id, kernel, suite, device or message. */
-export function matches(test: Test, words: readonly string[], device: string): boolean {
+export function matches(test: RunTest, words: readonly string[], device: string): boolean {
   if (words.length === 0) return true;
   const text = `${test.id} ${test.kernel} ${test.node} ${test.suite} ${device} ${test.message}`.toLowerCase();
   return words.every((word) => text.includes(word));
@@ -108,8 +65,8 @@ export function shellQuoted(text: string): string {
 
 /** |got − expected|, what the tolerance allows there, and how many times over it is. */
 export function excess(
-  element: Element,
-  test: Test,
+  element: OutputElement,
+  test: RunTest,
 ): { difference: number; allowed: number; times: number } | null {
   const { expected, got } = element;
   const tolerance = test.tolerances[element.output];

@@ -1,12 +1,12 @@
 /** One test, opened: everything that is known of it. */
 
-import type { Diagnostic, Element } from "../src/api/documents";
+import type { Diagnostic, OutputElement, RunSuite, RunTest } from "../src/api/generated/results";
 import { ulpBars } from "../src/model/charts";
 import { error, exact, grouped, number, percent, seconds, tiny } from "../src/model/format";
-import { excess, type SuiteFacts, shellQuoted, type Test } from "./data";
+import { excess, shellQuoted } from "./data";
 import { type Child, el, facts, svg } from "./dom";
 
-export function detail(test: Test, suite: SuiteFacts | undefined): HTMLElement {
+export function detail(test: RunTest, suite: RunSuite | undefined): HTMLElement {
   const box = el("div", { class: "detail" });
   try {
     box.append(...sections(test, suite).filter((part) => part !== null));
@@ -17,7 +17,7 @@ export function detail(test: Test, suite: SuiteFacts | undefined): HTMLElement {
   return box;
 }
 
-function sections(test: Test, suite: SuiteFacts | undefined): (HTMLElement | null)[] {
+function sections(test: RunTest, suite: RunSuite | undefined): (HTMLElement | null)[] {
   const compared = test.max_abs_error !== null;
   return [
     test.message === "" ? null : el("pre", { class: `message is-${test.verdict}` }, test.message),
@@ -52,7 +52,7 @@ function sections(test: Test, suite: SuiteFacts | undefined): (HTMLElement | nul
   ];
 }
 
-function expectation(test: Test): HTMLElement | null {
+function expectation(test: RunTest): HTMLElement | null {
   const { expected } = test;
   if (!expected) return null;
   const until = expected.expires ? `until ${expected.expires}` : "without an end";
@@ -66,7 +66,7 @@ function expectation(test: Test): HTMLElement | null {
   );
 }
 
-function attempts(test: Test): HTMLElement | null {
+function attempts(test: RunTest): HTMLElement | null {
   if (test.attempts.length < 2) return null;
   const list = el("ol", { class: "attempts" });
   for (const earlier of test.earlier) list.append(el("li", {}, `${earlier.verdict}: ${earlier.message}`));
@@ -97,7 +97,7 @@ function diagnostics(found: readonly Diagnostic[]): HTMLElement | null {
   return el("section", {}, el("h4", {}, "WGSL compiler"), list);
 }
 
-function numbers(test: Test): HTMLElement {
+function numbers(test: RunTest): HTMLElement {
   return facts(
     [
       [
@@ -107,8 +107,8 @@ function numbers(test: Test): HTMLElement {
       ["max abs error", error(test.max_abs_error)],
       ["max rel error", error(test.max_rel_error)],
       ["max ULP", number(test.max_ulp)],
-      ["unbounded", (test.unbounded ?? 0) > 0 && `${grouped(test.unbounded ?? 0)} of ${grouped(test.total)}`],
-      ["other choices among equals", (test.tied ?? 0) > 0 && grouped(test.tied ?? 0)],
+      ["unbounded", test.unbounded > 0 && `${grouped(test.unbounded)} of ${grouped(test.total)}`],
+      ["other choices among equals", test.tied > 0 && grouped(test.tied)],
       ["NaN", test.nan > 0 && grouped(test.nan)],
       ["Inf", test.inf > 0 && grouped(test.inf)],
     ],
@@ -116,8 +116,8 @@ function numbers(test: Test): HTMLElement {
   );
 }
 
-function elements(test: Test): HTMLElement | null {
-  const rows: [string, Element | null][] = [
+function elements(test: RunTest): HTMLElement | null {
+  const rows: [string, OutputElement | null][] = [
     [test.mismatched > 0 ? "first out of tolerance" : "first unbounded", test.first],
     ["worst", test.worst],
   ];
@@ -186,7 +186,7 @@ function histogram(counts: readonly number[]): HTMLElement {
   return el("figure", { class: "scroll-x" }, el("figcaption", {}, "Elements by ULP distance"), picture);
 }
 
-function tolerances(test: Test): HTMLElement {
+function tolerances(test: RunTest): HTMLElement {
   const section = el("section", {}, el("h4", {}, "Tolerance"));
   test.tolerances.forEach((tolerance, output) => {
     const numbers = `${error(tolerance.absolute)} + ${error(tolerance.relative)} · |expected|`;
@@ -200,7 +200,7 @@ function tolerances(test: Test): HTMLElement {
   return section;
 }
 
-function evidence(test: Test): HTMLElement | null {
+function evidence(test: RunTest): HTMLElement | null {
   const said = test.error;
   if (!said) return null;
   const types = Array.isArray(said.arguments)

@@ -1,18 +1,23 @@
 /** What the tests ran on: adapter, features, limits, a picture of the page. */
 
+import type { RunDeviceDocument } from "../src/api/generated/results";
 import { adapter, browser, seconds } from "../src/model/format";
-import type { Device, Report } from "./data";
+import type { Report } from "./data";
 import { el, facts } from "./dom";
 
 export function devices({ document, screenshots }: Report): HTMLElement {
   const section = el("section", {}, el("h2", {}, "Devices"));
-  const times = (document.summary as unknown as { devices: Record<string, Record<string, number>> }).devices;
+  const times = document.summary.devices;
   for (const device of document.devices)
     section.append(card(device, screenshots[device.id], times[device.id]?.wall));
   return section;
 }
 
-function card(device: Device, screenshot: string | undefined, wall: number | undefined): HTMLElement {
+function card(
+  device: RunDeviceDocument,
+  screenshot: string | undefined,
+  wall: number | undefined,
+): HTMLElement {
   const limits = Object.entries(device.limits).sort(([a], [b]) => (a < b ? -1 : 1));
   const box = el(
     "article",
@@ -53,7 +58,7 @@ function card(device: Device, screenshot: string | undefined, wall: number | und
 }
 
 /** Small beside the facts; pressed, as wide as the page. */
-function picture(device: Device, png: string): HTMLElement {
+function picture(device: RunDeviceDocument, png: string): HTMLElement {
   const alt = `The page in ${device.name} at the end of the run`;
   const button = el(
     "button",

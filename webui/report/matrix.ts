@@ -1,8 +1,7 @@
 /** Kernels by suite and device: how many tests, and the worst that came of them. */
 
-import type { Verdict } from "../src/api/documents";
+import type { RunDocument, RunTest, Verdict } from "../src/api/generated/results";
 import { GLYPH } from "../src/model/verdicts";
-import type { Test, TestDocument } from "./data";
 import { el } from "./dom";
 
 export interface Place {
@@ -21,7 +20,7 @@ interface Cell {
 
 const WORST: readonly Verdict[] = ["error", "fail", "unbounded", "unsupported", "pass"];
 
-export function matrix(document: TestDocument, choose: (place: Place) => void): HTMLElement {
+export function matrix(document: RunDocument, choose: (place: Place) => void): HTMLElement {
   const cells = count(document.tests);
   const columns = document.suites.flatMap((suite) => document.devices.map((device) => ({ suite, device })));
   const shown = columns.filter(({ suite }) => suite.tests > 0);
@@ -91,7 +90,7 @@ function button(cell: Cell, place: Place, choose: (place: Place) => void): HTMLE
   return element;
 }
 
-function count(tests: readonly Test[]): Map<string, Cell> {
+function count(tests: readonly RunTest[]): Map<string, Cell> {
   const cells = new Map<string, Cell>();
   for (const test of tests) {
     const at = key(test);

@@ -1,7 +1,8 @@
 /** The page of `tapml test --html`: unpacks the document it carries and draws it. */
 
+import type { RunDocument } from "../src/api/generated/results";
 import { date, grouped, seconds } from "../src/model/format";
-import { type Choice, type Report, type TestDocument, unpack } from "./data";
+import { type Choice, type Report, unpack } from "./data";
 import { devices } from "./devices";
 import { el, facts } from "./dom";
 import { matrix } from "./matrix";
@@ -27,7 +28,7 @@ function draw(root: HTMLElement, report: Report): void {
   );
 }
 
-function header(title: string, found: TestDocument): HTMLElement {
+function header(title: string, found: RunDocument): HTMLElement {
   const failing = found.summary.fails_run;
   const [state, word] = found.interrupted
     ? ["unsupported", `– interrupted, ${grouped(found.summary.not_run)} tests did not run`]
@@ -52,7 +53,7 @@ function header(title: string, found: TestDocument): HTMLElement {
   );
 }
 
-function counts(found: TestDocument, choose: (choice: Choice) => void): HTMLElement {
+function counts(found: RunDocument, choose: (choice: Choice) => void): HTMLElement {
   const bar = el("div", { class: "counts" });
   for (const name of [
     "pass",
@@ -78,7 +79,7 @@ function counts(found: TestDocument, choose: (choice: Choice) => void): HTMLElem
   return bar;
 }
 
-function suites(found: TestDocument): HTMLElement {
+function suites(found: RunDocument): HTMLElement {
   const section = el("section", {}, el("h2", {}, "Suites"));
   for (const suite of found.suites)
     section.append(

@@ -1,8 +1,9 @@
 /** The list of tests: narrowed by verdict and words, drawn a hundred at a time, opened one by one. */
 
+import type { RunDocument, RunTest } from "../src/api/generated/results";
 import { grouped } from "../src/model/format";
 import { GLYPH } from "../src/model/verdicts";
-import { CHOICES, type Choice, chosen, matches, type Test, type TestDocument } from "./data";
+import { CHOICES, type Choice, chosen, matches } from "./data";
 import { detail } from "./detail";
 import { el } from "./dom";
 import type { Place } from "./matrix";
@@ -22,12 +23,12 @@ export class TestList {
   private readonly rows = el("div", { class: "rows" });
   private readonly more = el("button", { type: "button", class: "more" });
   private readonly devices: Map<string, string>;
-  private readonly suites: Map<string, TestDocument["suites"][number]>;
+  private readonly suites: Map<string, RunDocument["suites"][number]>;
   private only: Place | null = null;
-  private found: Test[] = [];
+  private found: RunTest[] = [];
   private drawn = 0;
 
-  constructor(private readonly document: TestDocument) {
+  constructor(private readonly document: RunDocument) {
     this.devices = new Map(document.devices.map((device) => [device.id, device.requested]));
     this.suites = new Map(document.suites.map((suite) => [suite.id, suite]));
     const names: Partial<Record<Choice, string>> = {
@@ -114,7 +115,7 @@ export class TestList {
     this.more.textContent = `${grouped(Math.min(PAGE, rest))} more of ${grouped(rest)}`;
   }
 
-  private row(test: Test): HTMLElement {
+  private row(test: RunTest): HTMLElement {
     const suite = this.suites.get(test.suite);
     const marks = [test.flaky && "flaky", test.outcome !== test.verdict && test.outcome].filter(Boolean);
     const row = el(

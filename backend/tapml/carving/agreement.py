@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+
+from tapml.results import base as results
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Agreement:
     cosine: float
     max_abs_error: float
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> results.Agreement:
         """JSON with null for what is not a number."""
         return {
             "cosine": self.cosine if np.isfinite(self.cosine) else None,

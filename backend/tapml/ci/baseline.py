@@ -6,14 +6,15 @@ import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from tapml.errors import InputError
 from tapml.files import cannot_write, write_json
+from tapml.results import SEVERITY, Verdict
+from tapml.results.run import BaselineDocument, BaselineEntry
 from tapml.strict_json import parse_json
 from tapml.suite.formats import format_version, whole_pairs
 from tapml.validation.events import now
-from tapml.validation.results import SEVERITY
 
 FORMAT = "tapml.baseline/1"
 _MOST_BYTES = 32_000_000
@@ -24,7 +25,7 @@ Key: TypeAlias = tuple[str, str, str, str]
 _FIELDS = {"suite", "test", "kernel", "device", "verdict", "reason", "expires"}
 
 
-def rank(verdict: str) -> int:
+def rank(verdict: Verdict) -> int:
     """Further on is worse."""
     return SEVERITY.index(verdict)
 
@@ -37,7 +38,7 @@ class Expected:
     test: str
     kernel: str
     device: str
-    verdict: str
+    verdict: Verdict
     reason: str
     expires: datetime.date | None
 
@@ -48,7 +49,7 @@ class Expected:
     def expired(self, today: datetime.date) -> bool:
         return self.expires is not None and today > self.expires
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> BaselineEntry:
         return {
             "suite": self.suite,
             "test": self.test,
@@ -74,7 +75,11 @@ class Baseline:
     def write(self, expected: Iterable[Expected]) -> None:
         """Replace the file, whole or not at all. Raises InputError where it cannot be written."""
         ordered = sorted(expected, key=lambda entry: (entry.suite, entry.kernel, entry.device, entry.test))
-        document = {"format": FORMAT, "created": now(), "expected": [entry.to_json() for entry in ordered]}
+        document: BaselineDocument = {
+            "format": "tapml.baseline/1",
+            "created": now(),
+            "expected": [entry.to_json() for entry in ordered],
+        }
         try:
             write_json(self.path, document)
         except OSError as error:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tapml.browsers import STARTABLE_NAMES, startable_kind
 from tapml.browsers.drivers import WEBDRIVER_KINDS
 from tapml.browsers.find import KINDS
 from tapml.devices import Device
 from tapml.errors import InputError, ToolchainError
+from tapml.results import DeviceDocument
+from tapml.results.checks import DEVICE
+from tapml.results.run import RunDeviceDocument
 from tapml.server.state import State
 
 
@@ -49,14 +51,14 @@ class RunDevice:
             return kind.driver
         return "Playwright" if startable_kind(self.requested) in KINDS else None
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> RunDeviceDocument:
         """The `devices` entry of tapml.test/1."""
-        more = {"requested": self.requested, "driver": self.driver, "unavailable": self.unavailable}
-        if self.device is not None:
-            return {**self.device.describe(), **more}
-        adapter = dict.fromkeys(("vendor", "architecture", "device", "description"), "")
-        nothing = {"runtime": "", "user_agent": "", "adapter": adapter, "features": [], "limits": {}}
-        return {"id": self.id, "name": self.name, **nothing, **more}
+        known: DeviceDocument = (
+            DEVICE.validate_python({"id": self.id, "name": self.name, "user_agent": "", "adapter": {}})
+            if self.device is None
+            else self.device.describe()
+        )
+        return {**known, "requested": self.requested, "driver": self.driver, "unavailable": self.unavailable}
 
 
 def check_names(names: Sequence[str]) -> list[str]:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from tapml import files
 from tapml.ci.judge import Judge
 from tapml.ci.run import CiRun
 from tapml.ci.shards import Shard
 from tapml.errors import InputError
+from tapml.results import RunDocument, verdict_counts
+from tapml.results.run import RunSummary, RunTest
 from tapml.validation.events import now
-from tapml.validation.results import VERDICTS
-
-FORMAT = "tapml.test/1"
 
 
-def document(run: CiRun, judge: Judge, *, shard: Shard | None = None) -> dict[str, Any]:
+def document(run: CiRun, judge: Judge, *, shard: Shard | None = None) -> RunDocument:
     """What was run so far, judged."""
-    tests = []
+    tests: list[RunTest] = []
     for planned in run.planned:
         for entry in run.devices:
             for test in planned.tests:
@@ -30,7 +28,7 @@ def document(run: CiRun, judge: Judge, *, shard: Shard | None = None) -> dict[st
                     judged = judge.judge(key, attempts, unavailable=entry.unavailable is not None)
                     tests.append({"suite": planned.id, **attempts[-1], **judged})
     return {
-        "format": FORMAT,
+        "format": "tapml.test/1",
         "tapml": version("tapml"),
         "created": now(),
         "interrupted": run.interrupted,
@@ -54,13 +52,12 @@ def document(run: CiRun, judge: Judge, *, shard: Shard | None = None) -> dict[st
     }
 
 
-def _summary(run: CiRun, tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    verdicts = Counter(test["verdict"] for test in tests)
+def _summary(run: CiRun, tests: Sequence[RunTest]) -> RunSummary:
     outcomes = Counter(test["outcome"] for test in tests)
     bad = [test for test in tests if test["fails_run"]]
     return {
         "total": len(tests),
-        **{verdict: verdicts[verdict] for verdict in VERDICTS},
+        **verdict_counts(test["verdict"] for test in tests),
         "expected": outcomes["expected"],
         "fixed": outcomes["fixed"],
         "flaky": sum(test["flaky"] for test in tests),
@@ -72,20 +69,20 @@ def _summary(run: CiRun, tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def exit_code(found: Mapping[str, Any]) -> int:
+def exit_code(found: RunDocument) -> int:
     """0 good, 1 something fails or got worse, 130 interrupted."""
     if found["interrupted"]:
         return 130
     return 1 if found["summary"]["fails_run"] else 0
 
 
-def json_text(found: Mapping[str, Any]) -> str:
+def json_text(found: RunDocument) -> str:
     """As JSON with a line for each test: quick to write, and it still can be read and compared line by line."""
     lines = []
     for name, value in found.items():
         if name == "tests":
-            tests = ",\n  ".join(_dumps(test) for test in value)
-            lines.append(f' "tests": [\n  {tests}\n ]' if value else ' "tests": []')
+            tests = ",\n  ".join(_dumps(test) for test in found["tests"])
+            lines.append(f' "tests": [\n  {tests}\n ]' if tests else ' "tests": []')
         else:
             lines.append(f" {_dumps(name)}: {files.json_text(value)}")
     return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tapml.ci.baseline import Baseline, Expected, Key, rank
-from tapml.validation.results import FAILING
+from tapml.results import FAILING, TestResult, Verdict
+from tapml.results.run import Attempt, Expectation, Judgement, Outcome
 
 
 @dataclass(frozen=True)
@@ -19,21 +19,21 @@ class Judge:
     today: datetime.date
     fail_on_flaky: bool = False
 
-    def excused(self, key: Key, verdict: str) -> bool:
+    def excused(self, key: Key, verdict: Verdict) -> bool:
         """Is this verdict no worse than what is expected of the test?"""
         entry = self._entry(key)
         return entry is not None and not entry.expired(self.today) and rank(verdict) <= rank(entry.verdict)
 
-    def judge(self, key: Key, attempts: Sequence[Mapping[str, Any]], *, unavailable: bool) -> dict[str, Any]:
-        """What a test's entry says beyond its last result: attempts, flaky, outcome, fails_run, expected.
+    def judge(self, key: Key, attempts: Sequence[TestResult], *, unavailable: bool) -> Judgement:
+        """What a test's entry says beyond its last result.
 
         `unavailable`: the whole device cannot run WebGPU, which must not look as good as one operator without WGSL.
         """
-        verdict = str(attempts[-1]["verdict"])
+        verdict = attempts[-1]["verdict"]
         flaky = verdict == "pass" and len(attempts) > 1
         entry = self._entry(key)
         excused = self.excused(key, verdict)
-        outcome = verdict
+        outcome: Outcome = verdict
         if entry is not None and excused and (verdict != "pass" or flaky):
             # One that passes only sometimes still needs its entry.
             outcome = "expected" if flaky or verdict == entry.verdict else "fixed"
@@ -43,7 +43,7 @@ class Judge:
         flaky_fails = flaky and self.fail_on_flaky and outcome != "expected"
         return {
             "attempts": [attempt["verdict"] for attempt in attempts],
-            "earlier": [_evidence(attempt) for attempt in attempts[:-1]],
+            "earlier": [_attempt(attempt) for attempt in attempts[:-1]],
             "flaky": flaky,
             "outcome": outcome,
             "fails_run": (bad and not excused) or flaky_fails,
@@ -54,12 +54,19 @@ class Judge:
         return self.baseline.find(key) if self.baseline else None
 
 
-def _evidence(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of an attempt that another one followed."""
-    return {key: result[key] for key in ("verdict", "message", "mismatched", "total", "first", "worst", "seconds")}
+def _attempt(result: TestResult) -> Attempt:
+    return {
+        "verdict": result["verdict"],
+        "message": result["message"],
+        "mismatched": result["mismatched"],
+        "total": result["total"],
+        "first": result["first"],
+        "worst": result["worst"],
+        "seconds": result["seconds"],
+    }
 
 
-def _expectation(entry: Expected | None, today: datetime.date) -> dict[str, Any] | None:
+def _expectation(entry: Expected | None, today: datetime.date) -> Expectation | None:
     if entry is None:
         return None
     return {

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
+from tapml.devices import Device
 from tapml.history import Recorder
-from tapml.validation.operatorwise import FORMAT
+from tapml.results import TestResult
+from tapml.results.validation import ValidationRun
+from tapml.suite import Suite
 from tapml.validation.results import header
 
-if TYPE_CHECKING:
-    from tapml.ci.run import CiRun
 
-
-def record(run: CiRun, history: Recorder) -> list[str]:
-    """Record what was run so far; gives what went wrong, as sentences."""
-    problems = []
-    devices = [entry.device for entry in run.devices if entry.device is not None]
-    for planned in run.planned:
-        tests = [
-            {**attempts[-1], "attempts": [str(attempt["verdict"]) for attempt in attempts] if attempts[1:] else []}
-            for (suite, _, _), attempts in run.attempts.items()
-            if suite == planned.id
-        ]
-        edited = run.edited[planned.id]
-        document = {
-            **header(FORMAT, planned.suite, devices, interrupted=run.interrupted, edited=edited),
-            "run": uuid.uuid4().hex,
-            "kernel_digests": run.digests[planned.id],
-            "tests": tests,
-        }
-        if tests and (problem := history.keep(planned.suite, document)):
-            problems.append(problem)
-    return list(dict.fromkeys(problems))
+def record(
+    history: Recorder,
+    suite: Suite,
+    devices: Sequence[Device],
+    attempts: Mapping[tuple[str, str], Sequence[TestResult]],
+    *,
+    interrupted: bool,
+    edited: Sequence[str],
+    digests: dict[str, str],
+) -> str | None:
+    """Record what was run of a suite so far (`attempts`: by the ids of device and test); gives what went wrong, as a
+    sentence."""
+    document: ValidationRun = {
+        "format": "tapml.validation/1",
+        **header(suite, devices, interrupted=interrupted, edited=edited),
+        "run": uuid.uuid4().hex,
+        "kernel_digests": digests,
+        "tests": [results[-1] for results in attempts.values()],
+    }
+    again = {place: [result["verdict"] for result in results] for place, results in attempts.items() if results[1:]}
+    return history.keep(suite, document, again) if attempts else None

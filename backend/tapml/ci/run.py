@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ from tapml.devices import Blobs
 from tapml.devices.device import HANG_SECONDS
 from tapml.history import Recorder
 from tapml.jobs import Job, JobSpecification
+from tapml.results import TestResult, ValidationDocument, Verdict
 from tapml.suite import CarvedTest
 from tapml.validation.events import Cancel, Emit
 from tapml.validation.operatorwise import recover
@@ -38,7 +39,7 @@ class CiRun:
         blobs: Blobs,
         *,
         retries: int = 0,
-        excused: Callable[[Key, str], bool] = lambda key, verdict: False,
+        excused: Callable[[Key, Verdict], bool] = lambda key, verdict: False,
         emit: Emit = lambda event: None,
         cancel: Cancel | None = None,
         save: bool = True,
@@ -51,8 +52,8 @@ class CiRun:
         """
         self.planned = list(planned)
         self.devices = list(devices)
-        self.attempts: dict[Place, list[dict[str, Any]]] = defaultdict(list)
-        """Results of each test in the order they came; TestResult of docs/results-format.md."""
+        self.attempts: dict[Place, list[TestResult]] = defaultdict(list)
+        """Results of each test in the order they came."""
         self.seconds: dict[str, dict[str, float]] = {entry.id: defaultdict(float) for entry in devices}
         """By device: `wall`, and the parts that the runner measured."""
         self.edited: dict[str, list[str]] = {entry.id: [] for entry in planned}
@@ -94,7 +95,19 @@ class CiRun:
         self.interrupted = self._cancel.requested
         self.wall = time.perf_counter() - started
         if self._history is not None:
-            self._warn(record(self, self._history))
+            found = [self._record(planned, self._history) for planned in self.planned]
+            self._warn(list(dict.fromkeys(filter(None, found))))
+
+    def _record(self, planned: PlannedSuite, history: Recorder) -> str | None:
+        return record(
+            history,
+            planned.suite,
+            [entry.device for entry in self.devices if entry.device is not None],
+            {place[1:]: attempts for place, attempts in self.attempts.items() if place[0] == planned.id},
+            interrupted=self.interrupted,
+            edited=self.edited[planned.id],
+            digests=self.digests[planned.id],
+        )
 
     def _warn(self, problems: Sequence[str]) -> None:
         for problem in problems:
@@ -153,12 +166,12 @@ class CiRun:
         failing = []
         for test in planned.tests:
             attempts = self.attempts.get((planned.id, entry.id, test.id))
-            verdict = str(attempts[-1]["verdict"]) if attempts else "pass"
+            verdict: Verdict = attempts[-1]["verdict"] if attempts else "pass"
             if verdict in _RETRIED and not self._excused(self.key(planned, entry, test), verdict):
                 failing.append(test)
         return failing
 
-    def _keep(self, planned: PlannedSuite, document: Mapping[str, Any]) -> None:
+    def _keep(self, planned: PlannedSuite, document: ValidationDocument) -> None:
         for result in document["tests"]:
             self.attempts[planned.id, result["device"], result["id"]].append(result)
         self.digests[planned.id] |= document["kernel_digests"]

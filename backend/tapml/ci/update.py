@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import Any
 
 from tapml.ci.baseline import Baseline, Expected, Key, rank
 from tapml.ci.run import CiRun
+from tapml.results import RunDocument
+from tapml.results.run import RunTest
 
 _DAYS = 90
 
@@ -26,7 +26,7 @@ class Update:
 def updated(
     baseline: Baseline,
     run: CiRun,
-    found: Mapping[str, Any],
+    found: RunDocument,
     today: datetime.date,
     *,
     reason: str | None = None,
@@ -41,7 +41,7 @@ def updated(
     """
     requested = {device["id"]: device["requested"] for device in found["devices"]}
     names = {suite["id"]: suite["name"] for suite in found["suites"]}
-    ran: dict[Key, Mapping[str, Any]] = {
+    ran: dict[Key, RunTest] = {
         (names[test["suite"]], test["id"], test["kernel"], requested[test["device"]]): test for test in found["tests"]
     }
     gone = _gone(baseline, run)
@@ -50,7 +50,7 @@ def updated(
     until = expires if expires_given else today + datetime.timedelta(_DAYS)
     added = 0
     for key, test in ran.items():
-        before, verdict = baseline.find(key), str(test["verdict"])
+        before, verdict = baseline.find(key), test["verdict"]
         if test["flaky"]:
             if before is not None:
                 entries[key] = before  # it still fails now and then; without an entry it needs none

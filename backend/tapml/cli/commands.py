@@ -8,7 +8,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,12 @@ from tapml.jobs import JobSpecification
 from tapml.kernels.wasm import runtime_wasm
 from tapml.reports.progress import ProgressReport
 from tapml.reports.terminal import oracle_text, show_offload, show_suite, show_validation, size
+from tapml.results import FAILING, Header, OffloadDocument, ValidationDocument
 from tapml.server import Server
 from tapml.server.registry import detail
 from tapml.suite import Suite
 from tapml.validation.operatorwise import passed
-from tapml.validation.results import FAILING, succeeded
+from tapml.validation.results import succeeded
 
 __all__ = [
     "carve",
@@ -131,10 +132,10 @@ def validate(options: argparse.Namespace, console: Console, progress: Console) -
         _suggest_sharing(options.suite, document, progress)
 
     outputs.report(options.json, document, show_it)
-    return outputs.exit_code(_exit_code(document, passed))
+    return outputs.exit_code(_exit_code(document, good=passed(document)))
 
 
-def _suggest_sharing(suite: Path, document: Mapping[str, Any], progress: Console) -> None:
+def _suggest_sharing(suite: Path, document: ValidationDocument, progress: Console) -> None:
     first = next((test["id"] for test in document["tests"] if test["verdict"] in FAILING), None)
     if first is not None:
         text = f"show it to others: `tapml export {suite} {first}` (one HTML file) or `tapml share {suite} {first}`"
@@ -145,13 +146,11 @@ def offload(options: argparse.Namespace, console: Console, progress: Console) ->
     document = run(specification("offload", options), Suite(options.suite), options, progress)
     outputs = Outputs(progress)
     outputs.report(options.json, document, lambda: show_offload(console, document))
-    return outputs.exit_code(_exit_code(document, succeeded))
+    return outputs.exit_code(_exit_code(document, good=succeeded(document)))
 
 
-def _exit_code(document: Mapping[str, Any], good: Callable[[Mapping[str, Any]], bool]) -> int:
-    if document["interrupted"]:
-        return 130
-    return 0 if good(document) else 1
+def _exit_code(document: Header, *, good: bool) -> int:
+    return 130 if document["interrupted"] else 0 if good else 1
 
 
 def show(options: argparse.Namespace, console: Console, progress: Console) -> int:
@@ -239,16 +238,16 @@ def _refuse_to_lose_edits(path: Path) -> None:
 
 
 def _demo_summary(
-    suite: Suite, validation: Mapping[str, Any], offloaded: Mapping[str, Any], seconds: float
+    suite: Suite, validation: ValidationDocument, offloaded: OffloadDocument, seconds: float
 ) -> list[str]:
-    final = offloaded["final"]["model_metric"] or {}
+    metric = offloaded["final"]["model_metric"]
     summary = validation["summary"]
     return [
         f"carved     {len(suite.tests)} tests of {len(suite.kernels)} kernels from {suite.manifest['model']['title']}; "
         f"oracle {oracle_text(suite.manifest)}",
         f"validated  {summary['pass']} of {summary['total']} tests pass in {validation['devices'][0]['name']}",
         f"offloaded  {offloaded['summary']['offloaded_nodes']} of {offloaded['summary']['nodes']} operator calls; "
-        f"the whole model in the browser gives cosine {final.get('cosine')} with the CPU's embedding",
+        f"the whole model in the browser gives cosine {metric and metric['cosine']} with the CPU's embedding",
         f"took       {seconds:.1f} s; the suite is {suite.path}",
     ]
 

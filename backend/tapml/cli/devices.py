@@ -18,6 +18,7 @@ from tapml.files import write_json_output
 from tapml.reports.devices import show_devices
 from tapml.reports.progress import ProgressReport
 from tapml.server import Server
+from tapml.server.answers import Connected
 from tapml.server.client import RemoteServer
 
 FORMAT = "tapml.devices/1"
@@ -31,7 +32,7 @@ def devices(options: argparse.Namespace, console: Console, progress: Console) ->
     return 0
 
 
-def _connected(server: str | None) -> list[dict[str, Any]]:
+def _connected(server: str | None) -> list[Connected]:
     """At the server that was named, or at the usual address if one listens there."""
     try:
         return RemoteServer(server or DEFAULT_SERVER).devices()

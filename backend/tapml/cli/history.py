@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from rich.console import Console
 
@@ -12,9 +11,8 @@ from tapml.errors import InputError
 from tapml.files import write_json_output
 from tapml.history import open_history
 from tapml.reports.history import show_timeline, show_trends
+from tapml.results.history import SuiteHistoryDocument, TestHistoryDocument
 from tapml.suite import Suite
-
-FORMAT = "tapml.history/1"
 
 
 def history(options: argparse.Namespace, console: Console, progress: Console) -> int:
@@ -28,13 +26,25 @@ def history(options: argparse.Namespace, console: Console, progress: Console) ->
         if test is not None and test.kernel != options.kernel:
             raise InputError(f"test {test.id} is of kernel {test.kernel}, not of {options.kernel}")
     kept = open_history(suite, database_url(options))
-    document: dict[str, Any] = {"format": FORMAT, "suite": suite.id, "suite_name": suite.name}
+    place = kept.database.shown
     if test is not None:
-        document |= {"test": test.id, "kernel": test.kernel, "devices": kept.timeline(test.id)}
-    else:
-        document |= kept.trends(kernel=options.kernel)
-    if write_json_output(options.json, document):
+        timeline: TestHistoryDocument = {
+            "format": "tapml.history/1",
+            "suite": suite.id,
+            "suite_name": suite.name,
+            "test": test.id,
+            "kernel": test.kernel,
+            "devices": kept.timeline(test.id),
+        }
+        if not write_json_output(options.json, timeline):
+            show_timeline(console, timeline, options.limit or None, place)
         return 0
-    show = show_trends if test is None else show_timeline
-    show(console, document, options.limit or None, kept.database.shown)
+    trends: SuiteHistoryDocument = {
+        "format": "tapml.history/1",
+        "suite": suite.id,
+        "suite_name": suite.name,
+        **kept.trends(kernel=options.kernel),
+    }
+    if not write_json_output(options.json, trends):
+        show_trends(console, trends, options.limit or None, place)
     return 0

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -19,6 +18,7 @@ from tapml.reports.locate import show_locate
 from tapml.reports.locate_html import locate_page
 from tapml.reports.progress import ProgressReport
 from tapml.reports.reduce import reduce_lines, show_reduce
+from tapml.results import LocateDocument
 from tapml.sharing import check_export, export
 from tapml.sharing.imports import new_suite
 from tapml.sharing.repro import Repro
@@ -64,14 +64,14 @@ def _check_output(path: Path | None) -> None:
         raise InputError(f"{path} cannot be written: the folder {path.parent} is read-only")
 
 
-def _write_page(path: Path, document: Mapping[str, Any]) -> None:
+def _write_page(path: Path, document: LocateDocument) -> None:
     try:
         write_text(path, locate_page(document))
     except OSError as error:
         raise InputError(cannot_write(path, error)) from error
 
 
-def _suggest(suite: Path, device: str, document: Mapping[str, Any], progress: Console) -> None:
+def _suggest(suite: Path, device: str, document: LocateDocument, progress: Console) -> None:
     if device.startswith(("http://", "https://")):
         return  # the test is to fail again where it failed, and `reduce` starts its device itself
     first = next((found["test"] for found in document["kernels"] if found["verdict"] == "fail"), None)

@@ -20,12 +20,12 @@ from tapml.errors import InputError
 from tapml.history import Recorder, check_database
 from tapml.jobs import Job, JobSpecification
 from tapml.reports.progress import ProgressReport
+from tapml.results import FAILING
 from tapml.server import Server
 from tapml.server.client import RemoteServer
 from tapml.suite import Suite
 from tapml.suite.formats import validated
 from tapml.validation.events import Cancel
-from tapml.validation.results import FAILING
 
 
 def specification(kind: str, options: argparse.Namespace) -> JobSpecification:
@@ -43,7 +43,7 @@ def specification(kind: str, options: argparse.Namespace) -> JobSpecification:
 
 def run(
     job: JobSpecification, suite: Suite, options: argparse.Namespace, console: Console, server: Server | None = None
-) -> dict[str, Any]:
+) -> Any:
     """Run a job on the devices that it names; Ctrl-C ends it early and keeps what was found.
 
     `server`: one that runs already, with its browsers; otherwise one is started for this run.

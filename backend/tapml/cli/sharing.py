@@ -27,8 +27,7 @@ _SHORTEST_NAME = 4
 def export(options: argparse.Namespace, console: Console, progress: Console) -> int:
     """Write a test in every form that was asked for."""
     suite = Suite(options.suite)
-    repro = of_suite(suite, options.test, options.device)
-    _tell_left_out(suite, progress)
+    repro = of_suite(suite, options.test, options.device, lambda problem: _tell_left_out(problem, progress))
     asked = {form: getattr(options, form) for form in FORMS if getattr(options, form) is not None}
     if not asked:
         asked = {"html": Path(file_name(repro, "html"))}
@@ -47,9 +46,8 @@ def export(options: argparse.Namespace, console: Console, progress: Console) -> 
     return 0
 
 
-def _tell_left_out(suite: Suite, progress: Console) -> None:
-    for problem in suite.result_problems("validation"):
-        progress.print(f"left out: {problem}", markup=False, highlight=False)
+def _tell_left_out(problem: str, progress: Console) -> None:
+    progress.print(f"left out: {problem}", markup=False, highlight=False)
 
 
 def _check_all(asked: Mapping[str, Path], force: bool) -> None:
@@ -95,8 +93,7 @@ def share(options: argparse.Namespace, console: Console, progress: Console) -> i
     if options.forever and options.days is not None:
         raise InputError("--forever and --days contradict each other: give one of them")
     base = _base(options.server)
-    repro = of_suite(suite, options.test, options.device)
-    _tell_left_out(suite, progress)
+    repro = of_suite(suite, options.test, options.device, lambda problem: _tell_left_out(problem, progress))
     share_id, made = links.create(suite.path, repro, None if options.forever else options.days or links.DEFAULT_DAYS)
     url = f"{base}/s/{share_id}"
     document = {"format": FORMAT, "url": url, **dataclasses.asdict(made)}

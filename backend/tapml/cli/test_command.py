@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from rich.console import Console
 
@@ -35,6 +35,7 @@ from tapml.reports.html import html, report_template
 from tapml.reports.junit import junit
 from tapml.reports.progress import ProgressReport
 from tapml.reports.run_summary import show_run
+from tapml.results import RunDocument
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def _check_writable(path: Path | None) -> None:
 
 def _run(
     options: argparse.Namespace, settings: _Settings, progress: Console
-) -> tuple[CiRun, dict[str, Any], dict[str, bytes]]:
+) -> tuple[CiRun, RunDocument, dict[str, bytes]]:
     judge = Judge(settings.baseline, settings.today, options.fail_on_flaky)
     pictures: dict[str, bytes] = {}
     with (
@@ -139,9 +140,7 @@ def _run(
     return run, document(run, judge, shard=settings.shard), pictures
 
 
-def _write(
-    outputs: Outputs, options: argparse.Namespace, found: Mapping[str, Any], pictures: Mapping[str, bytes]
-) -> None:
+def _write(outputs: Outputs, options: argparse.Namespace, found: RunDocument, pictures: Mapping[str, bytes]) -> None:
     if options.junit:
         outputs.write(lambda: write_report(options.junit, junit(found)))
     if options.html:
@@ -153,7 +152,7 @@ def _write(
 
 
 def _update(
-    options: argparse.Namespace, settings: _Settings, run: CiRun, found: Mapping[str, Any], progress: Console
+    options: argparse.Namespace, settings: _Settings, run: CiRun, found: RunDocument, progress: Console
 ) -> None:
     assert settings.baseline is not None
     if found["interrupted"]:

@@ -8,18 +8,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from pydantic import ValidationError
 
 from tapml.errors import DeviceError, DeviceLost
+from tapml.first_error import first_error
 from tapml.graph import TensorType
 from tapml.graph.model import numpy_dtype
 from tapml.protocol import ErrorReport, Progress, Reply
+from tapml.protocol.methods import CompileProgress, TestVerdict
 from tapml.protocol.session import Method, Params, Result
 
 _Form = TypeVar("_Form", Progress, Reply)
+
+OnProgress: TypeAlias = Callable[[CompileProgress | TestVerdict], None]
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class PendingCall(Generic[Params, Result]):
         params: Params,
         types: Sequence[TensorType],
         hang_seconds: float,
-        on_progress: Callable[[dict[str, Any]], None],
+        on_progress: OnProgress,
     ) -> None:
         """`types`: of the downloads."""
         self.id = secrets.token_urlsafe(16)
@@ -74,8 +78,8 @@ class PendingCall(Generic[Params, Result]):
         elif progress.kind == "compile":
             rest = [kernel for kernel in self.compiling if kernel != progress.kernel]
             self.compiling = [] if progress.done >= progress.total else rest
-        if progress.kind in ("compile", "verdict"):
-            self._on_progress(progress.model_dump())
+        if isinstance(progress, CompileProgress | TestVerdict):
+            self._on_progress(progress)
 
     def reply(self, message: Any) -> None:
         """Take the Reply message of the runner."""
@@ -144,10 +148,3 @@ def hung_compiling(device: str, kernel: str, seconds: float) -> DeviceError:
 def lost(device: str, why: str, *, reason: str = "gone") -> DeviceLost:
     """The error for a device that went away, with its name."""
     return DeviceLost(f"device lost: {device}: {why}", device=device, reason=reason)
-
-
-def first_error(error: ValidationError) -> str:
-    """The first thing that is wrong with a message: "progress.verdict.outputs[0].total: Input should be ..."."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in found["loc"]).lstrip(".")
-    return f"{path}: {found['msg']}" if path else found["msg"]

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from tapml.devices.calls import first_error
 from tapml.errors import InputError
+from tapml.first_error import first_error
 from tapml.graph import TensorType
 from tapml.protocol.base import Message
 from tapml.protocol.methods import (

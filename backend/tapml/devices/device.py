@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tapml.devices.calls import CallResult, PendingCall, hung_compiling, lost
+from tapml.devices.calls import CallResult, OnProgress, PendingCall, hung_compiling, lost
 from tapml.errors import DeviceError, DeviceLost
 from tapml.graph import TensorType
 from tapml.protocol import Hello, Welcome
 from tapml.protocol.base import Message
 from tapml.protocol.methods import Command, ExecuteParams, ExecuteResult
 from tapml.protocol.session import EXECUTE, CancelCall, Method, Params, Result
+from tapml.results import DeviceDocument
 
 Send = Callable[[str, Message], None]
 """send(event, message) to one runner."""
@@ -78,7 +79,7 @@ class Device:
         with self._lock:
             return self._generation
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> DeviceDocument:
         """The `devices` entry of the result documents."""
         hello = self.hello
         return {
@@ -86,7 +87,12 @@ class Device:
             "name": hello.name,
             "runtime": hello.runtime,
             "user_agent": hello.user_agent,
-            "adapter": hello.adapter.model_dump(),
+            "adapter": {
+                "vendor": hello.adapter.vendor,
+                "architecture": hello.adapter.architecture,
+                "device": hello.adapter.device,
+                "description": hello.adapter.description,
+            },
             "features": list(hello.features),
             "limits": dict(hello.limits),
         }
@@ -112,7 +118,7 @@ class Device:
         params: Params,
         types: Sequence[TensorType] = (),
         *,
-        on_progress: Callable[[dict[str, Any]], None] = lambda progress: None,
+        on_progress: OnProgress = lambda progress: None,
         hang_seconds: float = HANG_SECONDS,
         check: Callable[[], None] = lambda: None,
         generation: int | None = None,

@@ -11,9 +11,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tapml.devices.calls import PendingCall, first_error
+from tapml.devices.calls import PendingCall
 from tapml.devices.device import Device, Send
 from tapml.files import sha256
+from tapml.first_error import first_error
 from tapml.protocol import PROTOCOL_VERSION, Hello, Refusal, Welcome
 
 _MOST_DEVICES = 200

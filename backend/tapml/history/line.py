@@ -6,9 +6,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Literal
 
-STATES = {
+from tapml.results import Verdict, verdict_counts
+from tapml.results.history import Moment, Times, VersionCounts
+
+State = Literal["passing", "failing", "unsupported"]
+STATES: dict[Verdict, State] = {
     "pass": "passing",
     "fail": "failing",
     "error": "failing",
@@ -18,8 +22,8 @@ STATES = {
 """What each verdict says of a test."""
 
 
-def state_of(verdict: str) -> str:
-    """A word that no tapml wrote is no pass."""
+def state_of(verdict: Verdict) -> State:
+    """A word that no tapml wrote is no pass: a database may hold any."""
     return STATES.get(verdict, "failing")
 
 
@@ -33,7 +37,7 @@ class RunDevice:
     created: str
     run: str
 
-    def moment(self) -> dict[str, Any]:
+    def moment(self) -> Moment:
         return {"run": self.run, "at": self.at, "created": self.created, "device": self.name}
 
 
@@ -44,7 +48,7 @@ class Line:
         self,
         devices: Sequence[RunDevice],
         digests: Sequence[str],
-        verdicts: Sequence[str],
+        verdicts: Sequence[Verdict],
         marked: Sequence[bool],
         seconds: Sequence[float | None],
         gpu_seconds: Sequence[float | None],
@@ -79,23 +83,27 @@ class Line:
             at -= 1
         return at
 
-    def times(self, key: str) -> dict[str, float | None]:
+    def times(self, key: str) -> Times:
         """`key`: seconds or gpu_seconds."""
         values: Sequence[float | None] = getattr(self, key)
         return {"median": _median(values), "last": values[-1]}
 
-    def versions(self) -> list[dict[str, Any]]:
+    def versions(self) -> list[VersionCounts]:
         """Each version of the device, in the order in which they were first seen."""
         mine: dict[str, list[int]] = defaultdict(list)
         for at, name in enumerate(self.names):
             mine[name].append(at)
-        found = []
+        found: list[VersionCounts] = []
         for name, places in mine.items():
-            verdicts = [self.verdicts[at] for at in places]
-            counts = {verdict: verdicts.count(verdict) for verdict in STATES}
-            time = _median([self.seconds[at] for at in places])
-            adapter = self.devices[places[-1]].adapter
-            found.append({"device": name, "adapter": adapter, "runs": len(places), **counts, "seconds": time})
+            found.append(
+                {
+                    "device": name,
+                    "adapter": self.devices[places[-1]].adapter,
+                    "runs": len(places),
+                    **verdict_counts(self.verdicts[at] for at in places),
+                    "seconds": _median([self.seconds[at] for at in places]),
+                }
+            )
         return found
 
 

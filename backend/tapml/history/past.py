@@ -11,14 +11,16 @@ from sqlalchemy.engine import Connection
 
 from tapml.history.line import STATES, RunDevice
 from tapml.history.schema import devices, results, runs, series
+from tapml.results import Verdict
+from tapml.results.history import Moment
 
 
 @dataclass(frozen=True)
 class Extremes:
     """First and last times of each verdict of a series, in all runs."""
 
-    first: dict[str, int]
-    last: dict[str, int]
+    first: dict[Verdict, int]
+    last: dict[Verdict, int]
 
     def first_of(self, state: str) -> int | None:
         return min((at for verdict, at in self.first.items() if STATES[verdict] == state), default=None)
@@ -72,7 +74,7 @@ class Past:
             found[row.id] = self._moments[row.at, row.family, row.gpu] = device
         return found
 
-    def moment(self, test: Any, at: int | None) -> dict[str, Any] | None:
+    def moment(self, test: Any, at: int | None) -> Moment | None:
         """The run at this time, on the devices of a series."""
         if at is None:
             return None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime
-import math
 import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import sqlalchemy as sql
 from sqlalchemy.engine import Connection
@@ -18,8 +18,11 @@ from sqlalchemy.engine import Connection
 from tapml.errors import TapmlError
 from tapml.history import schema, trends
 from tapml.history.database import Database
-from tapml.history.line import STATES
 from tapml.history.suite_file import SuiteFile
+from tapml.results import TestResult, Verdict
+from tapml.results.base import DeviceDocument
+from tapml.results.history import DeviceHistory, SuiteHistory
+from tapml.results.validation import ValidationRun
 from tapml.suite import Suite
 
 FILE = Path("results") / "history.sqlite3"
@@ -27,6 +30,9 @@ FILE = Path("results") / "history.sqlite3"
 
 _MOST_TEXT = 400
 _MOST_MESSAGE = 2000
+
+Attempts: TypeAlias = Mapping[tuple[str, str], Sequence[Verdict]]
+"""Verdicts in their order, by a device's id and a test's."""
 
 
 class History:
@@ -36,16 +42,16 @@ class History:
         self._suite = suite
         self.database = database
 
-    def record(self, document: Mapping[str, Any], *, source: str) -> int:
-        """Keep a tapml.validation/1 document; gives the number of results that are new.
+    def record(self, document: ValidationRun, *, source: str, attempts: Attempts = MappingProxyType({})) -> int:
+        """Keep a run; gives the number of results that are new. `attempts`: of tests that ran several times.
 
-        A device of a run that is there already is left alone, so that recording twice does nothing. A result may carry
-        `attempts` (verdicts of its repeated runs) and `flaky`. Raises InputError where the database cannot be written.
+        A device of a run that is there already is left alone, so that recording twice does nothing. Raises InputError
+        where the database cannot be written.
         """
         with self.database.writing() as connection:
-            return _record(connection, document, source)
+            return _record(connection, document, source, attempts)
 
-    def trends(self, *, kernel: str | None = None) -> dict[str, Any]:
+    def trends(self, *, kernel: str | None = None) -> SuiteHistory:
         """How many runs there were, and a trend for each test and device, what needs a look first."""
         with self.database.reading() as connection:
             if connection is None:
@@ -53,7 +59,7 @@ class History:
             found = trends.trends(connection, self._suite.id, kernel=kernel and _text(kernel))
             return {"runs": trends.count_runs(connection, self._suite.id), "trends": found}
 
-    def timeline(self, test: str) -> list[dict[str, Any]]:
+    def timeline(self, test: str) -> list[DeviceHistory]:
         """For each device its trend and its points, newest last."""
         with self.database.reading() as connection:
             return [] if connection is None else trends.timeline(connection, self._suite.id, _text(test))
@@ -78,21 +84,21 @@ class Recorder:
     url: str | None
     source: str
 
-    def keep(self, suite: Suite, document: Mapping[str, Any]) -> str | None:
+    def keep(self, suite: Suite, document: ValidationRun, attempts: Attempts = MappingProxyType({})) -> str | None:
         """Record a run whose verdicts must not be lost to a broken database: gives what went wrong as a sentence."""
         try:
-            open_history(suite, self.url).record(document, source=self.source)
+            open_history(suite, self.url).record(document, source=self.source, attempts=attempts)
         except TapmlError as error:
             return f"this run is not in the history: {error}"
         return None
 
 
-def _record(connection: Connection, document: Mapping[str, Any], source: str) -> int:
+def _record(connection: Connection, document: ValidationRun, source: str, attempts: Attempts) -> int:
     at, created = _time(document["created"])
     suite = _text(document["suite"])
     run = _run(connection, document, {"at": at, "created": created, "suite": suite, "source": source})
     known = set(connection.scalars(sql.select(schema.devices.c.device).where(schema.devices.c.run == run)))
-    digests = document.get("kernel_digests", {})
+    digests = document["kernel_digests"]
     added = 0
     for facts in document["devices"]:
         tests = {_text(test["id"]): test for test in document["tests"] if test["device"] == facts["id"]}
@@ -105,7 +111,7 @@ def _record(connection: Connection, document: Mapping[str, Any], source: str) ->
         connection.execute(
             sql.insert(schema.results),
             [
-                {"series": numbers[name], "device": inserted[0], "at": at, **_result(test, digests)}
+                {"series": numbers[name], "device": inserted[0], "at": at, **_result(test, digests, attempts)}
                 for name, test in tests.items()
             ],
         )
@@ -113,11 +119,11 @@ def _record(connection: Connection, document: Mapping[str, Any], source: str) ->
     return added
 
 
-def _run(connection: Connection, document: Mapping[str, Any], facts: Mapping[str, Any]) -> int:
+def _run(connection: Connection, document: ValidationRun, facts: Mapping[str, Any]) -> int:
     """The run's number; it is new, or another of its devices was recorded before (after a crash, say)."""
     # Documents of earlier versions have no id of their own.
     of_old = f"{document['suite']} {document['created']} {[device['id'] for device in document['devices']]}"
-    name = _text(document.get("run") or uuid.uuid5(uuid.NAMESPACE_URL, f"tapml:{of_old}"))
+    name = _text(document["run"] or uuid.uuid5(uuid.NAMESPACE_URL, f"tapml:{of_old}"))
     found = connection.scalar(sql.select(schema.runs.c.id).where(schema.runs.c.uuid == name))
     if found is not None:
         return int(found)
@@ -128,7 +134,7 @@ def _run(connection: Connection, document: Mapping[str, Any], facts: Mapping[str
 
 
 def _series(
-    connection: Connection, suite: str, family: str, gpu: str, tests: Mapping[str, Mapping[str, Any]]
+    connection: Connection, suite: str, family: str, gpu: str, tests: Mapping[str, TestResult]
 ) -> dict[str, int]:
     """The number of each test's series on such a device; new ones are made."""
     table = schema.series
@@ -145,17 +151,16 @@ def _series(
     return {row.test: int(row.id) for row in connection.execute(query)}
 
 
-def _device(facts: Mapping[str, Any]) -> dict[str, str]:
+def _device(facts: DeviceDocument) -> dict[str, str]:
     name, adapter = _text(facts["name"]), facts["adapter"]
-    words = [adapter.get("vendor"), adapter.get("architecture")]
-    gpu = " ".join(str(word) for word in words if word)
+    gpu = " ".join(filter(None, (adapter["vendor"], adapter["architecture"])))
     return {
         "device": _text(facts["id"]),
         "name": name,
         "family": family(name),
         "gpu": _text(gpu),
         "user_agent": _text(facts["user_agent"]),
-        "adapter": _text(adapter.get("description") or gpu or adapter.get("device") or ""),
+        "adapter": _text(adapter["description"] or gpu or adapter["device"]),
     }
 
 
@@ -164,27 +169,23 @@ def family(name: str) -> str:
     return re.sub(r"[\s/]+v?\d[\w.+-]*(?=$| \(profile )", "", name) or name
 
 
-def _result(test: Mapping[str, Any], digests: Mapping[str, Any]) -> dict[str, Any]:
-    seconds = test.get("seconds") or {}
-    attempts: Sequence[Any] = test.get("attempts") or []
+def _result(test: TestResult, digests: Mapping[str, str], attempts: Attempts) -> dict[str, Any]:
+    verdicts = attempts.get((test["device"], test["id"]), [])
     return {
-        "kernel_digest": _text(digests.get(test["kernel"]) or ""),
-        "verdict": test["verdict"] if test["verdict"] in STATES else "error",
-        "flaky": int(bool(test.get("flaky")) or len(set(map(str, attempts))) > 1),
-        "attempts": _text(" ".join(map(str, attempts))),
-        **{key: _number(test.get(key)) for key in ("max_abs_error", "max_rel_error", "max_ulp")},
-        "mismatched": int(_number(test.get("mismatched")) or 0),
-        "total": int(_number(test.get("total")) or 0),
-        "seconds": _number(seconds.get("run")),
-        "gpu_seconds": _number(seconds.get("gpu")),
-        "variant": _text(test["variant"]) if test.get("variant") else None,
-        "message": _text(test.get("message") or "", _MOST_MESSAGE),
+        "kernel_digest": _text(digests.get(test["kernel"], "")),
+        "verdict": test["verdict"],
+        "flaky": int(len(set(verdicts)) > 1),
+        "attempts": " ".join(verdicts)[:_MOST_TEXT],
+        "max_abs_error": test["max_abs_error"],
+        "max_rel_error": test["max_rel_error"],
+        "max_ulp": test["max_ulp"],
+        "mismatched": test["mismatched"],
+        "total": test["total"],
+        "seconds": test["seconds"].get("run"),
+        "gpu_seconds": test["seconds"].get("gpu"),
+        "variant": _text(test["variant"]) if test["variant"] else None,
+        "message": _text(test["message"], _MOST_MESSAGE),
     }
-
-
-def _number(value: Any) -> float | None:
-    """Infinity and NaN, which documents spell as strings, are no point of a line."""
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def _text(value: Any, most: int = _MOST_TEXT) -> str:

@@ -18,6 +18,7 @@ from sqlalchemy.engine import Connection
 from tapml.history.line import Line
 from tapml.history.past import Extremes, Past, extremes
 from tapml.history.schema import results, runs, series
+from tapml.results.history import ChangeMoment, DeviceHistory, HistoryPoint, Trend
 
 WINDOW = 500
 
@@ -37,19 +38,19 @@ def count_runs(connection: Connection, suite: str) -> int:
     return int(connection.scalar(sql.select(sql.func.count()).where(runs.c.suite == suite)) or 0)
 
 
-def trends(connection: Connection, suite: str, *, kernel: str | None = None) -> list[dict[str, Any]]:
+def trends(connection: Connection, suite: str, *, kernel: str | None = None) -> list[Trend]:
     """A trend for each test and device: failing ones first (the newest failures before older ones), then flaky ones."""
     found = [trend for trend, _, _ in _all(connection, suite, kernel=kernel)]
     return sorted(found, key=_need)
 
 
-def _need(trend: dict[str, Any]) -> tuple[Any, ...]:
+def _need(trend: Trend) -> tuple[Any, ...]:
     failing = trend["state"] == "failing"
     since = trend["since"]["at"] if failing else 0
     return (not failing, not trend["new_failure"], -since, -trend["flaky_rate"], trend["test"], trend["device"])
 
 
-def timeline(connection: Connection, suite: str, test: str) -> list[dict[str, Any]]:
+def timeline(connection: Connection, suite: str, test: str) -> list[DeviceHistory]:
     """For each device that ran the test: its trend, and the points of the window, newest last."""
     found = _all(connection, suite, test=test, details=_DETAILS)
     return [
@@ -58,15 +59,20 @@ def timeline(connection: Connection, suite: str, test: str) -> list[dict[str, An
     ]
 
 
-def _points(line: Line, rows: Sequence[Sequence[Any]]) -> Iterator[dict[str, Any]]:
+def _points(line: Line, rows: Sequence[Sequence[Any]]) -> Iterator[HistoryPoint]:
     for at, row in enumerate(rows):
-        details = dict(zip(_DETAILS, row[len(_COLUMNS) :], strict=True))
+        details: Any = dict(zip(_DETAILS, row[len(_COLUMNS) :], strict=True))
         yield {
             **line.devices[at].moment(),
             "verdict": line.verdicts[at],
             "flaky": line.flaky[at],
-            **details,
             "attempts": str(details["attempts"]).split(),
+            "max_abs_error": details["max_abs_error"],
+            "max_ulp": details["max_ulp"],
+            "mismatched": details["mismatched"],
+            "total": details["total"],
+            "variant": details["variant"],
+            "message": details["message"],
             "seconds": line.seconds[at],
             "gpu_seconds": line.gpu_seconds[at],
             "kernel_changed": line.kernel_changed[at],
@@ -81,7 +87,7 @@ def _all(
     kernel: str | None = None,
     test: str | None = None,
     details: Sequence[str] = (),
-) -> list[tuple[dict[str, Any], Line, list[Any]]]:
+) -> list[tuple[Trend, Line, list[Any]]]:
     """Trend, line and rows of every series that was chosen and has points in the window."""
     chosen = [series.c.suite == suite]
     if kernel is not None:
@@ -122,7 +128,7 @@ def _begin(connection: Connection, suite: str) -> int:
     return connection.scalar(query) or 0
 
 
-def _trend(test: Any, ends: Extremes, line: Line, past: Past) -> dict[str, Any]:
+def _trend(test: Any, ends: Extremes, line: Line, past: Past) -> Trend:
     failing, passing = ends.first_of("failing"), ends.first_of("passing")
     since = _since(test, ends, line, past)
     flaky = sum(line.flaky)
@@ -146,7 +152,7 @@ def _trend(test: Any, ends: Extremes, line: Line, past: Past) -> dict[str, Any]:
     }
 
 
-def _since(test: Any, ends: Extremes, line: Line, past: Past) -> dict[str, Any]:
+def _since(test: Any, ends: Extremes, line: Line, past: Past) -> ChangeMoment:
     """The run in which the present state began, and what was new in it."""
     at = line.streak
     before = past.beginning(test, ends, line.state) if at == 0 else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
@@ -18,7 +18,7 @@ from tapml.protocol.session import HangSeconds
 from tapml.suite import Suite
 from tapml.validation.events import Cancel, Emit
 from tapml.validation.operatorwise import OperatorRun, require_devices
-from tapml.validation.results import keep, save_offload
+from tapml.validation.results import keep
 
 if TYPE_CHECKING:
     from tapml.validation.offload import Offload
@@ -83,7 +83,7 @@ class Job:
         require_devices(devices)
         self._suite = suite
         self._emit = emit
-        self._save: Callable[[Suite, Mapping[str, Any]], object] | None = None
+        self._save: Callable[[Suite, Any], object] | None = None
         self._work: OperatorRun | Locate | Offload
         common: dict[str, Any] = {"emit": emit, "cancel": cancel, "hang_seconds": asked.hang_seconds}
         if asked.kind == "validation":
@@ -95,11 +95,11 @@ class Job:
         else:
             from tapml.validation.offload import Offload  # late: TVM takes seconds to load, and the others go without
 
-            self._work, self._save = Offload(suite, devices[0], blobs, **common), save_offload if save else None
+            self._work, self._save = Offload(suite, devices[0], blobs, **common), Suite.save_result if save else None
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Any:
         """The document, also after a cancel. Where it cannot be kept, an event says so."""
-        document = self._work.run()
+        document: Any = self._work.run()
         if self._save and (problem := keep(self._suite, self._save, document)):
             self._emit({"type": "message", "level": "warning", "text": problem})
         return document

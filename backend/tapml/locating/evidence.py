@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tapml.locating.judging import errors, excesses, outside
+from tapml.results.locate import FoundPattern
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Finding:
     strength: float
     details: Mapping[str, Any] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> FoundPattern:
         return {
             "pattern": self.pattern,
             "text": self.text,

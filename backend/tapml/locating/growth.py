@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from tapml.graph import Graph, NodeKind
 from tapml.locating.evidence import jsonable
 from tapml.locating.judging import errors
+from tapml.results.locate import GrownNode
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Grown:
     local: float | None
     amplification: float | None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> GrownNode:
         return {
             "node": self.node,
             "kernel": self.kernel,

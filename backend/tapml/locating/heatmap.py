@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+
+from tapml.results.locate import HeatMap
 
 MOST = 64
 """Cells along a side."""
@@ -15,7 +15,7 @@ DECADES = 6.0
 _INSIDE = 0.25
 
 
-def heatmap(excess: np.ndarray, unbounded: np.ndarray) -> dict[str, Any]:
+def heatmap(excess: np.ndarray, unbounded: np.ndarray) -> HeatMap:
     """`excess`: |error| / bound of each element (judging.excesses). The worst along leading axes and within a cell.
 
     A cell is 0 where every element is inside its bound, else from 0.25 (just outside) to 1, by the excess' logarithm;

@@ -15,12 +15,13 @@ from tapml.errors import DeviceError
 from tapml.locating.examine import Examiner
 from tapml.locating.reliance import relying
 from tapml.locating.suspects import WORST_FIRST, Examined, clearest, examined, racing, suspect
+from tapml.results import LocateDocument, TestResult, ValidationDocument
+from tapml.results.locate import ModelCheck, Suspect
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import Cancel, Cancelled, Emit
 from tapml.validation.operatorwise import OperatorRun
 from tapml.validation.results import header
 
-FORMAT = "tapml.locate/1"
 RUNS = 3
 """Of each examined test: two that begin alike, for races, and one on another fill."""
 
@@ -81,22 +82,22 @@ class Locate:
         """Tests that are validated."""
         return self._operators.total
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> LocateDocument:
         """Validate, examine what fails, and run the model where nothing does; gives the document, also after a
         cancel."""
         self._emit({"type": "started", "kind": "locate", "total": self.total, "kernels": self._operators.kernels})
         with self._timed("validate"):
             validation = self._operators.run()
             relies = relying(self.suite, validation["tests"], self._warn)
-        by_kernel: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        by_kernel: dict[str, list[TestResult]] = defaultdict(list)
         for result in validation["tests"]:
             if what := relies.get(result["id"]):
                 result = {**result, "verdict": "unbounded", "message": what}
             by_kernel[result["kernel"]].append(result)
         bad = {name: found for name, found in by_kernel.items() if any(test["verdict"] != "pass" for test in found)}
         interrupted = validation["interrupted"]
-        suspects: list[dict[str, Any]] = []
-        model: dict[str, Any] | None = None
+        suspects: list[Suspect] = []
+        model: ModelCheck | None = None
         tests: dict[str, list[Examined]] = {}
         races: dict[str, int] = {}
         try:
@@ -114,17 +115,18 @@ class Locate:
 
     def _document(
         self,
-        validation: Mapping[str, Any],
-        suspects: list[dict[str, Any]],
-        model: dict[str, Any] | None,
+        validation: ValidationDocument,
+        suspects: list[Suspect],
+        model: ModelCheck | None,
         *,
         interrupted: bool,
-    ) -> dict[str, Any]:
+    ) -> LocateDocument:
         faulty = [found["kernel"] for found in suspects if found["verdict"] != "unsupported"]
         compound = model is not None and model["verdict"] != "pass"
         edited = validation["edited_kernels"]
         return {
-            **header(FORMAT, self.suite, [self.device], interrupted=interrupted, edited=edited),
+            "format": "tapml.locate/1",
+            **header(self.suite, [self.device], interrupted=interrupted, edited=edited),
             "runs": self._runs,
             "summary": {
                 "faulty_kernels": faulty,
@@ -137,9 +139,7 @@ class Locate:
             "model": model,
         }
 
-    def _examine(
-        self, bad: Mapping[str, Sequence[Mapping[str, Any]]]
-    ) -> tuple[dict[str, list[Examined]], dict[str, int]]:
+    def _examine(self, bad: Mapping[str, Sequence[TestResult]]) -> tuple[dict[str, list[Examined]], dict[str, int]]:
         """All failing tests run again: (kernel -> its clearest ones with their patterns, test -> elements that differ
         from run to run). A device that is gone leaves what the verdicts tell."""
         failing = {name: clearest(results, self.suite) for name, results in bad.items()}
@@ -184,17 +184,17 @@ class Locate:
 
     def _suspects(
         self,
-        bad: Mapping[str, Sequence[Mapping[str, Any]]],
+        bad: Mapping[str, Sequence[TestResult]],
         tests: Mapping[str, Sequence[Examined]],
         races: Mapping[str, int],
-    ) -> list[dict[str, Any]]:
+    ) -> list[Suspect]:
         """Most certain first; what is unsupported last."""
         found = [
             suspect(self.suite, name, results, tests.get(name, ()), self._runs, races) for name, results in bad.items()
         ]
         return sorted(found, key=lambda entry: (-entry["score"], WORST_FIRST.index(entry["verdict"])))
 
-    def _whole_model(self, by_kernel: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    def _whole_model(self, by_kernel: Mapping[str, Sequence[TestResult]]) -> ModelCheck:
         from tapml.locating.whole_model import WholeModel  # late: TVM takes seconds to load
 
         results = {result["id"]: result for found in by_kernel.values() for result in found}
@@ -215,13 +215,13 @@ class Locate:
             self._emit(event)
 
 
-def save_locate(suite: Suite, document: Mapping[str, Any]) -> None:
+def save_locate(suite: Suite, document: LocateDocument) -> None:
     """Keep it as the latest of its device. A search that was cut short, or was of some kernels only, replaces none."""
     if document["interrupted"] or document["summary"]["tests"] < len(suite.tests):
         return
-    suite.save_result("locate", document["devices"][0]["name"], document)
+    suite.save_result(document)
 
 
-def clean(document: Mapping[str, Any]) -> bool:
+def clean(document: LocateDocument) -> bool:
     """True where nothing is suspected."""
-    return bool(document["summary"]["verdict"] == "clean")
+    return document["summary"]["verdict"] == "clean"

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -24,11 +23,13 @@ from tapml.locating.reduced_reference import Expected, ReducedReference
 from tapml.locating.simplify import Budget, simplify
 from tapml.program.expressions import evaluate
 from tapml.protocol import Kernel, methods
+from tapml.results import ReduceDocument
+from tapml.results.base import Element
+from tapml.results.reduce import ReducedInput, ReducedOutput, Workgroups
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import Cancel, Emit
 from tapml.validation.results import header
 
-FORMAT = "tapml.reduce/1"
 MOST_RUNS = 400
 MOST_SECONDS = 90.0
 _LIBRARY = "reduce"
@@ -76,7 +77,7 @@ class Reduce:
         self._kernel: Kernel | None = None
         self.reduced: Reduced | None = None
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> ReduceDocument:
         """Give the document; `reduced` holds the arrays then.
 
         Raises InputError where the test does not fail on the device, and DeviceError where its kernel does not run.
@@ -99,7 +100,8 @@ class Reduce:
                 self._free()
             edited = [self.test.kernel] if messages.edited(self.test.kernel) else []
         return {
-            **header(FORMAT, self.suite, [self.device], interrupted=self._cancel.requested, edited=edited),
+            "format": "tapml.reduce/1",
+            **header(self.suite, [self.device], interrupted=self._cancel.requested, edited=edited),
             "test": self.test.id,
             "kernel": self.test.kernel,
             "runs": self._budget.spent,
@@ -162,7 +164,7 @@ class Reduce:
 
     # ------------------------------------------------ fewer workgroups
 
-    def _fewer_workgroups(self, inputs: list[np.ndarray]) -> dict[str, Any]:
+    def _fewer_workgroups(self, inputs: list[np.ndarray]) -> Workgroups:
         """The fewest workgroups from the first on that still write a wrong element. Shapes are fixed in the WGSL."""
         assert self._kernel is not None
         launches = self._kernel.variants[-1].launches
@@ -217,7 +219,7 @@ def _wrong(got: np.ndarray, expected: Expected) -> np.ndarray:
     return np.asarray(found & np.isfinite(expected.value.astype(np.float64)))
 
 
-def _input(name: str, before: np.ndarray, after: np.ndarray) -> dict[str, Any]:
+def _input(name: str, before: np.ndarray, after: np.ndarray) -> ReducedInput:
     values = after.reshape(-1)
     places = np.flatnonzero(values)
     distinct = np.unique(values)
@@ -241,10 +243,10 @@ def _input(name: str, before: np.ndarray, after: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _output(number: int, reduced: Reduced) -> dict[str, Any]:
+def _output(number: int, reduced: Reduced) -> ReducedOutput:
     got, expected = reduced.got[number], reduced.expected[number]
     wrong = _wrong(got, expected)
-    element = None
+    element: Element | None = None
     if wrong.any():
         excess = np.where(wrong, excesses(errors(got, expected.value), expected.bound), -1.0)
         flat = int(np.argmax(excess))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tapml.files import sha256
 from tapml.locating.reduce import Reduced
+from tapml.results import ReduceDocument
 from tapml.sharing.document import checked
 from tapml.sharing.repro import Repro, of_memory, of_suite
 from tapml.suite import Suite
 
 
-def reduced_repro(suite: Suite, test: str, reduced: Reduced, found: Mapping[str, Any], message: str) -> Repro:
+def reduced_repro(suite: Suite, test: str, reduced: Reduced, found: ReduceDocument, message: str) -> Repro:
     """The suite's test with the reduced inputs, what the reference expects of them, and its tolerances.
 
     `found`: the tapml.reduce/1 document, whose device and wrong elements are reported with `message`.
@@ -42,8 +42,8 @@ def reduced_repro(suite: Suite, test: str, reduced: Reduced, found: Mapping[str,
     return of_memory(where, checked(where, document), tensors)
 
 
-def _report(reduced: Reduced, found: Mapping[str, Any], message: str) -> dict[str, Any]:
-    """What the device gave for the reduced inputs, as a result (docs/results-format.md, TestResult)."""
+def _report(reduced: Reduced, found: ReduceDocument, message: str) -> dict[str, Any]:
+    """What the device gave for the reduced inputs, as a result; what is not told has its default."""
     worst = next(({"output": o["output"], **o["worst"]} for o in found["outputs"] if o["worst"]), None)
     pairs = [
         (got.astype(np.float64), expected.value.astype(np.float64))
@@ -57,20 +57,13 @@ def _report(reduced: Reduced, found: Mapping[str, Any], message: str) -> dict[st
         "result": {
             "verdict": "fail",
             "max_abs_error": max(float(np.max(error[np.isfinite(error)], initial=0.0)) for error in errors),
-            "max_rel_error": None,
-            "max_ulp": None,
-            "ulp_histogram": [],
             "mismatched": sum(output["mismatched"] for output in found["outputs"]),
             "total": sum(output["total"] for output in found["outputs"]),
             "nan": sum(int((np.isnan(got) & ~np.isnan(expected)).sum()) for got, expected in pairs),
             "inf": sum(int((np.isinf(got) & ~np.isinf(expected)).sum()) for got, expected in pairs),
             "first": worst,
             "worst": worst,
-            "seconds": {},
             "message": message,
             "edited": bool(found["edited_kernels"]),
-            "variant": None,
-            "error": None,
-            "diagnostics": [],
         },
     }

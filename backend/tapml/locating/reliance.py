@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tapml.errors import InputError
+from tapml.results import TestResult
 from tapml.suite import Suite
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _BUILTIN = re.compile(r"\btanh\s*\(")
 
 
-def relying(suite: Suite, results: Sequence[Mapping[str, Any]], warn: Callable[[str], None]) -> dict[str, str]:
+def relying(suite: Suite, results: Sequence[TestResult], warn: Callable[[str], None]) -> dict[str, str]:
     """Test -> what its edited kernel relies on, for those of `results` that passed.
 
     `warn` is told of a kernel whose operator's program cannot be read, which goes unexamined.
@@ -37,7 +38,7 @@ def relying(suite: Suite, results: Sequence[Mapping[str, Any]], warn: Callable[[
 def _derived_again(
     suite: Suite,
     texts: Mapping[str, Sequence[str]],
-    results: Sequence[Mapping[str, Any]],
+    results: Sequence[TestResult],
     warn: Callable[[str], None],
 ) -> dict[str, str]:
     from tapml.bounds import NotDerivable, Operator  # late: TVM takes seconds to load

@@ -16,10 +16,12 @@ from tapml.locating.heatmap import heatmap
 from tapml.locating.judging import bound_of, tied
 from tapml.locating.patterns import PLACES, findings
 from tapml.locating.patterns.determinism import differing
+from tapml.results import TestResult, Verdict
+from tapml.results.base import Element
+from tapml.results.locate import BoundFacts, Suspect, WrongOutput
 from tapml.suite import CarvedTest, Suite
 
-WORST_FIRST = ("error", "fail", "unbounded", "unsupported", "pass")
-Result = Mapping[str, Any]
+WORST_FIRST: tuple[Verdict, ...] = ("error", "fail", "unbounded", "unsupported", "pass")
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,10 @@ class Examined:
         return max((finding.strength for _, finding in self.found), default=0.0)
 
 
-def clearest(results: Sequence[Result], suite: Suite) -> list[CarvedTest]:
+def clearest(results: Sequence[TestResult], suite: Suite) -> list[CarvedTest]:
     """The failing tests, those that show most first: some elements right and some wrong, few of them, small tensors."""
 
-    def key(result: Result) -> tuple[float, int]:
+    def key(result: TestResult) -> tuple[float, int]:
         share = result["mismatched"] / result["total"] if result["total"] else 1.0
         test = suite.test(result["id"])
         return (round(share, 2) or 0.005, sum(ref.type.nbytes for ref in (*test.inputs, *test.outputs)))
@@ -101,11 +103,11 @@ def racing(runs: Sequence[Outputs]) -> int:
 def suspect(
     suite: Suite,
     kernel: str,
-    results: Sequence[Result],
+    results: Sequence[TestResult],
     tests: Sequence[Examined],
     runs: int,
     races: Mapping[str, int],
-) -> dict[str, Any]:
+) -> Suspect:
     """An entry of `kernels` in tapml.locate/1. `results`: all of the kernel's, with at least one that did not pass;
     `races`: test -> elements that differ from run to run, of those that ran again besides `tests`."""
     worst = min((result["verdict"] for result in results), key=WORST_FIRST.index)
@@ -161,7 +163,7 @@ def reason(verdict: str, message: str, found: Sequence[Finding]) -> str:
     return f"{first.text}; {place.text}"
 
 
-def _score(verdict: str, share: float, outputs: Sequence[Mapping[str, Any]], found: Sequence[Finding]) -> float:
+def _score(verdict: str, share: float, outputs: Sequence[WrongOutput], found: Sequence[Finding]) -> float:
     """How surely the kernel is faulty: an error is; far outside in every test and by a pattern is nearly one."""
     if verdict == "unsupported":
         return 0.0
@@ -194,19 +196,17 @@ def _deterministic(tests: Sequence[Examined], runs: int, changing: int) -> bool 
     return changing == 0 and not any(finding.pattern == "race" for test in tests for _, finding in test.found)
 
 
-def _output(place: int, evidence: Evidence, test: CarvedTest) -> dict[str, Any]:
+def _output(place: int, evidence: Evidence, test: CarvedTest) -> WrongOutput:
     got, expected = evidence.g, evidence.e
     unbounded = np.isposinf(evidence.bound)
     bounded = evidence.bound[~unbounded]
     both = np.isfinite(got) & np.isfinite(expected)
     excess = evidence.excess
-    numbers = {
-        "max_abs_error": float(np.max(evidence.error[both], initial=0.0)),
-        "max_excess": float(np.max(excess, initial=0.0)),
-    }
-    bound = {
-        name: float(function(bounded)) if bounded.size else math.inf
-        for name, function in (("min", np.min), ("median", np.median), ("max", np.max))
+    bound: BoundFacts = {
+        "min": jsonable(np.min(bounded, initial=math.inf)),
+        "median": jsonable(np.median(bounded) if bounded.size else math.inf),
+        "max": jsonable(np.max(bounded) if bounded.size else math.inf),
+        "reasons": list(test.tolerances[place].reasons),
     }
     return {
         "output": place,
@@ -217,15 +217,16 @@ def _output(place: int, evidence: Evidence, test: CarvedTest) -> dict[str, Any]:
         "unbounded": int(unbounded.sum()),
         "nan": int((np.isnan(got) & ~np.isnan(expected)).sum()),
         "inf": int((np.isinf(got) & ~np.isinf(expected)).sum()),
-        **{name: jsonable(value) for name, value in numbers.items()},
-        "bound": {**{k: jsonable(v) for k, v in bound.items()}, "reasons": list(test.tolerances[place].reasons)},
+        "max_abs_error": jsonable(np.max(evidence.error[both], initial=0.0)),
+        "max_excess": jsonable(np.max(excess, initial=0.0)),
+        "bound": bound,
         "first": _element(evidence, int(np.argmax(evidence.wrong))) if evidence.count else None,
         "worst": _element(evidence, int(np.argmax(np.where(evidence.wrong, excess, -1)))) if evidence.count else None,
         "heatmap": heatmap(excess, unbounded),
     }
 
 
-def _element(evidence: Evidence, flat: int) -> dict[str, Any]:
+def _element(evidence: Evidence, flat: int) -> Element:
     return {
         "index": [int(i) for i in np.unravel_index(flat, evidence.shape)],
         "expected": jsonable(float(evidence.e.reshape(-1)[flat])),

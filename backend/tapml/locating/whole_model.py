@@ -18,6 +18,9 @@ from tapml.errors import DeviceError, InputError
 from tapml.kernels.model import read_model
 from tapml.locating.delta import TooMany, culprits
 from tapml.locating.growth import Grown, growth
+from tapml.results import TestResult, Verdict
+from tapml.results.base import ModelMetric, ModelTolerance, within
+from tapml.results.locate import ModelCheck
 from tapml.suite import Suite, TensorRef
 from tapml.validation.events import Cancel, Emit
 from tapml.validation.hybrid import HybridRunner
@@ -49,7 +52,7 @@ class WholeModel:
         suite: Suite,
         device: Device,
         blobs: Blobs,
-        results: Mapping[str, Mapping[str, Any]],
+        results: Mapping[str, TestResult],
         emit: Emit = lambda event: None,
         cancel: Cancel | None = None,
         hang_seconds: float = HANG_SECONDS,
@@ -63,13 +66,13 @@ class WholeModel:
         self._cancel = cancel or Cancel()
         self._hang_seconds = hang_seconds
         self._graph = suite.model_graph
-        self._tolerance: Mapping[str, Any] = suite.manifest["model_tolerance"]
+        self._tolerance: ModelTolerance = suite.manifest["model_tolerance"]
         self._runs = 0
         unsupported = {result["kernel"] for result in results.values() if result["verdict"] == "unsupported"}
         self._nodes = [node.id for node in self._graph.kernel_nodes if node.kernel not in unsupported]
         self._left = [node.id for node in self._graph.kernel_nodes if node.kernel in unsupported]
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> ModelCheck:
         """The entry `model` of tapml.locate/1. Raises Cancelled, and InputError for a damaged tensor."""
         try:
             reference = Reference(read_model(self._suite))
@@ -82,7 +85,7 @@ class WholeModel:
             text = f"every operator passes, but the model does not run on the device: {error.summary}"
             return self._entry("error", None, [], None, text)
 
-    def _run(self, messages: KernelMessages, reference: Reference) -> dict[str, Any]:
+    def _run(self, messages: KernelMessages, reference: Reference) -> ModelCheck:
         tensors = self._suite.tensors
         weights = reference.values({value: tensors.get(ref) for value, ref in self._suite.parameters.items()})
         runner = HybridRunner(
@@ -116,13 +119,13 @@ class WholeModel:
         expected = [self._suite.tensors.get(TensorRef.from_json(ref)) for ref in step["outputs"]]
         return _Step(number, inputs, expected)
 
-    def _check(self, runner: HybridRunner, steps: Sequence[_Step]) -> dict[str, Any]:
-        worst: tuple[bool, float, dict[str, Any], _Step, dict[str, np.ndarray]] | None = None
+    def _check(self, runner: HybridRunner, steps: Sequence[_Step]) -> ModelCheck:
+        worst: tuple[bool, float, ModelMetric, _Step, dict[str, np.ndarray]] | None = None
         for step in steps:
             got = self._trace(runner, step)
             metric = self._metric([got[value] for value in self._graph.outputs], step)
             error = metric["max_abs_error"]
-            found = (not self._good(metric), np.inf if error is None else error, metric, step, got)
+            found = (not within(metric, self._tolerance), np.inf if error is None else error, metric, step, got)
             if worst is None or found[:2] > worst[:2]:
                 worst = found
         if worst is None:
@@ -143,7 +146,7 @@ class WholeModel:
             self._cancel.check()
             self._count("searching the nodes that make the error")
             result = runner.run(step.inputs, set(self._nodes) - returned)
-            return self._good(self._metric(result.outputs, step))
+            return within(self._metric(result.outputs, step), self._tolerance)
 
         try:
             nodes = culprits(self._nodes, good_without, MOST_GUILTY).nodes
@@ -203,20 +206,14 @@ class WholeModel:
 
     # ------------------------------------------------ judging
 
-    def _metric(self, outputs: Sequence[np.ndarray], step: _Step) -> dict[str, Any]:
+    def _metric(self, outputs: Sequence[np.ndarray], step: _Step) -> ModelMetric:
         return {**agreement(outputs, step.expected).to_json(), "step": step.number}
-
-    def _good(self, metric: Mapping[str, Any]) -> bool:
-        cosine, error = metric["cosine"], metric["max_abs_error"]
-        if cosine is None or error is None:
-            return False
-        return bool(cosine >= self._tolerance["cosine"] and error <= self._tolerance["max_abs_error"])
 
     def _passing(self) -> str:
         text = "every operator passes, and so does the whole model"
         return text + (f" with {', '.join(self._left)} left on the reference" if self._left else "")
 
-    def _failing(self, metric: Mapping[str, Any], grown: Sequence[Grown]) -> str:
+    def _failing(self, metric: ModelMetric, grown: Sequence[Grown]) -> str:
         error = metric["max_abs_error"]
         off = "not a number" if error is None else f"{error:.3g} (at most {self._tolerance['max_abs_error']:.3g})"
         text = f"every operator passes by itself, but the model's output is off by {off}"
@@ -232,12 +229,12 @@ class WholeModel:
 
     def _entry(
         self,
-        verdict: str,
-        metric: Mapping[str, Any] | None,
+        verdict: Verdict,
+        metric: ModelMetric | None,
         grown: Sequence[Grown],
         minimal: list[str] | None,
         text: str,
-    ) -> dict[str, Any]:
+    ) -> ModelCheck:
         return {
             "verdict": verdict,
             "metric": metric,

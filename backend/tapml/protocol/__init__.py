@@ -1,6 +1,6 @@
 """The session protocol between the server and its devices, defined once: docs/protocol.md is the prose.
 
-`python -m tapml.protocol` prints the JSON Schema; runner_js/src/protocol/generated is made from it (`make protocol`).
+`python -m tapml.protocol` prints the JSON Schema; runner_js/src/protocol/generated is made from it (`make schemas`).
 """
 
 from tapml.protocol.base import MAX_MESSAGE_BYTES, MAX_WGSL_BYTES, PROTOCOL_VERSION

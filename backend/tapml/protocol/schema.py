@@ -24,7 +24,9 @@ _ROOTS: tuple[Any, ...] = (
 )
 
 
-class _Plain(GenerateJsonSchema):
+class PlainJsonSchema(GenerateJsonSchema):
+    """Without titles."""
+
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False  # a title on every field would become a type of its own in TypeScript
 
@@ -43,7 +45,7 @@ def _constant(schema: Any) -> bool:
 def schema() -> dict[str, Any]:
     """All message types under `$defs`."""
     inputs: Any = [(number, "validation", TypeAdapter(root)) for number, root in enumerate(_ROOTS)]
-    _, document = TypeAdapter.json_schemas(inputs, schema_generator=_Plain)
+    _, document = TypeAdapter.json_schemas(inputs, schema_generator=PlainJsonSchema)
     definitions = dict(document["$defs"])
     _drop_mappings(definitions)
     return {

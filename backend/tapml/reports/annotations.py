@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import string
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from tapml.reports.plain import lines
+from tapml.results import SEVERITY, VERDICTS, RunDocument
+from tapml.results.run import OUTCOMES, RunTest
 from tapml.text import one_line
-from tapml.validation.results import SEVERITY, VERDICTS
 
 MOST = 10
 """Annotations of one level that GitHub shows of one step."""
@@ -23,11 +24,11 @@ _MOST_TEXT = 3000
 _VERBS = {"error": "has errors", "fail": "fails", "unsupported": "is unsupported", "unbounded": "is unbounded"}
 _ENTITIES = {ord(character): f"&#{ord(character)};" for character in string.punctuation}
 
-Group: TypeAlias = list[Mapping[str, Any]]
-Describe: TypeAlias = Callable[[Mapping[str, Any], Group], tuple[str, str]]
+Group: TypeAlias = list[RunTest]
+Describe: TypeAlias = Callable[[RunDocument, Group], tuple[str, str]]
 
 
-def github_annotations(document: Mapping[str, Any], root: Path) -> list[str]:
+def github_annotations(document: RunDocument, root: Path) -> list[str]:
     """Workflow commands, one for each kernel, suite and device that fails, is flaky or is fixed; at most ten a level.
 
     `root` is the folder of the repository, for the paths in them.
@@ -67,21 +68,21 @@ def _property(text: str) -> str:
     return _data(one_line(text)).replace(":", "%3A").replace(",", "%2C")
 
 
-def _groups(tests: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], Group]:
+def _groups(tests: Iterable[RunTest]) -> dict[tuple[str, str, str], Group]:
     groups: dict[tuple[str, str, str], Group] = defaultdict(list)
     for test in tests:
         groups[test["suite"], test["device"], test["kernel"]].append(test)
     return groups
 
 
-def _where(document: Mapping[str, Any], test: Mapping[str, Any]) -> tuple[str, str]:
+def _where(document: RunDocument, test: RunTest) -> tuple[str, str]:
     """The suite's id, which is unique, and the device's name."""
     suite = next(entry for entry in document["suites"] if entry["id"] == test["suite"])
     device = next(entry for entry in document["devices"] if entry["id"] == test["device"])
     return suite["id"], device["requested"]
 
 
-def _failing(document: Mapping[str, Any], group: Group) -> tuple[str, str]:
+def _failing(document: RunDocument, group: Group) -> tuple[str, str]:
     suite, device = _where(document, group[0])
     first = group[0]
     message = f"{first['id']}: {first['message'] or 'flaky: ' + ', '.join(first['attempts'])}"
@@ -93,42 +94,40 @@ def _failing(document: Mapping[str, Any], group: Group) -> tuple[str, str]:
     return f"{first['kernel']} {verb} on {device} ({len(group)} tests of {suite})", message
 
 
-def _flaky(document: Mapping[str, Any], group: Group) -> tuple[str, str]:
+def _flaky(document: RunDocument, group: Group) -> tuple[str, str]:
     suite, device = _where(document, group[0])
     first = group[0]
     message = f"{first['id']}: {', '.join(first['attempts'])}; first: {first['earlier'][0]['message']}"
     return f"{first['kernel']} is flaky on {device} ({len(group)} tests of {suite})", message
 
 
-def _fixed(document: Mapping[str, Any], group: Group) -> tuple[str, str]:
+def _fixed(document: RunDocument, group: Group) -> tuple[str, str]:
     suite, device = _where(document, group[0])
     title = f"{group[0]['kernel']} is better than the baseline on {device} ({len(group)} tests of {suite})"
     return title, "Record it with --update-baseline, so that it cannot get worse unseen."
 
 
-def _place(document: Mapping[str, Any], group: Group, root: Path) -> tuple[str | None, int | None]:
+def _place(document: RunDocument, group: Group, root: Path) -> tuple[str | None, int | None]:
     """The kernel's WGSL below `root`, and the compiler's line; (None, None) where there is no such file."""
     first = group[0]
     folder = Path(next(entry["path"] for entry in document["suites"] if entry["id"] == first["suite"])) / "kernels"
-    diagnostics = [found for found in first["diagnostics"] if isinstance(found, Mapping)]
-    found = next((entry for entry in diagnostics if entry.get("severity") == "error"), {})
+    found = next((entry for entry in first["diagnostics"] if entry["severity"] == "error"), None)
     # A name only: a device must not choose a path.
-    names = [Path(str(found.get("file", ""))).name, f"{Path(first['kernel']).name}.wgsl"]
+    names = [Path(found["file"]).name if found else "", f"{Path(first['kernel']).name}.wgsl"]
     for number, name in enumerate(names):
         if name and (path := folder / name).is_file():
             resolved = path.resolve()
             shown = resolved.relative_to(root) if resolved.is_relative_to(root) else resolved
-            line = found.get("line")
-            known = number == 0 and isinstance(line, int) and line > 0
-            return shown.as_posix(), line if known else None
+            line = found["line"] if found and number == 0 else 0
+            return shown.as_posix(), line if line > 0 else None
     return None, None
 
 
-def summary_markdown(document: Mapping[str, Any]) -> str:
+def summary_markdown(document: RunDocument) -> str:
     """The job's summary: a table of kernels that did not simply pass, by suite and device."""
     summary = document["summary"]
     good = not summary["fails_run"] and not document["interrupted"]
-    counts = ", ".join(f"{summary[key]} {key}" for key in (*VERDICTS, "expected", "fixed", "flaky") if summary[key])
+    counts = ", ".join(f"{summary[key]} {key}" for key in (*VERDICTS, *OUTCOMES) if summary[key])
     shard = f", shard {document['shard']}" if document["shard"] else ""
     text = [f"## {'✅' if good else '❌'} tapml test{shard}", ""]
     text += [f"{summary['total']} tests: {counts or 'none'}, in {summary['seconds']:.1f} s.", ""]
@@ -148,11 +147,11 @@ def _worth_telling(group: Group) -> bool:
     return any(test["verdict"] != "pass" or test["flaky"] or test["outcome"] == "fixed" for test in group)
 
 
-def _row(document: Mapping[str, Any], group: Group) -> str:
+def _row(document: RunDocument, group: Group) -> str:
     suite, device = _where(document, group[0])
     bad = [test for test in group if test["fails_run"]]
     worst = max(bad or group, key=lambda test: SEVERITY.index(test["verdict"]))
-    words = [worst["verdict"] if bad or worst["outcome"] == worst["verdict"] else worst["outcome"]]
+    words: list[str] = [worst["verdict"] if bad or worst["outcome"] == worst["verdict"] else worst["outcome"]]
     if any(test["flaky"] for test in group):
         words.append("flaky")
     mark = "❌" if bad else "⚠️" if words[-1] == "flaky" else "✅" if words == ["fixed"] else "🟡"

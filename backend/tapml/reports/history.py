@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from tapml.reports.console import Table
 from tapml.reports.terminal import COLOURS, MARKS, number
+from tapml.results.history import HistoryPoint, SuiteHistoryDocument, TestHistoryDocument, Trend
 
 
-def show_trends(console: Console, document: Mapping[str, Any], limit: int | None, place: str) -> None:
+def show_trends(console: Console, document: SuiteHistoryDocument, limit: int | None, place: str) -> None:
     """A row a test and device, what needs a look first."""
-    trends: Sequence[Mapping[str, Any]] = document["trends"]
+    trends = document["trends"]
     if not trends:
         _empty(console, f"{document['suite_name']} has no recorded runs", place)
         return
@@ -47,7 +46,7 @@ def show_trends(console: Console, document: Mapping[str, Any], limit: int | None
     console.print(text, markup=False, highlight=False)
 
 
-def show_timeline(console: Console, document: Mapping[str, Any], limit: int | None, place: str) -> None:
+def show_timeline(console: Console, document: TestHistoryDocument, limit: int | None, place: str) -> None:
     """For each device the test's runs, newest first, then what is known of it."""
     if not document["devices"]:
         _empty(console, f"test {document['test']} has no recorded runs", place)
@@ -86,21 +85,21 @@ def _verdict(verdict: str) -> Text:
     return Text(MARKS.get(verdict, verdict), style=COLOURS.get(verdict, ""))
 
 
-def _device(trend: Mapping[str, Any]) -> str:
+def _device(trend: Trend) -> str:
     return f"{trend['device']} ({trend['gpu']})" if trend["gpu"] else str(trend["device"])
 
 
-def _since(trend: Mapping[str, Any]) -> str:
+def _since(trend: Trend) -> str:
     since = trend["since"]
     new = ("kernel changed",) * since["kernel_changed"] + ("another version",) * since["device_changed"]
     return f"{_date(since['created'])} {since['device']}" + (f", {' and '.join(new)}" if new else "")
 
 
-def _share(trend: Mapping[str, Any]) -> str:
+def _share(trend: Trend) -> str:
     return f"{100 * trend['flaky_rate']:.0f}%" if trend["flaky_runs"] else "-"
 
 
-def _summary(trend: Mapping[str, Any]) -> str:
+def _summary(trend: Trend) -> str:
     parts = [f"{trend['state']} since {_since(trend)}"]
     if trend["first_failing"]:
         parts.append(f"first failed {_date(trend['first_failing']['created'])} in {trend['first_failing']['device']}")
@@ -111,12 +110,12 @@ def _summary(trend: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def _remarks(point: Mapping[str, Any]) -> str:
+def _remarks(point: HistoryPoint) -> str:
     remarks = ["kernel changed"] if point["kernel_changed"] else []
     if point["flaky"]:
         remarks.append("flaky" + (f" ({', '.join(point['attempts'])})" if point["attempts"] else ""))
     if point["message"]:
-        remarks.append(str(point["message"]).splitlines()[0][:120])
+        remarks.append(point["message"].splitlines()[0][:120])
     return "; ".join(remarks)
 
 

@@ -7,9 +7,9 @@ import gzip
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from tapml.errors import ToolchainError
+from tapml.results import RunDocument
 
 TEMPLATE = Path(__file__).parents[1] / "server" / "static" / "report" / "template.html"
 """Built by `npm --prefix webui run build` from webui/report."""
@@ -30,7 +30,7 @@ def report_template() -> str:
     return text
 
 
-def html(document: Mapping[str, Any], screenshots: Mapping[str, bytes] | None = None) -> str:
+def html(document: RunDocument, screenshots: Mapping[str, bytes] | None = None) -> str:
     """tapml.test/1 as a page; `screenshots` are PNG files by device id.
 
     The data is in the page as base64, which no text in it can break out of; the page's script draws it as text. Its

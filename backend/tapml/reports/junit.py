@@ -5,23 +5,24 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from tapml.reports.evidence import evidence
+from tapml.results import RunDocument
+from tapml.results.run import RunDeviceDocument, RunSuite, RunTest
 from tapml.text import visible
 
 # What XML 1.0 does not allow; ElementTree writes the rest as it is, and no reader takes it.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit(document: Mapping[str, Any]) -> bytes:
+def junit(document: RunDocument) -> bytes:
     """tapml.test/1 as JUnit XML: a <testsuite> for each suite and device, a <testcase> for each test.
 
     What fails the run is a <failure> or an <error>. Expected failures and unsupported tests are <skipped>, flaky ones
     pass and carry a <flakyFailure> for each attempt that failed. Suites go by their ids, which are unique.
     """
-    tests: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    tests: dict[tuple[str, str], list[RunTest]] = defaultdict(list)
     for test in document["tests"]:
         tests[test["suite"], test["device"]].append(test)
     root = ET.Element("testsuites", name="tapml")
@@ -37,10 +38,10 @@ def junit(document: Mapping[str, Any]) -> bytes:
 
 
 def _suite(
-    document: Mapping[str, Any],
-    suite: Mapping[str, Any],
-    device: Mapping[str, Any],
-    tests: list[Mapping[str, Any]],
+    document: RunDocument,
+    suite: RunSuite,
+    device: RunDeviceDocument,
+    tests: list[RunTest],
 ) -> ET.Element:
     element = ET.Element("testsuite", name=_text(f"{suite['id']} on {device['requested']}"))
     element.set("timestamp", document["created"][:19])
@@ -58,9 +59,7 @@ def _suite(
     return element
 
 
-def _properties(
-    document: Mapping[str, Any], suite: Mapping[str, Any], device: Mapping[str, Any]
-) -> Iterable[tuple[str, str]]:
+def _properties(document: RunDocument, suite: RunSuite, device: RunDeviceDocument) -> Iterable[tuple[str, str]]:
     adapter = " ".join(filter(None, (str(value) for value in device["adapter"].values())))
     yield "browser", device["name"]
     yield "device", device["requested"]
@@ -78,7 +77,7 @@ def _properties(
         yield "unavailable", device["unavailable"]
 
 
-def _case(suite: Mapping[str, Any], test: Mapping[str, Any]) -> ET.Element:
+def _case(suite: RunSuite, test: RunTest) -> ET.Element:
     case = ET.Element(
         "testcase",
         classname=_text(f"{suite['id']}.{test['kernel']}"),
@@ -90,9 +89,8 @@ def _case(suite: Mapping[str, Any], test: Mapping[str, Any]) -> ET.Element:
         tag = "error" if test["verdict"] == "error" else "failure"
         text = f"flaky: {', '.join(test['attempts'])}" if test["flaky"] else _with_expected(test, message)
         problem = ET.SubElement(case, tag, message=text, type=_text(test["verdict"]))
-        problem.text = _text(evidence(test, suite["path"]))
-    elif test["outcome"] == "expected":
-        expected = test["expected"]
+        problem.text = _text(evidence(test, suite["path"], test["attempts"]))
+    elif test["outcome"] == "expected" and (expected := test["expected"]):
         until = f" (until {expected['expires']})" if expected["expires"] else ""
         ET.SubElement(case, "skipped", message=_text(f"expected {expected['verdict']}: {expected['reason']}{until}"))
     elif test["verdict"] != "pass":
@@ -104,7 +102,7 @@ def _case(suite: Mapping[str, Any], test: Mapping[str, Any]) -> ET.Element:
     return case
 
 
-def _with_expected(test: Mapping[str, Any], message: str) -> str:
+def _with_expected(test: RunTest, message: str) -> str:
     expected = test["expected"]
     if expected is None:
         return message
@@ -112,7 +110,7 @@ def _with_expected(test: Mapping[str, Any], message: str) -> str:
     return _text(f"{message} (worse than {expected['verdict']}, the expectation {why}: {expected['reason']})")
 
 
-def _seconds(test: Mapping[str, Any]) -> float:
+def _seconds(test: RunTest) -> float:
     parts = [test["seconds"], *(attempt["seconds"] for attempt in test["earlier"])]
     return float(sum(part.get(key, 0.0) for part in parts for key in ("fetch", "compile", "run", "compare")))
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.text import Text
 
+from tapml.protocol.base import JsonNumber
 from tapml.reports.console import Table
 from tapml.reports.terminal import COLOURS, MARKS, number
+from tapml.results import LocateDocument
+from tapml.results.locate import GrownNode, HeatMap, ModelCheck, Suspect, WrongOutput
 from tapml.text import one_line
 
 _SHADES = ((0.0, "·"), (0.4, "░"), (0.6, "▒"), (0.8, "▓"), (1.0, "█"))
@@ -19,7 +21,7 @@ _MOST_ROWS = 16
 _MOST_GROWN = 8
 
 
-def show_locate(console: Console, document: Mapping[str, Any]) -> None:
+def show_locate(console: Console, document: LocateDocument) -> None:
     """A row a suspect, what is known of each, then the whole model."""
     _banner(console, document)
     suspects = document["kernels"]
@@ -37,7 +39,7 @@ def show_locate(console: Console, document: Mapping[str, Any]) -> None:
     console.print(Text(one_line(verdict_line(document), 5000), style=COLOURS[mark]))
 
 
-def verdict_line(document: Mapping[str, Any]) -> str:
+def verdict_line(document: LocateDocument) -> str:
     """One line: what was looked at, and who is accused."""
     summary = document["summary"]
     device = document["devices"][0]["name"]
@@ -57,12 +59,12 @@ def verdict_line(document: Mapping[str, Any]) -> str:
     return f"{looked}: every operator passes{kernels}{rest}"
 
 
-def _banner(console: Console, document: Mapping[str, Any]) -> None:
+def _banner(console: Console, document: LocateDocument) -> None:
     if document["synthetic"]:
         console.print(Text("SYNTHETIC INPUTS: this suite was carved from made-up data", style="yellow"))
 
 
-def _table(suspects: Sequence[Mapping[str, Any]]) -> Table:
+def _table(suspects: Sequence[Suspect]) -> Table:
     table = Table()
     for column in ("", "kernel", "score", "verdict", "tests", "runs alike", "reason"):
         table.add_column(column, justify="right" if column in ("", "score", "tests") else "left", overflow="fold")
@@ -81,7 +83,7 @@ def _table(suspects: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _suspect(console: Console, place: int, found: Mapping[str, Any], *, picture: bool) -> None:
+def _suspect(console: Console, place: int, found: Suspect, *, picture: bool) -> None:
     console.print()
     head = one_line(f"{place}. {found['kernel']}, test {found['test']}")
     nodes = f"; nodes {_listed(found['nodes'])} fail"
@@ -104,7 +106,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
-def _output(console: Console, output: Mapping[str, Any], *, several: bool) -> None:
+def _output(console: Console, output: WrongOutput, *, several: bool) -> None:
     shape = " x ".join(map(str, output["shape"])) or "a scalar"
     name = f"output {output['output']}" if several else "output"
     text = f"   {name} {output['dtype']} {shape}: {output['mismatched']} of {output['total']} outside the bound"
@@ -113,8 +115,8 @@ def _output(console: Console, output: Mapping[str, Any], *, several: bool) -> No
     if output["nan"] or output["inf"]:
         text += f" ({output['nan']} NaN, {output['inf']} infinite)"
     console.print(text, markup=False, highlight=False)
-    for name in ("first", "worst"):
-        if element := output[name]:
+    for name, element in (("first", output["first"]), ("worst", output["worst"])):
+        if element:
             text = (
                 f"   {name} {element['index']}: expected {_value(element['expected'])}, got {_value(element['got'])}, "
                 f"may differ by {_value(element['bound'])}"
@@ -132,11 +134,11 @@ def _output(console: Console, output: Mapping[str, Any], *, several: bool) -> No
             console.print(f"     {one_line(reason)}", markup=False, highlight=False)
 
 
-def _value(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.6g}"
+def _value(value: JsonNumber | None) -> str:
+    return str(value) if isinstance(value, str | None) else f"{value:.6g}"
 
 
-def picture_lines(heatmap: Mapping[str, Any]) -> list[str]:
+def picture_lines(heatmap: HeatMap) -> list[str]:
     """A heat map in shade characters: · inside the bound, █ a million times it; at most 16 lines."""
     rows = heatmap["values"]
     merged = -(-len(rows) // _MOST_ROWS) or 1
@@ -162,7 +164,7 @@ def _shade(value: float | None) -> str:
     return "∞" if value is None else next(shade for most, shade in _SHADES if value <= most)
 
 
-def _model(console: Console, model: Mapping[str, Any]) -> None:
+def _model(console: Console, model: ModelCheck) -> None:
     console.print()
     mark = Text(MARKS[model["verdict"]] + " ", style=COLOURS[model["verdict"]])
     runs = "1 run" if model["model_runs"] == 1 else f"{model['model_runs']} runs"
@@ -180,10 +182,10 @@ def _model(console: Console, model: Mapping[str, Any]) -> None:
     console.print(table)
 
 
-def steepest(growth: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def steepest(growth: Sequence[GrownNode]) -> list[GrownNode]:
     """The nodes that amplify most first."""
 
-    def key(node: Mapping[str, Any]) -> float:
+    def key(node: GrownNode) -> float:
         value = node["amplification"]
         return -1.0 if value is None else float("inf") if isinstance(value, str) else float(value)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 from tapml.reports.locate import steepest, verdict_line
+from tapml.results import LocateDocument
+from tapml.results.locate import GrownNode, ModelCheck, Suspect, WrongOutput
 from tapml.text import one_line
 
 _CELL = 8
@@ -42,7 +43,7 @@ svg { display: block; max-width: 100%; height: auto; }
 """
 
 
-def locate_page(document: Mapping[str, Any]) -> str:
+def locate_page(document: LocateDocument) -> str:
     """tapml.locate/1 as HTML."""
     summary = document["summary"]
     good = summary["verdict"] == "clean"
@@ -75,7 +76,7 @@ def _head(*names: str) -> str:
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _where(document: Mapping[str, Any]) -> str:
+def _where(document: LocateDocument) -> str:
     adapter = document["devices"][0]["adapter"]
     gpu = " ".join(filter(None, (adapter["vendor"], adapter["architecture"] or adapter["description"])))
     parts = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in document["summary"]["parts"].items())
@@ -83,7 +84,7 @@ def _where(document: Mapping[str, Any]) -> str:
     return f"{document['created']}; {gpu or 'the GPU is not named'}; {parts}{made_up}"
 
 
-def _ranking(suspects: Sequence[Mapping[str, Any]]) -> str:
+def _ranking(suspects: Sequence[Suspect]) -> str:
     rows = []
     for place, found in enumerate(suspects, 1):
         tests = found["tests"]
@@ -97,7 +98,7 @@ def _ranking(suspects: Sequence[Mapping[str, Any]]) -> str:
     return f'<section class="scroll"><table>{head}{"".join(rows)}</table></section>'
 
 
-def _suspect(place: int, found: Mapping[str, Any]) -> str:
+def _suspect(place: int, found: Suspect) -> str:
     alike = {True: "all runs alike", False: "differs from run to run", None: "not run again"}[found["deterministic"]]
     nodes = ", ".join(found["nodes"])
     passing = f"; pass: {', '.join(found['passing_nodes'])}" if found["passing_nodes"] else ""
@@ -119,21 +120,21 @@ def _suspect(place: int, found: Mapping[str, Any]) -> str:
     return "".join(parts) + "</section>"
 
 
-def _output(output: Mapping[str, Any]) -> str:
+def _output(output: WrongOutput) -> str:
     shape = " x ".join(map(str, output["shape"])) or "scalar"
     counts = [f"{output['mismatched']} of {output['total']} outside their bound"]
     counts += [
-        f"{output[key]} {name}"
-        for key, name in (("unbounded", "unbounded"), ("nan", "NaN"), ("inf", "infinite"))
-        if output[key]
+        f"{count} {name}"
+        for name, count in (("unbounded", output["unbounded"]), ("NaN", output["nan"]), ("infinite", output["inf"]))
+        if count
     ]
     parts = [f"<h3>output {output['output']}: {_text(output['dtype'])} {shape}</h3><p>{_text(', '.join(counts))}</p>"]
     rows = "".join(
         f"<tr><td>{name}</td><td><code>{_text(element['index'])}</code></td>"
         + "".join(f'<td class="n">{_value(element[key])}</td>' for key in ("expected", "got", "bound"))
         + "</tr>"
-        for name in ("first", "worst")
-        if (element := output[name])
+        for name, element in (("first", output["first"]), ("worst", output["worst"]))
+        if element
     )
     if rows:
         head = _head("", "element", "expected.n", "got.n", "may differ by.n")
@@ -152,7 +153,7 @@ def _value(value: float | str | None) -> str:
     return _text("-" if value is None else value if isinstance(value, str) else f"{value:.6g}")
 
 
-def _heatmap(output: Mapping[str, Any]) -> str:
+def _heatmap(output: WrongOutput) -> str:
     """Cells of one row that are alike are one rectangle: most maps are mostly inside."""
     heatmap = output["heatmap"]
     rows, columns = heatmap["rows"], heatmap["columns"]
@@ -193,7 +194,7 @@ def _heatmap(output: Mapping[str, Any]) -> str:
     )
 
 
-def _model(model: Mapping[str, Any]) -> str:
+def _model(model: ModelCheck) -> str:
     guilty = set(model["minimal_nodes"] or ())
     parts = [
         f"<section><h2>The whole model: {_text(model['verdict'])}</h2>",
@@ -216,7 +217,7 @@ def _model(model: Mapping[str, Any]) -> str:
     return "".join(parts) + "</section>"
 
 
-def _curve(growth: Sequence[Mapping[str, Any]], guilty: set[str]) -> str:
+def _curve(growth: Sequence[GrownNode], guilty: set[str]) -> str:
     """A bar a node; 10^-9 of the largest and less is none."""
     numbers = [node["error"] if not isinstance(node["error"], str) else math.inf for node in growth]
     finite = [value for value in numbers if math.isfinite(value)]

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.console import Console
 
+from tapml.protocol.base import JsonNumber
+from tapml.results import ReduceDocument
+from tapml.results.reduce import ReducedInput
 from tapml.text import one_line
 
 _FEW = 4
 
 
-def show_reduce(console: Console, document: Mapping[str, Any]) -> None:
+def show_reduce(console: Console, document: ReduceDocument) -> None:
     """A line an input and an output."""
     for line in reduce_lines(document):
         console.print(line, markup=False, highlight=False)
 
 
-def reduce_lines(document: Mapping[str, Any]) -> list[str]:
+def reduce_lines(document: ReduceDocument) -> list[str]:
     """What remained of inputs, and what is wrong for them."""
     lines = [f"{document['test']} of {document['kernel']} still fails with less ({document['runs']} runs):"]
     lines += [f"  {_input(found)}" for found in document["inputs"]]
@@ -33,7 +33,7 @@ def reduce_lines(document: Mapping[str, Any]) -> list[str]:
     return [one_line(line, 1000) if not line.startswith("  ") else "  " + one_line(line, 1000) for line in lines]
 
 
-def _input(found: Mapping[str, Any]) -> str:
+def _input(found: ReducedInput) -> str:
     name = f"{found['name']} {found['dtype']}{found['shape']}"
     if not found["changed"]:
         return f"{name}: as carved, {found['nonzero']} of {found['total']} nonzero"
@@ -53,5 +53,5 @@ def _input(found: Mapping[str, Any]) -> str:
     return f"{name}: {found['nonzero']} of {found['total']} nonzero {before}, {few}"
 
 
-def _number(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.6g}"
+def _number(value: JsonNumber | None) -> str:
+    return str(value) if isinstance(value, str | None) else f"{value:.6g}"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -12,8 +10,9 @@ from rich.text import Text
 from tapml.reports.console import Table
 from tapml.reports.plain import export_command
 from tapml.reports.terminal import COLOURS
+from tapml.results import VERDICTS, RunDocument
+from tapml.results.run import OUTCOMES, RunSuite, RunTest
 from tapml.text import one_line
-from tapml.validation.results import VERDICTS
 
 _COLOURS = {**COLOURS, "expected": "cyan"}
 _MARKS = {"pass": "✓", "fail": "✗", "error": "!", "unsupported": "-", "unbounded": "∞", "expected": "~"}
@@ -21,7 +20,7 @@ _WORST_FIRST = ("error", "fail", "unbounded", "unsupported", "expected", "pass")
 _MOST_MESSAGES = 12
 
 
-def show_run(console: Console, document: Mapping[str, Any], *, recording: bool = False) -> None:
+def show_run(console: Console, document: RunDocument, *, recording: bool = False) -> None:
     """A table for each suite, kernels by devices; then what fails, is flaky or fixed; then one line of sums."""
     for suite in document["suites"]:
         if suite["synthetic"]:
@@ -57,10 +56,10 @@ def show_run(console: Console, document: Mapping[str, Any], *, recording: bool =
     _line(console, run_line(document, recording=recording))
 
 
-def run_line(document: Mapping[str, Any], *, recording: bool = False) -> str:
+def run_line(document: RunDocument, *, recording: bool = False) -> str:
     """One line: how many of what, which kernels fail. `recording`: what fails becomes the baseline."""
     summary = document["summary"]
-    words = (*VERDICTS, "expected", "fixed", "flaky")
+    words = (*VERDICTS, *OUTCOMES)
     counts = ", ".join(f"{summary[word]} {word}" for word in words if summary[word])
     shard = f" of shard {document['shard']}" if document["shard"] else ""
     text = f"{summary['total']} tests{shard}: {counts or 'none'} in {summary['seconds']:.1f} s"
@@ -77,7 +76,7 @@ def _line(console: Console, text: str) -> None:
     console.print(one_line(text, 2000), markup=False, highlight=False)
 
 
-def _why(test: Mapping[str, Any]) -> str:
+def _why(test: RunTest) -> str:
     text = one_line(test["message"]) or f"flaky: {', '.join(test['attempts'])}"
     expected = test["expected"]
     if expected and expected["expired"]:
@@ -87,8 +86,8 @@ def _why(test: Mapping[str, Any]) -> str:
     return text
 
 
-def _table(document: Mapping[str, Any], suite: Mapping[str, Any]) -> Table:
-    tests: dict[str, dict[str, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+def _table(document: RunDocument, suite: RunSuite) -> Table:
+    tests: dict[str, dict[str, list[RunTest]]] = defaultdict(lambda: defaultdict(list))
     for test in document["tests"]:
         if test["suite"] == suite["id"]:
             tests[test["kernel"]][test["device"]].append(test)
@@ -103,7 +102,7 @@ def _table(document: Mapping[str, Any], suite: Mapping[str, Any]) -> Table:
     return table
 
 
-def _cell(tests: list[Mapping[str, Any]]) -> Text:
+def _cell(tests: list[RunTest]) -> Text:
     if not tests:
         return Text("")
     # One that the baseline excuses is not shown as one that fails.

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from tapml.reports.console import Table
+from tapml.results import RESULTS, SEVERITY, VERDICTS, OffloadDocument, TestResult, ValidationDocument
+from tapml.results.base import DeviceFacts, Header, ModelMetric
 from tapml.suite import Suite
 from tapml.text import indented, one_line
-from tapml.validation.results import SEVERITY, VERDICTS
 
 COLOURS = {"pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow", "unbounded": "dark_cyan"}
 MARKS = {
@@ -39,7 +40,7 @@ def size(count: float) -> str:
     raise AssertionError("unreachable")
 
 
-def show_validation(console: Console, document: Mapping[str, Any]) -> None:
+def show_validation(console: Console, document: ValidationDocument) -> None:
     """A row a kernel and device with its worst numbers, then the messages of what did not pass."""
     _banner(console, document)
     for device in document["devices"]:
@@ -50,23 +51,23 @@ def show_validation(console: Console, document: Mapping[str, Any]) -> None:
     for test in bad[:_MOST_MESSAGES]:
         mark = Text(f"{MARKS[test['verdict']]} ", style=COLOURS[test["verdict"]])
         where = one_line(f"{test['id']} {test['kernel']} on {names[test['device']]}")
-        console.print(mark + Text(f"{where}: {indented(str(test['message']))}"))
+        console.print(mark + Text(f"{where}: {indented(test['message'])}"))
     if len(bad) > _MOST_MESSAGES:
         console.print(f"... and {len(bad) - _MOST_MESSAGES} more: see --json or the web page")
     console.print(one_line(summary_line(document), 5000), highlight=False)
 
 
-def summary_line(document: Mapping[str, Any]) -> str:
+def summary_line(document: ValidationDocument) -> str:
     """One line: how many of what, which kernels fail."""
     summary = document["summary"]
-    counts = ", ".join(f"{summary[v]} {v}" for v in VERDICTS if summary.get(v))
+    counts = ", ".join(f"{summary[v]} {v}" for v in VERDICTS if summary[v])
     text = f"{summary['total']} tests: {counts or 'none'} in {summary['seconds']:.1f} s"
     if summary["failing_kernels"]:
         text += f"; failing kernels: {', '.join(summary['failing_kernels'])}"
     return text + ("; interrupted, the rest was not run" if document["interrupted"] else "")
 
 
-def _validation_table(console: Console, device: Mapping[str, Any], tests: list[dict[str, Any]]) -> None:
+def _validation_table(console: Console, device: DeviceFacts, tests: list[TestResult]) -> None:
     adapter = device["adapter"]
     # Firefox names no adapter.
     gpu = " ".join(filter(None, (adapter["vendor"], adapter["architecture"] or adapter["description"])))
@@ -83,23 +84,23 @@ def _validation_table(console: Console, device: Mapping[str, Any], tests: list[d
             kernel + edited,
             count,
             Text(MARKS[worst], style=COLOURS[worst]),
-            *(number(_most(rows, key)) for key in ("max_abs_error", "max_rel_error", "max_ulp")),
+            *(number(_most(row[key] for row in rows)) for key in ("max_abs_error", "max_rel_error", "max_ulp")),
         )
     console.print(table)
 
 
-def _by_kernel(tests: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+def _by_kernel(tests: list[TestResult]) -> dict[str, list[TestResult]]:
+    found: dict[str, list[TestResult]] = defaultdict(list)
     for test in tests:
         found[test["kernel"]].append(test)
     return found
 
 
-def _most(rows: list[dict[str, Any]], key: str) -> float | None:
-    return max((row[key] for row in rows if row[key] is not None), default=None)
+def _most(found: Iterable[float | None]) -> float | None:
+    return max((value for value in found if value is not None), default=None)
 
 
-def show_offload(console: Console, document: Mapping[str, Any]) -> None:
+def show_offload(console: Console, document: OffloadDocument) -> None:
     """The trace: a row a kernel, then the whole model."""
     _banner(console, document)
     table = Table(title=f"offload to {document['devices'][0]['name']}")
@@ -107,30 +108,35 @@ def show_offload(console: Console, document: Mapping[str, Any]) -> None:
         table.add_column(column, justify="left" if column in ("kernel", "operator") else "right", overflow="fold")
     total = document["summary"]["nodes"]
     for step in document["steps"]:
-        metric = step["model_metric"] or {}
+        cosine, error = _metric(step["model_metric"])
         kept = f"{step['offloaded_nodes']}/{total} nodes" if step["kept"] else "stays on the reference"
-        cosine = metric.get("cosine")
         table.add_row(
             step["kernel"],
             str(len(step["nodes"])),
             Text(MARKS[step["operator_verdict"]], style=COLOURS[step["operator_verdict"]]),
-            "-" if cosine is None else f"{cosine:.9f}",
-            number(metric.get("max_abs_error")),
+            cosine,
+            error,
             kept,
         )
     console.print(table)
     for step in document["steps"]:
         if step["message"]:
-            console.print(f"{one_line(step['kernel'])}: {indented(str(step['message']))}", highlight=False)
+            console.print(f"{one_line(step['kernel'])}: {indented(step['message'])}", highlight=False)
     final = document["final"]
-    metric = final["model_metric"] or {}
-    cosine = "-" if metric.get("cosine") is None else f"{metric['cosine']:.9f}"
+    cosine, error = _metric(final["model_metric"])
     mark = Text(MARKS[final["verdict"]] + " ", style=COLOURS[final["verdict"]])
-    text = f"whole model through the virtual machine: cosine {cosine}, max error {number(metric.get('max_abs_error'))}"
-    console.print(mark + Text(text + (f": {indented(str(final['message']))}" if final["message"] else "")))
+    text = f"whole model through the virtual machine: cosine {cosine}, max error {error}"
+    console.print(mark + Text(text + (f": {indented(final['message'])}" if final["message"] else "")))
 
 
-def _banner(console: Console, document: Mapping[str, Any]) -> None:
+def _metric(found: ModelMetric | None) -> tuple[str, str]:
+    """Cosine and largest error."""
+    if found is None:
+        return "-", "-"
+    return "-" if found["cosine"] is None else f"{found['cosine']:.9f}", number(found["max_abs_error"])
+
+
+def _banner(console: Console, document: Header) -> None:
     if document["synthetic"]:
         console.print(Text("SYNTHETIC INPUTS: this suite was carved from made-up data", style="yellow"))
     if document["edited_kernels"]:
@@ -159,7 +165,7 @@ def show_suite(console: Console, suite: Suite) -> None:
         ("size", f"{size(suite.nbytes())}, {len(suite.digests())} distinct tensors"),
     ]
     rows += [("note", note) for note in model.get("notes", [])]
-    rows += [("left out", problem) for problem in suite.result_problems()]
+    rows += [("left out", problem) for kind in RESULTS for problem in suite.read_results(kind)[1]]
     table = Table(show_header=False)
     for row in rows:
         table.add_row(*map(Text, row))

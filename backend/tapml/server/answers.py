@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter, with_config
 
 from tapml.errors import InputError
 from tapml.protocol.base import LongText, Name
+from tapml.protocol.fields import PLAIN, Count, Line, Open
 from tapml.protocol.methods import Verdict
-from tapml.suite.fields import Count, Line, Open
-from tapml.suite.formats import MOST_BYTES, Model, validated
-from tapml.suite.result_documents import DeviceDocument
-from tapml.suite.results import RESULT_KINDS
+from tapml.results import RESULTS, DeviceDocument
+from tapml.suite.formats import MOST_BYTES, Form, validated
 
 MOST_ANSWER_BYTES = 2 * MOST_BYTES
 """A job's document and some of its events."""
@@ -33,10 +32,11 @@ class Suites(Open):
     suites: list[Served]
 
 
+@with_config(PLAIN)
 class Connected(DeviceDocument):
     """A device that is connected there."""
 
-    busy: bool = False
+    busy: Annotated[bool, Field(default=False)]
     unavailable: LongText | None
 
 
@@ -130,9 +130,9 @@ EVENTS: dict[str, type[Open]] = {
 """By type, what is shown of each."""
 
 
-def checked(where: str, model: type[Model], found: Any) -> Model:
+def checked(where: str, form: type[Form] | TypeAdapter[Form], found: Any) -> Form:
     """Raises InputError naming the server and the first field that is wrong."""
-    return validated(f"the answer of {where}", model, found, _MEND)
+    return validated(f"the answer of {where}", form, found, _MEND)
 
 
 def known_events(where: str, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -146,9 +146,8 @@ def known_events(where: str, events: list[dict[str, Any]]) -> list[dict[str, Any
     return known
 
 
-def result_document(where: str, kind: str, found: dict[str, Any]) -> dict[str, Any]:
+def result_document(where: str, kind: str, found: dict[str, Any]) -> Any:
     """The result of a job of `kind`. Raises InputError where it is none."""
     if found.get("format") != f"tapml.{kind}/1":
         raise InputError(f"the answer of {where} is no result of `tapml {kind}`{_MEND}")
-    checked(where, RESULT_KINDS[kind], found)
-    return found
+    return checked(where, RESULTS[kind], found)

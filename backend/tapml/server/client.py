@@ -22,7 +22,7 @@ from tapml.validation.events import Cancel, Emit
 
 _POLL_SECONDS = 0.2
 _TIMEOUT_SECONDS = 30.0
-_UNREACHABLE_SECONDS = 30.0
+_PATIENCE_SECONDS = 30.0
 _MOST_REASON_BYTES = 100_000
 
 
@@ -56,13 +56,11 @@ class RemoteServer:
         """Where a runner joins, with the token."""
         return f"{self.base}/runner" + (f"?token={quote(self._token)}" if self._token else "")
 
-    def devices(self) -> list[dict[str, Any]]:
+    def devices(self) -> list[answers.Connected]:
         """What is connected there. Raises InputError where nobody answers."""
-        found = self._request("GET", "/api/devices")
-        answers.checked(self.base, answers.Devices, found)
-        return list(found["connected"])
+        return answers.checked(self.base, answers.Devices, self._request("GET", "/api/devices")).connected
 
-    def run(self, specification: JobSpecification, suite: Suite, emit: Emit, cancel: Cancel) -> dict[str, Any]:
+    def run(self, specification: JobSpecification, suite: Suite, emit: Emit, cancel: Cancel) -> Any:
         """Run a job on the server's suite of the same content, on the device that the address names: one connected
         there, or one to start. Where it names none, on any that is connected (waiting for one).
 
@@ -99,7 +97,7 @@ class RemoteServer:
         while True:
             for device in self.devices():
                 if not device["unavailable"]:
-                    return str(device["id"])
+                    return device["id"]
             if not said:
                 text = f"waiting for a browser: open {self.base}/runner"
                 emit({"type": "message", "level": "info", "text": text})
@@ -128,13 +126,13 @@ class RemoteServer:
 
     def _patient(self, path: str) -> Any:
         """GET, over a network that may be cut for a while. Raises _Gone where the server that ran the job is none."""
-        deadline = time.monotonic() + _UNREACHABLE_SECONDS
+        deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
             try:
                 return self._request("GET", path)
             except _Unreachable as error:
                 if time.monotonic() > deadline:
-                    raise _Gone(f"no answer for {_UNREACHABLE_SECONDS:.0f} s") from error
+                    raise _Gone(f"no answer for {_PATIENCE_SECONDS:.0f} s") from error
                 time.sleep(_POLL_SECONDS)
             except InputError as error:
                 raise _Gone(str(error)) from error

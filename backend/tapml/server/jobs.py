@@ -31,7 +31,7 @@ class RunningJob:
     suite_id: str
     state: str = "running"
     events: list[dict[str, Any]] = field(default_factory=list)
-    document: dict[str, Any] | None = None
+    document: Any = None
     error: str | None = None
     cancel: Cancel = field(default_factory=Cancel)
     done: threading.Event = field(default_factory=threading.Event)
@@ -39,10 +39,11 @@ class RunningJob:
     _all_told: bool = False
     _packed: bytes | None = None
 
-    def read(self, after: int, most: int) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    def read(self, after: int, most: int) -> tuple[list[dict[str, Any]], Any]:
         """At most so many events from number `after` on, and the document, where the job has ended."""
         with self._lock:
-            events, document, packed = self.events, self.document, self._packed
+            events, packed = self.events, self._packed
+            document: Any = self.document
             ended = self.done.is_set()
         if packed is not None:
             events, document = json.loads(zlib.decompress(packed))

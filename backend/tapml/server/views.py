@@ -13,6 +13,7 @@ from tapml.errors import InputError
 from tapml.graph import Graph
 from tapml.jobs import JobSpecification
 from tapml.kernels.wasm import runtime_wasm
+from tapml.results import RESULTS
 from tapml.server import history_views, share_views
 from tapml.server.bodies import json_object, text_field, whole_number
 from tapml.server.pages import STATIC, blob_response, page_file
@@ -21,7 +22,6 @@ from tapml.server.state import State
 from tapml.server.statistics import statistics
 from tapml.suite import CarvedTest, Suite
 from tapml.suite.formats import validated
-from tapml.suite.results import RESULT_KINDS, read_results
 
 
 def blueprint(state: State) -> Blueprint:
@@ -120,7 +120,7 @@ def _suites(routes: Blueprint, state: State) -> None:
     @routes.get("/api/suites/<suite_id>/results")
     def results(suite_id: str) -> Response:
         suite = state.suites.require(suite_id)
-        found = {kind: read_results(suite.folder, kind) for kind in RESULT_KINDS}
+        found = {kind: suite.read_results(kind) for kind in RESULTS}
         return jsonify(
             {
                 **{f"{kind}s": documents for kind, (documents, _) in found.items()},

@@ -9,7 +9,7 @@ import math
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from tapml.errors import InputError
 from tapml.files import sha256
@@ -26,12 +26,15 @@ from tapml.protocol.base import (
     Text,
     Tolerance,
 )
+from tapml.protocol.fields import Created, KernelName, WgslName
 from tapml.protocol.methods import Verdict
+from tapml.results import DeviceFacts, Measured
 from tapml.strict_json import parse_json
-from tapml.suite.fields import Created, KernelName, WgslName
-from tapml.suite.formats import format_version
+from tapml.suite import TensorRef as CarvedRef
+from tapml.suite import Tolerance as CarvedTolerance
+from tapml.suite.formats import format_version, validated
 from tapml.suite.kernel_document import argument_types, kernel_document
-from tapml.suite.result_documents import DeviceFacts, Measured
+from tapml.suite.tests_document import wrong_tolerance
 
 FORMAT = "tapml.repro/2"
 MOST_DOCUMENT_BYTES = 16_000_000
@@ -190,12 +193,7 @@ def checked(where: Path | str, found: Any) -> ReproDocument:
     if not isinstance(found, dict):
         raise InputError(f"{where} holds no JSON object: export the test again")
     format_version(path, found.get("format"), FORMAT, "an exported test")
-    try:
-        document = ReproDocument.model_validate(found)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise InputError(f"{where}: {field[:200]}: {first['msg'][:500]}; export the test again") from error
+    document = validated(where, ReproDocument, found, "; export the test again")
     _check_sizes(where, document)
     # Version 1 had kernels of a former version, and no sizes.
     document = document.model_copy(update={"format": FORMAT, "kernel": kernel_document(path, document.kernel)})
@@ -240,16 +238,20 @@ def _check_kernel(where: Path | str, document: ReproDocument) -> None:
 
 def _check_tolerances(where: Path | str, document: ReproDocument) -> None:
     for number, output in enumerate(document.outputs):
-        field = f"{where}: outputs.{number}.tolerance"
-        bound, ties = output.tolerance.bound, output.tolerance.ties
-        if bound is not None and (bound.dtype, bound.shape) != ("float32", output.shape):
-            raise InputError(f"{field}.bound: it is not float32{list(output.shape)}, as its output's shape wants it")
-        if ties is None:
-            continue
-        if output.dtype.startswith("float"):
-            raise InputError(f"{field}.ties: its output is {output.dtype}, and ties are for integers")
-        if ties.dtype != "int32" or len(ties.shape) != 2 or ties.shape[1] != 3:
-            raise InputError(f"{field}.ties: it is not int32[n, 3]")
+        if wrong := wrong_tolerance(carved_tolerance(output.tolerance), carved_ref(output)):
+            raise InputError(f"{where}: outputs[{number}].tolerance.{wrong}: export the test again")
+
+
+def carved_tolerance(found: Bound) -> CarvedTolerance:
+    """As a suite has it."""
+    bound = carved_ref(found.bound) if found.bound else None
+    ties = carved_ref(found.ties) if found.ties else None
+    return CarvedTolerance(found.absolute, found.relative, tuple(found.reasons), bound, ties)
+
+
+def carved_ref(tensor: Input | TensorRef) -> CarvedRef:
+    """As a suite has it."""
+    return CarvedRef(tensor.digest, tensor.dtype, tuple(tensor.shape))
 
 
 def with_texts(where: Path | str, document: ReproDocument, texts: dict[str, str]) -> ReproDocument:

@@ -8,15 +8,13 @@ from typing import Any
 
 from tapml.errors import InputError
 from tapml.files import why
-from tapml.protocol import base as protocol
-from tapml.sharing.document import Bound, Input
+from tapml.results import TestResult, ValidationDocument, counts
+from tapml.sharing.document import carved_ref, carved_tolerance
 from tapml.sharing.repro import REPORTED, Repro
-from tapml.suite import CarvedTest, Suite, SuiteWriter, TensorRef, Tolerance
+from tapml.suite import CarvedTest, Suite, SuiteWriter
 from tapml.suite.imported import add_imported
 from tapml.suite.suite import IMPORTED
 from tapml.validation.events import now
-from tapml.validation.operatorwise import FORMAT as VALIDATION
-from tapml.validation.operatorwise import counts
 from tapml.validation.results import identity, keep
 
 _REPORTED = "reported"
@@ -84,7 +82,7 @@ def _origin(repro: Repro) -> str:
 
 def _test(repro: Repro, node: str, kernel: str) -> CarvedTest:
     document = repro.document
-    refs = [_ref(tensor) for tensor in document.arguments]
+    refs = [carved_ref(tensor) for tensor in document.arguments]
     count = len(document.inputs)
     return CarvedTest(
         id=f"{node}.s0",
@@ -93,19 +91,9 @@ def _test(repro: Repro, node: str, kernel: str) -> CarvedTest:
         step=0,
         inputs=tuple(refs[:count]),
         outputs=tuple(refs[count:]),
-        tolerances=tuple(_tolerance(output.tolerance) for output in document.outputs),
+        tolerances=tuple(carved_tolerance(output.tolerance) for output in document.outputs),
         sizes=document.test.sizes,
     )
-
-
-def _tolerance(found: Bound) -> Tolerance:
-    bound = _ref(found.bound) if found.bound else None
-    ties = _ref(found.ties) if found.ties else None
-    return Tolerance(found.absolute, found.relative, tuple(found.reasons), bound, ties)
-
-
-def _ref(tensor: Input | protocol.TensorRef) -> TensorRef:
-    return TensorRef(tensor.digest, tensor.dtype, tuple(tensor.shape))
 
 
 def _same_kernel(repro: Repro, suite: Suite) -> str | None:
@@ -171,22 +159,23 @@ def _keep_report(suite: Suite, repro: Repro, test: CarvedTest) -> None:
     report = repro.document.report
     if report is None:
         return
-    device = {**report.device.model_dump(), "id": _REPORTED, "name": report.device.name + REPORTED}
-    result = {**identity(test, _REPORTED, edited=report.result.edited), **report.result.model_dump()}
-    name = device["name"]
+    name = report.device["name"] + REPORTED
+    result: TestResult = {**report.result, **identity(test, _REPORTED)}
     earlier = [found for found in suite.results("validation") if found["devices"][0]["name"] == name]
     tests = [*(t for found in earlier for t in found["tests"] if t["id"] != test.id), result]
-    document = {
-        "format": VALIDATION,
+    document: ValidationDocument = {
+        "format": "tapml.validation/1",
         "suite": suite.id,
         "suite_name": suite.name,
         "synthetic": suite.synthetic,
         "created": report.created,
         "interrupted": False,
         "edited_kernels": sorted({t["kernel"] for t in tests if t["edited"]}),
-        "devices": [device],
+        "devices": [{**report.device, "id": _REPORTED, "name": name}],
+        "run": None,
+        "kernel_digests": {},
         "tests": tests,
         "summary": {**counts(tests), "seconds": 0.0, "devices": {}},
     }
-    if problem := keep(suite, lambda suite, document: suite.save_result("validation", name, document), document):
+    if problem := keep(suite, Suite.save_result, document):
         raise InputError(f"the test is in {suite.path} as {test.id}, but what was reported of it is not: {problem}")

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapml.program.expressions import evaluate
+from tapml.results import Measured
 from tapml.sharing.document import Input, ReproDocument
-from tapml.suite.result_documents import Measured
 from tapml.text import one_line, visible
 
 _SHOWN_LIMITS = (
@@ -63,21 +63,21 @@ def issue_text(document: ReproDocument) -> str:
 def _title(document: ReproDocument) -> str:
     if document.report is None:
         return "has not been run on a device yet"
-    return f"{_SYMPTOM[document.report.result.verdict]} on {code(document.report.device.name)}"
+    return f"{_SYMPTOM[document.report.result['verdict']]} on {code(document.report.device['name'])}"
 
 
 def _environment(document: ReproDocument) -> list[str]:
     if document.report is None:
         return []
     device = document.report.device
-    gpu = device.adapter
-    names = dict.fromkeys((gpu.vendor, gpu.architecture, gpu.device, gpu.description))
+    gpu = device["adapter"]
+    names = dict.fromkeys((gpu["vendor"], gpu["architecture"], gpu["device"], gpu["description"]))
     rows = [
-        ("Browser", device.name),
-        ("User agent", device.user_agent),
+        ("Browser", device["name"]),
+        ("User agent", device["user_agent"]),
         ("GPU", " ".join(filter(None, names)) or "not named by this browser"),
-        ("Features", ", ".join(device.features) or "none"),
-        *((name, f"{device.limits[name]:.0f}") for name in _SHOWN_LIMITS if name in device.limits),
+        ("Features", ", ".join(device["features"]) or "none"),
+        *((name, f"{device['limits'][name]:.0f}") for name in _SHOWN_LIMITS if name in device["limits"]),
         ("Date", document.report.created),
     ]
     others = ", ".join(f"{code(other.device)} {other.verdict}" for other in document.others)
@@ -89,36 +89,36 @@ def _symptom(document: ReproDocument) -> list[str]:
     if document.report is None:
         return []
     result = document.report.result
-    lines = ["## Symptom", "", f"Verdict: **{result.verdict}**", ""]
+    lines = ["## Symptom", "", f"Verdict: **{result['verdict']}**", ""]
     # The compiler's own words say more than the sentence made of them.
-    if result.message and not result.diagnostics:
-        lines += [*fenced(result.message), ""]
-    for found in result.diagnostics:
-        place = f"{found.file}:{found.line}:{found.column}: {found.severity}: {found.message}"
-        lines += [*fenced(f"{place}\n{found.source}".rstrip()), ""]
-    if result.error is not None and result.error.gpu_message:
-        lines += ["The GPU said:", "", *fenced(result.error.gpu_message), ""]
-    if result.total:
+    if result["message"] and not result["diagnostics"]:
+        lines += [*fenced(result["message"]), ""]
+    for found in result["diagnostics"]:
+        place = f"{found['file']}:{found['line']}:{found['column']}: {found['severity']}: {found['message']}"
+        lines += [*fenced(f"{place}\n{found['source']}".rstrip()), ""]
+    if result["error"] is not None and result["error"]["gpu_message"]:
+        lines += ["The GPU said:", "", *fenced(result["error"]["gpu_message"]), ""]
+    if result["total"]:
         lines += ["## Numbers", "", *_table(_numbers(result))]
     return lines
 
 
 def _numbers(result: Measured) -> list[tuple[str, str]]:
     rows = [
-        ("Elements outside the tolerance", f"{result.mismatched} of {result.total}"),
-        ("NaN, infinite", f"{result.nan}, {result.inf}"),
-        ("Largest absolute error", _short(result.max_abs_error)),
-        ("Largest relative error", _short(result.max_rel_error)),
-        ("Largest ULP distance", "-" if result.max_ulp is None else f"{result.max_ulp:.0f}"),
+        ("Elements outside the tolerance", f"{result['mismatched']} of {result['total']}"),
+        ("NaN, infinite", f"{result['nan']}, {result['inf']}"),
+        ("Largest absolute error", _short(result["max_abs_error"])),
+        ("Largest relative error", _short(result["max_rel_error"])),
+        ("Largest ULP distance", "-" if result["max_ulp"] is None else f"{result['max_ulp']:.0f}"),
     ]
-    if result.unbounded:
-        rows.insert(1, ("Elements WGSL promises nothing for", f"{result.unbounded} of {result.total}"))
-    if result.tied:
-        rows.insert(1, ("Other choices among equals", f"{result.tied} of {result.total}"))
-    for name, element in (("First", result.first), ("Worst", result.worst)):
+    if result["unbounded"]:
+        rows.insert(1, ("Elements WGSL promises nothing for", f"{result['unbounded']} of {result['total']}"))
+    if result["tied"]:
+        rows.insert(1, ("Other choices among equals", f"{result['tied']} of {result['total']}"))
+    for name, element in (("First", result["first"]), ("Worst", result["worst"])):
         if element is not None:
-            text = f"output {element.output} {element.index}: {element.got}, expected {element.expected}"
-            text += "" if element.bound is None else f", may differ by {element.bound}"
+            text = f"output {element['output']} {element['index']}: {element['got']}, expected {element['expected']}"
+            text += "" if element["bound"] is None else f", may differ by {element['bound']}"
             rows.append((f"{name} element", text))
     return rows
 
@@ -144,7 +144,7 @@ def _tensors(document: ReproDocument) -> list[str]:
 
 def _wgsl(document: ReproDocument) -> list[str]:
     lines: list[str] = []
-    ran = document.report.result.variant if document.report else None
+    ran = document.report.result["variant"] if document.report else None
     for variant in document.kernel["variants"]:
         if ran not in (None, variant["name"]):
             continue

@@ -19,9 +19,9 @@ from pathlib import Path
 from tapml.errors import InputError
 from tapml.files import json_bytes, sha256, why
 from tapml.folder import FileInside, Folder
+from tapml.protocol.fields import Created, Line, Open
 from tapml.sharing.repro import Repro
 from tapml.sharing.tensor_file import read_safetensors, safetensors_file
-from tapml.suite.fields import Created, Line, Open
 from tapml.suite.formats import format_version, read_json, validated
 
 FORMAT = "tapml.share/1"
@@ -78,8 +78,8 @@ def create(folder: Path, repro: Repro, days: float | None = DEFAULT_DAYS) -> tup
         name=name,
         test=document.test.id,
         kernel=document.test.kernel,
-        device=document.report.device.name if document.report else None,
-        verdict=document.report.result.verdict if document.report else None,
+        device=document.report.device["name"] if document.report else None,
+        verdict=document.report.result["verdict"] if document.report else None,
         created=created.isoformat(timespec="seconds"),
         # Fractions of a second count: a link may be made for a moment.
         expires=None if days is None else (created + datetime.timedelta(days=days)).isoformat(),

@@ -16,11 +16,11 @@ from tapml.errors import InputError
 from tapml.graph import Graph, Node, NodeKind, TensorType, Value, ValueKind
 from tapml.graph.model import numpy_dtype
 from tapml.protocol.base import TensorRef
+from tapml.results import SEVERITY, ValidationDocument
 from tapml.sharing.document import FORMAT, Input, ReproDocument, checked, nbytes
 from tapml.suite import CarvedTest, Suite
 from tapml.suite.ties import accepted_ties
 from tapml.validation.events import now
-from tapml.validation.results import SEVERITY
 
 
 @dataclass(frozen=True)
@@ -149,10 +149,13 @@ def _checked_pieces(pieces: Iterable[bytes], digest: str, size: int) -> Iterator
         raise ValueError("other bytes than its digest says")
 
 
-def of_suite(suite: Suite, test_id: str, device: str | None = None) -> Repro:
+def of_suite(
+    suite: Suite, test_id: str, device: str | None = None, left_out: Callable[[str], None] = lambda problem: None
+) -> Repro:
     """A suite's test as it is now, WGSL edits included, with a device's latest result of it.
 
     `device`: by name, or the beginning of it ("chromium"); default: the device with the worst verdict.
+    `left_out` is told of results that cannot be read, a sentence each.
     Raises InputError for an unknown test or device, and for a tensor that is missing, damaged or of a dtype WebGPU
     lacks.
     """
@@ -186,7 +189,7 @@ def of_suite(suite: Suite, test_id: str, device: str | None = None) -> Repro:
             {"name": file.name, "sha256": file.digest, "edited": file.edited, "text": file.text}
             for file in texts.values()
         ],
-        **_reports(suite, test, device),
+        **_reports(suite, test, device, left_out),
     }
     document = checked(f"test {test.id} of {suite.path}", found)
     return Repro(document, suite.tensors.pieces)
@@ -196,23 +199,27 @@ REPORTED = " (reported)"
 """Ends the name of a device whose results came with an imported test."""
 
 
-def _reports(suite: Suite, test: CarvedTest, device: str | None) -> dict[str, Any]:
+def _reports(suite: Suite, test: CarvedTest, device: str | None, left_out: Callable[[str], None]) -> dict[str, Any]:
     """Whose result goes along, and what the other devices said."""
     every = []
     kernels = {}
-    documents = [(document["devices"][0], document) for document in suite.results("validation")]
-    names = [described["name"] for described, _ in documents]
+    documents: list[ValidationDocument]
+    documents, problems = suite.read_results("validation")
+    for problem in problems:
+        left_out(problem)
+    names = [document["devices"][0]["name"] for document in documents]
     # A name as it stands is that device, though another one's begins with it.
     begins = "" if device is None else device.lower()
     whole = device in names
-    for described, document in documents:
+    for document in documents:
+        described = document["devices"][0]
         wanted = described["name"] == device if whole else described["name"].lower().startswith(begins)
         for result in document["tests"]:
             if result["id"] == test.id and document["suite"] == suite.id:
                 # An imported test's report is its first owner's.
                 original = {**described, "name": described["name"].removesuffix(REPORTED)}
-                report = {"created": document["created"], "device": original, "result": result}
-                kernels[id(report)] = document.get("kernel_digests", {}).get(test.kernel)
+                report: Any = {"created": document["created"], "device": original, "result": result}
+                kernels[id(report)] = document["kernel_digests"].get(test.kernel)
                 every.append((wanted, report))
     found = [report for wanted, report in every if wanted]
     if not found and device is not None:

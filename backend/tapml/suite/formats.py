@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from tapml.errors import InputError
+from tapml.first_error import first_error
 from tapml.folder import Folder
 from tapml.strict_json import parse_json
 
@@ -20,7 +21,7 @@ _MOST_SHOWN = 60
 MEND = "; copy the suite again, or carve it again"
 _ESCAPE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.")
 
-Model = TypeVar("Model", bound=BaseModel)
+Form = TypeVar("Form")
 
 
 def read_json(folder: Folder, name: str, *, most: int = MOST_BYTES) -> Any:
@@ -39,30 +40,18 @@ def whole_pairs(data: bytes) -> bytes:
     return _ESCAPE.sub(lambda escape: rb"\ufffd" if len(escape[0]) == 6 else escape[0], data)
 
 
-def validated(where: Path | str, model: type[Model], found: Any, mend: str) -> Model:
-    """`found` as a `model`. Raises InputError with `where`, the first field that is wrong, and the mend."""
+def validated(where: Path | str, form: type[Form] | TypeAdapter[Form], found: Any, mend: str) -> Form:
+    """`found` as a `form`. Raises InputError with `where`, the first field that is wrong, and the mend."""
+    adapter = form if isinstance(form, TypeAdapter) else TypeAdapter(form)
     try:
-        return model.model_validate(found)
+        return adapter.validate_python(found)
     except ValidationError as error:
         raise wrong_field(where, error, mend) from error
 
 
 def wrong_field(where: Path | str, error: ValidationError, mend: str) -> InputError:
     """A sentence of the first thing that is wrong."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    return InputError(f"{where}: {_field(first['loc'])}: {first['msg']}{mend}")
-
-
-def _field(location: tuple[int | str, ...]) -> str:
-    """variants[1].requires.limits, without the names of types that pydantic puts between."""
-    text = ""
-    for part in location:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        elif not part[:1].isupper() and not re.search(r"[\[(]|^(constrained|function)-", part):
-            part = part if len(part) <= _MOST_SHOWN else f"{part[:_MOST_SHOWN]}..."
-            text += f".{part}" if text else part
-    return text or "the document"
+    return InputError(f"{where}: {first_error(error)}{mend}")
 
 
 def format_version(path: Path | str, found: Any, newest: str, what: str) -> int:

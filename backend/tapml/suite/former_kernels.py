@@ -16,8 +16,8 @@ from pydantic import Field
 
 from tapml.errors import InputError
 from tapml.protocol.base import Extent, Name, Text
+from tapml.protocol.fields import Open
 from tapml.protocol.kernels import MOST_WORKGROUPS
-from tapml.suite.fields import Open
 from tapml.suite.formats import validated
 
 _VERSION_1_VARIANT = "256"

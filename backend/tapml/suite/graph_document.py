@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from tapml.errors import InputError
 from tapml.graph import Graph, Node, NodeKind, TensorType, Value, ValueKind
 from tapml.protocol.base import MAX_BYTES, Shape
-from tapml.suite.fields import DType, Id, KernelName, Line, Open, nbytes
+from tapml.protocol.fields import DType, Id, KernelName, Line, Open, nbytes
 from tapml.suite.formats import MEND, validated
 
 

@@ -14,7 +14,7 @@ from tapml.errors import InputError
 from tapml.files import json_bytes
 from tapml.folder import FileMissing, Folder
 from tapml.graph import Graph
-from tapml.suite.fields import Line, Open
+from tapml.protocol.fields import Line, Open
 from tapml.suite.formats import format_version, read_json, validated
 from tapml.suite.graph_document import read_graph
 from tapml.suite.tests import CarvedTest

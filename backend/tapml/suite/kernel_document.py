@@ -22,8 +22,8 @@ from tapml.program.expressions import (
     extent,
 )
 from tapml.protocol.base import MAX_BYTES, MOST_ELEMENTS, Digest, Extent, Message, Name, Text
+from tapml.protocol.fields import KernelName, Open, WgslName
 from tapml.protocol.kernels import Binding, Launch, Requires
-from tapml.suite.fields import KernelName, Open, WgslName
 from tapml.suite.formats import format_version, validated
 from tapml.suite.former_kernels import upgraded
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from tapml.errors import InputError
 from tapml.graph import Graph, TensorType
-from tapml.suite.fields import Created, Id, Line, Open, RefDocument
+from tapml.protocol.fields import Created, Id, Line, Open, RefDocument
 from tapml.suite.formats import MEND, validated
 from tapml.suite.tensors import TensorRef
 from tapml.suite.tests_document import tensor_ref

@@ -7,20 +7,12 @@ from typing import Any
 
 from tapml.errors import InputError
 from tapml.folder import Folder
+from tapml.results import RESULTS
 from tapml.suite.collecting import not_collecting
 from tapml.suite.formats import MOST_BYTES, format_version, read_json, validated
-from tapml.suite.locate_document import LocateDocument
-from tapml.suite.offload_document import OffloadDocument
-from tapml.suite.result_documents import Header, ValidationDocument
 
 _MEND = "; it is left out: run the command again, or remove the file"
 _MOST_SHOWN = 20
-
-RESULT_KINDS: dict[str, type[Header]] = {
-    "validation": ValidationDocument,
-    "offload": OffloadDocument,
-    "locate": LocateDocument,
-}
 
 
 def read_results(folder: Folder, kind: str) -> tuple[list[dict[str, Any]], list[str]]:
@@ -34,20 +26,19 @@ def read_results(folder: Folder, kind: str) -> tuple[list[dict[str, Any]], list[
         try:
             with not_collecting():
                 document = read_json(folder, f"results/{name}", most=left)
-                check_result(str(folder.path / "results" / name), kind, document)
+                found.append(checked_result(str(folder.path / "results" / name), kind, document))
         except InputError as error:
             problems.append(str(error))
         else:
-            found.append(document)
             left -= folder.size(f"results/{name}") or 0
     return found, _few(problems)
 
 
-def check_result(where: str, kind: str, document: Any) -> None:
-    """Raises InputError naming `where` and the field that is wrong."""
+def checked_result(where: str, kind: str, document: Any) -> Any:
+    """The document as one of this version. Raises InputError naming `where` and the field that is wrong."""
     form = document.get("format") if isinstance(document, dict) else None
     format_version(where, form, f"tapml.{kind}/1", f"the result of `tapml {kind}`")
-    validated(where, RESULT_KINDS[kind], document, _MEND)
+    return validated(where, RESULTS[kind], document, _MEND)
 
 
 def _few(problems: list[str]) -> list[str]:

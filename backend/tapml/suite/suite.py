@@ -14,6 +14,7 @@ from tapml.folder import Folder
 from tapml.graph import Node
 from tapml.program.expressions import ExpressionError
 from tapml.protocol import MAX_WGSL_BYTES
+from tapml.results import LocateDocument, OffloadDocument, ValidationDocument
 from tapml.suite.collecting import not_collecting
 from tapml.suite.formats import MEND, MOST_BYTES, format_version, read_json
 from tapml.suite.graph_document import read_graph
@@ -21,7 +22,7 @@ from tapml.suite.imported import FILE as IMPORTED_FILE
 from tapml.suite.imported import read_imported
 from tapml.suite.kernel_document import DOCUMENTED, argument_types, kernel_document
 from tapml.suite.manifest import read_manifest
-from tapml.suite.results import RESULT_KINDS, read_results
+from tapml.suite.results import checked_result, read_results
 from tapml.suite.tensors import TensorRef, TensorStore
 from tapml.suite.tests import CarvedTest
 from tapml.suite.tests_document import check_tests, read_tests
@@ -234,21 +235,24 @@ class Suite:
         """A further kernel, for an imported test: its files lie there before anything names them. Raises OSError."""
         write_kernel(self.folder, document, files)
 
-    def save_result(self, kind: str, device_name: str, document: Mapping[str, Any]) -> Path:
-        """Keep the latest result of `kind` ("validation", "offload") on a device: results/KIND.DEVICE.json.
+    def save_result(self, document: ValidationDocument | OffloadDocument | LocateDocument) -> Path:
+        """Keep it as the latest result of its kind on its device: results/KIND.DEVICE.json.
 
-        Raises OSError where it cannot be written."""
-        name = f"results/{kind}.{slug(device_name, 'device')[:_LONGEST_NAME]}.json"
+        Raises InputError for one that could not be read again, and OSError where it cannot be written."""
+        kind = document["format"].partition("/")[0].removeprefix("tapml.")
+        name = f"results/{kind}.{slug(document['devices'][0]['name'], 'device')[:_LONGEST_NAME]}.json"
+        checked_result(name, kind, document)
         self.folder.write(name, json_bytes(document))
         return self.path / name
 
-    def results(self, kind: str) -> list[dict[str, Any]]:
-        """The latest results of `kind`, one for each device it ran on; not those of which `result_problems` tells."""
-        return read_results(self.folder, kind)[0]
+    def read_results(self, kind: str) -> tuple[list[Any], list[str]]:
+        """The latest results of `kind` ("validation", "offload", "locate"), one for each device it ran on; and a
+        sentence for each that is left out because it is no such document."""
+        return read_results(self.folder, kind)
 
-    def result_problems(self, *kinds: str) -> list[str]:
-        """Which results are left out because they are no such documents, each in a sentence (default: all kinds)."""
-        return [problem for kind in kinds or RESULT_KINDS for problem in read_results(self.folder, kind)[1]]
+    def results(self, kind: str) -> list[Any]:
+        """Those that are not left out."""
+        return self.read_results(kind)[0]
 
 
 def write_kernel(folder: Folder, document: Mapping[str, Any], files: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from tapml.files import sha256
 from tapml.folder import FileInside, FileMissing, Folder
 from tapml.graph import TensorType
 from tapml.graph.model import numpy_dtype
+from tapml.protocol.fields import DType, RefDocument
 
 DIGEST = re.compile(r"[0-9a-f]{64}")
 _PIECE = 1 << 20
@@ -35,8 +36,8 @@ class TensorRef:
     def type(self) -> TensorType:
         return TensorType(self.shape, self.dtype)
 
-    def to_json(self) -> dict[str, Any]:
-        return {"digest": self.digest, "dtype": self.dtype, "shape": list(self.shape)}
+    def to_json(self) -> RefDocument:
+        return {"digest": self.digest, "dtype": cast(DType, self.dtype), "shape": list(self.shape)}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> TensorRef:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tapml.protocol.fields import ToleranceDocument
 from tapml.suite.tensors import TensorRef
 
 
@@ -34,15 +35,18 @@ class Tolerance:
         """The tensors it is made of."""
         return tuple(ref for ref in (self.bound, self.ties) if ref is not None)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ToleranceDocument:
         """JSON; `bound` and `ties` only where there are such."""
-        document: dict[str, Any] = {
+        document: ToleranceDocument = {
             "absolute": self.absolute,
             "relative": self.relative,
             "reasons": list(self.reasons),
         }
-        tensors = {"bound": self.bound, "ties": self.ties}
-        return document | {name: ref.to_json() for name, ref in tensors.items() if ref is not None}
+        if self.bound is not None:
+            document["bound"] = self.bound.to_json()
+        if self.ties is not None:
+            document["ties"] = self.ties.to_json()
+        return document
 
 
 @dataclass(frozen=True)

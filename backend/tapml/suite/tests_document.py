@@ -12,21 +12,10 @@ from typing_extensions import TypedDict
 from tapml.errors import InputError
 from tapml.graph import Graph, NodeKind
 from tapml.program.expressions import Sizes
-from tapml.suite.fields import PLAIN, Id, KernelName, Line, Open, RefDocument
+from tapml.protocol.fields import PLAIN, Id, KernelName, Open, RefDocument, ToleranceDocument
 from tapml.suite.formats import MEND, validated
 from tapml.suite.tensors import TensorRef
 from tapml.suite.tests import CarvedTest, Tolerance
-
-
-@with_config(PLAIN)
-class ToleranceDocument(TypedDict):
-    """What one output may differ by; `bound` float32 of its shape, `ties` int32 [n, 3]."""
-
-    absolute: Annotated[float, Field(ge=0)]
-    relative: Annotated[float, Field(ge=0)]
-    reasons: NotRequired[list[Line]]
-    bound: NotRequired[RefDocument | None]
-    ties: NotRequired[RefDocument | None]
 
 
 @with_config(PLAIN)
@@ -72,7 +61,7 @@ def carved_tests(documents: Iterable[TestDocument]) -> list[CarvedTest]:
         return Tolerance(
             found["absolute"],
             found["relative"],
-            tuple(found.get("reasons", ())),
+            tuple(found["reasons"]),
             ref(bound) if bound else None,
             ref(ties) if ties else None,
         )
@@ -112,7 +101,7 @@ def check_tests(where: Path | str, tests: Iterable[CarvedTest], graph: Graph) ->
             wrong = (
                 _differs("inputs", test.inputs, node.inputs, graph)
                 or _differs("outputs", test.outputs, node.outputs, graph)
-                or _wrong_tolerance(test)
+                or _wrong_tolerances(test)
             )
         if wrong is not None:
             raise InputError(f"{where}: test {test.id}: {wrong}{MEND}")
@@ -129,15 +118,22 @@ def _differs(field: str, refs: Sequence[TensorRef], values: Sequence[str], graph
     return None
 
 
-def _wrong_tolerance(test: CarvedTest) -> str | None:
+def _wrong_tolerances(test: CarvedTest) -> str | None:
     if len(test.tolerances) != len(test.outputs):
         return f"tolerances: {len(test.tolerances)} for {len(test.outputs)} outputs"
     for number, (tolerance, output) in enumerate(zip(test.tolerances, test.outputs, strict=True)):
-        bound, ties = tolerance.bound, tolerance.ties
-        if bound is not None and (bound.dtype != "float32" or bound.shape != output.shape):
-            return f"tolerances[{number}].bound: {bound.type}, and its output's shape wants float32{list(output.shape)}"
-        if ties is not None and (ties.dtype != "int32" or len(ties.shape) != 2 or ties.shape[1] != 3):
-            return f"tolerances[{number}].ties: {ties.type}, which is not int32[n, 3]"
-        if ties is not None and "int" not in output.dtype:
-            return f"tolerances[{number}].ties: its output is {output.dtype}, and ties are for integers"
+        if wrong := wrong_tolerance(tolerance, output):
+            return f"tolerances[{number}].{wrong}"
+    return None
+
+
+def wrong_tolerance(tolerance: Tolerance, output: TensorRef) -> str | None:
+    """What is wrong with the tensors of an output's tolerance, by their dtypes and shapes."""
+    bound, ties = tolerance.bound, tolerance.ties
+    if bound is not None and (bound.dtype != "float32" or bound.shape != output.shape):
+        return f"bound: {bound.type}, and its output's shape wants float32{list(output.shape)}"
+    if ties is not None and (ties.dtype != "int32" or len(ties.shape) != 2 or ties.shape[1] != 3):
+        return f"ties: {ties.type}, which is not int32[n, 3]"
+    if ties is not None and "int" not in output.dtype:
+        return f"ties: its output is {output.dtype}, and ties are for integers"
     return None

@@ -9,20 +9,19 @@ import os
 import re
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedWriter
 from types import TracebackType
-from typing import Any
 
 import psutil
 
 from tapml.errors import InputError
 from tapml.files import slug
+from tapml.results import TEST_RESULT, VALIDATION_HEADER, TestResult, ValidationHeader
 from tapml.strict_json import parse_json
 from tapml.suite import Suite
 from tapml.suite.formats import MOST_BYTES, format_version, validated
-from tapml.suite.result_documents import Header, TestResult
 
 FORMAT = "tapml.validation/1"
 
@@ -41,7 +40,7 @@ class Journal:
     written, it is none.
     """
 
-    def __init__(self, suite: Suite, device_name: str, header: Mapping[str, Any]) -> None:
+    def __init__(self, suite: Suite, device_name: str, header: ValidationHeader) -> None:
         name = slug(device_name, "device")[:200]
         self._folder = suite.folder
         self._name = f"{_FOLDER}/{name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.jsonl"
@@ -59,7 +58,7 @@ class Journal:
         self.write(self._header)
         return self
 
-    def write(self, document: Mapping[str, Any]) -> None:
+    def write(self, document: ValidationHeader | TestResult) -> None:
         """Append one line; it is the operating system's when this returns."""
         with self._lock:
             if self._file is None:
@@ -95,8 +94,8 @@ class LeftBehind:
     """A journal of a process that is no more; `problem` says in a sentence why it is none, and it stays where it is."""
 
     name: str
-    header: dict[str, Any]
-    results: list[dict[str, Any]]
+    header: ValidationHeader | None
+    results: list[TestResult]
     problem: str | None = None
 
 
@@ -113,7 +112,7 @@ def left_behind(suite: Suite) -> Iterator[LeftBehind]:
         except InputError as error:
             problems += 1
             if problems <= _MOST_PROBLEMS:
-                yield LeftBehind(name, {}, [], f"{error}; no results are recovered from it: remove it by hand")
+                yield LeftBehind(name, None, [], f"{error}; no results are recovered from it: remove it by hand")
         else:
             if journal is not None:
                 yield journal
@@ -137,13 +136,14 @@ def _read(suite: Suite, name: str, process: int) -> LeftBehind | None:
     if not documents:
         if not cut_off.startswith(_BEGIN[: len(cut_off)]):
             raise InputError(f"{where} is no journal")
-        return LeftBehind(name, {}, [])
-    header, results = documents[0], documents[1:]
-    format_version(where, header.get("format") if isinstance(header, dict) else None, FORMAT, "a journal")
-    validated(where, Header, header, "")
-    device = header["devices"][0]["id"]
-    for number, result in enumerate(results, 2):
-        if validated(f"{where}, line {number}", TestResult, result, "").device != device:
+        return LeftBehind(name, None, [])
+    first = documents[0]
+    format_version(where, first.get("format") if isinstance(first, dict) else None, FORMAT, "a journal")
+    header = validated(where, VALIDATION_HEADER, first, "")
+    results: dict[str, TestResult] = {}
+    for number, found in enumerate(documents[1:], 2):
+        result = validated(f"{where}, line {number}", TEST_RESULT, found, "")
+        if result["device"] != header["devices"][0]["id"]:
             raise InputError(f"{where}, line {number}: device: it is not the journal's")
-    # A test that is reported again counts once.
-    return LeftBehind(name, header, list({result["id"]: result for result in results}.values()))
+        results[result["id"]] = result  # one that is reported again counts once
+    return LeftBehind(name, header, list(results.values()))

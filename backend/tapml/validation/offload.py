@@ -25,13 +25,14 @@ from tapml.files import sha256
 from tapml.kernels.model import read_model
 from tapml.protocol.methods import RunModelParams
 from tapml.protocol.session import RUN_MODEL
+from tapml.results import SEVERITY, OffloadDocument, ValidationDocument, Verdict
+from tapml.results.base import ModelMetric, ModelTolerance, within
+from tapml.results.offload import OffloadFinal, OffloadStep
 from tapml.suite import Suite, TensorRef
 from tapml.validation.events import Cancel, Cancelled, Emit
 from tapml.validation.hybrid import HybridRunner
 from tapml.validation.operatorwise import OperatorRun
-from tapml.validation.results import SEVERITY, header
-
-FORMAT = "tapml.offload/1"
+from tapml.validation.results import header
 
 
 class Offload:
@@ -55,17 +56,17 @@ class Offload:
         self._emit = emit
         self._cancel = cancel or Cancel()
         self._hang_seconds = hang_seconds
-        self._steps: list[dict[str, Any]] = []
+        self._steps: list[OffloadStep] = []
         self._offloaded: list[str] = []
         self._kernels = suite.model_graph.kernels
-        self._tolerance = suite.manifest["model_tolerance"]
+        self._tolerance: ModelTolerance = suite.manifest["model_tolerance"]
         self._lowered = read_model(suite)
 
     @property
     def total(self) -> int:
         return len(self._kernels)
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> OffloadDocument:
         """Validate, offload and finally run the whole model; gives the document, also after a cancel."""
         started = time.perf_counter()
         operators = OperatorRun(
@@ -93,7 +94,8 @@ class Offload:
         self._emit({"type": "final", "device": self.device.id, "final": final})
         kept = [step["kernel"] for step in self._steps if not step["kept"]]
         return {
-            **header(FORMAT, self.suite, [self.device], interrupted=interrupted, edited=edited),
+            "format": "tapml.offload/1",
+            **header(self.suite, [self.device], interrupted=interrupted, edited=edited),
             "model_tolerance": self._tolerance,
             "steps": self._steps,
             "final": final,
@@ -113,7 +115,7 @@ class Offload:
 
     # ------------------------------------------------ step by step
 
-    def _offload_all(self, verdicts: Mapping[str, tuple[str, str]], kernels: KernelMessages) -> None:
+    def _offload_all(self, verdicts: Mapping[str, tuple[Verdict, str]], kernels: KernelMessages) -> None:
         reference = Reference(self._lowered)
         weights = reference.values({v: self.suite.tensors.get(ref) for v, ref in self.suite.parameters.items()})
         runner = HybridRunner(
@@ -144,7 +146,7 @@ class Offload:
         }
         return inputs, [self.suite.tensors.get(TensorRef.from_json(ref)) for ref in step["outputs"]]
 
-    def _step(self, kernel: str, verdict: str, message: str, runner: HybridRunner) -> dict[str, Any]:
+    def _step(self, kernel: str, verdict: Verdict, message: str, runner: HybridRunner) -> OffloadStep:
         started = time.perf_counter()
         nodes = [node.id for node in self.suite.model_graph.nodes_of(kernel)]
         metric, kept, segments = None, False, 0
@@ -154,7 +156,7 @@ class Offload:
             except DeviceError as error:
                 message = f"the hybrid graph failed on the device: {error}"
             else:
-                kept = self._good(metric)
+                kept = within(metric, self._tolerance)
                 message = "" if kept else self._too_far(kernel, metric)
         else:
             message = f"stays on the reference platform: {message}"
@@ -172,7 +174,7 @@ class Offload:
             "message": message,
         }
 
-    def _run_hybrid(self, runner: HybridRunner, offloaded: set[str]) -> tuple[dict[str, Any], int]:
+    def _run_hybrid(self, runner: HybridRunner, offloaded: set[str]) -> tuple[ModelMetric, int]:
         """The worst agreement over the carved steps."""
         found: list[Agreement] = []
         segments = 0
@@ -182,13 +184,7 @@ class Offload:
             found.append(agreement(result.outputs, expected))
         return _worst(found), segments
 
-    def _good(self, metric: Mapping[str, Any]) -> bool:
-        cosine, error = metric["cosine"], metric["max_abs_error"]
-        if cosine is None or error is None:
-            return False
-        return bool(cosine >= self._tolerance["cosine"] and error <= self._tolerance["max_abs_error"])
-
-    def _too_far(self, what: str, metric: Mapping[str, Any]) -> str:
+    def _too_far(self, what: str, metric: ModelMetric) -> str:
         return (
             f"with {what} on the device the model's output is off: cosine {_text(metric['cosine'])} "
             f"(at least {self._tolerance['cosine']:.7f}), max error {_text(metric['max_abs_error'])} "
@@ -197,7 +193,7 @@ class Offload:
 
     # ------------------------------------------------ the whole model
 
-    def _run_whole_model(self, kernels: KernelMessages) -> dict[str, Any]:
+    def _run_whole_model(self, kernels: KernelMessages) -> OffloadFinal:
         """As it would be deployed: one wasm, the tvmjs virtual machine, every node on the device."""
         try:
             library = model_library(self._lowered, lambda text: self._message("info", text))
@@ -214,7 +210,7 @@ class Offload:
             self._message("error", str(error))
             return {**_not_run(str(error)), "kept_on_reference": self._kept()}
         metric = _worst(found)
-        good = self._good(metric)
+        good = within(metric, self._tolerance)
         return {
             "verdict": "pass" if good else "fail",
             "mode": "virtual-machine",
@@ -250,9 +246,9 @@ class Offload:
         self._emit({"type": "message", "level": level, "text": text})
 
 
-def _kernel_verdicts(document: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+def _kernel_verdicts(document: ValidationDocument) -> dict[str, tuple[Verdict, str]]:
     """Kernel -> (its worst test's verdict, what that test said)."""
-    worst: dict[str, tuple[str, str]] = {}
+    worst: dict[str, tuple[Verdict, str]] = {}
     for test in document["tests"]:
         known = worst.get(test["kernel"])
         if known is None or SEVERITY.index(test["verdict"]) > SEVERITY.index(known[0]):
@@ -260,14 +256,14 @@ def _kernel_verdicts(document: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     return worst
 
 
-def _worst(found: Sequence[Agreement]) -> dict[str, Any]:
+def _worst(found: Sequence[Agreement]) -> ModelMetric:
     """The step with the largest error; one that is not a number is worst of all."""
     errors = [a.max_abs_error if np.isfinite(a.max_abs_error) else np.inf for a in found]
     step = int(np.argmax(errors))
     return {**found[step].to_json(), "step": step}
 
 
-def _not_run(message: str) -> dict[str, Any]:
+def _not_run(message: str) -> OffloadFinal:
     return {
         "verdict": "error",
         "mode": "virtual-machine",

@@ -5,24 +5,23 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
-from typing import Any
 
 from tapml.devices import Blobs, Device
 from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, DeviceLost, InputError
 from tapml.history import Recorder
-from tapml.protocol.methods import ValidateParams
+from tapml.protocol.methods import CompileProgress, TestVerdict, ValidateParams
 from tapml.protocol.session import VALIDATE
+from tapml.results import TestResult, ValidationDocument, ValidationHeader, counts
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import Cancel, Cancelled, Emit
-from tapml.validation.journal import FORMAT as FORMAT
 from tapml.validation.journal import Journal, left_behind
-from tapml.validation.results import FAILING, VERDICTS, header, keep, reported_result, result_without_run
+from tapml.validation.results import header, keep, reported_result, result_without_run
 
 # Tests of one call: enough to batch well, few enough for one message and for a prompt Ctrl-C.
 _TESTS_A_CALL = 256
@@ -76,7 +75,7 @@ class OperatorRun:
         self._history = history
         self._hang_seconds = hang_seconds
         self._lock = threading.Lock()
-        self._results: dict[tuple[str, str], dict[str, Any]] = {}
+        self._results: dict[tuple[str, str], TestResult] = {}
         self._seconds: dict[str, dict[str, float]] = {}
         self._interrupted = False
         self._journals: dict[str, Journal] = {}
@@ -88,7 +87,7 @@ class OperatorRun:
     def total(self) -> int:
         return len(self.tests) * len(self.devices)
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> ValidationDocument:
         """Run all tests on all devices, devices in parallel; gives the document, also after a cancel."""
         started = time.perf_counter()
         recovered = recover(self.suite, self._history)
@@ -113,7 +112,7 @@ class OperatorRun:
             self._keep(document)
         return document
 
-    def _keep(self, document: Mapping[str, Any]) -> None:
+    def _keep(self, document: ValidationDocument) -> None:
         """Nothing that is wrong with a folder or a database takes away the verdicts."""
         if self._save:
             self._warn([keep(self.suite, save_validation, document)])
@@ -166,16 +165,13 @@ class OperatorRun:
         by_id = {test.id: test for test in tests}
         names = dict.fromkeys(test.kernel for test in tests)
 
-        def on_progress(progress: dict[str, Any]) -> None:
-            if progress.get("kind") == "compile":
-                event = {key: progress.get(key) for key in ("kernel", "done", "total")}
-                self._emit({"type": "compile", "device": device.id, **event})
-            elif progress.get("kind") == "verdict" and (test := by_id.get(str(progress.get("id")))):
-                self._record(
-                    device,
-                    test,
-                    reported_result(test, device.id, progress, edited=messages.edited(test.kernel)),
-                )
+        def on_progress(progress: CompileProgress | TestVerdict) -> None:
+            if progress.kind == "compile":
+                done = {"kernel": progress.kernel, "done": progress.done, "total": progress.total}
+                self._emit({"type": "compile", "device": device.id, **done})
+            elif test := by_id.get(progress.id):
+                edited = messages.edited(test.kernel)
+                self._record(device, test, reported_result(test, device.id, progress, edited=edited))
 
         params = ValidateParams(
             kernels=[messages.kernel(name) for name in names], tests=[messages.test(test) for test in tests]
@@ -185,7 +181,7 @@ class OperatorRun:
         )
         return called.result.seconds.model_dump()
 
-    def _record(self, device: Device, test: CarvedTest, result: dict[str, Any]) -> None:
+    def _record(self, device: Device, test: CarvedTest, result: TestResult) -> None:
         with self._lock:
             self._results[(device.id, test.id)] = result
         self._journals[device.id].write(result)
@@ -212,7 +208,7 @@ class OperatorRun:
             if (device.id, test.id) not in self._results:
                 self._record(device, test, result_without_run(test, device.id, "error", message))
 
-    def document(self, seconds: float) -> dict[str, Any]:
+    def document(self, seconds: float) -> ValidationDocument:
         """The document of what was validated so far."""
         results = [
             self._results[(device.id, test.id)]
@@ -226,10 +222,11 @@ class OperatorRun:
             "summary": {**counts(results), "seconds": round(seconds, 4), "devices": self._seconds},
         }
 
-    def _header(self, devices: Sequence[Device], *, interrupted: bool) -> dict[str, Any]:
+    def _header(self, devices: Sequence[Device], *, interrupted: bool) -> ValidationHeader:
         edited = [name for name in self.kernels if self.edited.get(name)]
         return {
-            **header(FORMAT, self.suite, devices, interrupted=interrupted, edited=edited),
+            "format": "tapml.validation/1",
+            **header(self.suite, devices, interrupted=interrupted, edited=edited),
             "run": self._id,
             "kernel_digests": self._digests,
         }
@@ -253,18 +250,7 @@ def _one_kernel(tests: Sequence[CarvedTest]) -> list[CarvedTest]:
     return [test for test in tests if test.kernel == tests[0].kernel]
 
 
-def counts(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The part of a document's summary that follows from its tests."""
-    found = Counter(result["verdict"] for result in results)
-    failing = dict.fromkeys(r["kernel"] for r in results if r["verdict"] in FAILING)
-    return {
-        "total": len(results),
-        **{verdict: found[verdict] for verdict in VERDICTS},
-        "failing_kernels": list(failing),
-    }
-
-
-def save_validation(suite: Suite, document: Mapping[str, Any]) -> None:
+def save_validation(suite: Suite, document: ValidationDocument) -> None:
     """Keep a validation in the suite, one file a device.
 
     Tests that this run left out (--kernel) keep their last result.
@@ -272,13 +258,20 @@ def save_validation(suite: Suite, document: Mapping[str, Any]) -> None:
     for device in document["devices"]:
         tests = [test for test in document["tests"] if test["device"] == device["id"]]
         ran = {test["id"] for test in tests}
+        earlier: ValidationDocument
         for earlier in suite.results("validation"):
             if earlier["devices"][0]["name"] == device["name"] and earlier["suite"] == document["suite"]:
                 tests += [{**t, "device": device["id"]} for t in earlier["tests"] if t["id"] not in ran]
-        seconds = {device["id"]: document["summary"]["devices"].get(device["id"], {})}
-        summary = {**document["summary"], **counts(tests), "devices": seconds}
-        saved = {**document, "devices": [device], "tests": tests, "summary": summary}
-        suite.save_result("validation", device["name"], saved)
+        summary = document["summary"]
+        seconds = {device["id"]: summary["devices"].get(device["id"], {})}
+        suite.save_result(
+            {
+                **document,
+                "devices": [device],
+                "tests": tests,
+                "summary": {**counts(tests), "seconds": summary["seconds"], "devices": seconds},
+            }
+        )
 
 
 def recover(suite: Suite, history: Recorder | None = None) -> list[str]:
@@ -289,9 +282,12 @@ def recover(suite: Suite, history: Recorder | None = None) -> list[str]:
             if found.problem is not None:
                 problems.append(found.problem)
                 continue
-            if found.results and found.header["suite"] == suite.id:
-                summary = {**counts(found.results), "seconds": 0.0, "devices": {}}
-                document = {**found.header, "tests": found.results, "summary": summary}
+            if found.header is not None and found.results and found.header["suite"] == suite.id:
+                document: ValidationDocument = {
+                    **found.header,
+                    "tests": found.results,
+                    "summary": {**counts(found.results), "seconds": 0.0, "devices": {}},
+                }
                 save_validation(suite, document)
                 if history is not None and (problem := history.keep(suite, document)):
                     problems.append(problem)
@@ -301,7 +297,7 @@ def recover(suite: Suite, history: Recorder | None = None) -> list[str]:
     return problems
 
 
-def passed(document: Mapping[str, Any]) -> bool:
+def passed(document: ValidationDocument) -> bool:
     """True where no verdict is unbounded, fail or error."""
     return not document["summary"]["failing_kernels"]
 

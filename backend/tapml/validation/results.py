@@ -1,34 +1,28 @@
-"""One carved test on one device, as the result documents spell it (docs/results-format.md, TestResult)."""
+"""One carved test on one device as a result (tapml.results), and keeping results."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar
 
 from tapml.devices import Device
 from tapml.errors import InputError
 from tapml.files import why
+from tapml.protocol.errors import ErrorReport
+from tapml.protocol.methods import Comparison, TestSeconds, TestVerdict, Verdict
+from tapml.results import TEST_RESULT, Header, LocateDocument, OffloadDocument, TestResult, ValidationDocument
+from tapml.results.base import OutputElement
+from tapml.results.validation import ErrorEvidence, TestIdentity
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import now
 
-VERDICTS = ("pass", "fail", "error", "unsupported", "unbounded")
-
-SEVERITY = ("pass", "unsupported", "unbounded", "fail", "error")
-"""The same, from good to bad."""
-
-FAILING = ("unbounded", "fail", "error")
-"""A kernel with one of these cannot be relied on."""
-
-_HISTOGRAM_LENGTH = 64
+_MOST_DIAGNOSTICS = 100
+_Kept = TypeVar("_Kept", ValidationDocument, OffloadDocument, LocateDocument)
 
 
-def header(
-    form: str, suite: Suite, devices: Sequence[Device], *, interrupted: bool, edited: Sequence[str]
-) -> dict[str, Any]:
+def header(suite: Suite, devices: Sequence[Device], *, interrupted: bool, edited: Sequence[str]) -> Header:
     """What every result document begins with."""
     return {
-        "format": form,
         "suite": suite.id,
         "suite_name": suite.name,
         "synthetic": suite.synthetic,
@@ -39,40 +33,31 @@ def header(
     }
 
 
-def result_without_run(test: CarvedTest, device: str, verdict: str, message: str) -> dict[str, Any]:
-    """A test that was not run: nothing was compared."""
+def identity(test: CarvedTest, device: str) -> TestIdentity:
+    """What every result says of its test."""
     return {
-        **identity(test, device, edited=False),
-        "verdict": verdict,
-        "max_abs_error": None,
-        "max_rel_error": None,
-        "max_ulp": None,
-        "ulp_histogram": [],
-        "mismatched": 0,
-        "unbounded": 0,
-        "tied": 0,
-        "total": 0,
-        "nan": 0,
-        "inf": 0,
-        "first": None,
-        "worst": None,
-        "seconds": {},
-        "message": message,
-        "variant": None,
-        "error": None,
-        "diagnostics": [],
+        "id": test.id,
+        "node": test.node,
+        "kernel": test.kernel,
+        "step": test.step,
+        "device": device,
+        "tolerances": [tolerance.to_json() for tolerance in test.tolerances],
     }
 
 
-def reported_result(test: CarvedTest, device: str, reported: Mapping[str, Any], *, edited: bool) -> dict[str, Any]:
-    """From a runner's TestVerdict, checked: a pass needs every element compared, none mismatched and none unbounded."""
-    outputs = [output for output in _list(reported.get("outputs")) if isinstance(output, Mapping)]
-    verdict = reported.get("verdict")
-    message = str(reported.get("message", ""))[:20000]
-    error = reported.get("error")
-    total, mismatched, unbounded = (_sum(outputs, key) for key in ("total", "mismatched", "unbounded"))
-    if verdict not in VERDICTS:
-        verdict, message = "error", f"the device reported the unknown verdict {verdict!r}"
+def result_without_run(test: CarvedTest, device: str, verdict: Verdict, message: str) -> TestResult:
+    """A test that was not run: nothing was compared."""
+    return TEST_RESULT.validate_python({**identity(test, device), "verdict": verdict, "message": message})
+
+
+def reported_result(test: CarvedTest, device: str, reported: TestVerdict, *, edited: bool) -> TestResult:
+    """What a runner reported: a pass needs every element compared, none mismatched and none unbounded."""
+    outputs, verdict, message, error = reported.outputs, reported.verdict, reported.message, reported.error
+
+    def summed(key: Literal["total", "mismatched", "unbounded", "tied", "nan", "inf"]) -> int:
+        return sum(getattr(output, key) for output in outputs)
+
+    total, mismatched, unbounded = summed("total"), summed("mismatched"), summed("unbounded")
     elements = sum(ref.type.size for ref in test.outputs)
     consistent = total == elements and not mismatched and bool(unbounded) == (verdict == "unbounded")
     if verdict in ("pass", "unbounded") and not consistent:
@@ -81,107 +66,80 @@ def reported_result(test: CarvedTest, device: str, reported: Mapping[str, Any], 
             f"{total} of {elements} elements compared"
         )
         verdict = "error"
-    compared = bool(outputs) and verdict in ("pass", "fail", "unbounded")
+    compared = outputs if verdict in ("pass", "fail", "unbounded") else []
     return {
-        **identity(test, device, edited=edited),
+        **identity(test, device),
+        "edited": edited,
         "verdict": verdict,
-        "max_abs_error": _largest(outputs, "max_abs_error") if compared else None,
-        "max_rel_error": _largest(outputs, "max_rel_error") if compared else None,
-        "max_ulp": _largest(outputs, "max_ulp") if compared else None,
-        "ulp_histogram": _histogram(outputs),
+        "max_abs_error": max((output.max_abs_error for output in compared), default=None),
+        "max_rel_error": max((output.max_rel_error for output in compared), default=None),
+        "max_ulp": max((output.max_ulp for output in compared), default=None),
+        "ulp_histogram": _histogram([output.ulp_histogram for output in outputs]),
         "mismatched": mismatched,
         "unbounded": unbounded,
-        "tied": _sum(outputs, "tied"),
+        "tied": summed("tied"),
         "total": total,
-        "nan": _sum(outputs, "nan"),
-        "inf": _sum(outputs, "inf"),
+        "nan": summed("nan"),
+        "inf": summed("inf"),
         "first": _element(outputs, "first"),
         "worst": _element(outputs, "worst"),
-        "seconds": _seconds(reported.get("seconds")),
+        "seconds": _seconds(reported.seconds),
         "message": message,
-        "variant": reported.get("variant"),
-        "error": _evidence(error) if isinstance(error, Mapping) else None,
-        "diagnostics": _list(error.get("diagnostics"))[:100] if isinstance(error, Mapping) else [],
+        "variant": reported.variant,
+        "error": _evidence(error) if error else None,
+        "diagnostics": [_json(found) for found in (error.diagnostics or [])[:_MOST_DIAGNOSTICS]] if error else [],
     }
 
 
-def _evidence(error: Mapping[str, Any]) -> dict[str, Any]:
+def _json(message: Any) -> Any:
+    return message.model_dump()
+
+
+def _evidence(error: ErrorReport) -> ErrorEvidence:
     """What is known of an error's cause beside its message and its diagnostics."""
-    return {key: error.get(key) for key in ("kind", "gpu_message", "lost_reason", "arguments", "stack")}
-
-
-def identity(test: CarvedTest, device: str, *, edited: bool) -> dict[str, Any]:
-    """What every result says of its test."""
     return {
-        "id": test.id,
-        "node": test.node,
-        "kernel": test.kernel,
-        "step": test.step,
-        "device": device,
-        "edited": edited,
-        "tolerances": [tolerance.to_json() for tolerance in test.tolerances],
+        "kind": error.kind,
+        "gpu_message": error.gpu_message,
+        "lost_reason": error.lost_reason,
+        "arguments": None if error.arguments is None else [_json(argument) for argument in error.arguments],
+        "stack": error.stack,
     }
 
 
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _finite(value: Any) -> float:
-    valid = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if valid else 0.0
-
-
-def _sum(outputs: Sequence[Mapping[str, Any]], key: str) -> int:
-    return sum(int(_finite(output.get(key))) for output in outputs)
-
-
-def _largest(outputs: Sequence[Mapping[str, Any]], key: str) -> float:
-    return max(_finite(output.get(key)) for output in outputs)
-
-
-def _histogram(outputs: Sequence[Mapping[str, Any]]) -> list[int]:
+def _histogram(columns: Sequence[Sequence[int]]) -> list[int]:
     """Element-wise sum; every output's histogram has the same bins."""
-    columns = [_list(output.get("ulp_histogram"))[:_HISTOGRAM_LENGTH] for output in outputs]
     length = max((len(column) for column in columns), default=0)
     # The last bin counts NaNs, so shorter histograms are filled up before it.
-    padded = [column[:-1] + [0] * (length - len(column)) + column[-1:] for column in columns if column]
-    return [sum(int(_finite(count)) for count in counts) for counts in zip(*padded, strict=True)]
+    padded = [[*column[:-1], *[0] * (length - len(column)), *column[-1:]] for column in columns if column]
+    return [sum(counts) for counts in zip(*padded, strict=True)]
 
 
-def _element(outputs: Sequence[Mapping[str, Any]], key: str) -> dict[str, Any] | None:
-    """The `first` or `worst` element of the first output that failed, is unbounded, or at least has one."""
-
-    def rank(output: Mapping[str, Any]) -> int:
-        return 0 if _finite(output.get("mismatched")) else 1 if _finite(output.get("unbounded")) else 2
-
-    order = sorted(enumerate(outputs), key=lambda item: rank(item[1]))
+def _element(outputs: Sequence[Comparison], key: Literal["first", "worst"]) -> OutputElement | None:
+    """That of the first output that failed, is unbounded, or at least has one."""
+    order = sorted(enumerate(outputs), key=lambda item: 0 if item[1].mismatched else 1 if item[1].unbounded else 2)
     for number, output in order:
-        element = output.get(key)
-        if isinstance(element, Mapping):
-            return {"output": number, **{k: element.get(k) for k in ("index", "expected", "got", "bound")}}
+        if element := output.first if key == "first" else output.worst:
+            return {
+                "output": number,
+                "index": element.index,
+                "expected": element.expected,
+                "got": element.got,
+                "bound": element.bound,
+            }
     return None
 
 
-def _seconds(value: Any) -> dict[str, float]:
-    if not isinstance(value, Mapping):
-        return {}
-    parts = {key: round(_finite(value.get(key)), 6) for key in ("fetch", "compile", "run", "compare")}
-    if value.get("gpu") is not None:
-        parts["gpu"] = round(_finite(value.get("gpu")), 9)
-    return parts
+def _seconds(found: TestSeconds) -> dict[str, float]:
+    gpu = {} if found.gpu is None else {"gpu": round(found.gpu, 9)}
+    return {key: round(getattr(found, key), 6) for key in ("fetch", "compile", "run", "compare")} | gpu
 
 
-def succeeded(document: Mapping[str, Any]) -> bool:
+def succeeded(document: OffloadDocument) -> bool:
     """True where every kernel moved and the whole model passed on the device."""
     return document["final"]["verdict"] == "pass" and not document["summary"]["kept_on_reference"]
 
 
-def save_offload(suite: Suite, document: Mapping[str, Any]) -> None:
-    suite.save_result("offload", document["devices"][0]["name"], document)
-
-
-def keep(suite: Suite, save: Callable[[Suite, Mapping[str, Any]], object], document: Mapping[str, Any]) -> str | None:
+def keep(suite: Suite, save: Callable[[Suite, _Kept], object], document: _Kept) -> str | None:
     """Save what a run found. Where that cannot be, what was found is as good as ever: gives what went wrong as a
     sentence.
     """

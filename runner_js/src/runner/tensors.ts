@@ -2,12 +2,12 @@ import type { Buffer, Buffers } from "../hal/buffers";
 import { DeviceFailure } from "../hal/errors";
 import type { Digest, TensorType } from "../protocol/messages";
 import { bytesOf, describeType } from "./dtypes";
-import type { TensorCache } from "./tensor_cache";
+import type { PristineBuffers } from "./pristine";
 
-/** What one or more names (views) share: a buffer of their own, or the cached one of a digest until it is written. */
+/** What one or more names (views) share: a buffer of their own, or a digest's pristine one until it is written. */
 interface Storage {
   buffer: Buffer;
-  cached: Digest | null;
+  pristine: Digest | null;
   bytes: number;
   names: number;
 }
@@ -23,20 +23,20 @@ export class Tensors {
 
   constructor(
     private readonly buffers: Buffers,
-    private readonly cache: TensorCache,
+    private readonly pristine: PristineBuffers,
   ) {}
 
   upload(name: string, type: TensorType, digest: Digest, data: ArrayBuffer | null): void {
-    const buffer = data ? this.cache.acquireOrUpload(digest, data) : this.cache.acquire(digest);
+    const buffer = data ? this.pristine.acquireOrUpload(digest, data) : this.pristine.acquire(digest);
     if (buffer === undefined) throw new Error(`the bytes of ${digest} are not at hand`);
-    this.put(name, type, { buffer, cached: digest, bytes: bytesOf(type), names: 0 });
+    this.put(name, type, { buffer, pristine: digest, bytes: bytesOf(type), names: 0 });
   }
 
   /** Its buffer is to be filled. */
   allocate(name: string, type: TensorType): Buffer {
     const bytes = bytesOf(type);
     const buffer = this.buffers.allocate(bytes);
-    this.put(name, type, { buffer, cached: null, bytes, names: 0 });
+    this.put(name, type, { buffer, pristine: null, bytes, names: 0 });
     return buffer;
   }
 
@@ -60,12 +60,12 @@ export class Tensors {
   /** Before a kernel writes: gives the tensor, its views included, a buffer of its own, to copy to. */
   makeWritable(name: string): { source: Buffer; own: Buffer } | null {
     const { storage } = this.get(name);
-    if (!storage.cached) return null;
+    if (!storage.pristine) return null;
     const { buffer: source } = storage;
     const own = this.buffers.allocate(storage.bytes);
-    this.cache.release(storage.cached);
+    this.pristine.release(storage.pristine);
     storage.buffer = own;
-    storage.cached = null;
+    storage.pristine = null;
     return { source, own };
   }
 
@@ -91,7 +91,7 @@ export class Tensors {
   private drop(storage: Storage): void {
     storage.names--;
     if (storage.names > 0) return;
-    if (storage.cached) this.cache.release(storage.cached);
+    if (storage.pristine) this.pristine.release(storage.pristine);
     else this.buffers.free(storage.buffer);
   }
 

@@ -1,6 +1,6 @@
 /** The HTTP half of the contract. Every failure becomes an Error whose message is a sentence for a person. */
 
-import type { SuiteHistory, TestHistory } from "./history";
+import type { SuiteHistory, TestHistory } from "./generated/results";
 import type {
   Devices,
   Job,

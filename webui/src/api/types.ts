@@ -3,8 +3,14 @@
  * Result documents (docs/results-format.md) are in documents.ts.
  */
 
-import type { DeviceFacts, OffloadDocument, OffloadStep, TestResult, ValidationDocument } from "./documents";
-import type { LocateDocument } from "./locate";
+import type {
+  DeviceDocument,
+  LocateDocument,
+  OffloadDocument,
+  OffloadStep,
+  TestResult,
+  ValidationDocument,
+} from "./generated/results";
 
 export interface TensorRef {
   digest: string;
@@ -130,7 +136,7 @@ export interface TestDetail extends TestRef {
   tolerances: { absolute: number; relative: number; reasons: string[] }[];
 }
 
-export interface Device extends DeviceFacts {
+export interface Device extends DeviceDocument {
   busy: boolean;
   unavailable: string | null;
 }

@@ -1,12 +1,13 @@
 /** A small suite for the unit tests: take -> norm -> reshape -> norm, two devices. */
 
-import type { DeviceFacts, TestResult, Verdict } from "../api/documents";
+import type { DeviceDocument, TestResult, Verdict } from "../api/generated/results";
 import type { Device, SuiteDetail } from "../api/types";
 
 export function device(id: string, name = id): Device {
-  const facts: DeviceFacts = {
+  const facts: DeviceDocument = {
     id,
     name,
+    runtime: "browser",
     user_agent: `${name}/1`,
     adapter: { vendor: "", architecture: "", device: "", description: "software" },
     features: [],
@@ -40,6 +41,8 @@ export function result(test: string, on: string, verdict: Verdict = "pass"): Tes
     seconds: {},
     message: "",
     edited: false,
+    variant: null,
+    error: null,
     diagnostics: [],
   };
 }

@@ -1,6 +1,6 @@
 /** Numbers and words, short enough for a table cell. */
 
-import type { JsonNumber } from "../api/documents";
+import type { JsonNumber } from "../api/generated/results";
 
 /** 1.9e-7, 0.43, 12.3, 88 M: at most `digits` significant ones. */
 export function number(value: JsonNumber | null | undefined, digits = 3): string {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { HeatMap, WrongOutput } from "../api/locate";
+import type { HeatMap, WrongOutput } from "../api/generated/results";
 import { axesText, cellText, excess, range, runs, shade } from "./heatmap";
 
 /** As locating/heatmap.py makes it from |error| / bound. */
@@ -8,6 +8,7 @@ const value = (times: number) => 0.25 + (0.75 * Math.log10(times)) / 6;
 const map: HeatMap = {
   rows: 2,
   columns: 3,
+  legend: {},
   row_extent: 2,
   column_extent: 4,
   values: [
@@ -42,7 +43,7 @@ it("says no more digits than it has", () => {
   const cell = (times: number): WrongOutput => ({
     ...output,
     shape: [1],
-    heatmap: { rows: 1, columns: 1, row_extent: 1, column_extent: 1, values: [[value(times)]] },
+    heatmap: { rows: 1, columns: 1, legend: {}, row_extent: 1, column_extent: 1, values: [[value(times)]] },
   });
   const said = [1.26, 45.4, 255_859].map((times) => cellText(cell(times), 0, 0));
   expect(said).toEqual([
@@ -81,7 +82,14 @@ it("speaks of one element where a cell is one", () => {
   const row: WrongOutput = {
     ...output,
     shape: [3],
-    heatmap: { rows: 1, columns: 3, row_extent: 1, column_extent: 1, values: [[0, value(45), 0]] },
+    heatmap: {
+      rows: 1,
+      columns: 3,
+      legend: {},
+      row_extent: 1,
+      column_extent: 1,
+      values: [[0, value(45), 0]],
+    },
   };
   expect(cellText(row, 0, 1)).toBe("[1]: 45 times the bound");
   expect(axesText(row)).toBe("along its axis, a cell for each element");

@@ -1,6 +1,6 @@
 /** An output's error as a picture: which cells, in which of a few shades, and what each of them says. */
 
-import type { HeatMap, WrongOutput } from "../api/locate";
+import type { HeatMap, WrongOutput } from "../api/generated/results";
 import { grouped, number } from "./format";
 
 /** The server's scale (locating/heatmap.py): 0.25 is the bound itself, 1 is 10^6 times the bound and beyond. */

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { HistoryPoint, Moment, Trend } from "../api/history";
+import type { HistoryPoint, Moment, Trend } from "../api/generated/results";
 import { curve, facts, pointText, remarks, timeScale, ulpScale, version } from "./history";
 
 const at = (created: string, device = "Chromium 156"): Moment => ({

@@ -1,6 +1,6 @@
 /** What the runs of a test say, in words and in places of a chart. */
 
-import type { HistoryPoint, Moment, Trend } from "../api/history";
+import type { HistoryPoint, Moment, Trend } from "../api/generated/results";
 import { logScale } from "./charts";
 import { date, error, percent, seconds, short } from "./format";
 import { asState, WORD } from "./verdicts";

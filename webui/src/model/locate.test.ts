@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { LocateDocument, ModelCheck, Suspect } from "../api/locate";
+import type { LocateDocument, ModelCheck, Suspect } from "../api/generated/results";
 import { device, suite } from "./fixture";
 import {
   accusation,

@@ -1,6 +1,6 @@
 /** A search for faulty kernels, in words and in the colours of the graph. */
 
-import type { GrownNode, LocateDocument, Suspect } from "../api/locate";
+import type { GrownNode, LocateDocument, Suspect } from "../api/generated/results";
 import type { SuiteDetail } from "../api/types";
 import { count, grouped } from "./format";
 import { finite } from "./offload";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Verdict } from "../api/documents";
+import type { Verdict } from "../api/generated/results";
 import type { JobEvent } from "../api/types";
 import { device, result, suite } from "./fixture";
 import { buildMatrix, cellText, entryNode, filterRows, nodeNames, nodeStates, problemNodes } from "./matrix";

@@ -1,6 +1,6 @@
 /** The offload trace as the picture and the chart need it. */
 
-import type { JsonNumber, OffloadStep } from "../api/documents";
+import type { JsonNumber, OffloadStep } from "../api/generated/results";
 import type { SuiteDetail } from "../api/types";
 import type { OffloadRun } from "./results";
 import type { State } from "./verdicts";

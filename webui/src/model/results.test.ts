@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { OffloadStep } from "../api/documents";
-import type { LocateDocument } from "../api/locate";
+import type { LocateDocument, OffloadStep } from "../api/generated/results";
 import type { Job, JobEvent } from "../api/types";
 import { device, result } from "./fixture";
 import { type Action, EMPTY, type ResultsState, reduce } from "./results";
@@ -17,6 +16,8 @@ const saved: Action = {
         created: "2026-11-20",
         interrupted: false,
         edited_kernels: [],
+        run: null,
+        kernel_digests: {},
         devices: [device("old", "chromium")],
         tests: [result("n0.s0", "old"), result("n1.s0", "old", "fail")],
         summary: {
@@ -25,6 +26,7 @@ const saved: Action = {
           fail: 1,
           error: 0,
           unsupported: 0,
+          unbounded: 0,
           failing_kernels: [],
           seconds: 1,
           devices: {},

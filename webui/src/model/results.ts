@@ -3,8 +3,14 @@
  * A reducer without I/O; pages render from it.
  */
 
-import type { DeviceFacts, OffloadDocument, OffloadFinal, OffloadStep, TestResult } from "../api/documents";
-import type { LocateDocument } from "../api/locate";
+import type {
+  DeviceDocument,
+  LocateDocument,
+  OffloadDocument,
+  OffloadFinal,
+  OffloadStep,
+  TestResult,
+} from "../api/generated/results";
 import type { Job, JobEnd, JobEvent, JobKind, Results } from "../api/types";
 import { asState, type Counts, isProblem, noCounts } from "./verdicts";
 
@@ -39,7 +45,7 @@ export interface JobState {
 
 export interface ResultsState {
   /** Columns of the matrix, in order. */
-  devices: DeviceFacts[];
+  devices: DeviceDocument[];
   /** device id -> test id -> result */
   verdicts: Record<string, Record<string, TestResult>>;
   /** When a device's saved validation was made; absent for a live one. */
@@ -150,20 +156,20 @@ function withOffload(state: ResultsState, document: OffloadDocument): ResultsSta
 }
 
 /** The same browser comes back with another id: its new column takes the old one's place. */
-function withDevice(state: ResultsState, device: DeviceFacts): ResultsState {
+function withDevice(state: ResultsState, device: DeviceDocument): ResultsState {
   if (state.devices.some((known) => known.id === device.id)) {
     return { ...state, devices: state.devices.map((known) => (known.id === device.id ? device : known)) };
   }
   return { ...state, devices: [...state.devices, device] };
 }
 
-function looksLike(a: DeviceFacts, b: DeviceFacts): boolean {
+function looksLike(a: DeviceDocument, b: DeviceDocument): boolean {
   return (
     a.name === b.name && a.user_agent === b.user_agent && a.adapter.description === b.adapter.description
   );
 }
 
-function joined(state: ResultsState, job: JobState, device: DeviceFacts): ResultsState {
+function joined(state: ResultsState, job: JobState, device: DeviceDocument): ResultsState {
   const former = state.devices.find(
     (known) => known.id !== device.id && looksLike(known, device) && !job.devices.includes(known.id),
   );

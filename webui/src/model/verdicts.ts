@@ -1,6 +1,6 @@
 /** The states a test may be shown in: a verdict, or on the way to one. Each has a glyph and a word, not only a colour. */
 
-import type { Verdict } from "../api/documents";
+import type { Verdict } from "../api/generated/results";
 
 export type State = Verdict | "running" | "waiting" | "none";
 

@@ -1,4 +1,4 @@
-import type { JsonNumber } from "../api/documents";
+import type { JsonNumber } from "../api/generated/results";
 import { exact, number } from "../model/format";
 
 export interface ShownElement {

@@ -1,4 +1,4 @@
-import type { OffloadStep } from "../api/documents";
+import type { OffloadStep } from "../api/generated/results";
 import { logScale } from "../model/charts";
 import { error } from "../model/format";
 import { finite, stepState } from "../model/offload";

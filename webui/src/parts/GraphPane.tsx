@@ -1,7 +1,7 @@
 /** The picture of the graph: every node in its place, coloured by what happened to it. */
 
 import { useEffect, useRef } from "preact/hooks";
-import type { DeviceFacts } from "../api/documents";
+import type { DeviceDocument } from "../api/generated/results";
 import type { Graph } from "../api/types";
 import { GraphNodes } from "../graph/GraphNodes";
 import { Legend } from "../graph/Legend";
@@ -20,7 +20,7 @@ export interface GraphPaneProps {
   /** Drawn at the corners of some nodes. */
   marks: Marks;
   view: View;
-  devices: readonly DeviceFacts[];
+  devices: readonly DeviceDocument[];
   device: string | null;
   choose: (device: string) => void;
   selected: string | null;

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import type { WrongOutput } from "../api/locate";
+import type { WrongOutput } from "../api/generated/results";
 import { axesText, cellText, runs, SHADES } from "../model/heatmap";
 
 interface Place {

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { api } from "../api/client";
-import type { DeviceHistory, HistoryPoint, Trend } from "../api/history";
+import type { DeviceHistory, HistoryPoint, Trend } from "../api/generated/results";
 import { percent, seconds } from "../model/format";
 import { type Curve, curve, facts, pointText, timeScale, ulpScale, version } from "../model/history";
 import { asState, GLYPH, VERDICTS } from "../model/verdicts";

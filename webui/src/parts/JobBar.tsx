@@ -1,4 +1,4 @@
-import type { DeviceFacts } from "../api/documents";
+import type { DeviceDocument } from "../api/generated/results";
 import { grouped } from "../model/format";
 import type { JobState } from "../model/results";
 import { describe, total } from "../model/verdicts";
@@ -7,7 +7,7 @@ const VERB = { validation: "Validation", offload: "Offload", locate: "Search for
 const ENDED = { done: "done", failed: "failed", cancelled: "cancelled" } as const;
 
 /** How far the job is, in words beside the bar; its messages below. */
-export function JobBar(props: { job: JobState | null; devices: readonly DeviceFacts[] }) {
+export function JobBar(props: { job: JobState | null; devices: readonly DeviceDocument[] }) {
   const { job } = props;
   if (job === null) return null;
   const problems = job.messages.filter((message) => message.level !== "info");
@@ -51,7 +51,7 @@ export function JobBar(props: { job: JobState | null; devices: readonly DeviceFa
   );
 }
 
-function progressText(job: JobState, devices: readonly DeviceFacts[], done: number): string {
+function progressText(job: JobState, devices: readonly DeviceDocument[], done: number): string {
   const what = job.kind === "offload" ? "kernels" : "tests";
   const verdicts = job.kind !== "offload" && done > 0 ? `: ${describe(job.counts)}` : "";
   const count = job.total > 0 ? `${grouped(done)} of ${grouped(job.total)} ${what}${verdicts}` : "";

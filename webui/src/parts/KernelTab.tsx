@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import type { Diagnostic } from "../api/documents";
+import type { Diagnostic } from "../api/generated/results";
 import type { KernelDetail } from "../api/types";
 import { launchFacts, variantOf } from "../model/launch";
 import type { ResultsState } from "../model/results";

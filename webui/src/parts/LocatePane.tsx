@@ -1,6 +1,6 @@
 /** What a search for faulty kernels found on one device: who is suspected, why, and what that looks like. */
 
-import type { LocateDocument, Suspect } from "../api/locate";
+import type { LocateDocument, Suspect } from "../api/generated/results";
 import { date, seconds } from "../model/format";
 import { notRun, suspects, verdictSentence } from "../model/locate";
 import type { JobState, ResultsState } from "../model/results";
@@ -89,12 +89,13 @@ function Found(props: LocatePaneProps & { document: LocateDocument; name: string
   const { document, name } = props;
   const { summary } = document;
   const good = summary.verdict === "clean";
+  const mark = good ? "✓" : summary.verdict === "unknown" ? "–" : "✗";
   const rest = notRun(document);
   return (
     <>
       <div class={`locate-verdict${good ? " is-good" : ""}`}>
         <p>
-          <span aria-hidden="true">{good ? "✓" : summary.verdict === "clean" ? "–" : "✗"} </span>
+          <span aria-hidden="true">{mark} </span>
           {verdictSentence(document, name)}
         </p>
         <p class="muted">

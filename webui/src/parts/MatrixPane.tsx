@@ -1,7 +1,7 @@
 /** Operators x devices. Fills in while a validation runs. */
 
 import { useState } from "preact/hooks";
-import type { DeviceFacts } from "../api/documents";
+import type { DeviceDocument } from "../api/generated/results";
 import { adapter, browser } from "../model/format";
 import { entryNode, type Filter, filterRows, type KernelRow, type Matrix } from "../model/matrix";
 import { isReported, reporter } from "../model/reported";
@@ -12,7 +12,7 @@ import { CountsBar, MatrixCell } from "./MatrixCell";
 
 export interface MatrixPaneProps {
   matrix: Matrix;
-  devices: readonly DeviceFacts[];
+  devices: readonly DeviceDocument[];
   job: JobState | null;
   loaded: boolean;
   selected: string | null;
@@ -91,7 +91,7 @@ export function MatrixPane(props: MatrixPaneProps) {
   );
 }
 
-function DeviceColumn(props: MatrixPaneProps & { column: DeviceFacts; counts: Counts | undefined }) {
+function DeviceColumn(props: MatrixPaneProps & { column: DeviceDocument; counts: Counts | undefined }) {
   const { column, counts } = props;
   const what = [browser(column.user_agent), adapter(column.adapter)].filter(Boolean).join(" · ");
   return (

@@ -1,6 +1,6 @@
 /** The whole model on the device: how errors grow along the graph, and which few nodes make them. */
 
-import type { ModelCheck } from "../api/locate";
+import type { ModelCheck } from "../api/generated/results";
 import { cosine, count, error, number } from "../model/format";
 import { growthPoints, MINIMAL, steepest } from "../model/locate";
 import { asState } from "../model/verdicts";

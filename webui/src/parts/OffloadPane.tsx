@@ -1,6 +1,6 @@
 /** The offload trace of one device: which kernel moved when, and what that did to the model. */
 
-import type { OffloadFinal, OffloadStep } from "../api/documents";
+import type { OffloadFinal, OffloadStep } from "../api/generated/results";
 import type { SuiteDetail } from "../api/types";
 import { cosine, count, date, error } from "../model/format";
 import { stepState } from "../model/offload";

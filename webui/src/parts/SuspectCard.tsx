@@ -1,7 +1,7 @@
 /** One suspect kernel: the reason in words, what was found, and each output that is wrong. */
 
 import { useEffect, useState } from "preact/hooks";
-import type { Finding, Suspect, WrongOutput } from "../api/locate";
+import type { FoundPattern, Suspect, WrongOutput } from "../api/generated/results";
 import { error, grouped, number, percent, short, tensorType } from "../model/format";
 import { determinism } from "../model/locate";
 import { asState } from "../model/verdicts";
@@ -89,7 +89,7 @@ function Meter({ value }: { value: number }) {
   );
 }
 
-function Findings({ findings }: { findings: readonly Finding[] }) {
+function Findings({ findings }: { findings: readonly FoundPattern[] }) {
   if (findings.length === 0) return null;
   const rest = findings.slice(FIRST_FINDINGS);
   return (
@@ -106,7 +106,7 @@ function Findings({ findings }: { findings: readonly Finding[] }) {
   );
 }
 
-function FindingList({ findings }: { findings: readonly Finding[] }) {
+function FindingList({ findings }: { findings: readonly FoundPattern[] }) {
   return (
     <ul class="findings">
       {findings.map((finding) => (

@@ -1,6 +1,12 @@
 import { useState } from "preact/hooks";
-import type { DeviceFacts, Diagnostic, ErrorEvidence, TestResult, Tolerance } from "../api/documents";
-import type { Suspect } from "../api/locate";
+import type {
+  DeviceDocument,
+  Diagnostic,
+  ErrorEvidence,
+  Suspect,
+  TestResult,
+  ToleranceDocument,
+} from "../api/generated/results";
 import type { TestDetail, TestRef } from "../api/types";
 import { ulpBars } from "../model/charts";
 import { adapter, browser, error, grouped, number, percent, seconds, short } from "../model/format";
@@ -53,7 +59,7 @@ export function VerdictTab(props: {
 }
 
 function DeviceVerdict(props: {
-  device: DeviceFacts;
+  device: DeviceDocument;
   badge: preact.ComponentChildren;
   result: TestResult | undefined;
   /** By a search for faulty kernels: told where no validation says more. */
@@ -112,16 +118,14 @@ function Evidence(props: { result: TestResult; showLine: ShowLine }) {
               value={`${short(result.mismatched)} of ${short(result.total)}`}
               note={result.mismatched > 0 ? percent(result.mismatched, result.total) : ""}
             />
-            {(result.unbounded ?? 0) > 0 && (
+            {result.unbounded > 0 && (
               <Fact
                 name="unbounded"
-                value={`${short(result.unbounded ?? 0)} of ${short(result.total)}`}
+                value={`${short(result.unbounded)} of ${short(result.total)}`}
                 note="WGSL promises nothing for them"
               />
             )}
-            {(result.tied ?? 0) > 0 && (
-              <Fact name="other choices among equals" value={grouped(result.tied ?? 0)} />
-            )}
+            {result.tied > 0 && <Fact name="other choices among equals" value={grouped(result.tied)} />}
             {result.nan > 0 && <Fact name="NaN" value={grouped(result.nan)} />}
             {result.inf > 0 && <Fact name="Inf" value={grouped(result.inf)} />}
           </dl>
@@ -204,7 +208,7 @@ function caret(item: Diagnostic): string {
   return `${item.source.slice(0, Math.max(0, item.column - 1)).replace(/[^\t]/g, " ")}^`;
 }
 
-function Tolerances(props: { tolerances: readonly Tolerance[] }) {
+function Tolerances(props: { tolerances: readonly ToleranceDocument[] }) {
   return (
     <section class="tolerances">
       <h3>Tolerance</h3>

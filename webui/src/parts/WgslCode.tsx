@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import type { Diagnostic } from "../api/documents";
+import type { Diagnostic } from "../api/generated/results";
 import { tokenizeLines } from "../model/wgsl";
 
 /** WGSL with line numbers; compiler messages under the lines they are about. Text only: Preact escapes it. */

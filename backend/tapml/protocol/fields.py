@@ -1,11 +1,11 @@
-"""What the documents of a suite are made of, beside what the protocol has."""
+"""What documents are made of: those of a suite and results, beside what messages have."""
 
 from __future__ import annotations
 
 import datetime
 import math
 from collections.abc import Sequence
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, NotRequired, get_args
 
 from pydantic import AfterValidator, ConfigDict, Field, with_config
 from typing_extensions import TypedDict
@@ -54,7 +54,7 @@ Count = Annotated[int, Field(ge=0, le=2**53)]
 """Of elements; JavaScript knows no larger whole numbers."""
 
 
-PLAIN = ConfigDict(extra="ignore", allow_inf_nan=False, strict=True)
+PLAIN = ConfigDict(extra="ignore", allow_inf_nan=False, strict=True, use_attribute_docstrings=True)
 """As `Open`, for dicts: documents that a suite has by the ten thousand are not made objects of twice."""
 
 
@@ -65,6 +65,19 @@ class RefDocument(TypedDict):
     digest: Digest
     dtype: DType
     shape: Shape
+
+
+@with_config(PLAIN)
+class ToleranceDocument(TypedDict):
+    """What one output may differ by: |got - expected| <= `bound`, or absolute + relative * |expected| without one."""
+
+    absolute: Annotated[float, Field(ge=0)]
+    relative: Annotated[float, Field(ge=0)]
+    reasons: Annotated[list[Line], Field(default_factory=list)]
+    bound: NotRequired[RefDocument | None]
+    """What each element may differ by: float32, of the output's shape."""
+    ties: NotRequired[RefDocument | None]
+    """Groups of equals, any of which an index element may be: int32 [n, 3]."""
 
 
 def nbytes(dtype: str, shape: Sequence[int]) -> int:

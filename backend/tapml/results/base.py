@@ -1,0 +1,120 @@
+"""What result documents are made of (docs/results-format.md).
+
+A result is a JSON object and stays a dict in Python: mypy knows its fields by these definitions, pydantic checks it by
+them where it is read, and TypeScript's types are made of them. A field that earlier versions lack has a default, which
+reading fills in; unknown fields are dropped.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, with_config
+from typing_extensions import TypedDict
+
+from tapml.protocol.base import JsonNumber
+from tapml.protocol.fields import PLAIN, Count, Created, Line
+
+Axes = Annotated[list[Count], Field(max_length=32)]
+Seconds = dict[Line, float]
+"""What each part took."""
+
+
+@with_config(PLAIN)
+class AdapterFacts(TypedDict):
+    """GPUAdapterInfo; empty where it is not told."""
+
+    vendor: Annotated[Line, Field(default="")]
+    architecture: Annotated[Line, Field(default="")]
+    device: Annotated[Line, Field(default="")]
+    description: Annotated[Line, Field(default="")]
+
+
+@with_config(PLAIN)
+class DeviceFacts(TypedDict):
+    """A device, for people."""
+
+    name: Line
+    """With its version: "Chromium 156"."""
+    runtime: Annotated[Line, Field(default="")]
+    """"browser", "node", "deno"; empty where it is not known."""
+    user_agent: Line
+    adapter: AdapterFacts
+    features: Annotated[list[Line], Field(max_length=1000, default_factory=list)]
+    limits: Annotated[dict[Line, float], Field(default_factory=dict)]
+
+
+@with_config(PLAIN)
+class DeviceDocument(DeviceFacts):
+    """A device that took part."""
+
+    id: Line
+    """Means nothing outside its document."""
+
+
+@with_config(PLAIN)
+class Header(TypedDict):
+    """What every result begins with."""
+
+    suite: Line
+    """Digest of the suite's graph and tests."""
+    suite_name: Line
+    synthetic: bool
+    """Carved from made-up inputs."""
+    created: Created
+    interrupted: bool
+    edited_kernels: list[Line]
+    """Kernels whose WGSL differs from what was generated."""
+    devices: Annotated[list[DeviceDocument], Field(min_length=1, max_length=1000)]
+
+
+@with_config(PLAIN)
+class Element(TypedDict):
+    """An element of an output."""
+
+    index: Axes
+    expected: JsonNumber
+    got: JsonNumber
+    bound: Annotated[JsonNumber | None, Field(default=None)]
+    """What it may differ by; null where it was not told."""
+
+
+@with_config(PLAIN)
+class OutputElement(Element):
+    """An element, and which output it is of."""
+
+    output: Count
+
+
+@with_config(PLAIN)
+class Agreement(TypedDict):
+    """How close two sets of outputs are; null where that is not a number."""
+
+    cosine: float | None
+    max_abs_error: float | None
+
+
+@with_config(PLAIN)
+class ModelMetric(Agreement):
+    """Of the whole model's output in the worst carved step."""
+
+    step: Annotated[Count, Field(default=0)]
+
+
+@with_config(PLAIN)
+class ModelTolerance(TypedDict):
+    """What the whole model's output may be off by."""
+
+    cosine: float
+    """At least."""
+    max_abs_error: float
+    """At most."""
+    reasons: list[Line]
+
+
+def within(metric: Agreement, tolerance: ModelTolerance) -> bool:
+    """What is not a number is not."""
+    cosine, error = metric["cosine"], metric["max_abs_error"]
+    if cosine is None or error is None:
+        return False
+    return cosine >= tolerance["cosine"] and error <= tolerance["max_abs_error"]

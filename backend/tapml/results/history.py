@@ -1,0 +1,150 @@
+"""What became of tests over time: tapml.history/1."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import with_config
+from typing_extensions import TypedDict
+
+from tapml.protocol.fields import PLAIN, Count, Created, Line
+from tapml.protocol.methods import Verdict
+from tapml.results.verdicts import VerdictCounts
+
+
+@with_config(PLAIN)
+class Moment(TypedDict):
+    """A run, and the version of the device in it."""
+
+    run: Line
+    at: int
+    """Milliseconds since 1970."""
+    created: Created
+    device: Line
+    """"Chromium 156"."""
+
+
+@with_config(PLAIN)
+class LastMoment(Moment):
+    """The last run."""
+
+    verdict: Verdict
+
+
+@with_config(PLAIN)
+class ChangeMoment(Moment):
+    """A run, and what was new in it."""
+
+    kernel_changed: bool
+    device_changed: bool
+
+
+@with_config(PLAIN)
+class Times(TypedDict):
+    """Seconds; null where they are not known."""
+
+    median: float | None
+    last: float | None
+
+
+@with_config(PLAIN)
+class VersionCounts(VerdictCounts):
+    """Runs on one version of a device."""
+
+    device: Line
+    adapter: Line
+    runs: Count
+    seconds: float | None
+    """Median."""
+
+
+@with_config(PLAIN)
+class Trend(TypedDict):
+    """A test on a family of devices with one sort of GPU; counts, rates and times are of the suite's last 500 runs."""
+
+    test: Line
+    kernel: Line
+    device: Line
+    """"Chromium"."""
+    gpu: Line
+    state: Literal["passing", "failing", "unsupported"]
+    """failing: the verdict is fail, error or unbounded."""
+    runs: Count
+    last: LastMoment
+    since: ChangeMoment
+    """The first run in this state."""
+    new_failure: bool
+    """It fails now and passed before."""
+    first_failing: Moment | None
+    """In all runs."""
+    first_passing: Moment | None
+    flaky_runs: Count
+    """Marked flaky, or with another verdict than the same kernel got before on the same version."""
+    flaky_rate: float
+    seconds: Times
+    gpu_seconds: Times
+    versions: list[VersionCounts]
+
+
+@with_config(PLAIN)
+class HistoryPoint(ChangeMoment):
+    """A test in one run."""
+
+    verdict: Verdict
+    flaky: bool
+    attempts: list[Line]
+    """Verdicts; empty where there was one attempt."""
+    max_abs_error: float | None
+    max_ulp: float | None
+    mismatched: Count
+    total: Count
+    variant: Line | None
+    message: Line
+    seconds: float | None
+    gpu_seconds: float | None
+
+
+@with_config(PLAIN)
+class DeviceHistory(TypedDict):
+    """A test on one sort of device."""
+
+    device: Line
+    gpu: Line
+    trend: Trend
+    points: list[HistoryPoint]
+    """Newest last."""
+
+
+@with_config(PLAIN)
+class SuiteHistory(TypedDict):
+    """What needs a look comes first."""
+
+    runs: Count
+    trends: list[Trend]
+
+
+@with_config(PLAIN)
+class TestHistory(TypedDict):
+    """Of one test."""
+
+    test: Line
+    kernel: Line
+    devices: list[DeviceHistory]
+
+
+@with_config(PLAIN)
+class SuiteHistoryDocument(SuiteHistory):
+    """tapml.history/1."""
+
+    format: Literal["tapml.history/1"]
+    suite: Line
+    suite_name: Line
+
+
+@with_config(PLAIN)
+class TestHistoryDocument(TestHistory):
+    """tapml.history/1 of one test."""
+
+    format: Literal["tapml.history/1"]
+    suite: Line
+    suite_name: Line

@@ -1,0 +1,158 @@
+"""Who is to blame and why: tapml.locate/1 (docs/locate.md)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, with_config
+from typing_extensions import TypedDict
+
+from tapml.protocol.base import JsonNumber, LongText
+from tapml.protocol.fields import PLAIN, Count, Line
+from tapml.protocol.methods import Verdict
+from tapml.results.base import Axes, Element, Header, ModelMetric, ModelTolerance, Seconds
+
+
+@with_config(PLAIN)
+class HeatMap(TypedDict):
+    """Where an output is wrong, over its last two axes: at most 64 x 64 cells."""
+
+    rows: Count
+    columns: Count
+    row_extent: Count
+    """Elements that a cell spans, down."""
+    column_extent: Count
+    """The same, across."""
+    values: Annotated[list[Annotated[list[float | None], Field(max_length=64)]], Field(max_length=64)]
+    """0: inside the bound; from 0.25 on: outside, by the excess' logarithm; null: none outside and some unbounded."""
+    legend: Annotated[dict[Line, Line], Field(default_factory=dict)]
+
+
+@with_config(PLAIN)
+class BoundFacts(TypedDict):
+    """What an output's elements may differ by."""
+
+    min: JsonNumber
+    median: JsonNumber
+    max: JsonNumber
+    reasons: list[Line]
+
+
+@with_config(PLAIN)
+class WrongOutput(TypedDict):
+    """One output of the test that shows a fault best."""
+
+    output: Count
+    shape: Axes
+    dtype: Line
+    total: Count
+    mismatched: Count
+    unbounded: Count
+    nan: Count
+    inf: Count
+    max_abs_error: JsonNumber
+    max_excess: JsonNumber
+    """|error| / bound."""
+    bound: BoundFacts
+    first: Element | None
+    worst: Element | None
+    heatmap: HeatMap
+
+
+@with_config(PLAIN)
+class FoundPattern(TypedDict):
+    """Something that is true of a mismatch."""
+
+    pattern: Line
+    text: LongText
+    strength: float
+    details: Annotated[dict[Line, Any], Field(default_factory=dict)]
+    """Numbers of the pattern."""
+
+
+@with_config(PLAIN)
+class TestCounts(TypedDict):
+    """Of a suspect."""
+
+    failed: Count
+    total: Count
+
+
+@with_config(PLAIN)
+class Suspect(TypedDict):
+    """A kernel that may be faulty."""
+
+    kernel: Line
+    nodes: list[Line]
+    """Those that fail."""
+    passing_nodes: list[Line]
+    verdict: Verdict
+    """The worst of its tests'."""
+    tests: TestCounts
+    score: float
+    reason: LongText
+    edited: bool
+    findings: list[FoundPattern]
+    """Strongest first."""
+    deterministic: bool | None
+    """Null: it was not run again."""
+    runs: Count
+    differing: Count
+    """Elements that differ between runs that begin alike."""
+    test: Line
+    """The clearest failing one, which `outputs` are of."""
+    outputs: list[WrongOutput]
+
+
+@with_config(PLAIN)
+class GrownNode(TypedDict):
+    """One node, in the order of the graph: how far its output is off when all nodes run on the device."""
+
+    node: Line
+    kernel: Line
+    error: JsonNumber
+    relative: JsonNumber
+    local: JsonNumber | None
+    """Its own part, with the carved inputs."""
+    amplification: JsonNumber | None
+
+
+@with_config(PLAIN)
+class ModelCheck(TypedDict):
+    """The whole model, where every operator passes."""
+
+    verdict: Verdict
+    metric: ModelMetric | None
+    tolerance: ModelTolerance
+    growth: list[GrownNode]
+    minimal_nodes: list[Line] | None
+    """Those whose return to the reference brings the model back; null where too many share the error."""
+    model_runs: Count
+    text: LongText
+
+
+@with_config(PLAIN)
+class LocateSummary(TypedDict):
+    """What was found."""
+
+    faulty_kernels: list[Line]
+    """Most certain first."""
+    verdict: Literal["clean", "faulty", "compound", "unknown"]
+    """unknown: interrupted before anything was suspected."""
+    tests: Count
+    seconds: float
+    parts: Seconds
+    """validate, examine, model."""
+
+
+@with_config(PLAIN)
+class LocateDocument(Header):
+    """tapml.locate/1."""
+
+    format: Literal["tapml.locate/1"]
+    runs: Count
+    """Of each failing test that is examined."""
+    summary: LocateSummary
+    kernels: list[Suspect]
+    """Most certain first; what is unsupported last."""
+    model: ModelCheck | None

@@ -1,0 +1,70 @@
+"""Moving a model to a device kernel by kernel: tapml.offload/1."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import with_config
+from typing_extensions import TypedDict
+
+from tapml.protocol.base import LongText
+from tapml.protocol.fields import PLAIN, Count, Line
+from tapml.protocol.methods import Verdict
+from tapml.results.base import Header, ModelMetric, ModelTolerance
+
+
+@with_config(PLAIN)
+class OffloadStep(TypedDict):
+    """A kernel that was moved to the device, or not."""
+
+    kernel: Line
+    nodes: list[Line]
+    operator_verdict: Verdict
+    """The worst of its tests'."""
+    model_metric: ModelMetric | None
+    """Null when the kernel was not moved."""
+    kept: bool
+    """The kernel's nodes stay on the device from here on."""
+    offloaded_nodes: Count
+    """Nodes on the device."""
+    segments: Count
+    """In how many uninterrupted runs."""
+    seconds: float
+    message: LongText
+
+
+@with_config(PLAIN)
+class OffloadFinal(TypedDict):
+    """The whole model on the device."""
+
+    verdict: Verdict
+    mode: Line
+    """"virtual-machine": as it would be deployed."""
+    model_metric: ModelMetric | None
+    seconds: dict[Line, float | list[float]]
+    message: LongText
+    kept_on_reference: list[Line]
+    """Kernels that stayed on the reference platform."""
+
+
+@with_config(PLAIN)
+class OffloadSummary(TypedDict):
+    """Counts and times."""
+
+    kernels: Count
+    offloaded: Count
+    kept_on_reference: list[Line]
+    nodes: Count
+    offloaded_nodes: Count
+    seconds: float
+
+
+@with_config(PLAIN)
+class OffloadDocument(Header):
+    """tapml.offload/1."""
+
+    format: Literal["tapml.offload/1"]
+    model_tolerance: ModelTolerance
+    steps: list[OffloadStep]
+    final: OffloadFinal
+    summary: OffloadSummary

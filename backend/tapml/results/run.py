@@ -1,0 +1,155 @@
+"""A run for CI over suites and devices: tapml.test/1, and the baseline it is held against."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, with_config
+from typing_extensions import TypeAliasType, TypedDict
+
+from tapml.protocol.base import LongText
+from tapml.protocol.fields import PLAIN, Count, Created, Line
+from tapml.protocol.methods import Verdict
+from tapml.results.base import DeviceDocument, OutputElement, Seconds
+from tapml.results.validation import TestResult
+from tapml.results.verdicts import VerdictCounts
+
+OUTCOMES: tuple[Literal["expected", "fixed", "flaky"], ...] = ("expected", "fixed", "flaky")
+"""What is counted of a run beside its verdicts."""
+
+Outcome = TypeAliasType("Outcome", Verdict | Literal["expected", "fixed"])
+"""Beside the verdict: no better than the baseline expects, or better."""
+
+
+@with_config(PLAIN)
+class Attempt(TypedDict):
+    """What is kept of an attempt that another one followed."""
+
+    verdict: Verdict
+    message: LongText
+    mismatched: Count
+    total: Count
+    first: OutputElement | None
+    worst: OutputElement | None
+    seconds: Seconds
+
+
+@with_config(PLAIN)
+class Expectation(TypedDict):
+    """The baseline's entry for a test."""
+
+    verdict: Verdict
+    reason: Line
+    expires: Annotated[Line | None, Field(default=None)]
+    """YYYY-MM-DD, the last day on which it excuses."""
+    expired: bool
+
+
+@with_config(PLAIN)
+class Judgement(TypedDict):
+    """What a verdict means for the run."""
+
+    attempts: list[Verdict]
+    """In order; the last is `verdict`."""
+    earlier: list[Attempt]
+    """The attempts before the last."""
+    flaky: bool
+    """Failed at first and passed when it ran again."""
+    outcome: Outcome
+    fails_run: bool
+    expected: Expectation | None
+
+
+@with_config(PLAIN)
+class RunTest(TestResult, Judgement):
+    """The last attempt of a test."""
+
+    suite: Line
+    """Its id."""
+
+
+@with_config(PLAIN)
+class RunSuite(TypedDict):
+    """A suite of the run."""
+
+    id: Line
+    """Of the name, unique in this document."""
+    digest: Line
+    """`suite` of tapml.validation/1."""
+    name: Line
+    path: Line
+    synthetic: bool
+    edited_kernels: list[Line]
+    tests: Count
+    """Of this run; 0 where the shard has none of them."""
+
+
+@with_config(PLAIN)
+class RunDeviceDocument(DeviceDocument):
+    """A device of the run."""
+
+    requested: Line
+    """As `--device` named it."""
+    driver: Line | None
+    """"Playwright", "chromedriver"."""
+    unavailable: LongText | None
+    """Why it could not be started, or cannot run WebGPU at all: its tests are unsupported and fail the run."""
+
+
+@with_config(PLAIN)
+class RunSummary(VerdictCounts):
+    """Counts and times over all suites and attempts."""
+
+    total: Count
+    expected: Count
+    fixed: Count
+    flaky: Count
+    fails_run: Count
+    not_run: Count
+    failing_kernels: list[Line]
+    seconds: float
+    devices: dict[Line, Seconds]
+
+
+@with_config(PLAIN)
+class RunDocument(TypedDict):
+    """tapml.test/1."""
+
+    format: Literal["tapml.test/1"]
+    tapml: Line
+    """Version."""
+    created: Created
+    interrupted: bool
+    shard: Line | None
+    """"1/2"."""
+    baseline: Line | None
+    """Path."""
+    suites: list[RunSuite]
+    devices: list[RunDeviceDocument]
+    tests: list[RunTest]
+    summary: RunSummary
+
+
+@with_config(PLAIN)
+class BaselineEntry(TypedDict):
+    """One test on one device that is expected not to pass."""
+
+    suite: Line
+    """Its name."""
+    test: Line
+    kernel: Line
+    device: Line
+    """As `--device` names it."""
+    verdict: Verdict
+    reason: Line
+    expires: Line | None
+    """YYYY-MM-DD, the last day on which it excuses."""
+
+
+@with_config(PLAIN)
+class BaselineDocument(TypedDict):
+    """tapml.baseline/1."""
+
+    format: Literal["tapml.baseline/1"]
+    created: Line
+    expected: list[BaselineEntry]

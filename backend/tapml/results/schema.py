@@ -1,0 +1,50 @@
+"""Results as one JSON Schema (draft 2020-12), from which TypeScript has its types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from tapml.protocol.schema import PlainJsonSchema
+from tapml.results.base import DeviceFacts
+from tapml.results.history import SuiteHistory, SuiteHistoryDocument, TestHistory, TestHistoryDocument
+from tapml.results.locate import LocateDocument
+from tapml.results.offload import OffloadDocument
+from tapml.results.reduce import ReduceDocument
+from tapml.results.run import BaselineDocument, RunDocument
+from tapml.results.validation import Measured, ValidationDocument
+
+_ROOTS: tuple[Any, ...] = (
+    ValidationDocument,
+    OffloadDocument,
+    LocateDocument,
+    ReduceDocument,
+    RunDocument,
+    BaselineDocument,
+    SuiteHistoryDocument,
+    TestHistoryDocument,
+    # What others hold by itself: an exported test, the HTTP API.
+    DeviceFacts,
+    Measured,
+    SuiteHistory,
+    TestHistory,
+)
+
+
+class _AsRead(PlainJsonSchema):
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        return super().field_is_required(field, total) or field["schema"]["type"] == "default"  # reading fills it in
+
+
+def schema() -> dict[str, Any]:
+    """All types under `$defs`, with the fields that every document has once it was read."""
+    inputs: Any = [(number, "validation", TypeAdapter(document)) for number, document in enumerate(_ROOTS)]
+    _, found = TypeAdapter.json_schemas(inputs, schema_generator=_AsRead)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Results",
+        "description": "tapml result documents (docs/results-format.md)",
+        "type": "object",
+        "$defs": found["$defs"],
+    }
