@@ -11,7 +11,7 @@ from tvm import relax
 
 from tapml.bounds import NotDerivable, blocks
 from tapml.carving.reference import Reference, to_numpy
-from tapml.carving.tolerance import nudge
+from tapml.carving.tolerance import perturb
 
 op = relax.op
 
@@ -95,7 +95,7 @@ def test_the_reference_and_its_neighbours_are_inside(
     bound, (expected,) = bounds_of(function, inputs)
     if bound.bound is None:
         return
-    moved = [np.abs(reference(function, [nudge(a, random) for a in inputs])[0] - expected) for _ in range(5)]
+    moved = [np.abs(reference(function, [perturb(a, random) for a in inputs])[0] - expected) for _ in range(5)]
     sensitivity = np.max(moved, axis=0).astype(np.float64)
     assert np.isfinite(bound.bound).all()
     assert np.median(sensitivity) <= 10 * np.median(bound.bound)

@@ -16,7 +16,7 @@ import numpy as np
 from tapml.carving.agreement import Agreement, agreement
 from tapml.carving.operators import OperatorTolerances
 from tapml.carving.reference import Reference, Values, to_numpy
-from tapml.carving.tolerance import noisy, nudge
+from tapml.carving.tolerance import noisy, perturb
 from tapml.compilers.base import Compiler
 from tapml.compilers.tvm.compile import TVM
 from tapml.compilers.tvm.variants import BASE
@@ -277,8 +277,8 @@ class _Carver:
         def move(times: int) -> list[list[np.ndarray]]:
             moved: list[list[np.ndarray]] = [[] for _ in expected]
             for _ in range(times):
-                nudged = [self._platform.tensor(nudge(array, random)) for array in inputs]
-                for position, result in enumerate(self._platform.call(node.kernel, nudged, types)):
+                perturbed = [self._platform.tensor(perturb(array, random)) for array in inputs]
+                for position, result in enumerate(self._platform.call(node.kernel, perturbed, types)):
                     moved[position].append(to_numpy(result, types[position].dtype))
             return moved
 

@@ -14,9 +14,9 @@ from tapml.kernels.analysis import Numerics
 from tapml.suite import TensorRef, Tolerance
 
 Move = Callable[[int], list[list[np.ndarray]]]
-"""The outputs of the reference for nudged inputs, so many times over, by output."""
+"""The outputs of the reference for perturbed inputs, so many times over, by output."""
 
-# Below this an output is too small for one nudged run to show its sensitivity: several are made.
+# Below this an output is too small for one perturbed run to show its sensitivity: several are made.
 _SMALL_OUTPUT = 64
 _SMALL_RUNS = 4
 

@@ -49,7 +49,7 @@ _BUILTIN_ABSOLUTE = {
 _CAP = {"float32": 1e-3, "float16": 3e-2, "bfloat16": 1e-1}
 
 
-def nudge(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
+def perturb(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """A copy with every finite, nonzero floating-point element moved by one ULP up or down at random."""
     view = _INTEGER_VIEW.get(str(array.dtype))
     if view is None:
@@ -62,7 +62,7 @@ def nudge(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
 
 
 def spread(expected: np.ndarray, moved: np.ndarray) -> float:
-    """Largest finite distance between the reference's output and the output for nudged inputs."""
+    """Largest finite distance between the reference's output and the output for perturbed inputs."""
     with np.errstate(invalid="ignore", over="ignore"):
         distance = np.abs(moved.astype(np.float64) - expected.astype(np.float64))
     return float(np.max(distance[np.isfinite(distance)], initial=0.0))
@@ -80,7 +80,7 @@ def derived(bound: Bound, put: Callable[[np.ndarray], TensorRef]) -> Tolerance:
 
 
 def estimated(numerics: Numerics, expected: np.ndarray, moved: Sequence[np.ndarray]) -> Tolerance:
-    """The tolerance of one output: `expected` is the reference's, `moved` its values for nudged inputs."""
+    """The tolerance of one output: `expected` is the reference's, `moved` its values for perturbed inputs."""
     dtype = str(expected.dtype)
     if dtype not in UNIT:
         return Tolerance(0.0, 0.0, (f"{dtype}: exact",))

@@ -9,7 +9,7 @@ import numpy as np
 
 from tapml.carving.operators import OperatorTolerances
 from tapml.carving.reference import Reference, to_numpy
-from tapml.carving.tolerance import nudge
+from tapml.carving.tolerance import perturb
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.kernels.analysis import numerics
@@ -57,7 +57,7 @@ class ReducedReference:
         random = np.random.default_rng(0)
 
         def moved(runs: int) -> list[list[np.ndarray]]:
-            found = [self._call([nudge(array, random) for array in inputs]) for _ in range(runs)]
+            found = [self._call([perturb(array, random) for array in inputs]) for _ in range(runs)]
             return [list(outputs) for outputs in zip(*found, strict=True)]
 
         tolerances = self._tolerances.of_call(inputs, values, moved)

@@ -22,7 +22,7 @@ from tapml.validation.events import Cancel, Emit
 
 _POLL_SECONDS = 0.2
 _TIMEOUT_SECONDS = 30.0
-_PATIENCE_SECONDS = 30.0
+_UNREACHABLE_SECONDS = 30.0
 _MOST_REASON_BYTES = 100_000
 
 
@@ -126,13 +126,13 @@ class RemoteServer:
 
     def _patient(self, path: str) -> Any:
         """GET, over a network that may be cut for a while. Raises _Gone where the server that ran the job is none."""
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + _UNREACHABLE_SECONDS
         while True:
             try:
                 return self._request("GET", path)
             except _Unreachable as error:
                 if time.monotonic() > deadline:
-                    raise _Gone(f"no answer for {_PATIENCE_SECONDS:.0f} s") from error
+                    raise _Gone(f"no answer for {_UNREACHABLE_SECONDS:.0f} s") from error
                 time.sleep(_POLL_SECONDS)
             except InputError as error:
                 raise _Gone(str(error)) from error

@@ -46,7 +46,7 @@ it("names the one that never ends, and leaves no clock behind it", async () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
-it("has patience with each anew, however many wait for the same thread", async () => {
+it("watches each anew, however many wait for the same thread", async () => {
   const ends = Array.from({ length: 30 }, (_, i) => compilations.run(`k${i}`, after(8000)));
   await vi.advanceTimersByTimeAsync(40_000);
   expect(await Promise.all(ends)).toHaveLength(30);

@@ -16,7 +16,7 @@ export type Announce = (kernel: string) => Promise<void>;
  * Compiles a few kernels at a time and finds the one that never ends: nothing stops a compilation, so its GPU device
  * counts as lost then.
  *
- * Patience is with each compilation from its begin, and every end of another renews it: what waits for a thread or a
+ * The watchdog is over each compilation from its begin, and every end of another renews it: what waits for a thread or a
  * core is not to blame. The last one under way is named. Where several are, none is: whoever asked compiles each by
  * itself then.
  *

@@ -59,8 +59,8 @@ async function reportOf(promise: Promise<unknown>): Promise<ErrorReport> {
 
 describe("Gpu.guard", () => {
   it("gives what is promised, and leaves no timer behind", async () => {
-    const patience = { seconds: 1, culprit: () => ({}) };
-    expect(await gpu.guard(Promise.resolve(7), signal, patience)).toBe(7);
+    const watchdog = { seconds: 1, culprit: () => ({}) };
+    expect(await gpu.guard(Promise.resolve(7), signal, watchdog)).toBe(7);
     expect(vi.getTimerCount()).toBe(0);
   });
 
@@ -79,8 +79,8 @@ describe("Gpu.guard", () => {
   });
 
   it("takes work that does not end for hung, and names kernel and test", async () => {
-    const patience = { seconds: 2, culprit: () => ({ kernel: "softmax", test: "t1" }) };
-    const report = reportOf(gpu.guard(forever, signal, patience));
+    const watchdog = { seconds: 2, culprit: () => ({ kernel: "softmax", test: "t1" }) };
+    const report = reportOf(gpu.guard(forever, signal, watchdog));
     await vi.advanceTimersByTimeAsync(1900);
     expect(gpu.lost).toBeNull();
     await vi.advanceTimersByTimeAsync(700);
@@ -117,7 +117,7 @@ describe("Gpu.guard", () => {
     expect((await report).lost_reason).toBe("hung");
   });
 
-  it("waits for ever without patience", async () => {
+  it("waits for ever without a watchdog", async () => {
     let settled = false;
     void gpu.guard(forever, signal).finally(() => {
       settled = true;
@@ -129,8 +129,8 @@ describe("Gpu.guard", () => {
   it("ends when the call is aborted, with its reason", async () => {
     const controller = new AbortController();
     const reason = new Error("cancelled");
-    const patience = { seconds: 1, culprit: () => ({}) };
-    const guarded = gpu.guard(forever, controller.signal, patience).catch((cause: unknown) => cause);
+    const watchdog = { seconds: 1, culprit: () => ({}) };
+    const guarded = gpu.guard(forever, controller.signal, watchdog).catch((cause: unknown) => cause);
     controller.abort(reason);
     expect(await guarded).toBe(reason);
     expect(vi.getTimerCount()).toBe(0);
@@ -218,9 +218,9 @@ describe("Fence", () => {
     expect(fence.culprit).toEqual({});
   });
 
-  it("renews patience with each end", async () => {
+  it("renews the watchdog with each end", async () => {
     for (const kernel of ["a", "b", "c"]) void fence.submitted(() => ({ kernel }));
-    const report = reportOf(gpu.guard(forever, signal, fence.patience(1)));
+    const report = reportOf(gpu.guard(forever, signal, fence.watchdog(1)));
     for (const end of ends.slice(0, 2)) {
       await vi.advanceTimersByTimeAsync(900);
       end();
@@ -234,7 +234,7 @@ describe("Fence", () => {
   it("does not count the time in which nothing ran", async () => {
     await vi.advanceTimersByTimeAsync(60_000);
     void fence.submitted(() => ({ kernel: "a" }));
-    const report = reportOf(gpu.guard(forever, signal, fence.patience(1)));
+    const report = reportOf(gpu.guard(forever, signal, fence.watchdog(1)));
     await vi.advanceTimersByTimeAsync(900);
     expect(gpu.lost).toBeNull();
     await vi.advanceTimersByTimeAsync(500);

@@ -1,5 +1,5 @@
 import type { ErrorReport } from "../protocol/messages";
-import type { Gpu, Patience } from "./gpu";
+import type { Gpu, Watchdog } from "./gpu";
 
 interface Submission {
   culprit: () => Partial<ErrorReport>;
@@ -30,8 +30,8 @@ export class Fence {
     );
   }
 
-  /** Patience with what is under way: each end of a submission renews it. */
-  patience(seconds: number): Patience {
+  /** A watchdog over what is under way: each end of a submission renews it. */
+  watchdog(seconds: number): Watchdog {
     return { seconds, culprit: () => this.culprit, lastSign: () => this.lastSign };
   }
 
@@ -47,7 +47,7 @@ export class Fence {
     const idle = this.gpu.device.queue.onSubmittedWorkDone();
     const signal = new AbortController().signal;
     void this.gpu
-      .guard(idle, signal, this.patience(seconds))
+      .guard(idle, signal, this.watchdog(seconds))
       .catch(() => {})
       .finally(() => {
         this.watching = false;

@@ -18,7 +18,7 @@ const CORE_LIMITS = [
 ];
 
 /** Browsers whose GPU process is still starting, or starting again, give a null adapter for a while. */
-const ADAPTER_PATIENCE_MS = 5000;
+const ADAPTER_TIMEOUT_MS = 5000;
 const ADAPTER_RETRY_MS = 250;
 /** A GPU process that hangs never answers; one that was killed for it is back within seconds. */
 const ANSWER_MS = 30_000;
@@ -34,14 +34,14 @@ export interface Capabilities {
 }
 
 /** Where a GPU is asked for, for what to say where there is none. */
-export interface Whereabouts {
+export interface Environment {
   userAgent: string;
   secure: boolean;
   origin: string;
 }
 
 /** How long to wait for the GPU, and whom to blame when it takes longer. */
-export interface Patience {
+export interface Watchdog {
   seconds: number;
   /** What runs now: kernel, test. */
   culprit: () => Partial<ErrorReport>;
@@ -107,10 +107,10 @@ export class Gpu {
   }
 
   /**
-   * The same promise, rejected as soon as the device is lost, nobody waits any more, or patience ends: then the
+   * The same promise, rejected as soon as the device is lost, nobody waits any more, or the watchdog fires: then the
    * device counts as hung.
    */
-  async guard<T>(promise: Promise<T>, signal: AbortSignal, patience?: Patience): Promise<T> {
+  async guard<T>(promise: Promise<T>, signal: AbortSignal, watchdog?: Watchdog): Promise<T> {
     signal.throwIfAborted();
     let stop = () => {};
     let lose: (cause: DeviceFailure) => void = () => {};
@@ -124,7 +124,7 @@ export class Gpu {
         lose = reject;
         signal.addEventListener("abort", stop);
         this.waiting.add(lose);
-        watch = patience && this.watch(patience);
+        watch = watchdog && this.watch(watchdog);
       });
     } finally {
       signal.removeEventListener("abort", stop);
@@ -137,7 +137,7 @@ export class Gpu {
     if (this.lost) throw this.lossFailure();
   }
 
-  private watch({ seconds, culprit, lastSign }: Patience): ReturnType<typeof setInterval> {
+  private watch({ seconds, culprit, lastSign }: Watchdog): ReturnType<typeof setInterval> {
     const start = performance.now();
     return setInterval(
       () => {
@@ -165,7 +165,7 @@ export class Gpu {
 /** A device with all that the adapter offers, or the sentence that says why there is none. */
 export async function acquireGpu(
   gpu: GPU | undefined,
-  about: Whereabouts,
+  about: Environment,
 ): Promise<Gpu | { unavailable: string }> {
   if (!gpu) return { unavailable: withoutWebGpu(about.userAgent, about.secure, about.origin) };
   try {
@@ -184,7 +184,7 @@ export async function acquireGpu(
 }
 
 async function patientAdapter(gpu: GPU): Promise<GPUAdapter | null> {
-  const deadline = performance.now() + ADAPTER_PATIENCE_MS;
+  const deadline = performance.now() + ADAPTER_TIMEOUT_MS;
   for (;;) {
     const adapter = await answered(gpu.requestAdapter({ powerPreference: "high-performance" }));
     if (adapter || performance.now() > deadline) return adapter;

@@ -11,7 +11,7 @@ const SMALL_BYTES = 64 << 10;
 const UNCACHED_BYTES = 32 << 20;
 /** The server's limit. */
 const GROUP = 64;
-const NETWORK_PATIENCE_MS = 30_000;
+const NETWORK_TIMEOUT_MS = 30_000;
 const RETRY_MS = 500;
 const MOST_BREAKS = 3;
 
@@ -37,7 +37,7 @@ export class Blobs {
   /** A request that outlives a broken network: tried again for half a minute. Other errors are thrown as they are. */
   async request(path: string, init: RequestInit & { signal: AbortSignal }): Promise<Response> {
     const headers = { ...this.headers, ...(init.headers as Record<string, string> | undefined) };
-    const deadline = performance.now() + NETWORK_PATIENCE_MS;
+    const deadline = performance.now() + NETWORK_TIMEOUT_MS;
     for (;;) {
       try {
         return await fetch(this.origin + path, { ...init, headers });

@@ -1,6 +1,6 @@
 import type { Buffer } from "../hal/buffers";
 import { DeviceFailure, toErrorReport } from "../hal/errors";
-import type { Patience } from "../hal/gpu";
+import type { Watchdog } from "../hal/gpu";
 import type { Readback } from "../hal/readback";
 import { captureErrors } from "../hal/scopes";
 import { paddedBytes } from "../hal/sizes";
@@ -46,7 +46,7 @@ export class Chunk {
     private readonly engine: Engine,
     private readonly readback: Readback,
     private readonly timer: CallTimer | null,
-    private readonly patience: Patience,
+    private readonly watchdog: Watchdog,
     private readonly signal: AbortSignal,
   ) {}
 
@@ -107,7 +107,7 @@ export class Chunk {
     this.made = [];
     this.commands = 0;
     if (works.length) this.underWay.push(fence.submitted(() => culprit));
-    const error = await gpu.guard(captured, this.signal, this.patience);
+    const error = await gpu.guard(captured, this.signal, this.watchdog);
     for (const { command, buffer } of made) {
       const unmade = buffer.error && (await gpu.guard(buffer.error, this.signal));
       if (!unmade) continue;
@@ -121,7 +121,7 @@ export class Chunk {
       throw new DeviceFailure({ ...error, ...culprit });
     if (this.underWay.length > MOST_UNDER_WAY) {
       const oldest = this.underWay.shift() as Promise<void>;
-      await gpu.guard(oldest, this.signal, this.patience);
+      await gpu.guard(oldest, this.signal, this.watchdog);
     }
   }
 
@@ -206,7 +206,7 @@ export class Chunk {
       const captured = captureErrors(gpu.device);
       record(null);
       commands.submit();
-      const error = await gpu.guard(captured(), this.signal, this.patience);
+      const error = await gpu.guard(captured(), this.signal, this.watchdog);
       if (!error) continue;
       const about = kernel && {
         kernel: kernel.kernel,

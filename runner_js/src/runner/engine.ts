@@ -8,7 +8,7 @@ import { Stagings } from "../hal/readback";
 import type { Blobs } from "./blobs";
 import type { Allowed } from "./compare";
 import { type KernelProgress, Kernels, type LoadedKernel } from "./kernels";
-import { PristineBuffers } from "./pristine";
+import { TensorCache } from "./tensor_cache";
 import { Tensors } from "./tensors";
 
 /** All that lives as long as one GPU device: pipelines, buffers, tensors, libraries. */
@@ -19,7 +19,7 @@ export class Engine {
   readonly compilations: Compilations;
   readonly stagings: Stagings;
   readonly kernels: Kernels;
-  readonly pristine: PristineBuffers;
+  readonly cache: TensorCache;
   readonly tensors: Tensors;
   /** Kernels by name, by the name of their library. */
   readonly libraries = new Map<string, Map<string, LoadedKernel>>();
@@ -50,8 +50,8 @@ export class Engine {
     this.kernels = new Kernels(gpu, executables, (...call) => this.beginCompiling(...call));
     // Work of the GPU is nearer to its end than a compilation beside it.
     gpu.running = () => ({ ...this.compilations.culprit, ...this.fence.culprit });
-    this.pristine = new PristineBuffers(this.buffers, this.commands);
-    this.tensors = new Tensors(this.buffers, this.pristine);
+    this.cache = new TensorCache(this.buffers, this.commands);
+    this.tensors = new Tensors(this.buffers, this.cache);
   }
 
   /** For one call: how long a compilation may take, and who is told of it. */

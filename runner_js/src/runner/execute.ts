@@ -27,7 +27,7 @@ export async function execute(
   const since = (from: number) => (performance.now() - from) / 1000;
   const { gpu, fence } = engine;
   const { commands } = params;
-  const patience = fence.patience(hangSeconds);
+  const watchdog = fence.watchdog(hangSeconds);
   const { loaded, sizes } = await prepare(engine, commands, hangSeconds, progress, signal);
   const compile = since(start);
 
@@ -44,7 +44,7 @@ export async function execute(
   const readback = new Readback(engine.stagings, sizes);
   if (captured) errors.push(captured());
   const timer = CallTimer.start(gpu, params);
-  const chunk = new Chunk(engine, readback, timer, patience, signal);
+  const chunk = new Chunk(engine, readback, timer, watchdog, signal);
   try {
     for (const [i, command] of commands.entries()) {
       switch (command.op) {
@@ -63,7 +63,7 @@ export async function execute(
           const waiting = performance.now();
           const uploading = small(command)
             ? bytes().then((data) => uploadSmall(engine, command, data))
-            : streamUpload(engine, command, signal, patience);
+            : streamUpload(engine, command, signal, watchdog);
           const { error } = await uploading.catch((cause: unknown) => {
             throw signal.aborted || gpu.lost
               ? cause
@@ -75,7 +75,7 @@ export async function execute(
         }
         case "sync":
           await chunk.end();
-          await gpu.guard(gpu.device.queue.onSubmittedWorkDone(), signal, patience);
+          await gpu.guard(gpu.device.queue.onSubmittedWorkDone(), signal, watchdog);
           break;
         default:
           if (chunk.full) await chunk.end();
@@ -87,12 +87,12 @@ export async function execute(
     timer?.resolve(engine.commands);
     engine.commands.submit();
     if (errors.length) {
-      const found = await gpu.guard(Promise.all(errors), signal, patience);
+      const found = await gpu.guard(Promise.all(errors), signal, watchdog);
       const first = found.find((error) => error !== null);
       if (first) throw new DeviceFailure({ ...first, done: commands.length });
     }
-    if (sizes.length) await gpu.guard(readback.map(), signal, patience);
-    const gpuSeconds = timer ? await gpu.guard(timer.seconds(), signal, patience) : null;
+    if (sizes.length) await gpu.guard(readback.map(), signal, watchdog);
+    const gpuSeconds = timer ? await gpu.guard(timer.seconds(), signal, watchdog) : null;
     seconds.run = since(running) - seconds.fetch;
     if (sizes.length) {
       await postDownloads(
@@ -119,7 +119,7 @@ export async function execute(
     }
     readback.release();
     timer?.destroy();
-    for (const digest of pinned) engine.pristine.release(digest);
+    for (const digest of pinned) engine.cache.release(digest);
   }
 }
 
@@ -176,7 +176,7 @@ async function bytesFor(
   pinned: string[],
   signal: AbortSignal,
 ): Promise<ArrayBuffer | null> {
-  if (engine.pristine.acquire(upload.digest) === undefined) {
+  if (engine.cache.acquire(upload.digest) === undefined) {
     return engine.blobs.load(upload.digest, bytesOf(upload), signal);
   }
   pinned.push(upload.digest);

@@ -23,7 +23,7 @@ export async function runModel(
   const { gpu, blobs } = engine;
   // Nothing tells how far a whole model is: it has the time of many kernels.
   const culprit = () => ({ kernel: params.function });
-  const patience = { seconds: KERNELS_OF_A_MODEL * hangSeconds, culprit };
+  const watchdog = { seconds: KERNELS_OF_A_MODEL * hangSeconds, culprit };
   const seconds: RunModelResult["seconds"] = { fetch: 0, instantiate: 0, compile: 0, upload: 0, runs: [] };
   const timed = async <T>(
     part: "fetch" | "instantiate" | "compile" | "upload",
@@ -69,7 +69,7 @@ export async function runModel(
       // Dispatches are encoded and submitted before callFunction first waits.
       const calling = callFunction(instance, vm, params.function, args);
       const errors = captured();
-      const [outputs, error] = await gpu.guard(Promise.all([calling, errors]), signal, patience);
+      const [outputs, error] = await gpu.guard(Promise.all([calling, errors]), signal, watchdog);
       seconds.runs.push((performance.now() - start) / 1000);
       if (error) throw new DeviceFailure(error);
       await throwBufferErrors(engine, runtime, signal);

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import type { Buffer, Buffers } from "../hal/buffers";
 import type { Commands } from "../hal/commands";
-import { PristineBuffers } from "./pristine";
+import { TensorCache } from "./tensor_cache";
 import { Tensors } from "./tensors";
 
 /** Counts buffers instead of making them; a buffer's content is named. */
@@ -27,14 +27,14 @@ const DATA = Uint8Array.of(1, 2, 3, 4).buffer;
 
 let buffers: FakeBuffers;
 let tensors: Tensors;
-let pristine: PristineBuffers;
+let cache: TensorCache;
 
 beforeEach(() => {
   buffers = new FakeBuffers();
   const asBuffers = buffers as unknown as Buffers;
   // No room: what is not pinned goes at once.
-  pristine = new PristineBuffers(asBuffers, buffers as unknown as Commands, 0);
-  tensors = new Tensors(asBuffers, pristine);
+  cache = new TensorCache(asBuffers, buffers as unknown as Commands, 0);
+  tensors = new Tensors(asBuffers, cache);
 });
 
 const content = (name: string) => buffers.alive.get(tensors.buffer(name));
@@ -106,22 +106,22 @@ describe("Tensors", () => {
   });
 });
 
-describe("PristineBuffers", () => {
+describe("TensorCache", () => {
   it("adopt what was written elsewhere, pinned until it is released", () => {
     const buffer = buffers.allocate(4);
-    pristine.adopt("d", buffer);
-    expect(pristine.has("d")).toBe(true);
-    expect(pristine.acquire("d")).toBe(buffer);
-    pristine.release("d");
-    expect(pristine.has("d")).toBe(true);
-    pristine.release("d");
-    expect(pristine.has("d")).toBe(false);
+    cache.adopt("d", buffer);
+    expect(cache.has("d")).toBe(true);
+    expect(cache.acquire("d")).toBe(buffer);
+    cache.release("d");
+    expect(cache.has("d")).toBe(true);
+    cache.release("d");
+    expect(cache.has("d")).toBe(false);
     expect(buffers.alive.size).toBe(0);
   });
 
   it("do not discard what somebody holds", () => {
-    pristine.acquireOrUpload("d", DATA);
-    pristine.discard("d");
-    expect(pristine.has("d")).toBe(true);
+    cache.acquireOrUpload("d", DATA);
+    cache.discard("d");
+    expect(cache.has("d")).toBe(true);
   });
 });

@@ -2,12 +2,12 @@ import type { Buffer, Buffers } from "../hal/buffers";
 import { DeviceFailure } from "../hal/errors";
 import type { Digest, TensorType } from "../protocol/messages";
 import { bytesOf, describeType } from "./dtypes";
-import type { PristineBuffers } from "./pristine";
+import type { TensorCache } from "./tensor_cache";
 
-/** What one or more names (views) share: a buffer of their own, or a digest's pristine one until it is written. */
+/** What one or more names (views) share: a buffer of their own, or the cached one of a digest until it is written. */
 interface Storage {
   buffer: Buffer;
-  pristine: Digest | null;
+  cached: Digest | null;
   bytes: number;
   names: number;
 }
@@ -23,20 +23,20 @@ export class Tensors {
 
   constructor(
     private readonly buffers: Buffers,
-    private readonly pristine: PristineBuffers,
+    private readonly cache: TensorCache,
   ) {}
 
   upload(name: string, type: TensorType, digest: Digest, data: ArrayBuffer | null): void {
-    const buffer = data ? this.pristine.acquireOrUpload(digest, data) : this.pristine.acquire(digest);
+    const buffer = data ? this.cache.acquireOrUpload(digest, data) : this.cache.acquire(digest);
     if (buffer === undefined) throw new Error(`the bytes of ${digest} are not at hand`);
-    this.put(name, type, { buffer, pristine: digest, bytes: bytesOf(type), names: 0 });
+    this.put(name, type, { buffer, cached: digest, bytes: bytesOf(type), names: 0 });
   }
 
   /** Its buffer is to be filled. */
   allocate(name: string, type: TensorType): Buffer {
     const bytes = bytesOf(type);
     const buffer = this.buffers.allocate(bytes);
-    this.put(name, type, { buffer, pristine: null, bytes, names: 0 });
+    this.put(name, type, { buffer, cached: null, bytes, names: 0 });
     return buffer;
   }
 
@@ -60,12 +60,12 @@ export class Tensors {
   /** Before a kernel writes: gives the tensor, its views included, a buffer of its own, to copy to. */
   makeWritable(name: string): { source: Buffer; own: Buffer } | null {
     const { storage } = this.get(name);
-    if (!storage.pristine) return null;
+    if (!storage.cached) return null;
     const { buffer: source } = storage;
     const own = this.buffers.allocate(storage.bytes);
-    this.pristine.release(storage.pristine);
+    this.cache.release(storage.cached);
     storage.buffer = own;
-    storage.pristine = null;
+    storage.cached = null;
     return { source, own };
   }
 
@@ -91,7 +91,7 @@ export class Tensors {
   private drop(storage: Storage): void {
     storage.names--;
     if (storage.names > 0) return;
-    if (storage.pristine) this.pristine.release(storage.pristine);
+    if (storage.cached) this.cache.release(storage.cached);
     else this.buffers.free(storage.buffer);
   }
 

@@ -41,7 +41,7 @@ export function fetchBatch(engine: Engine, jobs: readonly Job[], signal: AbortSi
       const load = (ref: TensorRef) => engine.blobs.load(ref.digest, bytesOf(ref), signal);
       const pinned: string[] = [];
       const inputs = test.inputs.map((ref) => {
-        if (engine.pristine.acquire(ref.digest) === undefined) {
+        if (engine.cache.acquire(ref.digest) === undefined) {
           return load(ref);
         }
         pinned.push(ref.digest);
@@ -79,8 +79,8 @@ export function fetchBatch(engine: Engine, jobs: readonly Job[], signal: AbortSi
 export function releaseBatch(engine: Engine, batch: readonly Fetched[]): void {
   for (const fetched of batch) {
     for (const digest of fetched.pinned.splice(0)) {
-      engine.pristine.release(digest);
-      if (fetched.error) engine.pristine.discard(digest);
+      engine.cache.release(digest);
+      if (fetched.error) engine.cache.discard(digest);
     }
   }
 }
@@ -135,7 +135,7 @@ export async function runBatch(
     const [staging, unmapped, gpuSeconds, ...errors] = await gpu.guard(
       waits,
       signal,
-      fence.patience(hangSeconds),
+      fence.watchdog(hangSeconds),
     );
     spent.run = (performance.now() - start) / 1000 - spent.upload;
 
@@ -170,7 +170,7 @@ function submitTest(
   temporary: Buffer[],
   spent: { upload: number },
 ): Promise<ErrorReport | null> {
-  const { gpu, buffers, commands, pristine } = engine;
+  const { gpu, buffers, commands, cache } = engine;
   const { test, kernel } = fetched.job;
   const make = (bytes: number) => {
     const buffer = buffers.allocate(bytes);
@@ -184,7 +184,7 @@ function submitTest(
     const uploading = performance.now();
     const inputs = test.inputs.map((ref, i) => {
       const data = fetched.inputs[i] ?? null;
-      const shared = data ? pristine.acquireOrUpload(ref.digest, data) : pristine.acquire(ref.digest);
+      const shared = data ? cache.acquireOrUpload(ref.digest, data) : cache.acquire(ref.digest);
       if (shared === undefined) throw new Error(`input ${ref.digest} left the device`);
       fetched.pinned.push(ref.digest);
       made.push(shared);

@@ -1,4 +1,4 @@
-import type { Patience } from "../hal/gpu";
+import type { Watchdog } from "../hal/gpu";
 import { captureErrors } from "../hal/scopes";
 import type { Command, ErrorReport } from "../protocol/messages";
 import { bytesOf } from "./dtypes";
@@ -21,11 +21,11 @@ export async function streamUpload(
   engine: Engine,
   upload: Upload,
   signal: AbortSignal,
-  patience: Patience,
+  watchdog: Watchdog,
 ): Promise<Uploaded> {
-  const { gpu, buffers, commands, pristine, tensors, blobs } = engine;
+  const { gpu, buffers, commands, cache, tensors, blobs } = engine;
   const { digest } = upload;
-  if (pristine.has(digest)) {
+  if (cache.has(digest)) {
     tensors.upload(upload.tensor, upload, digest, null);
     return { error: Promise.resolve(null) };
   }
@@ -41,7 +41,7 @@ export async function streamUpload(
       offset += piece.byteLength;
       sent += piece.byteLength;
       if (sent >= IN_FLIGHT) {
-        await gpu.guard(gpu.device.queue.onSubmittedWorkDone(), signal, patience);
+        await gpu.guard(gpu.device.queue.onSubmittedWorkDone(), signal, watchdog);
         sent = 0;
       }
     }
@@ -49,9 +49,9 @@ export async function streamUpload(
     buffers.free(buffer);
     throw cause;
   }
-  pristine.adopt(digest, buffer);
+  cache.adopt(digest, buffer);
   tensors.upload(upload.tensor, upload, digest, null);
-  pristine.release(digest);
+  cache.release(digest);
   const error = Promise.all(errors).then((found) => {
     const report = found.find((one) => one !== null) ?? null;
     if (report) forget(engine, upload);
@@ -61,7 +61,7 @@ export async function streamUpload(
 }
 
 /** What went wrong on its way must not be taken for the bytes of its digest. */
-export function forget({ tensors, pristine }: Engine, { tensor, digest }: Upload): void {
+export function forget({ tensors, cache }: Engine, { tensor, digest }: Upload): void {
   tensors.free(tensor);
-  pristine.discard(digest);
+  cache.discard(digest);
 }

@@ -183,7 +183,7 @@ describe("validate on Dawn", () => {
     );
   });
 
-  it("leaves nothing behind but pristine inputs", async () => {
+  it("leaves nothing behind but cached inputs", async () => {
     const tests = Array.from({ length: 40 }, (_, i) => addTest(`t${i}`));
     await run([kernelOf(addText(COUNT), put)], tests);
     const { live } = device.engine.buffers.statistics;

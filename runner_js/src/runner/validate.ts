@@ -105,7 +105,7 @@ function loadEarly(engine: Engine, tests: readonly Test[], signal: AbortSignal):
     for (const ref of [...test.inputs, ...comparedRefs(test)]) {
       bytes += bytesOf(ref);
       if (bytes > BATCH_LIMITS.bytes) return;
-      if (!engine.pristine.has(ref.digest))
+      if (!engine.cache.has(ref.digest))
         void engine.blobs.load(ref.digest, bytesOf(ref), signal).catch(() => {});
     }
   }

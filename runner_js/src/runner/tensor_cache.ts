@@ -9,7 +9,7 @@ const CAPACITY = 1 << 30;
  * GPU buffers that hold the bytes of a digest and are never written. Every `acquire` pins the buffer until its
  * `release`.
  */
-export class PristineBuffers {
+export class TensorCache {
   private readonly lru: Lru<Buffer>;
 
   constructor(
