@@ -2,7 +2,7 @@
 @group(0) @binding(1) var<storage, read> y : array<f32>;
 @group(0) @binding(2) var<storage, read_write> out : array<f32>;
 
-struct Parameters { offset : i32, workgroups : u32 }
+struct Parameters { offset : i32 }
 @group(0) @binding(3) var<uniform> parameters : Parameters;
 
 @compute @workgroup_size(64)
