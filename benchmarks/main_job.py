@@ -48,7 +48,7 @@ def carving(folder: Path) -> Suite:
     reference = Reference(lowered)
     arrays = [*model.steps[0].inputs.values(), *(array for _, array in model.parameters)]
     values = reference.values(dict(zip(lowered.arguments, arrays, strict=True)))
-    plain = statistics.median(_timed(lambda: reference.run(dict(values))) for _ in range(7))
+    plain = statistics.median(_timed(lambda: reference.run(lowered.graph, dict(values))) for _ in range(7))
     machine = relax.VirtualMachine(relax.build(lowered.module, "llvm"), tvm.cpu())
     arguments = [reference.tensor(array) for array in arrays]
     virtual = statistics.median(_timed(lambda: machine["main"](*arguments)) for _ in range(7))

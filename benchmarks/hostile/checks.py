@@ -115,7 +115,7 @@ class Checks:
         def operators() -> None:
             suite = Suite(path)
             for name in suite.model_graph.kernels:
-                read_operator(suite, name)
+                read_operator(suite, name, suite.model_graph)
             if choose.random() < 0.2:
                 read_model(suite)
 

@@ -2,7 +2,7 @@
 
 SHARES = {
     "suite.json": 1800,
-    "graph.json": 1800,
+    "program.json": 1800,
     "tests.json": 1800,
     "imported.json": 1000,
     "kernels/*.json": 1400,

@@ -175,7 +175,7 @@ def _folder(case: Case) -> None:
 
 READERS: dict[str, Callable[[Case], None]] = {
     "suite.json": _file("suite.json", "show", "detail", "verify"),
-    "graph.json": _file("graph.json", "show", "detail", "export"),
+    "program.json": _file("program.json", "show", "detail", "export"),
     "tests.json": _file("tests.json", "show", "verify", "tensors", "export"),
     "imported.json": _file("imported.json", "show", "add", "export"),
     "kernels/*.json": _file("kernels/*.json", "kernels", "export", "show", "validate"),

@@ -150,12 +150,12 @@ def test_no_cuda_is_one_clear_error() -> None:
 
     lowered = lower(small_model().module, 1)
     if tvm.cuda().exist:
-        assert Reference(lowered, "cuda").platform == "cuda"
+        assert Reference(lowered, platform="cuda").platform == "cuda"
     else:
         with pytest.raises(ToolchainError, match=r"no CUDA device.*--reference cpu"):
-            Reference(lowered, "cuda")
+            Reference(lowered, platform="cuda")
     with pytest.raises(InputError, match="unknown reference platform"):
-        Reference(lowered, "tpu")
+        Reference(lowered, platform="tpu")
 
 
 def test_agreement_sees_what_a_cosine_hides() -> None:

@@ -176,7 +176,7 @@ def test_wrong_input_is_a_usage_error(bench: Bench, arguments: list[str], words:
 
 
 def test_a_damaged_suite_is_a_collection_error(bench: Bench) -> None:
-    (bench.suite.path / "graph.json").write_text("{")
+    (bench.suite.path / "program.json").write_text("{")
     result = bench("--tapml", "x.suite")
     result.assert_outcomes(errors=1)
     assert "is not valid JSON" in result.stdout.str()

@@ -43,7 +43,11 @@ def hostile_suites() -> dict[str, HostileSuite]:
             if file == "suite.json" or name in _FEW
         },
         **{f"manifest: {name}": _changed("suite.json", change, said) for name, (change, said) in _MANIFESTS.items()},
-        **{f"graph: {name}": _changed("graph.json", change, said) for name, (change, said) in _GRAPHS.items()},
+        **{
+            f"graph: {name}": _changed("program.json", _of_main(change), said)
+            for name, (change, said) in _GRAPHS.items()
+        },
+        **{f"program: {name}": _changed("program.json", change, said) for name, (change, said) in _PROGRAMS.items()},
         **{f"tests: {name}": _changed("tests.json", change, said) for name, (change, said) in _TESTS.items()},
         **{f"kernel: {name}": _changed("kernels/softmax.json", change, None) for name, change in _KERNELS.items()},
         **{f"{kind} {name}": case for name in _PLACES for kind, case in _in_place_of(name).items()},
@@ -87,7 +91,7 @@ _FEW = ("empty", "a list", "null", "deep lists", "a little too deep", "NaN", "no
 
 _DOCUMENTS = {
     "suite.json": tuple(_TEXTS),
-    "graph.json": _FEW,
+    "program.json": _FEW,
     "tests.json": _FEW,
     "kernels/softmax.json": _FEW,
     "imported.json": _FEW,
@@ -192,9 +196,13 @@ def _value(document: Json, name: str) -> Json:
     return found
 
 
+def _of_main(change: Callable[[Json], object]) -> Callable[[Json], object]:
+    return lambda document: change(document["functions"]["main"])
+
+
 _GRAPHS: dict[str, tuple[Callable[[Json], object], str | None]] = {
-    "no values": (_put(..., "values"), r"graph\.json: values"),
-    "values that are an object": (_put({}, "values"), r"graph\.json: values"),
+    "no values": (_put(..., "values"), r"program\.json: functions\.main\.values"),
+    "values that are an object": (_put({}, "values"), r"program\.json: functions\.main\.values"),
     "a value twice": (lambda d: d["values"].append(d["values"][0]), "stands twice"),
     "a node twice": (_put("n000", "nodes", 1, "id"), "n000 stands twice"),
     "a node that reads itself": (
@@ -203,7 +211,10 @@ _GRAPHS: dict[str, tuple[Callable[[Json], object], str | None]] = {
     ),
     "nodes upside down": (lambda d: d["nodes"].reverse(), "nothing before it"),
     "an unknown value": (_put("v999", "nodes", 0, "inputs", 0), "v999"),
-    "an id that is a list": (_put(["v000"], "nodes", 0, "inputs", 0), r"graph\.json: nodes\[0\]\.inputs\[0\]"),
+    "an id that is a list": (
+        _put(["v000"], "nodes", 0, "inputs", 0),
+        r"program\.json: functions\.main\.nodes\[0\]\.inputs\[0\]",
+    ),
     "an empty id": (_put("", "nodes", 0, "id"), r"nodes\[0\]\.id"),
     "an unknown kind": (_put("magic", "nodes", 0, "kind"), r"nodes\[0\]\.kind"),
     "a node without outputs": (_put([], "nodes", 0, "outputs"), r"nodes\[0\]\.outputs"),
@@ -226,9 +237,42 @@ _GRAPHS: dict[str, tuple[Callable[[Json], object], str | None]] = {
     "extents by the thousand": (_put([1] * 1000, "values", 0, "shape"), r"values\[0\]\.shape"),
     "a name of half a pair": (_put("\udfff", "values", 0, "name"), None),
     **{
-        f"a shape with {name}": (_put(size, "values", 0, "shape", 0), r"graph\.json: values\[0\]")
+        f"a shape with {name}": (_put(size, "values", 0, "shape", 0), r"program\.json: .*(values\[0\]|v000)")
         for name, size in _NO_SIZES.items()
     },
+}
+
+_N = {"name": "n", "minimum": 1, "maximum": 64}
+
+
+def _nested(levels: int) -> Json:
+    return ["add", _nested(levels - 1), 1] if levels else 1
+
+
+def _sized(expression: Json, *symbols: Json) -> Callable[[Json], object]:
+    """A first value whose shape is an expression, over these symbols."""
+
+    def change(document: Json) -> None:
+        document["symbols"] = list(symbols)
+        document["functions"]["main"]["values"][0]["shape"] = [expression, 16]
+
+    return change
+
+
+_PROGRAMS: dict[str, tuple[Callable[[Json], object], str | None]] = {
+    "no functions": (_put(..., "functions"), r"program\.json: functions: Field required"),
+    "functions without main": (lambda d: d["functions"].update(other=d["functions"].pop("main")), "no function 'main'"),
+    "no symbols": (_put(..., "symbols"), r"program\.json: symbols: Field required"),
+    "a symbol upside down": (_sized("n", {**_N, "minimum": 65}), "is above its maximum"),
+    "a symbol twice": (_sized("n", _N, _N), "a symbol stands twice"),
+    "a symbol that is a path": (_sized("n", {**_N, "name": "../n"}), r"symbols\[0\]\.name"),
+    "an unknown symbol": (_sized("m", _N), "there is no symbol m here"),
+    "a size without a value": (_sized("n", _N), "no size is given for n"),
+    "a division by zero": (_sized(["floordiv", 6, 0]), "divides by zero"),
+    "an overflow": (_sized(["mul", 2**52, 2**52]), "is beyond 2\\^53"),
+    "a negative extent": (_sized(["sub", 0, 6]), "must be at least 0"),
+    "an operation that is none": (_sized(["system", 6, 1]), "is no expression"),
+    "a deep expression": (_sized(_nested(40)), "levels deep"),
 }
 
 _TESTS: dict[str, tuple[Callable[[Json], object], str | None]] = {
@@ -317,7 +361,7 @@ _KERNELS: dict[str, Callable[[Json], object]] = {
 
 _PLACES = {
     "suite.json": r"suite\.json",
-    "graph.json": r"graph\.json",
+    "program.json": r"program\.json",
     "tests.json": r"tests\.json",
     "imported.json": r"imported\.json",
     "kernels": None,
@@ -478,8 +522,8 @@ _EMPTY: Json = {"values": [], "nodes": [], "inputs": [], "outputs": []}
 
 def _imported_again(suite: Path, outside: Path) -> None:
     """The model's own tests as imported ones."""
-    graph, tests = (json.loads((suite / name).read_text()) for name in ("graph.json", "tests.json"))
-    _imported(graph=graph, tests=tests["tests"])(suite, outside)
+    program, tests = (json.loads((suite / name).read_text()) for name in ("program.json", "tests.json"))
+    _imported(graph=program["functions"]["main"], tests=tests["tests"])(suite, outside)
 
 
 _IMPORTED = {

@@ -14,9 +14,9 @@ from tapml.results import RESULTS
 from tapml.sharing.document import ReproDocument
 from tapml.strict_json import parse_json
 from tapml.suite import tests_document
-from tapml.suite.graph_document import GraphDocument
 from tapml.suite.imported import ImportedDocument
 from tapml.suite.manifest import Manifest
+from tapml.suite.program_document import FunctionDocument
 
 MANY = 300_000
 FEW = 40
@@ -39,7 +39,7 @@ FEW = 40
         (tests_document.TestsDocument, {"tests": [{"inputs": [1] * MANY, "tolerances": [{"reasons": [1] * MANY}]}]}),
         (tests_document.TestsDocument, {"tests": [{"inputs": [{"digest": 1, "shape": ["x"] * MANY}]}]}),
         (ImportedDocument, {"tests": [{"outputs": [1] * MANY}], "sources": [1] * MANY}),
-        (GraphDocument, {"values": [{"shape": ["x"] * MANY}], "nodes": [{"inputs": [1] * MANY}], "inputs": [1] * MANY}),
+        (FunctionDocument, {"values": [{"shape": ["x"] * MANY}], "nodes": [{"inputs": [1] * MANY}], "inputs": [1]}),
         (Manifest, {"steps": [{"outputs": [1] * MANY}], "parameters": {str(n): 0 for n in range(MANY)}}),
         (ReproDocument, {"inputs": [1] * 900, "files": [1] * 900}),
     ],

@@ -70,7 +70,7 @@ def harmful(suite: Suite) -> Suite:
     path = suite.path
     kernel = next((path / "kernels").glob("softmax*.wgsl"))
     kernel.write_text(kernel.read_text().replace("exp(", "1.5f*exp(0.5f*", 1) + f"\n// {HARM}\n")
-    for name in ("suite.json", "graph.json", "tests.json", "kernels/softmax.json"):
+    for name in ("suite.json", "program.json", "tests.json", "kernels/softmax.json"):
         poison(path / name)
     suite = Suite(path)
     with Server([path]) as server:

@@ -57,7 +57,7 @@ def test_a_suite_that_cannot_take_its_place_leaves_the_one_before(
 
     monkeypatch.setattr(Path, "replace", fails)
     with pytest.raises(InputError, match="No space left"), SuiteWriter(suite.path, overwrite=True) as writer:
-        writer.finish(suite.manifest, suite.model_graph, [], {})
+        writer.finish(suite.manifest, suite.program, [], {})
     assert Suite(suite.path).tests
     assert list(suite.path.parent.iterdir()) == [suite.path]
 

@@ -73,5 +73,6 @@ def made_up(buffer: Buffer, random: np.random.Generator) -> np.ndarray:
 def run(reference: Reference, program: Program, arrays: Sequence[np.ndarray]) -> list[Guarded]:
     """Call the native code; gives its tensors as they are then. Their surroundings are the caller's to look at."""
     tensors = [Guarded(buffer, array) for buffer, array in zip(program.parameters, arrays, strict=True)]
-    reference.native(program.name)(*(found.tensor for found in tensors))
+    types = [TensorType(buffer.shape, buffer.dtype) for buffer in program.parameters]
+    reference.native(program.name, types)(*(found.tensor for found in tensors))
     return tensors

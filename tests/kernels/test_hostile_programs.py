@@ -17,6 +17,7 @@ from running_programs import lowered_of, run
 
 from tapml.carving.reference import Reference
 from tapml.errors import InputError
+from tapml.graph import TensorType
 from tapml.kernels.programs.guard import guarded
 from tapml.kernels.programs.program import Program
 from tapml.kernels.programs.read import DEEPEST, from_json
@@ -211,7 +212,7 @@ def test_a_bool_that_is_neither_is_true() -> None:
     program = read(document([], parameters=parameters, blocks=blocks))
     reference = Reference(lowered_of([program]))
     odd = reference.tensor(np.array([0, 1, 2, 255], np.uint8).view(np.bool_))
-    (result,) = reference.call("x", [odd], [reference.graph.values["x.y"].type])
+    (result,) = reference.call("x", [odd], [TensorType((4,), "int32")])
     assert result.numpy().tolist() == [0, 1, 1, 1]
 
 
@@ -220,7 +221,7 @@ def test_an_operator_is_given_tensors_of_its_types_only() -> None:
     reference = Reference(lowered_of([program]))
     tensors = [reference.tensor(np.zeros(size, dtype)) for size, dtype in ((8, "float32"), (SIZE, "int32"))]
     with pytest.raises(InputError, match=r"operator x takes float32\[16\], .* was given float32\[8\]"):
-        reference.call("x", tensors, [reference.graph.values["x.y"].type])
+        reference.call("x", tensors, [TensorType((SIZE,), "float32")])
 
 
 def test_an_operator_called_like_a_c_function_is_no_such_symbol() -> None:

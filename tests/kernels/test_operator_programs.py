@@ -19,7 +19,7 @@ from helpers import small_module
 from operators import te_model
 from tapml.carving.reference import Reference
 from tapml.errors import InputError
-from tapml.kernels.lower import Lowered, lower, read_lowered, with_programs
+from tapml.kernels.lower import Lowered, lower, read_lowered
 from tapml.kernels.model import read_model
 from tapml.kernels.programs.document import to_json_text
 from tapml.kernels.programs.emit import prim_func
@@ -107,7 +107,7 @@ def test_a_suite_gives_back_its_model(suite: Suite) -> None:
     assert model.graph.kernels == original.graph.kernels
     for name in original.graph.kernels:
         assert tvm_ffi.structural_equal(model.kernel(name), original.kernel(name))
-    rebuilt = read_lowered(model.module, 1).graph
+    rebuilt = read_lowered(model.module, 1).model.at({})
     assert [(n.id, n.kind, n.kernel, n.inputs, n.outputs) for n in rebuilt.nodes] == [
         (n.id, n.kind, n.kernel, n.inputs, n.outputs) for n in original.graph.nodes
     ]
@@ -124,10 +124,12 @@ def test_several_outputs_and_views_are_rebuilt(tmp_path: Any) -> None:
     x = np.arange(48, dtype=np.float32).reshape(6, 8)
     suite = carve(te_model("halves", halves, {"x": x}), tmp_path / "x.suite", name="x")
     model = read_model(suite)
-    values = Reference(model).run(Reference(model).values(dict(zip(suite.model_graph.inputs, [x, x[:4]], strict=True))))
+    reference = Reference(model)
+    values = reference.values(dict(zip(suite.model_graph.inputs, [x, x[:4]], strict=True)))
+    values = reference.run(model.graph, values)
     got = [values[value].numpy() for value in suite.model_graph.outputs]
     np.testing.assert_array_equal(np.concatenate(got[:2]), 2 * x)
-    assert [n.outputs for n in read_lowered(model.module, 2).graph.nodes] == [n.outputs for n in model.graph.nodes]
+    assert [n.outputs for n in read_lowered(model.module, 2).model.main.nodes] == [n.outputs for n in model.graph.nodes]
 
 
 def test_what_a_program_cannot_hold_is_refused_with_the_operator() -> None:
@@ -151,9 +153,10 @@ def test_integers_wrap_around_as_they_did(random: np.random.Generator) -> None:
         for dtype in ("int32", "uint32"):
             a, b = x.view(dtype), y.view(dtype)
             for name, make in operations.items():
-                found = with_programs(lowered(lambda _, p, q, make=make: make(p, q), ((256,), dtype), ((256,), dtype)))
+                found = lowered(lambda _, p, q, make=make: make(p, q), ((256,), dtype), ((256,), dtype))
                 (kernel,) = found.graph.kernels
-                program = found.programs[kernel]
+                document = json.loads(to_json_text(program_of(kernel, found.kernel(kernel))))
+                program = from_json(document, kernel, "x.json")
                 result = run(Reference(lowered_of([program])), program, [a, b, np.zeros(256, dtype)])[-1].array
                 expected = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[name](a, b)
                 np.testing.assert_array_equal(result, expected)

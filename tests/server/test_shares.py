@@ -150,7 +150,7 @@ def test_no_path_leads_out_of_a_link(
     response = visitor.get("/".join([real, *parts]))
     assert response.status_code in (200, 301, 308, 400, 403, 404)
     assert SECRET.encode() not in response.data
-    for name in ("graph.json", "tests.json", "security.py"):
+    for name in ("program.json", "tests.json", "security.py"):
         assert name.encode() not in response.data
     if response.status_code == 200 and not valid:
         # The page itself says nothing; it learns that the link is none when it asks for the test.

@@ -200,7 +200,7 @@ def test_a_carved_test_has_the_sizes_of_its_call(suite: Suite) -> None:
     assert opened.bundle("softmax")["symbols"] == [N]
     assert {tuple(test.sizes.items()) for test in opened.tests if test.kernel == "softmax"} == {(("n", 6),)}
     node = next(test.node for test in opened.tests if test.kernel == "softmax")
-    assert opened.sizes_of(node) == {"n": 6}
+    assert opened.sizes_of(node, opened.model_graph) == {"n": 6}
 
 
 @pytest.mark.parametrize(

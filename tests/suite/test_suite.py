@@ -38,7 +38,7 @@ def test_only_digests_are_paths(tmp_path: Path, digest: str) -> None:
 
 def test_a_suite_reads_back_what_was_carved(suite: Suite) -> None:
     assert [test.node for test in suite.tests] == [node.id for node in suite.graph.kernel_nodes]
-    assert suite.graph.to_json() == json.loads((suite.path / "graph.json").read_text())
+    assert suite.program.to_json() == json.loads((suite.path / "program.json").read_text())
     assert {value.name for value in suite.graph.parameters} == {"layer.weight", "layer.bias", "head.weight"}
     suite.verify()
 
@@ -71,7 +71,7 @@ def test_a_missing_tensor_is_named(suite: Suite) -> None:
 
 def test_a_newer_format_is_refused(suite: Suite) -> None:
     manifest = json.loads((suite.path / "suite.json").read_text())
-    (suite.path / "suite.json").write_text(json.dumps({**manifest, "format": "tapml.suite/2"}))
+    (suite.path / "suite.json").write_text(json.dumps({**manifest, "format": "tapml.suite/3"}))
     with pytest.raises(InputError, match=r"newer tapml .*pip install --upgrade"):
         Suite(suite.path)
 
@@ -128,7 +128,7 @@ def test_a_suite_carved_again_keeps_history_and_links(suite: Suite) -> None:
     for name, text in (("shares/a.json", "a link"), ("results/history.sqlite3", "runs"), ("results/x.json", "old")):
         write_text(suite.path / name, text)
     with SuiteWriter(suite.path, overwrite=True) as writer:
-        writer.finish(suite.manifest, suite.model_graph, [], {})
+        writer.finish(suite.manifest, suite.program, [], {})
     assert (suite.path / "shares" / "a.json").read_text() == "a link"
     assert (suite.path / "results" / "history.sqlite3").read_text() == "runs"
     assert not (suite.path / "results" / "x.json").exists(), "results of tests that are no more"

@@ -85,7 +85,7 @@ def compile(  # the paper's name
         if kind == "webgpu":
             library.kernels[name] = _supported(compile_kernels(found, found.graph.kernels, variants=tuple(variants)))
         else:
-            library.references[name] = Reference(found, kind)
+            library.references[name] = Reference(found, platform=kind)
     return library
 
 
@@ -259,7 +259,7 @@ class _LocalFunction(Function):
     def _run(self, handles: Sequence[Any]) -> None:
         count = len(self.graph.inputs)
         inputs = dict(zip(self.graph.inputs, handles[:count], strict=True))
-        values = self._reference.run({**self._constants, **inputs})
+        values = self._reference.run(self.graph, {**self._constants, **inputs})
         for value, target in zip(self.graph.outputs, handles[count:], strict=True):
             target.copyfrom(values[value])
 

@@ -22,11 +22,11 @@ from tapml.compilers.tvm.compile import TVM
 from tapml.compilers.tvm.variants import BASE
 from tapml.errors import InputError
 from tapml.graph import Graph, Node, NodeKind, ValueKind
+from tapml.graph.program import MAIN, sizes_of
 from tapml.importing import ImportedModel, Step
 from tapml.kernels.analysis import numerics
 from tapml.kernels.bundle import CompiledKernel
-from tapml.kernels.lower import Lowered, lower, with_programs
-from tapml.kernels.programs.document import to_json_text
+from tapml.kernels.lower import Lowered, LoweredProgram, lower_program
 from tapml.suite import CarvedTest, Suite, SuiteWriter, TensorRef, Tolerance
 
 Progress = Callable[[str, int, int], None]
@@ -110,19 +110,27 @@ def carve(
     clock = _Clock()
     with SuiteWriter(path, overwrite) as writer:
         progress("lowering", 0, 1)
-        lowered = _named(with_programs(lower(model.module, len(model.input_names))), model)
+        lowered = _named(lower_program(model.module, len(model.input_names), model.symbols), model)
+        operators = lowered.operators()
+        steps = [_sizes(lowered, model, step) for step in model.steps]
+        models = {repr(sizes): lowered.at(sizes, operators) for sizes in steps}
+        of_steps = [models[repr(sizes)] for sizes in steps]
         timings.lower = clock.lap()
         # Before any thread starts: compiling forks a helper where it can.
-        kernels = compiler.compile(lowered, lowered.graph.kernels, variants, lambda d, t: progress("kernels", d, t))
+        kernels = compiler.compile(lowered, lowered.kernels, variants, lambda d, t: progress("kernels", d, t))
         for kernel in kernels.values():
             writer.write_kernel(kernel.document, {file.name: file.text for file in kernel.files})
         timings.kernels = clock.lap()
-        platform = Reference(lowered, reference)
-        carver = _Carver(lowered, platform, model, writer, kernels)
+        platform = Reference(*models.values(), platform=reference)
+        carver = _Carver(lowered, platform, model, writer)
+        tolerances = {key: _operator_tolerances(found, kernels, writer) for key, found in models.items()}
         timings.build = clock.lap()
-        writer.expected_bytes = carver.expected_bytes()
+        writer.expected_bytes = carver.expected_bytes([found.graph for found in of_steps])
         with carver:
-            runs = [carver.record(number, step, progress) for number, step in enumerate(model.steps)]
+            runs = [
+                carver.record(_Run(number, step, found.graph, tolerances[repr(sizes)]), progress)
+                for number, (step, sizes, found) in enumerate(zip(model.steps, steps, of_steps, strict=True))
+            ]
             timings.record = clock.lap()
             refs = carver.finish_writing()
         timings.write = clock.lap()
@@ -145,8 +153,7 @@ def carve(
             "model_tolerance": model_tolerance,
             "seconds": {k: round(v, 4) for k, v in dataclasses.asdict(timings).items()},
         }
-        operators = {name: to_json_text(program) for name, program in lowered.programs.items()}
-        return writer.finish(manifest, lowered.graph, tests, operators)
+        return writer.finish(manifest, lowered.model, tests, operators)
 
 
 @dataclasses.dataclass
@@ -155,7 +162,10 @@ class _Run:
 
     number: int
     step: Step
-    arrays: dict[str, np.ndarray]
+    graph: Graph
+    tolerances: Mapping[str, OperatorTolerances]
+    """By kernel."""
+    arrays: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def key(self, value: str) -> str:
         """Values of different steps are written under different keys; parameters belong to no step."""
@@ -165,13 +175,11 @@ class _Run:
 class _Carver:
     def __init__(
         self,
-        lowered: Lowered,
+        lowered: LoweredProgram,
         platform: Reference,
         model: ImportedModel,
         writer: SuiteWriter,
-        kernels: Mapping[str, CompiledKernel],
     ) -> None:
-        self._graph: Graph = lowered.graph
         self._platform = platform
         self._model = model
         self._recorder = _Recorder(writer)
@@ -183,27 +191,27 @@ class _Carver:
         }
         self._weights: Values = platform.values(self.parameters)
         self._store = writer.tensors
-        self._tolerances: dict[str, OperatorTolerances] = {}
-        for name, kernel in kernels.items():
-            program = lowered.kernel(name)
-            texts = [file.text for file in kernel.files]
-            self._tolerances[name] = OperatorTolerances(program, numerics(program), texts, writer.tensors.put)
+        self._symbols = {name: [symbol.name for symbol in lowered.symbols_of(name)] for name in lowered.kernels}
 
-    def expected_bytes(self) -> int:
+    def expected_bytes(self, graphs: Sequence[Graph]) -> int:
         """About what the suite's tensors take: weights once, what is recorded for each step, and as much for bounds."""
         weights = sum(array.nbytes for array in self.parameters.values())
         recorded = sum(
-            value.type.nbytes for value in self._graph.values.values() if value.kind is not ValueKind.PARAMETER
+            value.type.nbytes
+            for graph in graphs
+            for value in graph.values.values()
+            if value.kind is not ValueKind.PARAMETER
         )
-        return weights + 2 * recorded * len(self._model.steps)
+        return weights + 2 * recorded
 
     # -------------------------------------------------------- recording
 
-    def record(self, number: int, step: Step, progress: Progress) -> _Run:
-        inputs = dict(zip(self._graph.inputs, (step.inputs[n] for n in self._model.input_names), strict=True))
-        run = _Run(number, step, dict(inputs))
+    def record(self, run: _Run, progress: Progress) -> _Run:
+        graph = run.graph
+        inputs = dict(zip(graph.inputs, (run.step.inputs[n] for n in self._model.input_names), strict=True))
+        run.arrays.update(inputs)
         values = {**self._weights, **self._platform.values(inputs)}
-        total, done = len(self._graph.nodes), 0
+        total, done = len(graph.nodes), 0
         for value, array in inputs.items():
             self._recorder.put(run.key(value), array)
 
@@ -211,13 +219,13 @@ class _Carver:
             nonlocal done
             # Outputs are freshly allocated for each call, so what is read here is what the call wrote.
             for value in node.outputs:
-                array = to_numpy(current[value], self._graph.values[value].type.dtype)
+                array = to_numpy(current[value], graph.values[value].type.dtype)
                 run.arrays[value] = array
                 self._recorder.put(run.key(value), array)
             done += 1
             progress("carving", done, total)
 
-        self._platform.run(values, after=keep)
+        self._platform.run(graph, values, after=keep)
         return run
 
     def __enter__(self) -> _Carver:
@@ -233,12 +241,13 @@ class _Carver:
         return self._recorder.finish()
 
     def describe_step(self, run: _Run, refs: dict[str, TensorRef]) -> dict[str, Any]:
-        names = zip(self._model.input_names, self._graph.inputs, strict=True)
+        names = zip(self._model.input_names, run.graph.inputs, strict=True)
         return {
             "description": run.step.description,
             "synthetic": run.step.synthetic,
+            "sizes": dict(run.graph.sizes),
             "inputs": {name: refs[run.key(value)].to_json() for name, value in names},
-            "outputs": [self._ref(refs, run, value).to_json() for value in self._graph.outputs],
+            "outputs": [self._ref(refs, run, value).to_json() for value in run.graph.outputs],
         }
 
     def _ref(self, refs: dict[str, TensorRef], run: _Run, value: str) -> TensorRef:
@@ -252,8 +261,8 @@ class _Carver:
     def derive_tolerances(self, runs: list[_Run], refs: dict[str, TensorRef], progress: Progress) -> list[CarvedTest]:
         random = np.random.default_rng(0)
         tests = []
-        nodes = self._graph.kernel_nodes
         for run in runs:
+            nodes = run.graph.kernel_nodes
             for position, node in enumerate(nodes):
                 tests.append(
                     CarvedTest(
@@ -264,6 +273,7 @@ class _Carver:
                         inputs=tuple(self._ref(refs, run, value) for value in node.inputs),
                         outputs=tuple(self._ref(refs, run, value) for value in node.outputs),
                         tolerances=self._tolerances_of(run, node, random),
+                        sizes={name: run.graph.sizes[name] for name in self._symbols[node.kernel]},
                     )
                 )
                 progress("tolerances", position + 1, len(nodes))
@@ -272,7 +282,7 @@ class _Carver:
     def _tolerances_of(self, run: _Run, node: Node, random: np.random.Generator) -> tuple[Tolerance, ...]:
         inputs = [self._array(run, value) for value in node.inputs]
         expected = [run.arrays[value] for value in node.outputs]
-        types = [self._graph.values[value].type for value in node.outputs]
+        types = [run.graph.values[value].type for value in node.outputs]
 
         def move(times: int) -> list[list[np.ndarray]]:
             moved: list[list[np.ndarray]] = [[] for _ in expected]
@@ -282,25 +292,25 @@ class _Carver:
                     moved[position].append(to_numpy(result, types[position].dtype))
             return moved
 
-        return self._tolerances[node.kernel].of_call(inputs, expected, move)
+        return run.tolerances[node.kernel].of_call(inputs, expected, move)
 
     def model_tolerance(self, runs: list[_Run], tests: list[CarvedTest]) -> dict[str, Any]:
         """How far the model's outputs move when every operator is off by a random share of its own tolerance."""
         bounds = {test.node: test.tolerances for test in tests if test.step == 0}
         random = np.random.default_rng(1)
         run = runs[0]
-        values = {**self._weights, **self._platform.values({v: run.arrays[v] for v in self._graph.inputs})}
+        values = {**self._weights, **self._platform.values({v: run.arrays[v] for v in run.graph.inputs})}
 
         def disturb(node: Node, current: Values) -> None:
             if node.kind is NodeKind.VIEW:
                 return
             for value, bound in zip(node.outputs, bounds[node.id], strict=True):
                 if bound.absolute or bound.relative:
-                    array = to_numpy(current[value], self._graph.values[value].type.dtype)
+                    array = to_numpy(current[value], run.graph.values[value].type.dtype)
                     current[value] = self._platform.tensor(noisy(array, self._allowed(bound, array), random))
 
-        disturbed = self._outputs(self._platform.run(values, after=disturb))
-        found = agreement(disturbed, [self._array(run, value) for value in self._graph.outputs])
+        disturbed = self._outputs(run, self._platform.run(run.graph, values, after=disturb))
+        found = agreement(disturbed, [self._array(run, value) for value in run.graph.outputs])
         if not np.isfinite(found.max_abs_error):
             raise InputError(
                 "the model's output becomes NaN or infinite when its operators are off by no more than they may be: "
@@ -331,7 +341,7 @@ class _Carver:
         if self._model.oracle is None:
             return None
         found = [
-            agreement([self._array(run, value) for value in self._graph.outputs], run.step.expected)
+            agreement([self._array(run, value) for value in run.graph.outputs], run.step.expected)
             for run in runs
             if run.step.expected is not None
         ]
@@ -342,17 +352,37 @@ class _Carver:
             "agrees": bool(worst.cosine >= _ORACLE_COSINE),
         }
 
-    def _outputs(self, values: Values) -> list[np.ndarray]:
-        return [to_numpy(values[value], self._graph.values[value].type.dtype) for value in self._graph.outputs]
+    def _outputs(self, run: _Run, values: Values) -> list[np.ndarray]:
+        return [to_numpy(values[value], run.graph.values[value].type.dtype) for value in run.graph.outputs]
 
 
-def _named(lowered: Lowered, model: ImportedModel) -> Lowered:
+def _sizes(lowered: LoweredProgram, model: ImportedModel, step: Step) -> dict[str, int]:
+    """What a step's inputs make of the symbols."""
+    main = lowered.model.main
+    return sizes_of(main, {v: step.inputs[n].shape for v, n in zip(main.inputs, model.input_names, strict=True)})
+
+
+def _operator_tolerances(
+    lowered: Lowered, kernels: Mapping[str, CompiledKernel], writer: SuiteWriter
+) -> dict[str, OperatorTolerances]:
+    """By kernel, for the sizes of one call."""
+    found = {}
+    for name, kernel in kernels.items():
+        program = lowered.kernel(name)
+        texts = [file.text for file in kernel.files]
+        found[name] = OperatorTolerances(program, numerics(program), texts, writer.tensors.put)
+    return found
+
+
+def _named(lowered: LoweredProgram, model: ImportedModel) -> LoweredProgram:
     """Give inputs and parameters the names the model's file uses."""
     names = [*model.input_names, *(name for name, _ in model.parameters)]
-    values = dict(lowered.graph.values)
+    main = lowered.model.main
+    values = dict(main.values)
     for value, name in zip(lowered.arguments, names, strict=False):  # lifted constants have no name of the file's
         values[value] = dataclasses.replace(values[value], name=name)
-    return dataclasses.replace(lowered, graph=dataclasses.replace(lowered.graph, values=values))
+    program = dataclasses.replace(lowered.model, functions={MAIN: dataclasses.replace(main, values=values)})
+    return dataclasses.replace(lowered, model=program)
 
 
 class _Clock:

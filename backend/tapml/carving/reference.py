@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import tvm
 
 from tapml.compilers.tvm.compile import schedule
 from tapml.errors import InputError, ToolchainError
-from tapml.graph import Node, NodeKind
+from tapml.graph import Graph, Node, NodeKind
 from tapml.graph.model import TensorType, numpy_dtype
 from tapml.kernels.lower import Lowered
 from tapml.kernels.programs.emit import prim_func
@@ -24,22 +24,20 @@ PLATFORMS = ("cpu", "cuda")
 
 
 class Reference:
-    """Operators compiled for one reference platform.
+    """Operators compiled for one reference platform, for the sizes of one call or several.
 
     Raises InputError for an unknown platform and for operators that TVM cannot compile, or that could reach outside
     their tensors; ToolchainError where the platform is not on this machine.
     """
 
-    def __init__(self, lowered: Lowered, platform: str = "cpu") -> None:
+    def __init__(self, *lowered: Lowered, platform: str = "cpu") -> None:
         if platform not in PLATFORMS:
             raise InputError(f"unknown reference platform {platform!r}: choose {' or '.join(PLATFORMS)}")
         if platform == "cuda" and not tvm.cuda().exist:
             raise ToolchainError("there is no CUDA device on this machine: carve with --reference cpu")
         self.platform = platform
         self.device = tvm.cuda() if platform == "cuda" else tvm.cpu()
-        self.graph = lowered.graph
         self._functions = _build(lowered, platform)
-        self._types = {name: _types(lowered.kernel(name)) for name in self.graph.kernels}
 
     @property
     def description(self) -> str:
@@ -61,40 +59,38 @@ class Reference:
 
         Raises InputError for tensors of other types than the operator's: compiled code counts on them.
         """
-        found = [TensorType(tuple(tensor.shape), str(tensor.dtype)) for tensor in inputs] + outputs
-        if found != self._types[kernel]:
-            raise InputError(
-                f"operator {kernel} takes {', '.join(map(str, self._types[kernel]))} and was given "
-                f"{', '.join(map(str, found))}"
-            )
+        types = [*(TensorType(tuple(tensor.shape), str(tensor.dtype)) for tensor in inputs), *outputs]
+        function = self.native(kernel, types)
         results = [tvm.runtime.empty(t.shape, t.dtype, self.device) for t in outputs]
-        self.native(kernel)(*inputs, *results)
+        function(*inputs, *results)
         return results
 
-    def native(self, kernel: str) -> Callable[..., None]:
-        """The compiled operator: it takes inputs and outputs, on this platform and of its very types."""
-        function: Callable[..., None] = self._functions[kernel]
+    def native(self, kernel: str, types: Sequence[TensorType]) -> Callable[..., None]:
+        """The compiled operator for arguments of these very types, on this platform: inputs, then outputs.
+
+        Raises InputError where it was not compiled for them.
+        """
+        compiled = self._functions[kernel]
+        function: Callable[..., None] | None = compiled.get(tuple(types))
+        if function is None:
+            takes = " or ".join(", ".join(map(str, known)) for known in list(compiled)[:4])
+            raise InputError(f"operator {kernel} takes {takes} and was given {', '.join(map(str, types))}")
         return function
 
-    def run_node(self, node: Node, values: Values) -> None:
-        """Run `node` (or take its view), reading from and writing to `values`."""
+    def run_node(self, graph: Graph, node: Node, values: Values) -> None:
+        """Run a graph's `node` (or take its view), reading from and writing to `values`."""
         inputs = [values[value] for value in node.inputs]
-        types = [self.graph.values[value].type for value in node.outputs]
+        types = [graph.values[value].type for value in node.outputs]
         if node.kind is NodeKind.VIEW:
             # tvm.runtime.Tensor has no reshape that shares memory on every device; views are rare and small.
             values[node.outputs[0]] = self.tensor(inputs[0].numpy().reshape(types[0].shape))
         else:
             values.update(zip(node.outputs, self.call(node.kernel, inputs, types), strict=True))
 
-    def run(
-        self,
-        values: Values,
-        nodes: Iterable[Node] | None = None,
-        after: Callable[[Node, Values], None] | None = None,
-    ) -> Values:
-        """Run nodes (default: all) in order. `after(node, values)` sees each call's outputs, and may replace them."""
-        for node in self.graph.nodes if nodes is None else nodes:
-            self.run_node(node, values)
+    def run(self, graph: Graph, values: Values, after: Callable[[Node, Values], None] | None = None) -> Values:
+        """Run a graph's nodes in order. `after(node, values)` sees each call's outputs, and may replace them."""
+        for node in graph.nodes:
+            self.run_node(graph, node, values)
             if after:
                 after(node, values)
         self.device.sync()
@@ -108,26 +104,31 @@ def to_numpy(tensor: Any, dtype: str) -> np.ndarray:
     return array if array.dtype == expected else array.view(expected)
 
 
-def _types(prim_func: Any) -> list[TensorType]:
+def _types(prim_func: Any) -> tuple[TensorType, ...]:
     """Of its arguments: inputs, then outputs."""
     types = [parameter.ty for parameter in prim_func.params]
-    return [TensorType(tuple(int(extent) for extent in ty.shape), str(ty.dtype)) for ty in types]
+    return tuple(TensorType(tuple(int(extent) for extent in ty.shape), str(ty.dtype)) for ty in types)
 
 
-def _build(lowered: Lowered, platform: str) -> dict[str, Any]:
+def _build(models: Sequence[Lowered], platform: str) -> dict[str, dict[tuple[TensorType, ...], Any]]:
+    """Kernel -> types of its arguments -> function. What is the same at all sizes is compiled once."""
     target = tvm.target.Target("llvm" if platform == "cpu" else {"kind": "cuda", "arch": _cuda_arch()})
+    chosen = {(name, _types(model.kernel(name))): model for model in models for name in model.graph.kernels}
     # Symbols of our own: a suite's name for an operator may be that of a function of the C library.
-    symbols = {name: f"operator_{number}" for number, name in enumerate(lowered.graph.kernels)}
+    symbols = {key: f"operator_{number}" for number, key in enumerate(chosen)}
     try:
         with quiet_tvm():
-            functions = {symbol: _native(lowered, name, platform) for name, symbol in symbols.items()}
+            functions = {symbols[key]: _native(model, key[0], platform) for key, model in chosen.items()}
             module = tvm.IRModule({symbol: f.with_attr("global_symbol", symbol) for symbol, f in functions.items()})
             if platform == "cuda":
                 module = schedule(module, target)
             library = tvm.tirx.build(module, target)
             # Host code becomes callable once it is linked; the JIT does that without a compiler on the machine.
             runnable = library.jit() if hasattr(library, "jit") else library
-            return {name: runnable[symbol] for name, symbol in symbols.items()}
+            found: dict[str, dict[tuple[TensorType, ...], Any]] = {}
+            for (name, types), symbol in symbols.items():
+                found.setdefault(name, {})[types] = runnable[symbol]
+            return found
     except InputError:
         raise
     except Exception as error:  # TVM raises its own types, without a common base

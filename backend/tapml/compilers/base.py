@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from tapml.kernels.bundle import CompiledKernel
-from tapml.kernels.lower import Lowered
+from tapml.kernels.lower import Lowered, LoweredProgram
 
 
 class Compiler(Protocol):
@@ -18,7 +18,7 @@ class Compiler(Protocol):
 
     def compile(
         self,
-        lowered: Lowered,
+        lowered: Lowered | LoweredProgram,
         names: Sequence[str],
         variants: Sequence[str],
         progress: Callable[[int, int], None],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -91,6 +91,8 @@ class Graph:
     nodes: Sequence[Node]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Of the symbols that its shapes were made of."""
 
     @property
     def parameters(self) -> list[Value]:

@@ -57,10 +57,13 @@ class BertBuilder:
         self._arguments: dict[str, relax.Var] = {}
         self.parameters: list[tuple[str, Array]] = []
 
-    def build(self, batch: int, length: int) -> tvm.IRModule:
-        """main(input_ids, attention_mask, token_type_ids: int32[batch, length], weights...) ->
+    def build(self, batch: int, tokens: int | str) -> tvm.IRModule:
+        """`tokens`: how many there are, or the name of the variable that says so.
+
+        main(input_ids, attention_mask, token_type_ids: int32[batch, length], weights...) ->
         float32[batch, H].
         """
+        length = tvm.tirx.Var(tokens, "int64") if isinstance(tokens, str) else tokens
         integers = relax.TensorType((batch, length), "int32")
         ids, mask, types = (relax.Var(name, integers) for name in ("input_ids", "attention_mask", "token_type_ids"))
         self._declare_parameters()
@@ -109,15 +112,19 @@ class BertBuilder:
     def _scalar(value: float) -> Any:
         return relax.const(value, "float32")
 
-    def _embed(self, ids: Any, types: Any, length: int) -> Any:
+    def _embed(self, ids: Any, types: Any, length: Any) -> Any:
         weight = self._arguments
         words = self._emit(op.take(weight["embeddings.word_embeddings.weight"], ids, axis=0), "words")
         kinds = self._emit(op.take(weight["embeddings.token_type_embeddings.weight"], types, axis=0), "kinds")
         table = weight["embeddings.position_embeddings.weight"]
-        positions = self._emit(op.strided_slice(table, [0], [0], [length]), "positions")
+        if isinstance(length, int):
+            positions = self._emit(op.strided_slice(table, [0], [0], [length]), "positions")
+        else:
+            # What a slice up to a variable has for a shape is more than TVM's simplifier sees through.
+            positions = self._emit(op.take(table, op.arange(length, dtype="int32"), axis=0), "positions")
         return self._norm("embeddings.LayerNorm", words + kinds + positions)
 
-    def _layer(self, name: str, hidden: Any, bias: Any, batch: int, length: int) -> Any:
+    def _layer(self, name: str, hidden: Any, bias: Any, batch: int, length: Any) -> Any:
         config = self._config
         split = (batch, length, config.num_attention_heads, config.head_size)
 
@@ -149,7 +156,7 @@ class BertBuilder:
         normal = op.nn.layer_norm(data, weight, bias, axes=-1, epsilon=self._config.layer_norm_eps)
         return self._emit(normal, "layer_norm")
 
-    def _pool(self, hidden: Any, keep: Any, batch: int, length: int) -> Any:
+    def _pool(self, hidden: Any, keep: Any, batch: int, length: Any) -> Any:
         """Mean of the real tokens, scaled to length 1: [batch, length, H] -> [batch, H]."""
         column = self._emit(op.reshape(keep, (batch, length, 1)), "mask")
         mean = self._emit(op.sum(hidden * column, axis=1) / op.sum(column, axis=1), "mean")

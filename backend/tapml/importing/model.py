@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
+
+from tapml.program.expressions import Symbol
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Progress: TypeAlias = Callable[[str], None]
@@ -39,10 +41,10 @@ class Oracle:
 class ImportedModel:
     """A model file as a Relax module, ready to be lowered.
 
-    `module` has one Relax function "main" that takes the inputs, then the parameters, all tensors
-    of static shape; no int64, uint64, float64 or bool tensor is an argument, a result or crosses a
-    kernel boundary. `parameters` are in the order of main's arguments after the inputs, under the
-    source's names.
+    `module` has one Relax function "main" that takes the inputs, then the parameters, all tensors;
+    a size of an input may be a variable with the name of one of `symbols`. No int64, uint64,
+    float64 or bool tensor is an argument, a result or crosses a kernel boundary. `parameters` are in
+    the order of main's arguments after the inputs, under the source's names.
     """
 
     module: tvm.IRModule
@@ -51,5 +53,6 @@ class ImportedModel:
     steps: list[Step]
     provenance: dict[str, object]
     outputs: list[str]
+    symbols: Sequence[Symbol] = ()
     oracle: Oracle | None = None
     oracle_missing: str | None = field(default=None)

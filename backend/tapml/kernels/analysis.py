@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,15 +32,15 @@ class Numerics:
         return self.operations == 0 and not self.builtins
 
 
-def numerics(prim_func: tirx.PrimFunc) -> Numerics:
-    """Read the numerics off an unscheduled PrimFunc with static loop extents."""
+def numerics(prim_func: tirx.PrimFunc, extent: Callable[[Any], int] = int) -> Numerics:
+    """Read the numerics off an unscheduled PrimFunc; `extent` gives the number that a loop's extent is."""
     accumulation = 1
     builtins: set[str] = set()
     operations = 0
     for node in walk(prim_func.body):
         kind = type(node).__name__
         if kind == "SBlock":
-            extents = [int(v.dom.extent) for v in node.iter_vars if int(v.iter_type) == _REDUCTION]
+            extents = [extent(v.dom.extent) for v in node.iter_vars if int(v.iter_type) == _REDUCTION]
             accumulation = max(accumulation, math.prod(extents))
         elif kind == "Call":
             name = str(getattr(node.op, "name", ""))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,17 +17,22 @@ import tvm
 from tvm import relax
 
 from tapml.errors import InputError
-from tapml.graph import Graph, Node, NodeKind, TensorType, Value, ValueKind
+from tapml.graph import Graph, Node, NodeKind, Value, ValueKind
+from tapml.graph.program import MAIN, Function, SymbolicType, SymbolicValue
+from tapml.graph.program import Program as ModelProgram
 from tapml.kernels.programs.document import to_json_text
+from tapml.kernels.programs.emit import prim_func
 from tapml.kernels.programs.program import Program
 from tapml.kernels.programs.read import from_json
 from tapml.kernels.programs.write import program_of
 from tapml.kernels.quiet import quiet_tvm
+from tapml.kernels.sizes import expression_of
+from tapml.program.expressions import ExpressionError, Symbol, symbols_of
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A model as operators.
+    """A model as operators, for the sizes of one call.
 
     `module` holds the Relax function "main" and one PrimFunc for each kernel; `arguments` are the value ids of
     main's arguments in order: inputs, then parameters, then what was written into main as a constant.
@@ -46,6 +51,86 @@ class Lowered:
         """The PrimFunc of a kernel: inputs, then the outputs it writes (destination passing)."""
         return self.module[name]
 
+    def sizes_of(self, name: str) -> Mapping[Any, Any]:
+        return {}
+
+    def symbols_of(self, name: str) -> list[Symbol]:
+        return []
+
+    def arguments_of(self, name: str) -> list[dict[str, Any]]:
+        """Of a kernel, as its document has them."""
+        return _arguments(self.kernel(name), self.graph.nodes_of(name)[0], self.graph.values, {})
+
+
+@dataclass(frozen=True)
+class LoweredProgram:
+    """A model as operators, for all sizes of its symbols; otherwise as `Lowered`.
+
+    `sizes` has for each kernel what its variables of sizes are, as expressions over the model's symbols; `functions`
+    the name of its PrimFunc, which two kernels share where they are called with other expressions.
+    """
+
+    module: tvm.IRModule
+    model: ModelProgram
+    arguments: list[str]
+    constants: dict[str, np.ndarray]
+    sizes: Mapping[str, Mapping[Any, Any]]
+    functions: Mapping[str, str]
+
+    @property
+    def kernels(self) -> list[str]:
+        """In topological order of their first call."""
+        return list(self.functions)
+
+    def kernel(self, name: str) -> Any:
+        """The PrimFunc of a kernel: inputs, then outputs, of sizes that are its own variables."""
+        return self.module[self.functions[name]]
+
+    def sizes_of(self, name: str) -> Mapping[Any, Any]:
+        """What the variables of sizes of a kernel's PrimFunc are, as expressions."""
+        return self.sizes[name]
+
+    def symbols_of(self, name: str) -> list[Symbol]:
+        """Those that a kernel's sizes are made of."""
+        used = {symbol for expression in self.sizes[name].values() for symbol in symbols_of(expression)}
+        return [symbol for symbol in self.model.symbols if symbol.name in used]
+
+    def arguments_of(self, name: str) -> list[dict[str, Any]]:
+        """Of a kernel, as its document has them."""
+        node = next(node for node in self.model.main.nodes if node.kernel == name and node.kind is NodeKind.KERNEL)
+        return _arguments(self.kernel(name), node, self.model.main.values, self.sizes[name])
+
+    def operators(self) -> dict[str, str]:
+        """The document of each kernel's program (tapml.operator/2).
+
+        Raises InputError for one that a suite cannot hold.
+        """
+        return {name: to_json_text(program_of(name, self.kernel(name), self.sizes[name])) for name in self.kernels}
+
+    def at(self, sizes: Mapping[str, int], operators: Mapping[str, str]) -> Lowered:
+        """For the sizes of a call, as a suite with these `operators` gives it back."""
+        graph = self.model.at(sizes)
+        programs = {
+            name: from_json(json.loads(text), name, f"operator {name}", sizes) for name, text in operators.items()
+        }
+        functions = {name: prim_func(program) for name, program in programs.items()}
+        return Lowered(tvm.IRModule(functions), graph, self.arguments, self.constants, programs)
+
+
+def _arguments(
+    prim_func: Any, node: Node, values: Mapping[str, Value | SymbolicValue], sizes: Mapping[Any, Any]
+) -> list[dict[str, Any]]:
+    tensors = [parameter for parameter in prim_func.params if parameter not in sizes]
+    return [
+        {
+            "name": parameter.name,
+            "dtype": values[value].type.dtype,
+            "shape": list(values[value].type.shape),
+            "role": "output" if value in node.outputs else "input",
+        }
+        for parameter, value in zip(tensors, (*node.inputs, *node.outputs), strict=True)
+    ]
+
 
 def lower(module: tvm.IRModule, input_count: int) -> Lowered:
     """Decompose, legalize and fuse `main`, then read the graph off it.
@@ -53,6 +138,12 @@ def lower(module: tvm.IRModule, input_count: int) -> Lowered:
     `main` takes `input_count` inputs, then parameters, all tensors of static shape.
     Raises InputError for what no kernel can be made of (data-dependent shapes, calls out of TVM, control flow).
     """
+    found = lower_program(module, input_count, ())
+    return Lowered(found.module, found.model.at({}), found.arguments, found.constants)
+
+
+def lower_program(module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol]) -> LoweredProgram:
+    """As `lower`; sizes of the inputs may be variables that have the names of `symbols`."""
     transform = relax.transform
     pipeline = tvm.ir.transform.Sequential(
         [
@@ -71,25 +162,14 @@ def lower(module: tvm.IRModule, input_count: int) -> Lowered:
     # Target-independent here (LegalizeOps gives the same PrimFuncs for both), but some passes want one in scope.
     with quiet_tvm(), tvm.target.Target("webgpu"):
         lowered, constants = _lift_constants(pipeline(module))
-    found = read_lowered(lowered, input_count)
+    found = read_lowered(lowered, input_count, symbols)
     lifted = found.arguments[len(found.arguments) - len(constants) :]
     return dataclasses.replace(found, constants=dict(zip(lifted, constants, strict=True)))
 
 
-def with_programs(lowered: Lowered) -> Lowered:
-    """The same with its kernels' programs as data, as a suite would give them back.
-
-    Raises InputError for a kernel that a suite cannot hold.
-    """
-    texts = {name: to_json_text(program_of(name, lowered.kernel(name))) for name in lowered.graph.kernels}
-    programs = {name: from_json(json.loads(text), name, f"operator {name}") for name, text in texts.items()}
-    return dataclasses.replace(lowered, programs=programs)
-
-
-def read_lowered(module: tvm.IRModule, input_count: int) -> Lowered:
-    """The graph of a module that is lowered already. Raises InputError where it is not."""
-    reader = _GraphReader(module, input_count)
-    return Lowered(module, reader.graph(), reader.arguments, {})
+def read_lowered(module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol] = ()) -> LoweredProgram:
+    """The program of a module that is lowered already. Raises InputError where it is not."""
+    return _ProgramReader(module, input_count, symbols).lowered()
 
 
 @relax.expr_functor.mutator
@@ -127,33 +207,41 @@ def _lift_constants(module: tvm.IRModule) -> tuple[tvm.IRModule, list[np.ndarray
     return tvm.IRModule({**functions, module.get_global_var("main"): function}), mutator.arrays
 
 
-class _GraphReader:
+class _ProgramReader:
     """Reads a lowered `main`: bindings that are call_tir, reshape or tuple access, nothing else."""
 
-    def __init__(self, module: tvm.IRModule, input_count: int) -> None:
+    def __init__(self, module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol]) -> None:
+        self._module = module
         self._main = module["main"]
         self._input_count = input_count
-        self._values: dict[str, Value] = {}
+        self._symbols = tuple(symbols)
+        self._sizes = _symbols_of(self._main.params[:input_count], symbols)
+        self._values: dict[str, SymbolicValue] = {}
         self._nodes: list[Node] = []
         # Relax variables are compared by identity; one may stand for several values (a tuple).
         self._of_var: dict[Any, list[str]] = {}
-        self.arguments: list[str] = []
+        self._arguments: list[str] = []
+        self._kernels: dict[tuple[str, str], str] = {}
+        """PrimFunc and what its sizes are, as text -> kernel."""
+        self._kernel_sizes: dict[str, dict[Any, Any]] = {}
 
-    def graph(self) -> Graph:
+    def lowered(self) -> LoweredProgram:
         for position, parameter in enumerate(self._main.params):
             kind = ValueKind.INPUT if position < self._input_count else ValueKind.PARAMETER
-            self.arguments += self._declare(parameter, kind)
+            self._arguments += self._declare(parameter, kind)
         for block in self._main.body.blocks:
             for binding in block.bindings:
                 self._read(binding)
         outputs = self._resolve(self._main.body.body)
-        inputs = self.arguments[: self._input_count]
-        graph = Graph(self._values, self._nodes, tuple(inputs), tuple(outputs))
-        graph.check()
-        return graph
+        inputs = self._arguments[: self._input_count]
+        function = Function(self._values, self._nodes, tuple(inputs), tuple(outputs))
+        model = ModelProgram(self._symbols, {MAIN: function})
+        model.check()
+        functions = {kernel: function for (function, _), kernel in self._kernels.items()}
+        return LoweredProgram(self._module, model, self._arguments, {}, self._kernel_sizes, functions)
 
     def _declare(self, var: Any, kind: ValueKind) -> list[str]:
-        types = _tensor_types(var.ty, var.name)
+        types = self._tensor_types(var.ty, var.name)
         ids = []
         for number, tensor_type in enumerate(types):
             name = var.name if len(types) == 1 else f"{var.name}.{number}"
@@ -161,8 +249,8 @@ class _GraphReader:
         self._of_var[var] = ids
         return ids
 
-    def _add(self, name: str, tensor_type: TensorType, kind: ValueKind) -> str:
-        value = Value(f"v{len(self._values):03d}", name, tensor_type, kind)
+    def _add(self, name: str, tensor_type: SymbolicType, kind: ValueKind) -> str:
+        value = SymbolicValue(f"v{len(self._values):03d}", name, tensor_type, kind)
         self._values[value.id] = value
         return value.id
 
@@ -181,15 +269,44 @@ class _GraphReader:
 
     def _read_call(self, var: Any, call: Any) -> None:
         operator = call.op.name if isinstance(call.op, tvm.ir.Op) else str(call.op)
-        if operator == "relax.call_tir" and len(call.args) == 2:
-            kind, kernel, operands = NodeKind.KERNEL, call.args[0].name_hint, self._resolve(call.args[1])
+        outputs = self._declare(var, ValueKind.INTERMEDIATE)
+        if operator == "relax.call_tir":
+            function, fields = call.args[0].name_hint, list(call.args[1].fields)
+            # A scalar among the operands is a size that no operand's shape tells.
+            operands = [v for found in fields if not tvm.ir.is_prim_expr(found) for v in self._resolve(found)]
+            sizes = self._sizes_of_call(
+                function, [*fields, *(call.args[2].values if len(call.args) > 2 else ())], outputs
+            )
+            kind, kernel = NodeKind.KERNEL, self._kernel(function, sizes)
         elif operator == "relax.reshape":
             kind, kernel, operands = NodeKind.VIEW, "reshape", self._resolve(call.args[0])
         else:
             raise InputError(f"operator {operator} (at {var.name}) could not be lowered to a kernel")
-        outputs = self._declare(var, ValueKind.INTERMEDIATE)
         node = f"n{len(self._nodes):03d}"
         self._nodes.append(Node(node, kind, kernel, tuple(operands), tuple(outputs)))
+
+    def _sizes_of_call(self, function: str, fields: list[Any], outputs: list[str]) -> dict[Any, Any]:
+        """What the PrimFunc's variables of sizes are at this call."""
+        sizes: dict[Any, Any] = {}
+        scalars = [field for field in fields if tvm.ir.is_prim_expr(field)]
+        tensors = [v for field in fields if not tvm.ir.is_prim_expr(field) for v in self._resolve(field)] + outputs
+        for parameter in self._module[function].params:
+            shape = getattr(parameter.ty, "shape", None)
+            if shape is None:
+                sizes[parameter] = expression_of(scalars.pop(0), self._sizes.get)
+                continue
+            for axis, size in zip(shape, self._values[tensors.pop(0)].type.shape, strict=True):
+                if tvm.ir.is_prim_var(axis):
+                    sizes.setdefault(axis, size)
+        return sizes
+
+    def _kernel(self, function: str, sizes: dict[Any, Any]) -> str:
+        key = function, repr([*sizes.values()])
+        if key not in self._kernels:
+            others = sum(known == function for known, _ in self._kernels)
+            kernel = self._kernels[key] = f"{function}_{others}" if others else function
+            self._kernel_sizes[kernel] = sizes
+        return self._kernels[key]
 
     def _resolve(self, expression: Any) -> list[str]:
         if isinstance(expression, relax.Tuple):
@@ -199,14 +316,23 @@ class _GraphReader:
         except KeyError:
             raise InputError(f"tapml cannot carve the expression {str(expression)[:80]!r}") from None
 
+    def _tensor_types(self, ty: Any, name: str) -> list[SymbolicType]:
+        if isinstance(ty, relax.TupleType):
+            return [t for field in ty.fields for t in self._tensor_types(field, name)]
+        shape = getattr(ty, "shape", None)
+        if not isinstance(ty, relax.TensorType) or shape is None:
+            raise InputError(f"{name} is no tensor of known rank but {ty}")
+        try:
+            return [SymbolicType(tuple(expression_of(axis, self._sizes.get) for axis in shape), str(ty.dtype))]
+        except (TypeError, ExpressionError):
+            raise InputError(f"{name} has the shape {shape}, which depends on data: give fixed input shapes") from None
 
-def _tensor_types(ty: Any, name: str) -> list[TensorType]:
-    if isinstance(ty, relax.TupleType):
-        return [t for field in ty.fields for t in _tensor_types(field, name)]
-    shape = getattr(ty, "shape", None)
-    if not isinstance(ty, relax.TensorType) or shape is None:
-        raise InputError(f"{name} is no tensor of known rank but {ty}")
-    try:
-        return [TensorType(tuple(int(d) for d in shape), str(ty.dtype))]
-    except (TypeError, ValueError):
-        raise InputError(f"{name} has the shape {shape}, which depends on data: give fixed input shapes") from None
+
+def _symbols_of(inputs: Sequence[Any], symbols: Sequence[Symbol]) -> dict[Any, str]:
+    """The variables among the sizes of main's inputs: each is the symbol of its name."""
+    found = {axis: str(axis.name) for var in inputs for axis in var.ty.shape or () if tvm.ir.is_prim_var(axis)}
+    declared = {symbol.name for symbol in symbols}
+    for name in found.values():
+        if name not in declared:
+            raise InputError(f"the inputs have a size {name}, which is not known: give fixed input shapes")
+    return found

@@ -25,14 +25,21 @@ MOST_TURNS = 2**42
 """Of all loops of a model together: some hours."""
 
 
-def read_model(suite: Suite) -> Lowered:
-    """The whole model, as it was lowered when it was carved.
+def read_models(suite: Suite) -> list[Lowered]:
+    """The whole model for the sizes of each step, different ones once. Raises InputError as `read_model` does."""
+    graphs = {repr(sorted(graph.sizes.items())): graph for graph in suite.graphs}
+    return [read_model(suite, graph) for graph in graphs.values()]
+
+
+def read_model(suite: Suite, graph: Graph | None = None) -> Lowered:
+    """The whole model, as it was lowered when it was carved, for the sizes of one of the suite's graphs (default: that
+    of its first step).
 
     Raises InputError where the suite has no model, is of an earlier format, is damaged, or where a program is none
     that tapml runs.
     """
-    graph, arguments = suite.model_graph, suite.model_arguments
-    operators = {name: read_operator(suite, name) for name in graph.kernels}
+    arguments, graph = suite.model_arguments, graph or suite.model_graph
+    operators = {name: read_operator(suite, name, graph) for name in graph.kernels}
     programs = {name: operator.programs[name] for name, operator in operators.items()}
     turns = sum(programs[node.kernel].turns for node in graph.kernel_nodes)
     if turns > MOST_TURNS:
@@ -47,8 +54,9 @@ def read_model(suite: Suite) -> Lowered:
     return Lowered(module, graph, arguments, {}, programs)
 
 
-def read_operator(suite: Suite, name: str) -> Lowered:
-    """One operator of the model: a module with nothing else in it, and the graph of its first node.
+def read_operator(suite: Suite, name: str, graph: Graph) -> Lowered:
+    """One operator of the model for the sizes of `graph`: a module with nothing else in it, and the graph of its first
+    node.
 
     Raises InputError as `read_model` does.
     """
@@ -57,17 +65,17 @@ def read_operator(suite: Suite, name: str) -> Lowered:
             f"{suite.path} has an operator {name!r}, which is no name of a function: carve the suite again"
         )
     where, document = suite.operator_document(name)
-    program = from_json(document, name, str(where))
-    nodes = suite.model_graph.nodes_of(name)
+    program = from_json(document, name, str(where), graph.sizes)
+    nodes = graph.nodes_of(name)
     if not nodes:
         raise InputError(f"{suite.path} has no operator {name!r} in its model")
     for node in nodes:
-        _check_types(suite.model_graph, node, program, str(where))
+        _check_types(graph, node, program, str(where))
     function = prim_func(program)
     node = nodes[0]
-    values = {value: suite.model_graph.values[value] for value in (*node.inputs, *node.outputs)}
-    graph = Graph(values, [node], node.inputs, node.outputs)
-    return Lowered(tvm.IRModule({name: function}), graph, [], {}, {name: program})
+    values = {value: graph.values[value] for value in (*node.inputs, *node.outputs)}
+    of_node = Graph(values, [node], node.inputs, node.outputs, graph.sizes)
+    return Lowered(tvm.IRModule({name: function}), of_node, [], {}, {name: program})
 
 
 def _check_types(graph: Graph, node: Node, program: Program, where: str) -> None:

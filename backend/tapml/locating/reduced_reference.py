@@ -32,7 +32,7 @@ class ReducedReference:
 
     def __init__(self, suite: Suite, test: CarvedTest) -> None:
         """Raises InputError where the suite has no model, or not this operator in it (imported tests)."""
-        graph = suite.model_graph
+        graph = suite.graphs[test.step] if test.step < len(suite.graphs) else suite.model_graph
         node = next((node for node in graph.nodes if node.id == test.node), None)
         if node is None:
             raise InputError(
@@ -40,7 +40,7 @@ class ReducedReference:
                 "reduce it in the suite that it was carved in"
             )
         # Only this operator is built for the reference: a model's others take seconds.
-        lowered = read_operator(suite, node.kernel)
+        lowered = read_operator(suite, node.kernel, graph)
         self._reference = Reference(lowered)
         self._kernel = node.kernel
         self._types = [graph.values[name].type for name in node.outputs]

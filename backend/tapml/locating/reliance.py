@@ -46,16 +46,19 @@ def _derived_again(
     from tapml.kernels.model import read_operator
 
     found: dict[str, str] = {}
-    for name, files in texts.items():
+    for name, step in dict.fromkeys((result["kernel"], suite.test(result["id"]).step) for result in results):
+        files = texts[name]
         try:
-            program = read_operator(suite, name).kernel(name)
+            program = read_operator(suite, name, suite.graphs[step]).kernel(name)
         except InputError as error:
             warn(f"whether {name} relies on what WGSL does not promise is not known: {error}")
             continue
         try:
             operator = Operator(program, numerics(program), [_code(text) for text in files])
             for result in results:
-                if result["kernel"] == name and (what := _unbounded(suite, operator, result["id"])):
+                if (result["kernel"], suite.test(result["id"]).step) != (name, step):
+                    continue
+                if what := _unbounded(suite, operator, result["id"]):
                     found[result["id"]] = what
         except NotDerivable:
             continue  # its tolerance was an estimate already, which says so

@@ -15,7 +15,8 @@ from tapml.devices import Blobs, Device
 from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, InputError
-from tapml.kernels.model import read_model
+from tapml.graph import Graph
+from tapml.kernels.model import read_models
 from tapml.locating.delta import TooMany, culprits
 from tapml.locating.growth import Grown, growth
 from tapml.results import TestResult, Verdict
@@ -40,6 +41,7 @@ class _Step:
     """One carved step: its inputs on both sides, and what the model has to give."""
 
     number: int
+    graph: Graph
     inputs: dict[str, tuple[TensorRef, Any]]
     expected: list[np.ndarray]
 
@@ -75,7 +77,7 @@ class WholeModel:
     def run(self) -> ModelCheck:
         """The entry `model` of tapml.locate/1. Raises Cancelled, and InputError for a damaged tensor."""
         try:
-            reference = Reference(read_model(self._suite))
+            reference = Reference(*read_models(self._suite))
         except InputError as error:
             return self._entry("error", None, [], None, f"every operator passes, but the model cannot be run: {error}")
         try:
@@ -89,7 +91,6 @@ class WholeModel:
         tensors = self._suite.tensors
         weights = reference.values({value: tensors.get(ref) for value, ref in self._suite.parameters.items()})
         runner = HybridRunner(
-            self._graph,
             reference,
             self._device,
             messages,
@@ -102,7 +103,6 @@ class WholeModel:
             return self._check(runner, [self._step(number, reference) for number in range(self._step_count)])
         finally:
             with contextlib.suppress(DeviceError):  # the device is gone, and its memory with it
-                runner.graph = self._graph
                 runner.close()
 
     @property
@@ -117,7 +117,7 @@ class WholeModel:
             for value, ref in zip(self._graph.inputs, refs, strict=True)
         }
         expected = [self._suite.tensors.get(TensorRef.from_json(ref)) for ref in step["outputs"]]
-        return _Step(number, inputs, expected)
+        return _Step(number, self._suite.graphs[number], inputs, expected)
 
     def _check(self, runner: HybridRunner, steps: Sequence[_Step]) -> ModelCheck:
         worst: tuple[bool, float, ModelMetric, _Step, dict[str, np.ndarray]] | None = None
@@ -131,7 +131,7 @@ class WholeModel:
         if worst is None:
             return self._entry("pass", None, [], None, "the suite has no step to run")
         bad, _, metric, step, got = worst
-        grown = growth(self._graph, got, self._carved(step.number), self._local(step.number))
+        grown = growth(step.graph, got, self._carved(step.number), self._local(step.number))
         if not bad:
             return self._entry("pass", metric, grown, [], self._passing())
         minimal, found_text = self._minimal(runner, step)
@@ -145,7 +145,7 @@ class WholeModel:
                 return False  # the trace has shown it
             self._cancel.check()
             self._count("searching the nodes that make the error")
-            result = runner.run(step.inputs, set(self._nodes) - returned)
+            result = runner.run(step.graph, step.inputs, set(self._nodes) - returned)
             return within(self._metric(result.outputs, step), self._tolerance)
 
         try:
@@ -164,24 +164,21 @@ class WholeModel:
     def _trace(self, runner: HybridRunner, step: _Step) -> dict[str, np.ndarray]:
         """Value id -> what the device made of it, all nodes on the device. One pass, or more where that is too much."""
         found: dict[str, np.ndarray] = {}
-        for values in self._parts():
+        for values in self._parts(step.graph):
             self._cancel.check()
             self._count("running the whole model, all nodes on the device")
-            runner.graph = replace(self._graph, outputs=tuple(values))
-            try:
-                result = runner.run(step.inputs, set(self._nodes))
-            finally:
-                runner.graph = self._graph
+            graph = replace(step.graph, outputs=tuple(values))
+            result = runner.run(graph, step.inputs, set(self._nodes))
             found |= zip(values, result.outputs, strict=True)
         return found
 
-    def _parts(self) -> list[list[str]]:
+    def _parts(self, graph: Graph) -> list[list[str]]:
         """The model's outputs, then those of all nodes."""
-        made = [value for node in self._graph.kernel_nodes for value in node.outputs]
+        made = [value for node in graph.kernel_nodes for value in node.outputs]
         parts: list[list[str]] = [[]]
         size = 0
-        for value in dict.fromkeys([*self._graph.outputs, *made]):
-            nbytes = self._graph.values[value].type.nbytes
+        for value in dict.fromkeys([*graph.outputs, *made]):
+            nbytes = graph.values[value].type.nbytes
             if parts[-1] and size + nbytes > _MOST_BYTES:
                 parts.append([])
                 size = 0

@@ -8,6 +8,7 @@ from typing import Any
 
 from tapml.errors import InputError
 from tapml.files import why
+from tapml.graph.program import Program
 from tapml.results import TestResult, ValidationDocument, counts
 from tapml.sharing.document import carved_ref, carved_tolerance
 from tapml.sharing.repro import REPORTED, Repro
@@ -46,7 +47,7 @@ def new_suite(repro: Repro, path: Path, *, overwrite: bool = False) -> Suite:
             "model_tolerance": None,
             "seconds": {},
         }
-        suite = writer.finish(manifest, repro.graph(test.node), [test], {})
+        suite = writer.finish(manifest, Program.of(repro.graph(test.node)), [test], {})
     _keep_report(suite, repro, test)
     return suite
 

@@ -16,7 +16,7 @@ from tapml.folder import FileMissing, Folder
 from tapml.graph import Graph
 from tapml.protocol.fields import Line, Open
 from tapml.suite.formats import format_version, read_json, validated
-from tapml.suite.graph_document import read_graph
+from tapml.suite.program_document import read_graph
 from tapml.suite.tests import CarvedTest
 from tapml.suite.tests_document import TestDocument, carved_tests, check_tests
 
@@ -66,7 +66,7 @@ def read_imported(folder: Folder) -> Imported:
     document = validated(path, ImportedDocument, found, "; remove it and import the tests again")
     graph = read_graph(path, document.graph)
     tests = carved_tests(document.tests)
-    check_tests(path, tests, graph)
+    check_tests(path, tests, [graph])
     return Imported(graph, tests, document.sources)
 
 

@@ -9,8 +9,11 @@ from pydantic import Field
 
 from tapml.errors import InputError
 from tapml.graph import Graph, TensorType
+from tapml.graph.program import Program
+from tapml.program.expressions import Sizes
 from tapml.protocol.fields import Created, Id, Line, Open, RefDocument
 from tapml.suite.formats import MEND, validated
+from tapml.suite.program_document import graph_at
 from tapml.suite.tensors import TensorRef
 from tapml.suite.tests_document import tensor_ref
 
@@ -43,6 +46,8 @@ class StepDocument(Open):
 
     description: Line
     synthetic: bool
+    sizes: Sizes = Field(default_factory=dict)
+    """Of the model's symbols."""
     inputs: dict[Line, RefDocument]
     outputs: list[RefDocument]
 
@@ -83,19 +88,30 @@ class Manifest(Open):
     seconds: dict[Line, float] = Field(default_factory=dict)
 
 
-def read_manifest(where: Path | str, found: Any, graph: Graph) -> dict[str, TensorRef]:
-    """Check a manifest by type and against the model's graph; gives its parameters by value id.
+def read_manifest(where: Path | str, found: Any, program: Program) -> tuple[dict[str, TensorRef], list[Graph]]:
+    """Check a manifest by type and against the model's program; gives its parameters by value id, and the graph of each
+    step. Without a step it is the graph of the least sizes.
 
     Raises InputError naming `where` and the field that is wrong.
     """
     manifest = validated(where, Manifest, found, MEND)
+    known: dict[str, Graph] = {}
+
+    def graph_of(place: str, sizes: dict[str, int]) -> Graph:
+        key = repr(sorted(sizes.items()))
+        if key not in known:
+            known[key] = graph_at(f"{where}: {place}", program, sizes)
+        return known[key]
+
+    graphs = [graph_of(f"steps[{number}].sizes", step.sizes) for number, step in enumerate(manifest.steps)]
+    graph = (graphs or [graph_of("steps", {symbol.name: symbol.minimum for symbol in program.symbols})])[0]
     parameters = {name: tensor_ref(ref) for name, ref in manifest.parameters.items()}
     for name, ref in parameters.items():
         _check(f"{where}: parameters.{name}", ref.type, name, graph)
     for number, name in enumerate(manifest.arguments):
         if name not in graph.values:
             raise InputError(f"{where}: arguments[{number}]: the graph has no value {name}{MEND}")
-    for number, step in enumerate(manifest.steps):
+    for number, (step, graph) in enumerate(zip(manifest.steps, graphs, strict=True)):
         for field, refs, values in (
             ("inputs", list(step.inputs.values()), graph.inputs),
             ("outputs", step.outputs, graph.outputs),
@@ -105,7 +121,7 @@ def read_manifest(where: Path | str, found: Any, graph: Graph) -> dict[str, Tens
                 raise InputError(f"{place}: {len(refs)} tensors, and the graph has {len(values)} {field}{MEND}")
             for given, value in zip(refs, values, strict=True):
                 _check(place, tensor_ref(given).type, value, graph)
-    return parameters
+    return parameters, graphs or [graph]
 
 
 def _check(where: str, found: TensorType, value: str, graph: Graph) -> None:

@@ -11,23 +11,23 @@ from typing import Any
 from tapml.errors import InputError
 from tapml.files import json_bytes, sha256, slug
 from tapml.folder import Folder
-from tapml.graph import Node
+from tapml.graph import Graph, Node
 from tapml.program.expressions import ExpressionError
 from tapml.protocol import MAX_WGSL_BYTES
 from tapml.results import LocateDocument, OffloadDocument, ValidationDocument
 from tapml.suite.collecting import not_collecting
 from tapml.suite.formats import MEND, MOST_BYTES, format_version, read_json
-from tapml.suite.graph_document import read_graph
 from tapml.suite.imported import FILE as IMPORTED_FILE
 from tapml.suite.imported import read_imported
 from tapml.suite.kernel_document import DOCUMENTED, argument_types, kernel_document
 from tapml.suite.manifest import read_manifest
+from tapml.suite.program_document import read_main, read_program
 from tapml.suite.results import checked_result, read_results
 from tapml.suite.tensors import TensorRef, TensorStore
 from tapml.suite.tests import CarvedTest
-from tapml.suite.tests_document import check_tests, read_tests
+from tapml.suite.tests_document import check_ids, read_tests
 
-FORMAT = "tapml.suite/1"
+FORMAT = "tapml.suite/2"
 IMPORTED = "imported"
 """`model.kind` of a suite that was made of exported tests and has no model."""
 
@@ -71,15 +71,21 @@ class Suite:
         found = manifest.get("format") if isinstance(manifest, dict) else None
         format_version(path / "suite.json", found, FORMAT, "a suite")
         self.manifest: dict[str, Any] = manifest
-        self.model_graph = read_graph(path / "graph.json", read_json(self.folder, "graph.json"))
-        self.parameters = read_manifest(path / "suite.json", manifest, self.model_graph)
+        self._program_file = "program.json" if self.folder.taken("program.json") else "graph.json"
+        read = read_program if self._program_file == "program.json" else read_main
+        self.program = read(path / self._program_file, read_json(self.folder, self._program_file))
+        self.parameters, self.graphs = read_manifest(path / "suite.json", manifest, self.program)
         self.imported = read_imported(self.folder)
-        self.graph = self.imported.joined(self.model_graph)
+        self.graph = self.imported.joined(self.graphs[0])
         self.tensors = TensorStore(path / "tensors")
-        tests = read_tests(path / "tests.json", read_json(self.folder, "tests.json"), self.model_graph)
+        tests = read_tests(path / "tests.json", read_json(self.folder, "tests.json"), self.graphs)
         self.tests = [*tests, *self.imported.tests]
-        if self.imported.tests:
-            check_tests(path / IMPORTED_FILE, self.tests, self.graph)
+        check_ids(path / IMPORTED_FILE, self.tests)
+
+    @property
+    def model_graph(self) -> Graph:
+        """The model's graph at the sizes of its first step; nodes and values are the same at all of them."""
+        return self.graphs[0]
 
     @property
     def name(self) -> str:
@@ -93,7 +99,7 @@ class Suite:
     @cached_property
     def id(self) -> str:
         """Digest of graph and tests: the same model carved from the same input has the same id, wherever it lies."""
-        return sha256(b"".join(self.folder.read(name, MOST_BYTES) for name in ("graph.json", "tests.json")))[:16]
+        return sha256(b"".join(self.folder.read(name, MOST_BYTES) for name in (self._program_file, "tests.json")))[:16]
 
     @property
     def kernels(self) -> list[str]:
@@ -134,9 +140,10 @@ class Suite:
             found.setdefault(test.node, []).append(test)
         return found
 
-    def sizes_of(self, node: str) -> dict[str, int]:
-        """Of the symbols of a node's kernel, at the first call that was carved of it."""
-        return dict(next((test.sizes for test in self._tests_of.get(node, ())), {}))
+    def sizes_of(self, node: str, graph: Graph) -> dict[str, int]:
+        """Of the symbols of a node's kernel, at the first call that was carved of it at the sizes of `graph`."""
+        steps = {number for number, found in enumerate(self.graphs) if found.sizes == graph.sizes}
+        return dict(next((test.sizes for test in self._tests_of.get(node, ()) if test.step in steps), {}))
 
     def _check_calls(self, path: Path, kernel: str, nodes: Sequence[Node], document: Mapping[str, Any]) -> None:
         """Raise InputError unless the kernel is this one and takes what its nodes give."""
@@ -144,16 +151,18 @@ class Suite:
             raise InputError(f"{path}: kernel: it describes {document['kernel']!r}{DOCUMENTED}")
         fixed = None if document["symbols"] else argument_types(document, {})
         for node in nodes:
-            types = [self.graph.values[value].type for value in (*node.inputs, *node.outputs)]
-            gives = [(given.dtype, given.shape) for given in types]
-            try:
-                tests = self._tests_of.get(node.id, ())
-                takes = [argument_types(document, test.sizes) for test in tests if fixed is None or test.sizes]
-            except ExpressionError as error:
-                raise InputError(f"{path}: a call of node {node.id}: {error}{DOCUMENTED}") from None
-            if any(found != gives for found in takes or [fixed or gives]):
-                text = ", ".join(map(str, types))
-                raise InputError(f"{path}: arguments: node {node.id} calls it with {text}{DOCUMENTED}")
+            # Tests were held against the graphs of their steps.
+            given = [([ref.type for ref in (*t.inputs, *t.outputs)], t.sizes) for t in self._tests_of.get(node.id, ())]
+            if not given and fixed is not None:
+                given = [([self.graph.values[value].type for value in (*node.inputs, *node.outputs)], {})]
+            for types, sizes in given:
+                try:
+                    takes = argument_types(document, sizes) if fixed is None or sizes else fixed
+                except ExpressionError as error:
+                    raise InputError(f"{path}: a call of node {node.id}: {error}{DOCUMENTED}") from None
+                if takes != [(tensor.dtype, tensor.shape) for tensor in types]:
+                    text = ", ".join(map(str, types))
+                    raise InputError(f"{path}: arguments: node {node.id} calls it with {text}{DOCUMENTED}")
 
     def kernel_files(self, kernel: str) -> list[KernelFile]:
         """The WGSL of all entry points of all variants, in the bundle's order, as it lies in the folder now."""
@@ -185,7 +194,7 @@ class Suite:
         Raises InputError where the manifest has others.
         """
         self.require_model()
-        graph, arguments = self.model_graph, [*self.manifest["arguments"]]
+        graph, arguments = self.graphs[0], [*self.manifest["arguments"]]
         expected = {*graph.inputs, *(value.id for value in graph.parameters)}
         inputs = arguments[: len(graph.inputs)]
         if len(arguments) != len(expected) or {*arguments} != expected or inputs != [*graph.inputs]:

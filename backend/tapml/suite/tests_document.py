@@ -38,10 +38,13 @@ class TestsDocument(Open):
     tests: list[TestDocument]
 
 
-def read_tests(where: Path | str, found: Any, graph: Graph) -> list[CarvedTest]:
-    """The tests of `graph`. Raises InputError naming `where`, and the field or the test that is wrong."""
+def read_tests(where: Path | str, found: Any, graphs: Sequence[Graph]) -> list[CarvedTest]:
+    """The tests of a model; `graphs`: of its steps.
+
+    Raises InputError naming `where`, and the field or the test that is wrong.
+    """
     tests = carved_tests(validated(where, TestsDocument, found, MEND).tests)
-    check_tests(where, tests, graph)
+    check_tests(where, tests, graphs)
     return tests
 
 
@@ -86,15 +89,17 @@ def tensor_ref(found: RefDocument) -> TensorRef:
     return TensorRef(found["digest"], found["dtype"], tuple(found["shape"]))
 
 
-def check_tests(where: Path | str, tests: Iterable[CarvedTest], graph: Graph) -> None:
-    """Raise InputError unless each test is a call of its node, and no id stands twice."""
-    nodes = {node.id: node for node in graph.nodes if node.kind is NodeKind.KERNEL}
-    known: set[str] = set()
+def check_tests(where: Path | str, tests: Sequence[CarvedTest], graphs: Sequence[Graph]) -> None:
+    """Raise InputError unless each test is a call of its node in its step's graph, and no id stands twice. With one
+    graph it is that of all steps."""
+    check_ids(where, tests)
+    nodes = {node.id: node for node in graphs[0].nodes if node.kind is NodeKind.KERNEL}
     for test in tests:
         wrong = None
         node = nodes.get(test.node)
-        if test.id in known:
-            wrong = "its id stands twice"
+        graph = graphs[0] if len(graphs) == 1 else graphs[test.step] if test.step < len(graphs) else None
+        if graph is None:
+            wrong = f"there is no step {test.step}"
         elif node is None or node.kernel != test.kernel:
             wrong = f"the graph has no node {test.node} that calls {test.kernel}"
         else:
@@ -105,6 +110,14 @@ def check_tests(where: Path | str, tests: Iterable[CarvedTest], graph: Graph) ->
             )
         if wrong is not None:
             raise InputError(f"{where}: test {test.id}: {wrong}{MEND}")
+
+
+def check_ids(where: Path | str, tests: Iterable[CarvedTest]) -> None:
+    """Raise InputError where the id of a test stands twice."""
+    known: set[str] = set()
+    for test in tests:
+        if test.id in known:
+            raise InputError(f"{where}: test {test.id}: its id stands twice{MEND}")
         known.add(test.id)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from tapml.errors import InputError
 from tapml.files import cannot_write, why, write_json, write_text
 from tapml.folder import Folder
-from tapml.graph import Graph
+from tapml.graph.program import Program
 from tapml.leftovers import put_in_place, sweep_beside, temporary_folder
 from tapml.suite.suite import FORMAT, Suite, write_kernel
 from tapml.suite.tensors import TensorStore
@@ -75,16 +75,16 @@ class SuiteWriter:
         write_kernel(Folder(self._folder), document, files)
 
     def finish(
-        self, manifest: Mapping[str, Any], graph: Graph, tests: Sequence[CarvedTest], operators: Mapping[str, str]
+        self, manifest: Mapping[str, Any], program: Program, tests: Sequence[CarvedTest], operators: Mapping[str, str]
     ) -> Suite:
         """Write the rest and move the folder to its place, in one rename. `operators`: by name, the texts of their
-        programs (tapml.operator/1); none where no model is.
+        programs (tapml.operator/2); none where no model is.
 
         Of a suite that is replaced, the history of its results and the tests behind shared links stay.
         """
         for name, text in operators.items():
             write_text(self._folder / "model" / "operators" / f"{name}.json", text)
-        write_json(self._folder / "graph.json", graph.to_json())
+        write_json(self._folder / "program.json", program.to_json())
         write_json(self._folder / "tests.json", {"tests": [test.to_json() for test in tests]})
         write_json(self._folder / "suite.json", {"format": FORMAT, **manifest})
         if self._path.exists():

@@ -30,11 +30,10 @@ class HybridResult:
 
 
 class HybridRunner:
-    """Runs one graph again and again under changing plans. Weights are uploaded to the device once."""
+    """Runs a model's graphs again and again under changing plans. Weights are uploaded to the device once."""
 
     def __init__(
         self,
-        graph: Graph,
         reference: Reference,
         device: Device,
         kernels: KernelMessages,
@@ -44,7 +43,6 @@ class HybridRunner:
         hang_seconds: float,
     ) -> None:
         """`weights`: the parameters' values on the reference platform, by value id."""
-        self.graph = graph
         self.reference = reference
         self.device = device
         self.kernels = kernels
@@ -56,13 +54,13 @@ class HybridRunner:
         self.library = f"h{next(_RUNS)}"
         self.loaded: set[str] = set()
 
-    def run(self, inputs: Mapping[str, tuple[TensorRef, Any]], offloaded: Set[str]) -> HybridResult:
-        """Run the model with `offloaded` (node ids) on the device.
+    def run(self, graph: Graph, inputs: Mapping[str, tuple[TensorRef, Any]], offloaded: Set[str]) -> HybridResult:
+        """Run the model with `offloaded` (node ids) on the device; `graph`: of the sizes of this call.
 
         `inputs`: value id -> (reference to its stored bytes, its tensor on the reference platform).
         Raises DeviceError with what the device reported.
         """
-        return _Run(self, inputs, offloaded).execute()
+        return _Run(self, graph, inputs, offloaded).execute()
 
     def close(self) -> None:
         """Free weights and kernels on the device, where it is still there."""
@@ -81,9 +79,15 @@ class HybridRunner:
 class _Run:
     """One pass over the graph. Device work is gathered and sent when the reference needs a result of it."""
 
-    def __init__(self, owner: HybridRunner, inputs: Mapping[str, tuple[TensorRef, Any]], offloaded: Set[str]) -> None:
+    def __init__(
+        self,
+        owner: HybridRunner,
+        graph: Graph,
+        inputs: Mapping[str, tuple[TensorRef, Any]],
+        offloaded: Set[str],
+    ) -> None:
         self._owner = owner
-        self._graph = owner.graph
+        self._graph = graph
         self._inputs = inputs
         self._offloaded = offloaded
         self._prefix = f"r{next(_RUNS)}/"
@@ -124,7 +128,7 @@ class _Run:
     def _run_on_host(self, node: Node) -> None:
         for value in node.inputs:
             self._host_value(value)
-        self._owner.reference.run_node(node, self._host)
+        self._owner.reference.run_node(self._graph, node, self._host)
 
     def _host_value(self, value: str) -> Any:
         """The value on the reference platform, fetched from the device or viewed where need be."""
@@ -163,7 +167,7 @@ class _Run:
             kernels = [self._owner.kernels.kernel(node.kernel)]
             self._commands.append(methods.LoadCommand(library=library, kernels=kernels))
             self._owner.loaded.add(node.kernel)
-        sizes = self._owner.kernels.sizes_of(node.id)
+        sizes = self._owner.kernels.sizes_of(node.id, self._graph)
         self._commands.append(methods.CallCommand(library=library, kernel=node.kernel, sizes=sizes, arguments=names))
         self._made_since_flush += node.outputs
         for value in dict.fromkeys(map(self._source, node.inputs)):

@@ -22,7 +22,9 @@ from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, TapmlError
 from tapml.files import sha256
-from tapml.kernels.model import read_model
+from tapml.graph import Graph
+from tapml.kernels.lower import Lowered
+from tapml.kernels.model import read_models
 from tapml.protocol.methods import RunModelParams
 from tapml.protocol.session import RUN_MODEL
 from tapml.results import SEVERITY, OffloadDocument, ValidationDocument, Verdict
@@ -60,7 +62,7 @@ class Offload:
         self._offloaded: list[str] = []
         self._kernels = suite.model_graph.kernels
         self._tolerance: ModelTolerance = suite.manifest["model_tolerance"]
-        self._lowered = read_model(suite)
+        self._models = read_models(suite)
 
     @property
     def total(self) -> int:
@@ -116,10 +118,9 @@ class Offload:
     # ------------------------------------------------ step by step
 
     def _offload_all(self, verdicts: Mapping[str, tuple[Verdict, str]], kernels: KernelMessages) -> None:
-        reference = Reference(self._lowered)
+        reference = Reference(*self._models)
         weights = reference.values({v: self.suite.tensors.get(ref) for v, ref in self.suite.parameters.items()})
         runner = HybridRunner(
-            self.suite.model_graph,
             reference,
             self.device,
             kernels,
@@ -178,8 +179,8 @@ class Offload:
         """The worst agreement over the carved steps."""
         found: list[Agreement] = []
         segments = 0
-        for inputs, expected in self._model_steps:
-            result = runner.run(inputs, offloaded)
+        for graph, (inputs, expected) in zip(self.suite.graphs, self._model_steps, strict=True):
+            result = runner.run(graph, inputs, offloaded)
             segments = max(segments, result.segments)
             found.append(agreement(result.outputs, expected))
         return _worst(found), segments
@@ -196,14 +197,14 @@ class Offload:
     def _run_whole_model(self, kernels: KernelMessages) -> OffloadFinal:
         """As it would be deployed: one wasm, the tvmjs virtual machine, every node on the device."""
         try:
-            library = model_library(self._lowered, lambda text: self._message("info", text))
-            digest = sha256(library.read_bytes())
-            self._blobs.add_file(library, digest)
+            libraries = {repr(model.graph.sizes): self._library(model) for model in self._models}
+            # Those of a library are made for its sizes alone, a suite's for all that its symbols may have.
+            replace = {} if self.suite.program.symbols else kernels.replacements()
             found: list[Agreement] = []
             seconds: dict[str, Any] = {}
-            for step in self.suite.manifest["steps"]:
+            for graph, step in zip(self.suite.graphs, self.suite.manifest["steps"], strict=True):
                 self._cancel.check()
-                outputs, seconds = self._run_library(digest, step, kernels.replacements())
+                outputs, seconds = self._run_library(libraries[repr(graph.sizes)], graph, step, replace)
                 expected = [self.suite.tensors.get(TensorRef.from_json(ref)) for ref in step["outputs"]]
                 found.append(agreement(outputs, expected))
         except TapmlError as error:
@@ -223,10 +224,16 @@ class Offload:
     def _kept(self) -> list[str]:
         return [step["kernel"] for step in self._steps if not step["kept"]]
 
+    def _library(self, model: Lowered) -> str:
+        """The digest of its wasm."""
+        library = model_library(model, lambda text: self._message("info", text))
+        digest = sha256(library.read_bytes())
+        self._blobs.add_file(library, digest)
+        return digest
+
     def _run_library(
-        self, wasm: str, step: Mapping[str, Any], replace: Mapping[str, str]
+        self, wasm: str, graph: Graph, step: Mapping[str, Any], replace: Mapping[str, str]
     ) -> tuple[list[np.ndarray], dict[str, Any]]:
-        graph = self.suite.model_graph
         refs = dict(zip(graph.inputs, step["inputs"].values(), strict=True))
         refs |= {value: ref.to_json() for value, ref in self.suite.parameters.items()}
         types = [graph.values[value].type for value in graph.outputs]

@@ -21,15 +21,17 @@ from tapml.compilers.tvm.launches import LaunchError, LaunchPlan, plan_launches
 from tapml.compilers.tvm.subgroups import SUBGROUP_SIZE, same_in_wgsl, uses_subgroups, without_idle_enable
 from tapml.compilers.tvm.variants import BASE, VariantSpec, combine, parse_specs
 from tapml.files import sha256
-from tapml.graph import TensorType
+from tapml.graph.program import SymbolicType
 from tapml.kernels.analysis import numerics, walk
 from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings, requirements, workgroup_size
-from tapml.kernels.lower import Lowered
+from tapml.kernels.lower import Lowered, LoweredProgram
 from tapml.kernels.quiet import quiet_tvm, reason
+from tapml.kernels.sizes import expression_of
+from tapml.program.expressions import evaluate
 from tapml.suite.kernel_document import FORMAT
 
 # Raised whenever this module would write something else for the same PrimFunc.
-_GENERATION = 5
+_GENERATION = 6
 
 _WASM = {"kind": "llvm", "mtriple": "wasm32-unknown-unknown-wasm"}
 
@@ -53,7 +55,7 @@ def schedule(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
 
 
 def compile_kernels(
-    lowered: Lowered,
+    lowered: Lowered | LoweredProgram,
     names: Sequence[str],
     variants: Sequence[str] = (BASE.name,),
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -98,7 +100,11 @@ class TvmCompiler:
     version = str(tvm.__version__)
 
     def compile(
-        self, lowered: Lowered, names: Sequence[str], variants: Sequence[str], progress: Callable[[int, int], None]
+        self,
+        lowered: Lowered | LoweredProgram,
+        names: Sequence[str],
+        variants: Sequence[str],
+        progress: Callable[[int, int], None],
     ) -> dict[str, CompiledKernel]:
         return compile_kernels(lowered, names, variants, progress)
 
@@ -106,25 +112,28 @@ class TvmCompiler:
 TVM = TvmCompiler()
 
 
-def compile_kernel(lowered: Lowered, name: str, variants: Sequence[str] = (BASE.name,)) -> CompiledKernel:
+def compile_kernel(
+    lowered: Lowered | LoweredProgram, name: str, variants: Sequence[str] = (BASE.name,)
+) -> CompiledKernel:
     """One kernel as `compile_kernels` gives it, not from the cache."""
     return combine([(spec, compile_variant(lowered, name, spec)) for spec in parse_specs(variants)])
 
 
-def compile_variant(lowered: Lowered, name: str, spec: VariantSpec) -> CompiledKernel:
+def compile_variant(lowered: Lowered | LoweredProgram, name: str, spec: VariantSpec) -> CompiledKernel:
     """One variant as a kernel of its own: a document whose `variants` hold it, or that says what is unsupported."""
     prim_func = lowered.kernel(name)
     document = _describe(lowered, name, prim_func)
     try:
-        texts, plan = _generate(name, prim_func, spec)
+        texts, plan = _generate(name, prim_func, spec, lowered.sizes_of(name))
     except LaunchError as error:
         return CompiledKernel({**document, "unsupported": str(error)}, [])
     except Exception as error:  # TVM raises its own types, without a common base
         said = f"TVM's WebGPU code generator cannot compile it: {reason(error)}"
         return CompiledKernel({**document, "unsupported": said}, [])
     files = [WgslFile(f"{number}.wgsl", text) for number, text in enumerate(texts.values(), 1)]
-    known = [TensorType(tuple(argument["shape"]), argument["dtype"]).nbytes for argument in document["arguments"]]
-    largest = max(known + [size for size in plan.temporaries if isinstance(size, int)])
+    least = {symbol.name: symbol.minimum for symbol in lowered.symbols_of(name)}
+    types = [SymbolicType(tuple(found["shape"]), found["dtype"]).at(least, name) for found in document["arguments"]]
+    largest = max([found.nbytes for found in types] + [evaluate(size, least) for size in plan.temporaries])
     requires = requirements([file.text for file in files], largest)
     if any(uses_subgroups(file.text) for file in files):
         requires["limits"]["subgroupMinSize"] = SUBGROUP_SIZE
@@ -147,14 +156,10 @@ def compile_variant(lowered: Lowered, name: str, spec: VariantSpec) -> CompiledK
     return CompiledKernel({**document, "variants": [variant]}, files)
 
 
-def _describe(lowered: Lowered, name: str, prim_func: Any) -> dict[str, Any]:
-    node = lowered.graph.nodes_of(name)[0]
-    arguments = []
-    for parameter, value in zip(prim_func.params, (*node.inputs, *node.outputs), strict=True):
-        tensor = lowered.graph.values[value].type
-        role = "output" if value in node.outputs else "input"
-        arguments.append({"name": parameter.name, "dtype": tensor.dtype, "shape": list(tensor.shape), "role": role})
-    found = numerics(prim_func)
+def _describe(lowered: Lowered | LoweredProgram, name: str, prim_func: Any) -> dict[str, Any]:
+    symbols, sizes = lowered.symbols_of(name), lowered.sizes_of(name)
+    most = {symbol.name: symbol.maximum for symbol in symbols}
+    found = numerics(prim_func, lambda extent: evaluate(expression_of(extent, sizes.get), most))
     return {
         "format": FORMAT,
         "kernel": name,
@@ -163,8 +168,8 @@ def _describe(lowered: Lowered, name: str, prim_func: Any) -> dict[str, Any]:
             "version": TVM.version,
             "source_sha256": sha256(prim_func.script(show_meta=True)),
         },
-        "symbols": [],
-        "arguments": arguments,
+        "symbols": [symbol.model_dump() for symbol in symbols],
+        "arguments": lowered.arguments_of(name),
         "numerics": {
             "accumulation_length": found.accumulation_length,
             "builtins": list(found.builtins),
@@ -175,7 +180,9 @@ def _describe(lowered: Lowered, name: str, prim_func: Any) -> dict[str, Any]:
     }
 
 
-def _generate(name: str, prim_func: Any, spec: VariantSpec) -> tuple[dict[str, str], LaunchPlan]:
+def _generate(
+    name: str, prim_func: Any, spec: VariantSpec, sizes: Mapping[Any, Any]
+) -> tuple[dict[str, str], LaunchPlan]:
     target = webgpu_target(spec)
     capture = _Capture()
     with quiet_tvm():
@@ -193,7 +200,7 @@ def _generate(name: str, prim_func: Any, spec: VariantSpec) -> tuple[dict[str, s
     }
     if not all(map(same_in_wgsl, texts.values())):
         raise LaunchError(f"TVM's subgroup operations in {name} mean something else in WGSL")
-    return texts, plan_launches(hosts[0], info)
+    return texts, plan_launches(hosts[0], info, prim_func.params, sizes)
 
 
 @tvm.ir.instrument.pass_instrument
@@ -227,18 +234,20 @@ def _split(source: str) -> dict[str, str]:
     return texts
 
 
-def _keys(lowered: Lowered, names: Sequence[str], specs: Sequence[VariantSpec]) -> dict[_Job, str]:
+def _keys(lowered: Lowered | LoweredProgram, names: Sequence[str], specs: Sequence[VariantSpec]) -> dict[_Job, str]:
     """Where the cache keeps each variant of each kernel."""
     keys = {}
     for name in names:
         text = lowered.kernel(name).script(show_meta=True)
+        symbols = [symbol.model_dump() for symbol in lowered.symbols_of(name)]
+        text += json.dumps([symbols, [*lowered.sizes_of(name).values()], lowered.arguments_of(name)])
         for spec in specs:
             keys[name, spec] = sha256(json.dumps([_GENERATION, FORMAT, tvm.__version__, spec.target, name, text]))
     return keys
 
 
 def _start_helper(
-    lowered: Lowered, jobs: Sequence[_Job], keys: Mapping[_Job, str]
+    lowered: Lowered | LoweredProgram, jobs: Sequence[_Job], keys: Mapping[_Job, str]
 ) -> multiprocessing.process.BaseProcess | None:
     """Compile `jobs` into the cache in a second process, on the second core.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import tvm
@@ -11,20 +13,8 @@ from tvm import tirx
 from tapml.compilers.tvm.folding import GRID_UNIFORM, folded
 from tapml.errors import TapmlError
 from tapml.graph.model import numpy_dtype
-from tapml.program.expressions import ExpressionError, checked
-
-# Sizes are not negative: to divide towards zero is to divide downwards.
-_OPERATIONS = {
-    "Add": "add",
-    "Sub": "sub",
-    "Mul": "mul",
-    "FloorDiv": "floordiv",
-    "Div": "floordiv",
-    "FloorMod": "floormod",
-    "Mod": "floormod",
-    "Min": "min",
-    "Max": "max",
-}
+from tapml.kernels.sizes import expression_of
+from tapml.program.expressions import ExpressionError
 
 
 class LaunchError(TapmlError):
@@ -39,21 +29,27 @@ class LaunchPlan:
     temporaries: list[Any]
 
 
-def plan_launches(host: Any, info: dict[str, Any]) -> LaunchPlan:
-    """Read the split host function (after tirx.SplitHostDevice) of a kernel, whose shapes may have symbols.
+def plan_launches(
+    host: Any, info: dict[str, Any], parameters: Sequence[Any] = (), sizes: Mapping[Any, Any] = MappingProxyType({})
+) -> LaunchPlan:
+    """Read the split host function (after tirx.SplitHostDevice) of a kernel.
+
+    `parameters`: those of the PrimFunc, and `sizes` what its variables of sizes are, those among them too.
 
     `info` is the WebGPU module's func_info: entry point -> {arg_types, launch_param_tags}. The entry point's
     argument order is not the PrimFunc's; only the host function tells which buffer goes where.
     """
-    return _Reader(host, info).plan()
+    return _Reader(host, info, parameters, sizes).plan()
 
 
 class _Reader:
-    def __init__(self, host: Any, info: dict[str, Any]) -> None:
+    def __init__(self, host: Any, info: dict[str, Any], parameters: Sequence[Any], sizes: Mapping[Any, Any]) -> None:
         self._host = host
         self._info = info
         self._analyzer = tvm.sym.Analyzer()
-        self._parameters = list(host.params)
+        scalars = {place for place, parameter in enumerate(parameters) if parameter in sizes}
+        self._parameters = [found for place, found in enumerate(host.params) if place not in scalars]
+        self._sizes = {str(variable.name): expression for variable, expression in sizes.items()}
         self._declared: list[tuple[Any, Any]] = []
         self._allocated: list[Any] = []
         self._launches: list[dict[str, Any]] = []
@@ -145,26 +141,13 @@ class _Reader:
                 return expression
             expression = source
 
+    def _size(self, variable: Any) -> Any:
+        # By name, for passes make variables anew.
+        return self._sizes.get(str(variable.name))
+
     def _expression(self, value: Any, what: str) -> Any:
         """A number of the host function as an expression over the symbols of its shapes."""
         try:
-            return expression_of(value if isinstance(value, int) else self._analyzer.simplify(value))
+            return expression_of(value if isinstance(value, int) else self._analyzer.simplify(value), self._size)
         except ExpressionError as error:
             raise LaunchError(f"{what} is {value}, which depends on data ({error})") from None
-
-
-def expression_of(value: Any) -> Any:
-    """A PrimExpr of integers as an expression (tapml.program.expressions).
-
-    Raises ExpressionError for what is none: a load, a call, a float.
-    """
-    kind = type(value).__name__
-    if isinstance(value, int | tirx.IntImm):
-        return int(value)
-    if kind == "Cast":
-        return expression_of(value.value)
-    if kind == "Var":
-        return checked(str(value.name))
-    if kind in _OPERATIONS:
-        return checked([_OPERATIONS[kind], expression_of(value.a), expression_of(value.b)])
-    raise ExpressionError(f"{kind} is no operation of sizes")

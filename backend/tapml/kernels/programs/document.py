@@ -1,4 +1,4 @@
-"""Programs as JSON (tapml.operator/1, docs/suite-format.md)."""
+"""Programs as JSON (tapml.operator/2, docs/suite-format.md)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from tapml.kernels.programs import types
 from tapml.kernels.programs.program import Block, Buffer, Expression, Let, Program, Region, Store
 
-FORMAT = "tapml.operator/1"
+FORMAT = "tapml.operator/2"
 
 Json = Any
 
@@ -19,6 +19,7 @@ def to_json_text(program: Program) -> str:
         "format": FORMAT,
         "operator": program.name,
         "pattern": program.pattern,
+        "symbols": list(program.symbols),
         "parameters": [_buffer_json(buffer) for buffer in program.parameters],
         "temporaries": [_buffer_json(buffer) for buffer in program.temporaries],
     }

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 INTEGERS = {f"{sign}int{bits}": bits for sign in ("", "u") for bits in (8, 16, 32, 64)}
 """Bits by dtype."""
@@ -74,7 +75,8 @@ class Buffer:
 
     name: str
     dtype: str
-    shape: tuple[int, ...]
+    shape: tuple[Any, ...]
+    """Integers; expressions (tapml.program.expressions) in a template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ class Loop:
 
     variable: str
     dtype: str
-    extent: int
+    extent: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ class Axis:
 
     variable: str
     dtype: str
-    extent: int
+    extent: Any
     reduction: bool
     value: Expression
 
@@ -141,13 +143,15 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`pattern`: TVM's class of the operator for fusion, where it gave one."""
+    """`pattern`: TVM's class of the operator for fusion, where it gave one. With `symbols` it is a template, which is
+    only written down: its extents are expressions over them, and read.py gives the program for their sizes."""
 
     name: str
     pattern: int | None
     parameters: tuple[Buffer, ...]
     temporaries: tuple[Buffer, ...]
     blocks: tuple[Block, ...]
+    symbols: tuple[str, ...] = ()
 
     @property
     def turns(self) -> int:

@@ -1,4 +1,4 @@
-"""Reading programs from JSON (tapml.operator/1, docs/suite-format.md).
+"""Reading programs from JSON (tapml.operator/2, docs/suite-format.md).
 
 What is read may come from a stranger: every field is checked, nothing is evaluated, and what comes back is a program
 of right types and limited size. Whether it stays inside its buffers is guard.py's to see to.
@@ -7,7 +7,7 @@ of right types and limited size. Whether it stays inside its buffers is guard.py
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tapml.errors import InputError
@@ -31,6 +31,7 @@ from tapml.kernels.programs.program import (
     integer,
 )
 from tapml.kernels.programs.types import Wrong
+from tapml.program.expressions import ExpressionError, extent
 from tapml.suite.formats import format_version
 
 MOST_EXPRESSIONS = 100_000
@@ -43,18 +44,21 @@ MOST_TEMPORARY_BYTES = 2**31
 _MOST_ELEMENTS = 2**40
 
 
-def from_json(document: Json, operator: str, where: str) -> Program:
-    """The program of `operator`; `where` names the file in errors. Raises InputError."""
+def from_json(document: Json, operator: str, where: str, sizes: Mapping[str, int] | None = None) -> Program:
+    """The program of `operator` for the sizes of a call; `where` names the file in errors. Raises InputError."""
     format_version(Path(where), document.get("format") if isinstance(document, dict) else None, FORMAT, "a program")
     try:
-        return _Reader(document).program(operator)
+        return _Reader(document, sizes or {}).program(operator)
     except Wrong as error:
         raise InputError(f"{where} holds no program that tapml would run: {error}; carve the suite again") from error
 
 
 class _Reader:
-    def __init__(self, document: Json) -> None:
+    def __init__(self, document: Json, sizes: Mapping[str, int]) -> None:
         self._document = document
+        self._sizes: dict[str, int] = {}
+        """Of the symbols that it declares."""
+        self._given = sizes
         self._buffers: dict[str, Buffer] = {}
         self._variables: dict[str, str] = {}
         """Dtype of every variable: one name means one variable, though several blocks may use it."""
@@ -68,6 +72,10 @@ class _Reader:
         pattern = document.get("pattern")
         if pattern is not None and (not _is_count(pattern) or pattern > 8):
             raise Wrong(f"the pattern {str(pattern)[:40]!r}")
+        for symbol in _list(document, "symbols"):
+            if _name(symbol) not in self._given:
+                raise Wrong(f"its symbol {symbol!r} is none of the model's")
+            self._sizes[symbol] = self._given[symbol]
         parameters = tuple(self._buffer(given) for given in _list(document, "parameters"))
         temporaries = tuple(self._buffer(given) for given in _list(document, "temporaries"))
         nbytes = sum(TensorType(buffer.shape, buffer.dtype).nbytes for buffer in temporaries)
@@ -87,10 +95,11 @@ class _Reader:
     def _buffer(self, given: Json) -> Buffer:
         if not isinstance(given, dict):
             raise Wrong(f"the buffer {str(given)[:40]!r}")
-        shape = _list(given, "shape")
-        if not all(_is_count(extent) for extent in shape) or math.prod(shape) > _MOST_ELEMENTS:
+        name = _name(given.get("name"))
+        shape = [self._extent(axis, f"the shape of {name!r}") for axis in _list(given, "shape")]
+        if math.prod(shape) > _MOST_ELEMENTS:
             raise Wrong(f"the shape {str(shape)[:80]}")
-        buffer = Buffer(_name(given.get("name")), types.known_dtype(given.get("dtype")), tuple(shape))
+        buffer = Buffer(name, types.known_dtype(given.get("dtype")), tuple(shape))
         if buffer.name in self._buffers:
             raise Wrong(f"two buffers are called {buffer.name!r}")
         self._buffers[buffer.name] = buffer
@@ -117,7 +126,7 @@ class _Reader:
 
     def _declare(self, name: Json, dtype: Json) -> tuple[str, str]:
         variable, kind = _name(name), types.known_dtype(dtype)
-        if variable in self._scope:
+        if variable in self._scope or variable in self._sizes:
             raise Wrong(f"the variable {variable!r} is there twice")
         if self._variables.setdefault(variable, kind) != kind:
             raise Wrong(f"the variable {variable!r} has two dtypes")
@@ -127,7 +136,7 @@ class _Reader:
     def _loop(self, given: Json) -> Loop:
         name, dtype, extent = _items(given, 3, "loop")
         variable, kind = self._declare(name, dtype)
-        return Loop(variable, kind, _extent(extent, kind))
+        return Loop(variable, kind, self._count(extent, kind))
 
     def _axis(self, given: Json) -> Axis:
         name, dtype, extent, role, value = _items(given, 5, "axis")
@@ -135,7 +144,18 @@ class _Reader:
         variable, kind = self._declare(name, dtype)
         if found.dtype != kind or role not in ("spatial", "reduction"):
             raise Wrong(f"the axis {variable!r} of {kind} with a value of {found.dtype}")
-        return Axis(variable, kind, _extent(extent, kind), role == "reduction", found)
+        return Axis(variable, kind, self._count(extent, kind), role == "reduction", found)
+
+    def _count(self, given: Json, dtype: str) -> int:
+        if dtype not in ("int32", "int64"):
+            raise Wrong(f"an extent of {dtype}")
+        return self._extent(given, "an extent", 2**31 - 1 if dtype == "int32" else _MOST_ELEMENTS)
+
+    def _extent(self, given: Json, what: str, most: int = _MOST_ELEMENTS) -> int:
+        try:
+            return extent(given, self._sizes, what, most=most)
+        except ExpressionError as error:
+            raise Wrong(str(error)) from error
 
     def _region(self, given: Json) -> Region:
         if not isinstance(given, list) or not given:
@@ -189,6 +209,8 @@ class _Reader:
         if isinstance(given, int):
             return integer(int(types.constant("int64", given)))
         if isinstance(given, str):
+            if given in self._sizes:
+                return integer(self._sizes[given])
             if given not in self._scope:
                 raise Wrong(f"the variable {given[:80]!r} is not known there")
             return Expression("variable", self._variables[given], (), given)
@@ -235,12 +257,6 @@ def _name(given: Json) -> str:
 
 def _is_count(given: Json) -> bool:
     return isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= _MOST_ELEMENTS
-
-
-def _extent(given: Json, dtype: str) -> int:
-    if dtype not in ("int32", "int64") or not _is_count(given) or (dtype == "int32" and given >= 2**31):
-        raise Wrong(f"the extent {str(given)[:40]!r} of {dtype}")
-    return int(given)
 
 
 def _annotations(block: dict[str, Json]) -> dict[str, int | str]:

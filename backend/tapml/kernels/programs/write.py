@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tapml.errors import InputError
 from tapml.kernels.programs.program import (
     ANNOTATIONS,
+    ARITHMETIC,
     FUNCTIONS_OF_ONE,
     FUNCTIONS_OF_TWO,
     LONGEST_NAME,
@@ -21,7 +22,10 @@ from tapml.kernels.programs.program import (
     Program,
     Region,
     Store,
+    integer,
 )
+from tapml.kernels.sizes import expression_of
+from tapml.program.expressions import ExpressionError, printed, symbols_of
 
 KINDS = {
     "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Mod": "mod", "FloorDiv": "floordiv",
@@ -37,18 +41,24 @@ _ATTRIBUTES = {"op_pattern", "tirx.noalias", "s_tir", "global_symbol"}
 _FUNCTIONS = {*FUNCTIONS_OF_ONE, *FUNCTIONS_OF_TWO, *PREDICATES}
 
 
-def program_of(name: str, prim_func: Any) -> Program:
-    """The program of an unscheduled PrimFunc. Raises InputError, naming the operator, where it has something else."""
-    return _Writer(name, prim_func).program()
+def program_of(name: str, prim_func: Any, symbols: Mapping[Any, Any] | None = None) -> Program:
+    """The program of an unscheduled PrimFunc: a template where it has `symbols`, its variables of sizes, each with the
+    expression over the model's symbols that stands for it.
+
+    Raises InputError, naming the operator, where it has something else.
+    """
+    return _Writer(name, prim_func, symbols or {}).program()
 
 
 class _Writer:
-    def __init__(self, name: str, prim_func: Any) -> None:
+    def __init__(self, name: str, prim_func: Any, symbols: Mapping[Any, Any]) -> None:
         self._name = name
         self._function = prim_func
+        self._sizes = symbols
+        self._symbols = tuple(dict.fromkeys(symbol for found in symbols.values() for symbol in symbols_of(found)))
         # TVM's variables are compared by identity, and several may have one name.
         self._names: dict[Any, str] = {}
-        self._taken: set[str] = set()
+        self._taken: set[str] = set(self._symbols)
 
     def program(self) -> Program:
         function = self._function
@@ -59,11 +69,12 @@ class _Writer:
         block = root.block
         plain = not (block.reads or block.writes or block.annotations or block.init or block.match_buffers)
         self._require(plain and block.name_hint == "root", "a body that is one block")
-        parameters = tuple(self._buffer(buffer) for buffer in function.params)
+        parameters = tuple(self._buffer(buffer) for buffer in function.params if buffer not in self._sizes)
         temporaries = tuple(self._buffer(buffer) for buffer in block.alloc_buffers)
         blocks = tuple(self._block(statement) for statement in _sequence(block.body))
         pattern = attributes.get("op_pattern")
-        return Program(self._name, None if pattern is None else int(pattern), parameters, temporaries, blocks)
+        pattern = None if pattern is None else int(pattern)
+        return Program(self._name, pattern, parameters, temporaries, blocks, self._symbols)
 
     def _require(self, good: bool, what: str) -> None:
         if not good:
@@ -93,10 +104,17 @@ class _Writer:
             and ty.layout is None
             and _is(ty.elem_offset, 0)
             and (ty.data_alignment, ty.offset_factor) == (64, 1)
-            and all(_kind(extent) == "IntImm" and _dtype(extent) == "int64" for extent in ty.shape)
+            and all(_dtype(extent) == "int64" for extent in ty.shape)
         )
-        self._require(plain, f"the buffer {buffer.name}, which is no dense tensor of fixed shape")
-        return Buffer(self._called(buffer), str(ty.dtype), tuple(int(extent) for extent in ty.shape))
+        self._require(plain, f"the buffer {buffer.name}, which is no dense tensor")
+        return Buffer(self._called(buffer), str(ty.dtype), tuple(self._extent(extent) for extent in ty.shape))
+
+    def _extent(self, node: Any) -> Any:
+        """An extent as an expression over the model's symbols."""
+        try:
+            return expression_of(node, self._sizes.get)
+        except ExpressionError as error:
+            self._require(False, f"an extent that depends on data ({error})")
 
     # ------------------------------------------------ statements
 
@@ -104,9 +122,9 @@ class _Writer:
         loops = []
         while _kind(statement) == "For":
             plain = statement.kind == 0 and not (statement.annotations or statement.thread_binding or statement.step)
-            self._require(plain and _is(statement.min, 0) and _kind(statement.extent) == "IntImm", "a special loop")
+            self._require(plain and _is(statement.min, 0), "a special loop")
             variable = statement.loop_var
-            loops.append(Loop(self._called(variable), _dtype(variable), int(statement.extent)))
+            loops.append(Loop(self._called(variable), _dtype(variable), self._extent(statement.extent)))
             statement = statement.body
         self._require(_kind(statement) == "SBlockRealize", f"{_kind(statement)} outside a block")
         self._require(_is(statement.predicate, 1), "a block under a condition")
@@ -127,9 +145,9 @@ class _Writer:
     def _axis(self, variable: Any, value: Any) -> Axis:
         kind, domain = int(variable.iter_type), variable.dom
         plain = kind in (_SPATIAL, _REDUCTION) and not variable.thread_tag
-        self._require(plain and _is(domain.min, 0) and _kind(domain.extent) == "IntImm", "a special axis")
+        self._require(plain and _is(domain.min, 0), "a special axis")
         given = self._expression(value)
-        name, extent = self._called(variable.var), int(domain.extent)
+        name, extent = self._called(variable.var), self._extent(domain.extent)
         return Axis(name, _dtype(variable.var), extent, kind == _REDUCTION, given)
 
     def _region(self, region: Any) -> Region:
@@ -160,6 +178,8 @@ class _Writer:
             return Expression("constant", dtype, (), bool(node.value) if dtype == "bool" else int(node.value))
         if kind == "FloatImm":
             return Expression("constant", dtype, (), float(node.value))
+        if kind == "Var" and node in self._sizes:
+            return self._size(self._sizes[node])
         if kind == "Var":
             return Expression("variable", dtype, (), self._known(node))
         if kind == "TensorLoad":
@@ -179,6 +199,15 @@ class _Writer:
             return Expression("if_then_else", dtype, self._all(node.args))
         self._require(plain and function in _FUNCTIONS, f"a call of {getattr(node.op, 'name', node.op)}")
         return Expression("call", dtype, self._all(node.args), function)
+
+    def _size(self, expression: Any) -> Expression:
+        if isinstance(expression, int):
+            return integer(expression)
+        if isinstance(expression, str):
+            return Expression("variable", "int64", (), expression)
+        operation, a, b = expression
+        self._require(operation in ARITHMETIC, f"the size {printed(expression)} in its arithmetic")
+        return Expression(operation, "int64", (self._size(a), self._size(b)))
 
     def _all(self, nodes: Any) -> tuple[Expression, ...]:
         return tuple(self._expression(node) for node in nodes)

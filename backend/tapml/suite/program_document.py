@@ -1,0 +1,115 @@
+"""`program.json`: the model's functions, read from a document that may be hostile (docs/suite-format.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from tapml.errors import InputError
+from tapml.graph import Graph, Node, NodeKind, ValueKind
+from tapml.graph.program import MAIN, Function, Program, SymbolicType, SymbolicValue
+from tapml.program.expressions import CheckedExpression, Symbol
+from tapml.protocol.base import MAX_BYTES
+from tapml.protocol.fields import DType, Id, KernelName, Line, Open
+from tapml.suite.formats import MEND, validated
+
+_MOST_SYMBOLS = 100
+
+
+def _no_negative(expression: Any) -> Any:
+    if isinstance(expression, int) and expression < 0:
+        raise ValueError("a size is at least 0")
+    return expression
+
+
+_Extent = Annotated[CheckedExpression, AfterValidator(_no_negative)]
+
+
+class ValueDocument(Open):
+    """One tensor of a function."""
+
+    id: Id
+    name: Line
+    """The model's own, where it has one."""
+    dtype: DType
+    shape: Annotated[list[_Extent], Field(max_length=32)]
+    kind: Literal["input", "parameter", "intermediate"]
+
+
+class NodeDocument(Open):
+    """One operator call: its arguments are the values of `inputs`, then those of `outputs`."""
+
+    id: Id
+    kind: Literal["kernel", "view"]
+    kernel: KernelName
+    inputs: list[Id]
+    outputs: Annotated[list[Id], Field(min_length=1)]
+
+
+class FunctionDocument(Open):
+    """Nodes in topological order."""
+
+    values: list[ValueDocument]
+    nodes: list[NodeDocument]
+    inputs: list[Id]
+    outputs: list[Id]
+
+
+class ProgramDocument(Open):
+    """Named functions, and the symbols that their sizes are made of."""
+
+    symbols: Annotated[list[Symbol], Field(max_length=_MOST_SYMBOLS)]
+    functions: Annotated[dict[Id, FunctionDocument], Field(max_length=100)]
+
+
+def read_program(where: Path | str, found: Any) -> Program:
+    """Inverse of `Program.to_json`. Raises InputError naming `where`, and field, value or symbol."""
+    document = validated(where, ProgramDocument, found, MEND)
+    functions = {name: _function(where, function) for name, function in document.functions.items()}
+    return _checked(where, Program(tuple(document.symbols), functions))
+
+
+def read_graph(where: Path | str, found: Any) -> Graph:
+    """A document of one function of fixed sizes. Raises InputError naming `where`, and field, value or node."""
+    return graph_at(where, read_main(where, found), {})
+
+
+def read_main(where: Path | str, found: Any) -> Program:
+    """A program that is nothing but one function of fixed sizes, as suites of version 1 have it (`graph.json`)."""
+    return _checked(where, Program((), {MAIN: _function(where, validated(where, FunctionDocument, found, MEND))}))
+
+
+def graph_at(where: Path | str, program: Program, sizes: Mapping[str, int]) -> Graph:
+    """The graph of a call of `main`. Raises InputError naming `where`."""
+    try:
+        graph = program.at(sizes)
+        for value in graph.values.values():
+            if value.type.nbytes > MAX_BYTES:
+                raise InputError(f"value {value.id} is {value.type}, and a tensor has at most {MAX_BYTES} bytes")
+    except InputError as error:
+        raise InputError(f"{where}: {error}{MEND}") from error
+    return graph
+
+
+def _checked(where: Path | str, program: Program) -> Program:
+    try:
+        program.check()
+    except InputError as error:
+        raise InputError(f"{where}: {error}{MEND}") from error
+    if not program.symbols:
+        graph_at(where, program, {})
+    return program
+
+
+def _function(where: Path | str, document: FunctionDocument) -> Function:
+    values = {
+        v.id: SymbolicValue(v.id, v.name, SymbolicType(tuple(v.shape), v.dtype), ValueKind(v.kind))
+        for v in document.values
+    }
+    if len(values) != len(document.values):
+        raise InputError(f"{where}: the id of a value stands twice{MEND}")
+    nodes = [Node(n.id, NodeKind(n.kind), n.kernel, tuple(n.inputs), tuple(n.outputs)) for n in document.nodes]
+    return Function(values, nodes, tuple(document.inputs), tuple(document.outputs))
