@@ -19,10 +19,10 @@ from tapml.protocol.base import Message
 ROWS, WIDTH, HIDDEN = 6, 16, 32
 
 
-def small_module() -> tvm.IRModule:
+def small_module(rows: object = ROWS) -> tvm.IRModule:
     """main(x, w1, b1, w2) = softmax(gelu(x @ w1 + b1) @ w2), with a reshape that becomes a view."""
     builder = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorType((ROWS, WIDTH), "float32"))
+    x = relax.Var("x", relax.TensorType((rows, WIDTH), "float32"))
     w1 = relax.Var("w1", relax.TensorType((WIDTH, HIDDEN), "float32"))
     b1 = relax.Var("b1", relax.TensorType((HIDDEN,), "float32"))
     w2 = relax.Var("w2", relax.TensorType((HIDDEN, WIDTH), "float32"))

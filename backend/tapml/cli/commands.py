@@ -66,6 +66,7 @@ def carve(options: argparse.Namespace, console: Console, progress: Console) -> i
             options.output,
             report,
             texts=options.text,
+            one_by_one=options.one_by_one,
             input_files=options.inputs,
             input_arrays=arrays,
             random_inputs=options.random_inputs,

@@ -140,6 +140,11 @@ def _carve(commands: _Commands) -> None:
         "--text", action="append", default=[], metavar="TEXT", help="input of minilm; repeat for a batch"
     )
     parser.add_argument(
+        "--one-by-one",
+        action="store_true",
+        help="each --text a step of its own, at its own length: one set of kernels serves them all",
+    )
+    parser.add_argument(
         "--inputs", action="append", default=[], type=Path, metavar="FILE",
         help=".npz or .safetensors with one array for each input; repeat for several steps",
     )  # fmt: skip

@@ -19,6 +19,7 @@ def import_model(
     model: str,
     *,
     texts: Sequence[str] = (),
+    one_by_one: bool = False,
     input_files: Sequence[Path] = (),
     input_arrays: Mapping[str, Path] = MappingProxyType({}),
     random_inputs: bool = False,
@@ -27,7 +28,8 @@ def import_model(
 ) -> ImportedModel:
     """Bring a model and its inputs in: `minilm`, a .onnx file or a .pt2 file.
 
-    minilm takes `texts` (one batch; a sentence of its own if there are none). The files take their
+    minilm takes `texts` (one batch, or with `one_by_one` a step for each; a sentence of its own if
+    there are none). The files take their
     inputs from `input_files` (.npz or .safetensors, one step each), `input_arrays` (input name to
     .npy file, one step together) or, with `random_inputs`, make them up from `seed`. The model is
     fixed to the shapes of these inputs.
@@ -41,12 +43,12 @@ def import_model(
             raise InputError("minilm takes text: give --text instead of input tensors")
         from tapml.importing.minilm import import_minilm
 
-        return import_minilm(texts, progress)
+        return import_minilm(texts, progress, one_by_one)
 
     path = Path(model)
     if path.suffix not in (".onnx", ".pt2"):
         raise InputError(f"{model}: not a model tapml can read; give minilm, a .onnx or a .pt2 file")
-    if texts:
+    if texts or one_by_one:
         raise InputError(f"{model} takes tensors, not text: give --inputs, --input or --random-inputs")
     if not path.is_file():
         raise InputError(f"{model}: there is no such file")

@@ -1,0 +1,102 @@
+"""One model at several sizes: one suite, one set of kernels, and the reference at each of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tvm import tirx
+
+from helpers import WIDTH, small_model, small_module, small_oracle
+from tapml.carving.carve import carve
+from tapml.errors import InputError
+from tapml.graph import ValueKind
+from tapml.graph.program import Function, SymbolicType, SymbolicValue, sizes_of
+from tapml.importing.model import ImportedModel, Step
+from tapml.kernels.model import read_model
+from tapml.program.expressions import Symbol
+from tapml.server import Server
+from tapml.suite import Suite
+from tapml.validation.offload import Offload
+
+ROWS = Symbol(name="rows", minimum=1, maximum=64)
+SIZES = (3, 17, 6)
+
+
+def at(sizes: tuple[int, ...], symbol: Symbol = ROWS) -> ImportedModel:
+    random = np.random.default_rng(5)
+    steps = []
+    for rows in sizes:
+        x = random.standard_normal((rows, WIDTH)).astype(np.float32)
+        steps.append(Step(f"{rows} rows", {"x": x}, False, [small_oracle(x)]))
+    module = small_module(tirx.Var("rows", "int64"))
+    return dataclasses.replace(small_model(), module=module, steps=steps, symbols=[symbol])
+
+
+@pytest.fixture(scope="module")
+def carved(tmp_path_factory: pytest.TempPathFactory) -> Suite:
+    return carve(at(SIZES), tmp_path_factory.mktemp("sizes") / "rows.suite", name="rows")
+
+
+def test_several_sizes_have_the_kernels_of_one(carved: Suite, tmp_path: Path) -> None:
+    one = carve(at(SIZES[:1]), tmp_path / "one.suite", name="one")
+    assert carved.kernels == one.kernels
+    assert len(carved.tests) == len(SIZES) * len(one.tests)
+    assert carved.manifest["oracle"]["agrees"]
+    assert [step["sizes"] for step in carved.manifest["steps"]] == [{"rows": rows} for rows in SIZES]
+    assert {tuple(test.sizes.items()) for test in carved.tests} == {(("rows", rows),) for rows in SIZES}
+    assert [graph.values[graph.inputs[0]].type.shape for graph in carved.graphs] == [(rows, WIDTH) for rows in SIZES]
+
+
+def test_all_sizes_pass_on_a_device_and_move_there(carved: Suite) -> None:
+    with Server([carved.path]) as server:
+        found = Offload(carved, server.state.device("node-dawn"), server.state.blobs).run()
+    assert [step["kept"] for step in found["steps"]] == [True] * len(carved.kernels)
+    assert found["final"]["verdict"] == "pass"
+
+
+def test_a_step_is_read_at_its_own_sizes(carved: Suite) -> None:
+    for graph, rows in zip(carved.graphs, SIZES, strict=True):
+        model = read_model(carved, graph)
+        softmax = next(name for name in carved.kernels if "softmax" in name)
+        assert [buffer.shape for buffer in model.programs[softmax].parameters] == [(rows, WIDTH)] * 2
+        turns = model.programs[softmax].blocks[0].turns
+        assert turns == rows * WIDTH
+
+
+def test_a_size_outside_the_symbols_range_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"rows is 17, and must be from 1 to 16"):
+        carve(at(SIZES, Symbol(name="rows", minimum=1, maximum=16)), tmp_path / "x.suite", name="x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_suite_whose_step_lies_about_its_sizes_is_refused(carved: Suite, tmp_path: Path) -> None:
+    shutil.copytree(carved.path, tmp_path / "x.suite")
+    path = tmp_path / "x.suite" / "suite.json"
+    manifest = json.loads(path.read_text())
+    for sizes, words in (
+        ({"rows": 4}, r"steps\[0\]\.inputs: float32\[3, 16\], and its value v000 is float32\[4, 16\]"),
+        ({"rows": 65}, r"steps\[0\]\.sizes: rows is 65, and must be from 1 to 64"),
+        ({}, r"steps\[0\]\.sizes: no size is given for rows \(1 to 64\)"),
+        ({"rows": 3, "n": 1}, r"there is no symbol n here"),
+    ):
+        manifest["steps"][0]["sizes"] = sizes
+        path.write_text(json.dumps(manifest))
+        with pytest.raises(InputError, match=words):
+            Suite(tmp_path / "x.suite")
+
+
+def test_inputs_that_disagree_are_named_with_both_shapes() -> None:
+    values = {
+        name: SymbolicValue(name, name, SymbolicType(("n", 4), "float32"), ValueKind.INPUT) for name in ("ids", "mask")
+    }
+    function = Function(values, [], ("ids", "mask"), ())
+    assert sizes_of(function, {"ids": (3, 4), "mask": (3, 4)}) == {"n": 3}
+    with pytest.raises(InputError, match=r"^two inputs disagree on n: ids \[3, 4\] and mask \[5, 4\]$"):
+        sizes_of(function, {"ids": (3, 4), "mask": (5, 4)})
+    with pytest.raises(InputError, match=r"^ids \[3, 5\]: the model takes float32\[n, 4\]$"):
+        sizes_of(function, {"ids": (3, 5)})
