@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tvm import tirx
+from tvm import relax, tirx
 
 from helpers import WIDTH, small_model, small_module, small_oracle
 from tapml.carving.carve import carve
@@ -100,3 +100,37 @@ def test_inputs_that_disagree_are_named_with_both_shapes() -> None:
         sizes_of(function, {"ids": (3, 4), "mask": (5, 4)})
     with pytest.raises(InputError, match=r"^ids \[3, 5\]: the model takes float32\[n, 4\]$"):
         sizes_of(function, {"ids": (3, 5)})
+
+
+def test_a_view_between_kernels_is_no_kernel_of_the_whole_model(tmp_path: Path) -> None:
+    """TVM would fuse it with an operator that is scheduled already, and run that on the host, into any memory."""
+    rows, heads, width = "rows", 12, 32
+    x = np.random.default_rng(7).standard_normal((4, heads * width)).astype(np.float32)
+    variable = tirx.Var(rows, "int64")
+    builder = relax.BlockBuilder()
+    given = relax.Var("x", relax.TensorType((variable, heads * width), "float32"))
+    with builder.function("main", [given]):
+        with builder.dataflow():
+            soft = builder.emit(relax.op.nn.softmax(given, axis=-1))
+            split = builder.emit(relax.op.reshape(soft, (1, variable, heads, width)))
+            turned = builder.emit(relax.op.permute_dims(split, (0, 2, 1, 3)))
+            out = builder.emit_output(relax.op.nn.softmax(turned, axis=-1))
+        builder.emit_func_output(out)
+    expected = softmax(softmax(x).reshape(1, 4, heads, width).transpose(0, 2, 1, 3))
+    model = dataclasses.replace(
+        small_model(),
+        module=builder.finalize(),
+        parameters=[],
+        steps=[Step("x", {"x": x}, False, [expected])],
+        symbols=[ROWS],
+    )
+    suite = carve(model, tmp_path / "view.suite", name="view")
+    assert "view" in [node.kind for node in suite.model_graph.nodes]
+    with Server([suite.path]) as server:
+        found = Offload(suite, server.state.device("node-dawn"), server.state.blobs).run()
+    assert found["final"]["verdict"] == "pass", found["final"]["message"]
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
