@@ -202,7 +202,7 @@ class Suite:
         return arguments
 
     def operator_document(self, name: str) -> tuple[Path, Any]:
-        """The program of one of the model's operators (tapml.operator/1) as it lies in the suite, and where.
+        """The program of one of the model's operators (tapml.operator/2) as it lies in the suite, and where.
 
         Raises InputError where there is none: also for a suite that an earlier tapml carved, which wrote programs as
         text that TVM would evaluate.
