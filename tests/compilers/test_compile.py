@@ -12,12 +12,12 @@ from tvm import relax
 from helpers import small_module
 from tapml.compilers.tvm import compile as compiling
 from tapml.compilers.tvm.compile import compile_kernel, compile_kernels
-from tapml.compilers.tvm.launches import expression_of
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.kernels.analysis import numerics
 from tapml.kernels.bundle import bindings, requirements, workgroup_size, workgroup_storage
 from tapml.kernels.lower import Lowered, lower
+from tapml.kernels.sizes import expression_of
 from tapml.program.expressions import ExpressionError, evaluate, symbols_of
 
 WGSL = """\
@@ -157,7 +157,7 @@ def test_a_launch_of_a_symbolic_shape_is_expressions() -> None:
         builder.emit_func_output(out)
     module = relax.transform.LegalizeOps()(builder.finalize())
     (prim_func,) = (found for found in module.functions.values() if isinstance(found, tvm.tirx.PrimFunc))
-    _, plan = compiling._generate("exp", prim_func, compiling.BASE)
+    _, plan = compiling._generate("exp", prim_func, compiling.BASE, {n: "n"})
     (launch,) = plan.launches
     assert all(symbols_of(uniform["value"]) == ["n"] for uniform in launch["uniforms"])
     for rows, grid in ((1, [1, 1, 1]), (100, [4, 1, 1]), (32 * 65_535, [65_535, 1, 1]), (3_000_000, [46_875, 1, 2])):
@@ -168,10 +168,15 @@ def test_a_launch_of_a_symbolic_shape_is_expressions() -> None:
 
 
 def test_a_grid_that_depends_on_data_is_refused() -> None:
-    load = tvm.tirx.BufferLoad(tvm.tirx.decl_buffer((4,), "int32"), [0])
-    for value in (load + 1, tvm.tirx.Var("n", "int32") + load):
-        with pytest.raises(ExpressionError, match="TensorLoad is no operation of sizes"):
-            expression_of(value)
+    n, other = (tvm.tirx.Var(name, "int64") for name in ("n", "other"))
+    load = tvm.tirx.Cast("int64", tvm.tirx.BufferLoad(tvm.tirx.decl_buffer((4,), "int32"), [0]))
+    sizes = {n: ["mul", "rows", 2]}
+    assert expression_of(n + 1, sizes.get) == ["add", ["mul", "rows", 2], 1]
+    for value in (load + 1, n + load):
+        with pytest.raises(ExpressionError, match="is no operation of sizes"):
+            expression_of(value, sizes.get)
+    with pytest.raises(ExpressionError, match="other is no size of the model's inputs"):
+        expression_of(n + other, sizes.get)
 
 
 def test_unknown_shapes_are_refused() -> None:
@@ -182,5 +187,5 @@ def test_unknown_shapes_are_refused() -> None:
         with builder.dataflow():
             out = builder.emit_output(relax.op.nn.relu(x))
         builder.emit_func_output(out)
-    with pytest.raises(InputError, match="depends on data"):
+    with pytest.raises(InputError, match="the inputs have a size n, which is not known"):
         lower(builder.finalize(), 1)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tapml.graph import Graph, Node, NodeKind, TensorType, Value, ValueKind
+from tapml.graph.program import Program
 from tapml.server import Server
 from tapml.sharing.files import export, load_repro
 from tapml.sharing.imports import add_to_suite
@@ -101,7 +102,7 @@ def negated(tmp_path: Path) -> Suite:
             "steps": [], "oracle": None,
         }  # fmt: skip
         graph = Graph(values, nodes, tuple(node.inputs[0] for node in nodes), tuple(n.outputs[0] for n in nodes))
-        return writer.finish(manifest, graph, tests, {})
+        return writer.finish(manifest, Program.of(graph), tests, {})
 
 
 def verdicts(suite: Suite) -> list[tuple[str, str]]:
