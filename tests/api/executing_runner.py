@@ -199,4 +199,4 @@ def kernels_of(reference: Library, function: str) -> dict[str, Kernel]:
 
         return run
 
-    return {name: kernel(name) for name in compiled._functions}
+    return {name: kernel(name) for name in compiled.kernels}

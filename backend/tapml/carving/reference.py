@@ -45,6 +45,11 @@ class Reference:
         name = self.device.device_name if self.platform == "cuda" else "LLVM"
         return f"tvm {tvm.__version__} on {self.platform} ({name})"
 
+    @property
+    def kernels(self) -> list[str]:
+        """In topological order of their first call."""
+        return list(self._functions)
+
     def tensor(self, array: np.ndarray) -> Any:
         """A copy of `array` on the reference device. Of bool, only 0 and 1: compilers count on that."""
         if array.dtype == np.bool_:
