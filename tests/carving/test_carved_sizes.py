@@ -59,6 +59,18 @@ def test_all_sizes_pass_on_a_device_and_move_there(carved: Suite) -> None:
     assert found["final"]["verdict"] == "pass"
 
 
+def test_an_edited_kernel_is_not_left_out_of_the_whole_model_in_silence(carved: Suite, tmp_path: Path) -> None:
+    shutil.copytree(carved.path, tmp_path / "x.suite")
+    file = next((tmp_path / "x.suite" / "kernels").glob("softmax*.wgsl"))
+    file.write_text(file.read_text() + "\n// mine\n")
+    suite = Suite(tmp_path / "x.suite")
+    with Server([suite.path]) as server:
+        found = Offload(suite, server.state.device("node-dawn"), server.state.blobs).run()
+    assert [step["kept"] for step in found["steps"]] == [True] * len(suite.kernels)
+    assert found["final"]["verdict"] == "error"
+    assert "takes no edited kernel (softmax" in found["final"]["message"]
+
+
 def test_a_step_is_read_at_its_own_sizes(carved: Suite) -> None:
     for graph, rows in zip(carved.graphs, SIZES, strict=True):
         model = read_model(carved, graph)

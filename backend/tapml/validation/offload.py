@@ -20,7 +20,7 @@ from tapml.devices import Blobs, Device
 from tapml.devices.commands import message
 from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
-from tapml.errors import DeviceError, TapmlError
+from tapml.errors import DeviceError, InputError, TapmlError
 from tapml.files import sha256
 from tapml.graph import Graph
 from tapml.kernels.lower import Lowered
@@ -197,9 +197,15 @@ class Offload:
     def _run_whole_model(self, kernels: KernelMessages) -> OffloadFinal:
         """As it would be deployed: one wasm, the tvmjs virtual machine, every node on the device."""
         try:
+            # A library's kernels are made for its sizes alone, a suite's for all that its symbols may have.
+            symbolic = bool(self.suite.program.symbols)
+            if symbolic and (edited := [name for name in self._kernels if kernels.edited(name)]):
+                raise InputError(
+                    f"not run: the library of a model with symbols is made for one size and takes no edited kernel "
+                    f"({', '.join(edited[:4])}); the steps above ran them"
+                )
             libraries = {repr(model.graph.sizes): self._library(model) for model in self._models}
-            # Those of a library are made for its sizes alone, a suite's for all that its symbols may have.
-            replace = {} if self.suite.program.symbols else kernels.replacements()
+            replace = {} if symbolic else kernels.replacements()
             found: list[Agreement] = []
             seconds: dict[str, Any] = {}
             for graph, step in zip(self.suite.graphs, self.suite.manifest["steps"], strict=True):
