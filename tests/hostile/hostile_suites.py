@@ -147,6 +147,8 @@ _MANIFESTS: dict[str, tuple[Callable[[Json], object], str | None]] = {
     "control characters in a name": (_put("\x1b[2J\x00\u202e\n<script>", "name"), None),
     "a date that is none": (_put("yesterday", "created"), r"suite\.json: created"),
     "synthetic by a number": (_put(1, "synthetic"), r"suite\.json: synthetic"),
+    "a generator without a name": (_put(..., "generator", "name"), None),
+    "a generator whose name is a list": (_put([], "generator", "name"), r"suite\.json: generator\.name"),
     "no model": (_put(..., "model"), r"suite\.json: model"),
     "a model that is a list": (_put([], "model"), r"suite\.json: model"),
     "a model without source": (_put(..., "model", "source"), r"suite\.json: model\.source"),

@@ -150,13 +150,14 @@ def show_suite(console: Console, suite: Suite) -> None:
     model = manifest["model"]
     if suite.synthetic:
         console.print(Text("SYNTHETIC INPUTS: this suite was carved from made-up data", style="yellow"))
+    generator = manifest["generator"]
     rows = [
         ("suite", f"{suite.name} ({suite.path})"),
         ("model", f"{model.get('title', '')} from {model['source']}, sha256 {str(model['sha256'])[:16]}..."),
         ("reference", manifest["reference"]["device"]),
         ("oracle", oracle_text(manifest)),
         ("inputs", "; ".join(step["description"] for step in manifest["steps"])),
-        ("carved", f"{manifest['created']}, {manifest['generator']['name']} {manifest['generator']['version']}"),
+        ("carved", f"{manifest['created']}, {generator.get('name', 'tvm')} {generator['version']}"),
         (
             "graph",
             f"{len(suite.graph.nodes)} nodes ({len(suite.graph.kernel_nodes)} kernel calls), "

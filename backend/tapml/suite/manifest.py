@@ -38,6 +38,7 @@ class ReferenceDocument(Open):
 class GeneratorDocument(Open):
     """What generated the kernels."""
 
+    name: Line = "tvm"
     version: Line
 
 
