@@ -120,8 +120,11 @@ def _remarks(point: HistoryPoint) -> str:
 
 
 def _date(created: str) -> str:
-    """In the reader's own time zone."""
-    return datetime.datetime.fromisoformat(created).astimezone().strftime("%Y-%m-%d %H:%M")
+    """In the reader's own time zone; as it is where it is none, for a suite's history may be a stranger's."""
+    try:
+        return datetime.datetime.fromisoformat(created).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError):
+        return created[:20]
 
 
 def _time(seconds: float | None) -> str:
