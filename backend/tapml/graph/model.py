@@ -82,6 +82,15 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "kernel": self.kernel,
+            "inputs": list(self.inputs),
+            "outputs": list(self.outputs),
+        }
+
 
 @dataclass(frozen=True)
 class Graph:
@@ -123,16 +132,7 @@ class Graph:
                 }
                 for v in self.values.values()
             ],
-            "nodes": [
-                {
-                    "id": n.id,
-                    "kind": n.kind,
-                    "kernel": n.kernel,
-                    "inputs": list(n.inputs),
-                    "outputs": list(n.outputs),
-                }
-                for n in self.nodes
-            ],
+            "nodes": [node.to_json() for node in self.nodes],
             "inputs": list(self.inputs),
             "outputs": list(self.outputs),
         }

@@ -67,16 +67,7 @@ class Function:
                 {"id": v.id, "name": v.name, "dtype": v.type.dtype, "shape": list(v.type.shape), "kind": v.kind}
                 for v in self.values.values()
             ],
-            "nodes": [
-                {
-                    "id": n.id,
-                    "kind": n.kind,
-                    "kernel": n.kernel,
-                    "inputs": list(n.inputs),
-                    "outputs": list(n.outputs),
-                }
-                for n in self.nodes
-            ],
+            "nodes": [node.to_json() for node in self.nodes],
             "inputs": list(self.inputs),
             "outputs": list(self.outputs),
         }

@@ -46,7 +46,10 @@ def _derived_again(
     from tapml.kernels.model import read_operator
 
     found: dict[str, str] = {}
-    for name, step in dict.fromkeys((result["kernel"], suite.test(result["id"]).step) for result in results):
+    calls: dict[tuple[str, int], list[TestResult]] = {}
+    for result in results:
+        calls.setdefault((result["kernel"], suite.test(result["id"]).step), []).append(result)
+    for (name, step), of_step in calls.items():
         files = texts[name]
         try:
             program = read_operator(suite, name, suite.graphs[step]).kernel(name)
@@ -55,9 +58,7 @@ def _derived_again(
             continue
         try:
             operator = Operator(program, numerics(program), [_code(text) for text in files])
-            for result in results:
-                if (result["kernel"], suite.test(result["id"]).step) != (name, step):
-                    continue
+            for result in of_step:
                 if what := _unbounded(suite, operator, result["id"]):
                     found[result["id"]] = what
         except NotDerivable:
