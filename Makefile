@@ -102,7 +102,7 @@ $(STATIC)/webui/index.html: $(STAMPS)/webui-packages $(STAMPS)/runner_js-package
 	@$(STEP) webui-build 'build of webui' npm --prefix webui run build
 	@touch $@
 
-$(WASM): $(call sources,backend/tapml/kernels/wasm/include) | $(STAMPS)/run
+$(WASM): $(call sources,backend/tapml/compilers/tvm/wasm/include) | $(STAMPS)/run
 	@$(STEP) wasm-runtime "TVM's wasm runtime" $(BIN)/tapml setup
 	@touch $@
 

@@ -19,9 +19,9 @@ from pathlib import Path
 import psutil
 
 from tapml.carving.carve import carve
-from tapml.carving.reference import Reference
 from tapml.importing import import_model
-from tapml.kernels.lower import lower
+from tapml.lowering.lower import lower
+from tapml.platforms.reference import Reference
 from tapml.server import Server
 from tapml.suite import Suite
 from tapml.validation.operatorwise import OperatorRun

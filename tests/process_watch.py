@@ -12,7 +12,7 @@ from multiprocessing import resource_tracker
 
 import psutil
 
-PATIENCE = 60.0
+MOST_WAIT = 60.0
 """Seconds that anything which must come may take: a machine that runs other things beside is slow."""
 
 _ENDING_SECONDS = 10.0
@@ -20,7 +20,7 @@ _ENDING_SECONDS = 10.0
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + MOST_WAIT
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -87,7 +87,7 @@ def nothing_left() -> Iterator[None]:
 
 def wait_until_gone(processes: list[psutil.Process]) -> None:
     """Fails if one of them still runs after a while. Who lost its parent is a zombie until init sees to it."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + MOST_WAIT
     while True:
         left = [process for process in processes if is_running(process)]
         if not left:

@@ -1,4 +1,4 @@
-"""Every error a person is meant to read is a `TapmlError`: one sentence that names the cause and the mend."""
+"""Every error a person is meant to read is a `TapmlError`: one sentence that names the cause and the fix."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class DeviceLost(DeviceError):
 
 
 _MENDS = {
-    "compile": "mend the WGSL at the place named; the device is still usable",
+    "compile": "fix the WGSL at the place named; the device is still usable",
     "validation": "the device is still usable; nothing of this call's command ran",
     "out-of-memory": "free tensors, or use a device with more memory; the device is still usable",
     "fetch": "see that the server is still running and its files are whole; the device is still usable",

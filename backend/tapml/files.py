@@ -92,12 +92,12 @@ def is_full(error: OSError) -> bool:
 
 
 def cannot_write(what: object, error: OSError) -> str:
-    """One sentence: what cannot be written, why, and the mend."""
+    """One sentence: what cannot be written, why, and the fix."""
     return f"cannot write {what}: {why(error)}"
 
 
 def why(error: OSError) -> str:
-    """What is wrong with the place, and the mend."""
+    """What is wrong with the place, and the fix."""
     return f"{error.strerror or error}; {_MENDS.get(error.errno or 0, 'choose another place')}"
 
 

@@ -91,8 +91,8 @@ class Collector:
     def __init__(self, files: Sequence[Path], devices: Sequence[str], hang_seconds: float) -> None:
         """`files`: the suites' suite.json. Raises UsageError for a name that is no device's, and for no seconds."""
         from tapml.ci.devices import check_names
+        from tapml.formats import validated
         from tapml.jobs import JobSpecification
-        from tapml.suite.formats import validated
 
         self._files = set(files)
         try:

@@ -24,8 +24,8 @@ _MOST_DIGITS = 25
 _HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def parse_json(text: bytes | str, where: object, mend: str, *, most_containers: int = MOST_CONTAINERS) -> Any:
-    """What `text` (UTF-8) says. `where` names it in errors, and `mend` says what to do ("export the test again").
+def parse_json(text: bytes | str, where: object, remedy: str, *, most_containers: int = MOST_CONTAINERS) -> Any:
+    """What `text` (UTF-8) says. `where` names it in errors, and `remedy` says what to do ("export the test again").
 
     Raises InputError for what is no JSON, and also for what Python would take: NaN and infinity (1e999, too), a name
     that stands twice in an object, half of a surrogate pair, whole numbers of more than 25 digits, more than
@@ -48,9 +48,9 @@ def parse_json(text: bytes | str, where: object, mend: str, *, most_containers: 
         )
         _check(found, strings=_HALF_PAIR.search(decoded) is not None)
     except RecursionError:
-        raise InputError(f"{where} is nested too deeply (more than {MOST_DEPTH} levels): {mend}") from None
+        raise InputError(f"{where} is nested too deeply (more than {MOST_DEPTH} levels): {remedy}") from None
     except ValueError as error:
-        raise InputError(f"{where} is not valid JSON: {error}; {mend}") from None
+        raise InputError(f"{where} is not valid JSON: {error}; {remedy}") from None
     return found
 
 

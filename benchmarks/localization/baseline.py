@@ -18,11 +18,11 @@ import numpy as np
 
 from benchmarks.localization.cases import Bug, digest
 from benchmarks.localization.executing import Array, Call, KernelOnDevice
-from tapml.carving.reference import Reference, to_numpy
 from tapml.devices import Blobs, Device
 from tapml.errors import DeviceError
 from tapml.files import sha256
-from tapml.kernels.model import read_model
+from tapml.lowering.model import read_model
+from tapml.platforms.reference import Reference, to_numpy
 from tapml.suite import CarvedTest, Suite, TensorRef, TensorStore
 
 TOLERANCES = (1e-3, 1e-2)

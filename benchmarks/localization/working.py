@@ -1,4 +1,4 @@
-"""A copy of a suite whose kernels a case may break, and mend again."""
+"""A copy of a suite whose kernels a case may break, and restore again."""
 
 from __future__ import annotations
 

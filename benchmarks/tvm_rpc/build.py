@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tapml.kernels.wasm
+import tapml.compilers.tvm.wasm
 from tapml.cache import cache_dir
+from tapml.compilers.tvm.wasm import emscripten
 from tapml.errors import ToolchainError
-from tapml.kernels.wasm import emscripten
 
 HERE = Path(__file__).parent
 LENGTH = 64
@@ -75,7 +75,7 @@ def _compile_runtime(sources: Path) -> list[Path]:
     """TVM's own three units as wasm objects, in `sources`, where they find each other by relative paths."""
     tvm, ffi = _package("tvm"), _package("tvm_ffi")
     for source, target in (
-        (Path(tapml.kernels.wasm.__file__).parent / "include", sources),  # headers that the wheel lacks
+        (Path(tapml.compilers.tvm.wasm.__file__).parent / "include", sources),  # headers that the wheel lacks
         (tvm / "include", sources),
         (tvm / "src" / "runtime", sources / "src" / "runtime"),
         (tvm / "web" / "emcc", sources / "web" / "emcc"),

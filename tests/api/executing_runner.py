@@ -36,11 +36,11 @@ class Refused(Exception):
 
 
 class Storage:
-    """What one or more names share; `pristine` bytes are the server's, copied before they are written."""
+    """What one or more names share; `shared` bytes are the server's, copied before they are written."""
 
-    def __init__(self, data: np.ndarray, pristine: bool) -> None:
+    def __init__(self, data: np.ndarray, shared: bool) -> None:
         self.data = data
-        self.pristine = pristine
+        self.shared = shared
 
 
 class ExecutingRunner:
@@ -114,10 +114,10 @@ class ExecutingRunner:
                 case "upload":
                     data = self.blobs.find(command["digest"])
                     assert isinstance(data, bytes | memoryview), "the bytes are not served"
-                    self._put(command, Storage(np.frombuffer(data, np.uint8), pristine=True))
+                    self._put(command, Storage(np.frombuffer(data, np.uint8), shared=True))
                 case "allocate":
                     bytes_ = np.dtype(command["dtype"]).itemsize * math.prod(command["shape"])
-                    self._put(command, Storage(np.full(bytes_, 0xFF, np.uint8), pristine=False))
+                    self._put(command, Storage(np.full(bytes_, 0xFF, np.uint8), shared=False))
                 case "copy":
                     self._written(command["tensor"])
                     self._array(command["tensor"]).ravel()[...] = self._array(command["of"]).ravel()
@@ -165,8 +165,8 @@ class ExecutingRunner:
 
     def _written(self, name: str) -> None:
         storage, _, _ = self.tensors[name]
-        if storage.pristine:
-            storage.data, storage.pristine = storage.data.copy(), False
+        if storage.shared:
+            storage.data, storage.shared = storage.data.copy(), False
 
     def _put(self, command: dict[str, Any], storage: Storage) -> None:
         self.tensors[command["tensor"]] = (storage, command["dtype"], tuple(command["shape"]))

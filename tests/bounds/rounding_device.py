@@ -9,8 +9,8 @@ import numpy as np
 from tvm import relax
 
 from tapml.bounds import Operator
-from tapml.kernels.analysis import numerics
-from tapml.kernels.lower import Lowered, lower
+from tapml.lowering.analysis import numerics
+from tapml.lowering.lower import Lowered, lower
 
 
 def lowered(function: Callable[..., Any], *types: tuple[tuple[int, ...], str]) -> Lowered:

@@ -10,8 +10,8 @@ from rounding_device import Device, lowered, operator
 from tvm import relax
 
 from tapml.bounds import NotDerivable, blocks
-from tapml.carving.reference import Reference, to_numpy
-from tapml.carving.tolerance import perturb
+from tapml.compare.tolerance import perturb
+from tapml.platforms.reference import Reference, to_numpy
 
 op = relax.op
 

@@ -10,9 +10,9 @@ from tvm import relax
 
 from tapml.bounds import Operator
 from tapml.bounds.ties import alternatives
-from tapml.carving.reference import Reference, to_numpy
 from tapml.importing import portable
-from tapml.kernels.analysis import numerics
+from tapml.lowering.analysis import numerics
+from tapml.platforms.reference import Reference, to_numpy
 
 
 def groups(ties: np.ndarray) -> list[tuple[list[int], list[int]]]:

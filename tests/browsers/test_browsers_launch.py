@@ -17,7 +17,7 @@ import psutil
 import pytest
 from playwright.async_api import Browser, Error
 
-from process_watch import PATIENCE, command_line, descendants, kill_renderers, nothing_left, wait_for, wait_until_gone
+from process_watch import MOST_WAIT, command_line, descendants, kill_renderers, nothing_left, wait_for, wait_until_gone
 from tapml.browsers import BrowserProcess, launch, process
 from tapml.errors import InputError, ToolchainError
 
@@ -62,7 +62,7 @@ def test_death_of_the_browser_is_reported_once(name: str, site: str) -> None:
     browser = launch(name, f"{site}/empty", on_exit=reasons.put)
     started = descendants()
     main_process().kill()
-    assert reasons.get(timeout=PATIENCE) == f"{name.title()} ended unexpectedly"
+    assert reasons.get(timeout=MOST_WAIT) == f"{name.title()} ended unexpectedly"
     assert not browser.alive
     browser.close()
     wait_until_gone(started)
@@ -74,7 +74,7 @@ def test_crashed_tab_is_reported(site: str) -> None:
     browser = launch("chromium", f"{site}/empty", on_exit=reasons.put)
     started = descendants()
     kill_renderers(started)
-    assert reasons.get(timeout=PATIENCE) == "Chromium's tab crashed"
+    assert reasons.get(timeout=MOST_WAIT) == "Chromium's tab crashed"
     browser.close()
     wait_until_gone(started)
 
@@ -95,7 +95,7 @@ def test_closed_tab_is_reported_and_the_callback_may_close(site: str, monkeypatc
     with urllib.request.urlopen(f"{control}/list") as answer:
         (tab,) = [target["id"] for target in json.load(answer) if target["url"] == f"{site}/empty"]
     urllib.request.urlopen(f"{control}/close/{tab}").close()
-    assert reasons.get(timeout=PATIENCE) == "Chromium's tab was closed"
+    assert reasons.get(timeout=MOST_WAIT) == "Chromium's tab was closed"
     wait_until_gone(started)
 
 
@@ -107,7 +107,7 @@ def test_browser_ends_with_playwrights_own_process(site: str) -> None:
     driver = main_process().parent()
     assert driver is not None
     driver.kill()
-    assert reasons.get(timeout=PATIENCE) == "Firefox can no longer be reached"
+    assert reasons.get(timeout=MOST_WAIT) == "Firefox can no longer be reached"
     browser.close()
     wait_until_gone(started)
 
@@ -137,7 +137,7 @@ def test_browser_ends_with_python(ending: str, site: str) -> None:
             os.killpg(python.pid, signal.SIGINT)  # as a terminal does
         elif ending == "killed":
             python.kill()
-        _, errors = python.communicate(timeout=PATIENCE)
+        _, errors = python.communicate(timeout=MOST_WAIT)
     assert python.returncode == {"returns": 0, "interrupted": -signal.SIGINT, "killed": -signal.SIGKILL}[ending]
     assert (b"Traceback" in errors) == (ending == "interrupted")
     wait_until_gone(started)

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from process_watch import (
-    PATIENCE,
+    MOST_WAIT,
     descendants,
     kill_renderers,
     nothing_left,
@@ -113,7 +113,7 @@ def test_death_of_the_browser_is_reported_once(name: str, site: str) -> None:
     browser = launch_webdriver(name, f"{site}/empty", on_exit=reasons.put)
     started = descendants()
     main_process(BROWSER[name]).kill()
-    assert reasons.get(timeout=PATIENCE) == f"{TITLE[name]} ended unexpectedly"
+    assert reasons.get(timeout=MOST_WAIT) == f"{TITLE[name]} ended unexpectedly"
     assert not browser.alive
     assert browser.screenshot() is None
     wait_until_gone(started)
@@ -128,7 +128,7 @@ def test_death_of_the_driver_takes_the_browser_with_it(name: str, site: str) -> 
     started = descendants()
     main_process(DRIVER[name]).kill()
     expected = f"{DRIVER[name]}, which drives {TITLE[name]}, ended unexpectedly (exit code 137)"
-    assert reasons.get(timeout=PATIENCE) == expected
+    assert reasons.get(timeout=MOST_WAIT) == expected
     wait_until_gone(started)
     browser.close()
 
@@ -143,7 +143,7 @@ def test_crashed_tab_is_reported_and_the_callback_may_close(site: str) -> None:
     browser = launch_webdriver("chromedriver", f"{site}/empty", on_exit=crashed)
     started = descendants()
     kill_renderers(started)
-    assert reasons.get(timeout=PATIENCE) == "Chromium's tab crashed"
+    assert reasons.get(timeout=MOST_WAIT) == "Chromium's tab crashed"
     wait_until_gone(started)
 
 
@@ -161,7 +161,7 @@ def test_closed_tab_is_reported(name: str, site: str) -> None:
         session.switch_to.window(here)
         session.close()
         assert session.window_handles == [there]
-    assert reasons.get(timeout=PATIENCE) == f"{TITLE[name]}'s tab was closed"
+    assert reasons.get(timeout=MOST_WAIT) == f"{TITLE[name]}'s tab was closed"
     wait_until_gone(started)
 
 
@@ -195,7 +195,7 @@ def test_all_ends_with_python(ending: str, name: str, site: str, temporary: Path
             os.killpg(python.pid, signal.SIGINT)  # as a terminal does
         elif ending == "killed":
             python.kill()
-        _, errors = python.communicate(timeout=PATIENCE)
+        _, errors = python.communicate(timeout=MOST_WAIT)
     assert python.returncode == {"returns": 0, "interrupted": -signal.SIGINT, "killed": -signal.SIGKILL}[ending]
     assert (b"Traceback" in errors) == (ending == "interrupted")
     wait_until_gone(started)
@@ -247,7 +247,7 @@ def test_browser_that_does_not_start(site: str, tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("said", "mend"),
+    ("said", "remedy"),
     [
         (
             "Could not create a session: You must enable 'Allow remote automation' in the Developer section of Safari "
@@ -261,7 +261,7 @@ def test_browser_that_does_not_start(site: str, tmp_path: Path, monkeypatch: pyt
     ],
 )
 def test_safari_that_may_not_be_automated(
-    said: str, mend: str, site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    said: str, remedy: str, site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is no Safari here: this is safaridriver's side of the protocol, as far as a refusal goes."""
     program = tmp_path / "safaridriver"
@@ -270,7 +270,7 @@ def test_safari_that_may_not_be_automated(
     monkeypatch.setenv("TAPML_SAFARIDRIVER", str(program))
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(
-        ToolchainError, match=re.escape(f"Safari 26.1 did not start under safaridriver: {said}; {mend}")
+        ToolchainError, match=re.escape(f"Safari 26.1 did not start under safaridriver: {said}; {remedy}")
     ):
         launch_webdriver("safari", f"{site}/empty")
 
@@ -308,7 +308,7 @@ def test_a_guarded_command_takes_its_orphans_with_it(tmp_path: Path) -> None:
         f"import subprocess, sys, time; subprocess.run([sys.executable, '-c', {orphan!r}]); print('ready', flush=True)"
     )
     process = guarded.Guarded([sys.executable, "-c", f"{code}; time.sleep(600)"], os.environ)
-    assert process.wait_for_line("ready", PATIENCE) == "ready"
+    assert process.wait_for_line("ready", MOST_WAIT) == "ready"
     wait_for(lambda: len(process.descendants()) == 2)
     started = [*process.descendants()]
     process.close()

@@ -9,12 +9,12 @@ import pytest
 from tvm import relax
 
 from helpers import small_model, small_oracle
-from tapml.carving.agreement import agreement
 from tapml.carving.carve import carve
-from tapml.carving.reference import Reference, to_numpy
+from tapml.compare.agreement import agreement
 from tapml.errors import InputError, ToolchainError
 from tapml.importing import ImportedModel, Step
-from tapml.kernels.lower import lower
+from tapml.lowering.lower import lower
+from tapml.platforms.reference import Reference, to_numpy
 from tapml.suite import Suite
 
 

@@ -14,11 +14,11 @@ from tvm import relax, tirx
 from helpers import WIDTH, small_model, small_module, small_oracle
 from tapml.carving.carve import carve
 from tapml.errors import InputError
-from tapml.graph import ValueKind
-from tapml.graph.program import Function, SymbolicType, SymbolicValue, sizes_of
+from tapml.expressions import Symbol
 from tapml.importing.model import ImportedModel, Step
-from tapml.kernels.model import read_model
-from tapml.program.expressions import Symbol
+from tapml.lowering.model import read_model
+from tapml.program import ValueKind
+from tapml.program.program import Function, SymbolicType, SymbolicValue, sizes_of
 from tapml.server import Server
 from tapml.suite import Suite
 from tapml.validation.offload import Offload

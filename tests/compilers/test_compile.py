@@ -13,12 +13,12 @@ from helpers import small_module
 from tapml.compilers.tvm import compile as compiling
 from tapml.compilers.tvm.compile import compile_kernel, compile_kernels
 from tapml.errors import InputError
+from tapml.expressions import ExpressionError, evaluate, symbols_of
 from tapml.files import sha256
-from tapml.kernels.analysis import numerics
 from tapml.kernels.bundle import bindings, requirements, workgroup_size, workgroup_storage
-from tapml.kernels.lower import Lowered, lower
-from tapml.kernels.sizes import expression_of
-from tapml.program.expressions import ExpressionError, evaluate, symbols_of
+from tapml.lowering.analysis import numerics
+from tapml.lowering.lower import Lowered, lower
+from tapml.lowering.sizes import expression_of
 
 WGSL = """\
 enable f16;

@@ -9,7 +9,7 @@ from tvm import relax
 
 from tapml.compilers.tvm.compile import compile_kernel
 from tapml.compilers.tvm.constants import with_exact_constants
-from tapml.kernels.lower import lower
+from tapml.lowering.lower import lower
 
 
 def test_a_literal_is_the_constant_it_was_printed_from() -> None:

@@ -15,7 +15,7 @@ from tapml.compilers.tvm.subgroups import same_in_wgsl, without_idle_enable
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.kernels.bundle import CompiledKernel
-from tapml.kernels.lower import Lowered, lower
+from tapml.lowering.lower import Lowered, lower
 
 Shape = tuple[int, ...]
 

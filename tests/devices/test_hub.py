@@ -12,7 +12,7 @@ import pytest
 from helpers import FakeRunner, hello
 from tapml.devices import DeviceHub
 from tapml.errors import DeviceError, DeviceLost
-from tapml.graph import TensorType
+from tapml.program import TensorType
 from tapml.protocol import Refusal, Welcome
 from tapml.protocol.methods import ExecuteParams, PingParams, PingResult, ValidateParams
 from tapml.protocol.session import EXECUTE, PING, VALIDATE

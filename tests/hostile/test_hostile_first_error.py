@@ -53,4 +53,4 @@ def test_errors_are_few(form: type[BaseModel] | TypeAdapter[Any], found: dict[st
 
 def test_a_text_of_too_many_values_is_refused_before_they_are_made() -> None:
     with pytest.raises(InputError, match="more than 4000000 values"):
-        parse_json(b"[" + b"0," * 5_000_000 + b"0]", "it", "mend it")
+        parse_json(b"[" + b"0," * 5_000_000 + b"0]", "it", "correct it")

@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 from tvm import relax
 
 from tapml.importing import ImportedModel
-from tapml.kernels.lower import lower
+from tapml.lowering.lower import lower
 
 ALLOWED = {"float32", "float16", "int32", "uint32"}
 

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from running_programs import lowered_of, made_up, run
 
-from tapml.carving.reference import Reference
 from tapml.errors import InputError
-from tapml.kernels.programs.emit import prim_func
-from tapml.kernels.programs.guard import guarded
-from tapml.kernels.programs.program import (
+from tapml.lowering.emit import prim_func
+from tapml.operators.guard import guarded
+from tapml.operators.program import (
     ARITHMETIC,
     BITWISE,
     COMPARISONS,
@@ -27,7 +26,8 @@ from tapml.kernels.programs.program import (
     PREDICATES,
     limits,
 )
-from tapml.kernels.programs.read import from_json
+from tapml.operators.read import from_json
+from tapml.platforms.reference import Reference
 
 _NUMBERS = (0, 1, -1, 2, 3, 7, 64, 4096, 2**31 - 1, -(2**31), 2**31, 2**33, 2**62, 2**63 - 1, -(2**63), 10**30)
 _MOST_TURNS = 1 << 16

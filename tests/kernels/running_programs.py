@@ -10,11 +10,11 @@ import numpy as np
 import tvm
 import tvm_ffi
 
-from tapml.carving.reference import Reference
-from tapml.graph import Graph, Node, NodeKind, TensorType, Value, ValueKind
-from tapml.kernels.lower import Lowered
-from tapml.kernels.programs.emit import prim_func
-from tapml.kernels.programs.program import Buffer, Program
+from tapml.lowering.emit import prim_func
+from tapml.lowering.lower import Lowered
+from tapml.operators.program import Buffer, Program
+from tapml.platforms.reference import Reference
+from tapml.program import Graph, Node, NodeKind, TensorType, Value, ValueKind
 
 _MARGIN = 1 << 14
 """Bytes before and after each tensor."""

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from running_programs import lowered_of, run
 
-from tapml.carving.reference import Reference
 from tapml.errors import InputError
-from tapml.graph import TensorType
-from tapml.kernels.programs.guard import guarded
-from tapml.kernels.programs.program import Program
-from tapml.kernels.programs.read import DEEPEST, from_json
+from tapml.operators.guard import guarded
+from tapml.operators.program import Program
+from tapml.operators.read import DEEPEST, from_json
+from tapml.platforms.reference import Reference
+from tapml.program import TensorType
 
 SIZE = 16
 PLACE = ["load", "places", "v"]

@@ -17,15 +17,15 @@ from tvm.relax import op
 
 from helpers import small_module
 from operators import te_model
-from tapml.carving.reference import Reference
 from tapml.errors import InputError
-from tapml.kernels.lower import Lowered, lower, read_lowered
-from tapml.kernels.model import read_model
-from tapml.kernels.programs.document import to_json_text
-from tapml.kernels.programs.emit import prim_func
-from tapml.kernels.programs.guard import guarded
-from tapml.kernels.programs.read import from_json
-from tapml.kernels.programs.write import program_of
+from tapml.lowering.emit import prim_func
+from tapml.lowering.lower import Lowered, lower, read_lowered
+from tapml.lowering.model import read_model
+from tapml.lowering.write import program_of
+from tapml.operators.document import to_json_text
+from tapml.operators.guard import guarded
+from tapml.operators.read import from_json
+from tapml.platforms.reference import Reference
 from tapml.suite import Suite
 
 

@@ -16,8 +16,8 @@ from tvm import relax
 from tvm.s_tir import dlight
 
 from tapml.cache import cache_dir
+from tapml.compilers.tvm.wasm import emscripten, link_model, runtime, runtime_objects, runtime_wasm
 from tapml.errors import ToolchainError
-from tapml.kernels.wasm import emscripten, link_model, runtime, runtime_objects, runtime_wasm
 
 ROWS, INNER, COLUMNS = 5, 24, 16
 

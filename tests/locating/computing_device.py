@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from helpers import FakeRunner, verdict
-from tapml.carving.reference import Reference, to_numpy
 from tapml.devices import Blobs, DeviceHub
 from tapml.folder import FileInside
-from tapml.graph import TensorType
-from tapml.kernels.model import read_model
 from tapml.locating.judging import bound_of, errors, outside
+from tapml.lowering.model import read_model
+from tapml.platforms.reference import Reference, to_numpy
+from tapml.program import TensorType
 from tapml.suite import Suite
 
 Arrays = list[np.ndarray]

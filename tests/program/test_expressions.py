@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from tapml.program.expressions import (
+from tapml.expressions import (
     MOST,
     CheckedExpression,
     ExpressionError,

@@ -12,7 +12,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from helpers import FakeRunner, all_pass
-from tapml.graph import TensorType
+from tapml.program import TensorType
 from tapml.server.local import create_app
 from tapml.server.security import Security
 from tapml.server.state import State

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tapml.errors import InputError
+from tapml.kernels.document import kernel_document
 from tapml.server import Server
 from tapml.sharing.files import export, load_repro
 from tapml.sharing.imports import new_suite
 from tapml.sharing.repro import of_suite
 from tapml.suite import Suite
-from tapml.suite.kernel_document import kernel_document
 from tapml.validation.operatorwise import OperatorRun
 
 FORMER = Path(__file__).parents[1] / "former"

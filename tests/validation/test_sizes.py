@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tapml.graph import Graph, Node, NodeKind, TensorType, Value, ValueKind
-from tapml.graph.program import Program
+from tapml.program import Graph, Node, NodeKind, TensorType, Value, ValueKind
+from tapml.program.program import Program
 from tapml.server import Server
 from tapml.sharing.files import export, load_repro
 from tapml.sharing.imports import add_to_suite

@@ -15,15 +15,15 @@ from tapml.api.devices import Device, LocalDevice, WebGpuDevice, cpu, cuda
 from tapml.api.modules import Module
 from tapml.api.remote import RemoteSession
 from tapml.api.tensors import Freeable, Tensor, tensor
-from tapml.carving.reference import Reference
 from tapml.compilers.tvm.compile import compile_kernels
 from tapml.devices.commands import allocated, viewed
 from tapml.devices.messages import kernel_message
 from tapml.errors import InputError
 from tapml.files import sha256
-from tapml.graph import Graph, NodeKind, TensorType
 from tapml.kernels.bundle import CompiledKernel, WgslFile
-from tapml.kernels.lower import Lowered, lower
+from tapml.lowering.lower import Lowered, lower
+from tapml.platforms.reference import Reference
+from tapml.program import Graph, NodeKind, TensorType
 from tapml.protocol import methods
 from tapml.sharing import Repro
 

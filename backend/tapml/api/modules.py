@@ -12,8 +12,8 @@ import tvm
 from tvm import relax
 
 from tapml.errors import InputError
-from tapml.graph import TensorType
 from tapml.importing import import_model
+from tapml.program import TensorType
 
 
 class Module:

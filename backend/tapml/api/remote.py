@@ -16,7 +16,7 @@ from tapml.api.commands import Commands, Dropped, messages, still_due
 from tapml.devices import Blobs, CallResult
 from tapml.devices import Device as RemoteDevice
 from tapml.errors import DeviceError, DeviceLost, InputError
-from tapml.graph import TensorType
+from tapml.program import TensorType
 from tapml.protocol import methods
 
 # Frees that no message takes along travel by themselves after this time.

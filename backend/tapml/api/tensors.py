@@ -12,10 +12,10 @@ import tvm
 
 from tapml.api.devices import Device, LocalDevice, WebGpuDevice, find
 from tapml.api.remote import RemoteSession
-from tapml.carving.reference import to_numpy
 from tapml.devices.commands import allocated, uploaded
 from tapml.errors import InputError
-from tapml.graph import TensorType
+from tapml.platforms.reference import to_numpy
+from tapml.program import TensorType
 from tapml.protocol.base import DTYPES, MOST_ELEMENTS
 from tapml.protocol.methods import DownloadCommand, FreeCommand
 

@@ -20,7 +20,7 @@ from tapml.bounds.expression import NotDerivable
 from tapml.bounds.program import Choice, Program, accumulation_factor
 from tapml.bounds.ties import alternatives, tie_groups
 from tapml.bounds.uncertain import FLOATS, Uncertain, unit
-from tapml.kernels.analysis import Numerics
+from tapml.lowering.analysis import Numerics
 
 # Choices among equals that are tried one by one.
 _MOST_CHOICES = 64

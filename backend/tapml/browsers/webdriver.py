@@ -181,16 +181,16 @@ class WebDriverProcess:
         if printed := self._printed():
             reason += f"; it printed: {' / '.join(printed[-3:])}"
         what = " ".join(filter(None, (self._title, self._driver.version)))
-        mend = ""
+        remedy = ""
         if self.name == "safari" and "paired" in reason:
-            mend = "; close the other window that a program controls: Safari has one at a time"
+            remedy = "; close the other window that a program controls: Safari has one at a time"
         elif self.name == "safari":
-            mend = (
+            remedy = (
                 "; run `safaridriver --enable` once, and tick Allow remote automation in Safari's Settings, Developer"
             )
         elif "sandbox" in reason.lower():
-            mend = "; in a container without user namespaces, set TAPML_NO_SANDBOX=1"
-        return ToolchainError(f"{what} did not start under {self._driver.kind.driver}: {reason}{mend}")
+            remedy = "; in a container without user namespaces, set TAPML_NO_SANDBOX=1"
+        return ToolchainError(f"{what} did not start under {self._driver.kind.driver}: {reason}{remedy}")
 
     def _printed(self) -> list[str]:
         return self._guarded.lines[self._banner :] if self._guarded else []

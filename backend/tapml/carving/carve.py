@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from tapml.carving.agreement import Agreement, agreement
-from tapml.carving.operators import OperatorTolerances
-from tapml.carving.reference import Reference, Values, to_numpy
-from tapml.carving.tolerance import noisy, perturb
+from tapml.compare.agreement import Agreement, agreement
+from tapml.compare.operators import OperatorTolerances
+from tapml.compare.tolerance import noisy, perturb
 from tapml.compilers.base import Compiler
 from tapml.compilers.tvm.compile import TVM
 from tapml.compilers.tvm.variants import BASE
 from tapml.errors import InputError
-from tapml.graph import Graph, Node, NodeKind, ValueKind
-from tapml.graph.program import MAIN, sizes_of
 from tapml.importing import ImportedModel, Step
-from tapml.kernels.analysis import numerics
 from tapml.kernels.bundle import CompiledKernel
-from tapml.kernels.lower import Lowered, LoweredProgram, lower_program
+from tapml.lowering.analysis import numerics
+from tapml.lowering.lower import Lowered, LoweredProgram, lower_program
+from tapml.platforms.reference import Reference, Values, to_numpy
+from tapml.program import Graph, Node, NodeKind, ValueKind
+from tapml.program.program import MAIN, sizes_of
 from tapml.suite import CarvedTest, Suite, SuiteWriter, TensorRef, Tolerance
 
 Progress = Callable[[str, int, int], None]

@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 from tapml.errors import InputError
 from tapml.files import cannot_write, write_json
+from tapml.formats import format_version, whole_pairs
 from tapml.results import SEVERITY, Verdict
 from tapml.results.run import BaselineDocument, BaselineEntry
 from tapml.strict_json import parse_json
-from tapml.suite.formats import format_version, whole_pairs
 from tapml.validation.events import now
 
 FORMAT = "tapml.baseline/1"
@@ -106,7 +106,7 @@ def read_baseline(path: Path, *, may_be_new: bool = False) -> Baseline:
     if len(data) > _MOST_BYTES:
         raise InputError(f"the baseline {path} is larger than {_MOST_BYTES} bytes")
     document = parse_json(
-        whole_pairs(data), f"the baseline {path}", "mend it, or record it anew with --update-baseline"
+        whole_pairs(data), f"the baseline {path}", "correct it, or record it anew with --update-baseline"
     )
     if not isinstance(document, dict):
         raise InputError(f"the baseline {path} is no JSON object: see docs/results-format.md")

@@ -24,9 +24,9 @@ from tapml.cli.runs import run, specification
 from tapml.cli.sharing import export, import_, share
 from tapml.cli.test_command import test
 from tapml.compilers.tvm.variants import BASE, parse_specs
+from tapml.compilers.tvm.wasm import runtime_wasm
 from tapml.errors import InputError
 from tapml.jobs import JobSpecification
-from tapml.kernels.wasm import runtime_wasm
 from tapml.reports.progress import ProgressReport
 from tapml.reports.terminal import oracle_text, show_offload, show_suite, show_validation, size
 from tapml.results import FAILING, Header, OffloadDocument, ValidationDocument

@@ -17,6 +17,7 @@ from tapml.ci.devices import RunDevice, start_devices
 from tapml.cli.device_options import DEFAULT_SERVER
 from tapml.cli.history_options import database_url
 from tapml.errors import InputError
+from tapml.formats import validated
 from tapml.history import Recorder, check_database
 from tapml.jobs import Job, JobSpecification
 from tapml.reports.progress import ProgressReport
@@ -24,7 +25,6 @@ from tapml.results import FAILING
 from tapml.server import Server
 from tapml.server.client import RemoteServer
 from tapml.suite import Suite
-from tapml.suite.formats import validated
 from tapml.validation.events import Cancel
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from tapml.kernels.bundle import CompiledKernel
-from tapml.kernels.lower import Lowered, LoweredProgram
+from tapml.lowering.lower import Lowered, LoweredProgram
 
 
 class Compiler(Protocol):

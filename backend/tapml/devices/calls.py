@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from tapml.errors import DeviceError, DeviceLost
 from tapml.first_error import first_error
-from tapml.graph import TensorType
-from tapml.graph.model import numpy_dtype
+from tapml.program import TensorType
+from tapml.program.graph import numpy_dtype
 from tapml.protocol import ErrorReport, Progress, Reply
 from tapml.protocol.methods import CompileProgress, TestVerdict
 from tapml.protocol.session import Method, Params, Result

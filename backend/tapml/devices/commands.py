@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from tapml.errors import InputError
 from tapml.first_error import first_error
-from tapml.graph import TensorType
+from tapml.program import TensorType
 from tapml.protocol.base import Message
 from tapml.protocol.methods import (
     AllocateCommand,

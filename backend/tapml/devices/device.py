@@ -11,7 +11,7 @@ from typing import Any
 
 from tapml.devices.calls import CallResult, OnProgress, PendingCall, hung_compiling, lost
 from tapml.errors import DeviceError, DeviceLost
-from tapml.graph import TensorType
+from tapml.program import TensorType
 from tapml.protocol import Hello, Welcome
 from tapml.protocol.base import Message
 from tapml.protocol.methods import Command, ExecuteParams, ExecuteResult

@@ -87,7 +87,7 @@ class Database:
             return None
         found = connection.execute(sql.select(schema.version.c.version)).scalar()
         if not isinstance(found, int):
-            raise InputError(f"the history in {self.shown} does not tell its version: move it away, or mend it")
+            raise InputError(f"the history in {self.shown} does not tell its version: move it away, or correct it")
         if found > schema.VERSION:
             raise InputError(
                 f"the history in {self.shown} was written by a newer tapml (version {found}; this one knows "

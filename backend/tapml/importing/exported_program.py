@@ -18,7 +18,7 @@ from tapml.importing.inputs import InputSpec, RawStep
 from tapml.importing.model import Array, ImportedModel, Oracle, Progress
 from tapml.importing.rewrite import reason
 from tapml.importing.torch_fixes import converters
-from tapml.kernels.quiet import quiet_tvm
+from tapml.lowering.quiet import quiet_tvm
 
 GatherSteps = Callable[[Sequence[InputSpec]], list[RawStep]]
 

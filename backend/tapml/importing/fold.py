@@ -23,7 +23,7 @@ from tapml.importing.rewrite import (
     tensor_dtype,
     variables_in,
 )
-from tapml.kernels.quiet import quiet_tvm
+from tapml.lowering.quiet import quiet_tvm
 
 _GROWING = {
     f"relax.{name}"

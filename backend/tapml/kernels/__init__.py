@@ -1,1 +1,1 @@
-"""Operators to kernels: lowering with TVM, WGSL with its launch metadata, the wasm a browser runs them with."""
+"""Kernel documents: an operator as a device runs it, with its variants and their WGSL. Knows no compiler."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tapml.graph import Graph, NodeKind
 from tapml.locating.evidence import jsonable
 from tapml.locating.judging import errors
+from tapml.program import Graph, NodeKind
 from tapml.results.locate import GrownNode
 
 

@@ -16,12 +16,12 @@ from tapml.devices.commands import allocated, freed, uploaded
 from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, InputError
-from tapml.graph import TensorType
+from tapml.expressions import evaluate
 from tapml.locating.evidence import jsonable
 from tapml.locating.judging import errors, excesses, outside
 from tapml.locating.reduced_reference import Expected, ReducedReference
 from tapml.locating.simplify import Budget, simplify
-from tapml.program.expressions import evaluate
+from tapml.program import TensorType
 from tapml.protocol import Kernel, methods
 from tapml.results import ReduceDocument
 from tapml.results.base import Element

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tapml.carving.operators import OperatorTolerances
-from tapml.carving.reference import Reference, to_numpy
-from tapml.carving.tolerance import perturb
+from tapml.compare.operators import OperatorTolerances
+from tapml.compare.tolerance import perturb
 from tapml.errors import InputError
 from tapml.files import sha256
-from tapml.kernels.analysis import numerics
-from tapml.kernels.model import read_operator
 from tapml.locating.judging import scalar_bound
+from tapml.lowering.analysis import numerics
+from tapml.lowering.model import read_operator
+from tapml.platforms.reference import Reference, to_numpy
 from tapml.suite import CarvedTest, Suite, TensorRef, Tolerance
 
 

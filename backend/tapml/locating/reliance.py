@@ -42,8 +42,8 @@ def _derived_again(
     warn: Callable[[str], None],
 ) -> dict[str, str]:
     from tapml.bounds import NotDerivable, Operator  # late: TVM takes seconds to load
-    from tapml.kernels.analysis import numerics
-    from tapml.kernels.model import read_operator
+    from tapml.lowering.analysis import numerics
+    from tapml.lowering.model import read_operator
 
     found: dict[str, str] = {}
     calls: dict[tuple[str, int], list[TestResult]] = {}

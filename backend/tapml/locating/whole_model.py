@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from tapml.carving.agreement import agreement
-from tapml.carving.reference import Reference
+from tapml.compare.agreement import agreement
 from tapml.devices import Blobs, Device
 from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, InputError
-from tapml.graph import Graph
-from tapml.kernels.model import read_models
 from tapml.locating.delta import TooMany, culprits
 from tapml.locating.growth import Grown, growth
+from tapml.lowering.model import read_models
+from tapml.platforms.reference import Reference
+from tapml.program import Graph
 from tapml.results import TestResult, Verdict
 from tapml.results.base import ModelMetric, ModelTolerance, within
 from tapml.results.locate import ModelCheck

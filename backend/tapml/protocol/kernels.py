@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypeAliasType
 
-from tapml.program.expressions import CheckedExpression, Expression, Symbol, checked
+from tapml.expressions import CheckedExpression, Expression, Symbol, checked
 from tapml.protocol.base import Digest, Message, Name, Text
 
 MOST_WORKGROUPS = 65_535

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
-from tapml.program.expressions import Sizes
+from tapml.expressions import Sizes
 from tapml.protocol.base import (
     Bytes,
     Digest,

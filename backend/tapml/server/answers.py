@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, with_config
 
 from tapml.errors import InputError
+from tapml.formats import MOST_BYTES, Form, validated
 from tapml.protocol.base import LongText, Name
 from tapml.protocol.fields import PLAIN, Count, Line, Open
 from tapml.protocol.methods import Verdict
 from tapml.results import RESULTS, DeviceDocument
-from tapml.suite.formats import MOST_BYTES, Form, validated
 
 MOST_ANSWER_BYTES = 2 * MOST_BYTES
 """A job's document and some of its events."""

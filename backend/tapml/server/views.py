@@ -8,11 +8,12 @@ from flask import Blueprint, Response, abort, jsonify, request, send_file, send_
 
 from tapml.browsers import startable
 from tapml.cache import cached
+from tapml.compilers.tvm.wasm import runtime_wasm
 from tapml.devices import Device
 from tapml.errors import InputError
-from tapml.graph import Graph
+from tapml.formats import validated
 from tapml.jobs import JobSpecification
-from tapml.kernels.wasm import runtime_wasm
+from tapml.program import Graph
 from tapml.results import RESULTS
 from tapml.server import history_views, share_views
 from tapml.server.bodies import json_object, text_field, whole_number
@@ -21,7 +22,6 @@ from tapml.server.registry import detail, summary
 from tapml.server.state import State
 from tapml.server.statistics import statistics
 from tapml.suite import CarvedTest, Suite
-from tapml.suite.formats import validated
 
 
 def blueprint(state: State) -> Blueprint:

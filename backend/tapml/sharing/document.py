@@ -12,9 +12,11 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from tapml.errors import InputError
+from tapml.expressions import ExpressionError, Sizes
 from tapml.files import sha256
-from tapml.graph.model import numpy_dtype
-from tapml.program.expressions import ExpressionError, Sizes
+from tapml.formats import format_version, validated
+from tapml.kernels.document import argument_types, kernel_document
+from tapml.program.graph import numpy_dtype
 from tapml.protocol.base import (
     MAX_WGSL_BYTES,
     Digest,
@@ -32,8 +34,6 @@ from tapml.results import DeviceFacts, Measured
 from tapml.strict_json import parse_json
 from tapml.suite import TensorRef as CarvedRef
 from tapml.suite import Tolerance as CarvedTolerance
-from tapml.suite.formats import format_version, validated
-from tapml.suite.kernel_document import argument_types, kernel_document
 from tapml.suite.tests_document import wrong_tolerance
 
 FORMAT = "tapml.repro/2"

@@ -8,7 +8,7 @@ from typing import Any
 
 from tapml.errors import InputError
 from tapml.files import why
-from tapml.graph.program import Program
+from tapml.program.program import Program
 from tapml.results import TestResult, ValidationDocument, counts
 from tapml.sharing.document import carved_ref, carved_tolerance
 from tapml.sharing.repro import REPORTED, Repro

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tapml.program.expressions import evaluate
+from tapml.expressions import evaluate
 from tapml.results import Measured
 from tapml.sharing.document import Input, ReproDocument
 from tapml.text import one_line, visible

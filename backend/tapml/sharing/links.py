@@ -19,10 +19,10 @@ from pathlib import Path
 from tapml.errors import InputError
 from tapml.files import json_bytes, sha256, why
 from tapml.folder import FileInside, Folder
+from tapml.formats import format_version, read_json, validated
 from tapml.protocol.fields import Created, Line, Open
 from tapml.sharing.repro import Repro
 from tapml.sharing.tensor_file import read_safetensors, safetensors_file
-from tapml.suite.formats import format_version, read_json, validated
 
 FORMAT = "tapml.share/1"
 DEFAULT_DAYS = 90.0

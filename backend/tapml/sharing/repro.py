@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from tapml.errors import InputError
-from tapml.graph import Graph, Node, NodeKind, TensorType, Value, ValueKind
-from tapml.graph.model import numpy_dtype
+from tapml.program import Graph, Node, NodeKind, TensorType, Value, ValueKind
+from tapml.program.graph import numpy_dtype
 from tapml.protocol.base import TensorRef
 from tapml.results import SEVERITY, ValidationDocument
 from tapml.sharing.document import FORMAT, Input, ReproDocument, checked, nbytes
@@ -123,8 +123,8 @@ def of_pieces(where: Path | str, document: ReproDocument, find: Callable[[str], 
                 raise InputError(f"{where} lacks {what}: export the test again")
             yield from _checked_pieces(found, digest, nbytes(tensor))
         except ValueError as error:
-            mend = "get the file again, as a file and not as text"
-            raise InputError(f"{where}: {what} was damaged on its way ({error}): {mend}") from error
+            remedy = "get the file again, as a file and not as text"
+            raise InputError(f"{where}: {what} was damaged on its way ({error}): {remedy}") from error
         except OSError as error:
             raise InputError(f"{where}: {what} cannot be read: {error.strerror}") from error
 

@@ -11,8 +11,8 @@ import numpy as np
 from tapml.errors import InputError
 from tapml.files import write_json, write_text
 from tapml.folder import Folder
-from tapml.graph.model import numpy_dtype
 from tapml.npy import Header, open_npy
+from tapml.program.graph import numpy_dtype
 from tapml.sharing.document import MOST_DOCUMENT_BYTES, parse, with_texts, without_texts
 from tapml.sharing.issue import issue_text
 from tapml.sharing.repro import Repro, of_pieces

@@ -13,9 +13,9 @@ from typing import Any
 from tapml.errors import InputError
 from tapml.files import json_bytes
 from tapml.folder import FileMissing, Folder
-from tapml.graph import Graph
+from tapml.formats import format_version, read_json, validated
+from tapml.program import Graph
 from tapml.protocol.fields import Line, Open
-from tapml.suite.formats import format_version, read_json, validated
 from tapml.suite.program_document import read_graph
 from tapml.suite.tests import CarvedTest
 from tapml.suite.tests_document import TestDocument, carved_tests, check_tests

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from tapml.errors import InputError
-from tapml.graph import Graph, TensorType
-from tapml.graph.program import Program
-from tapml.program.expressions import Sizes
+from tapml.expressions import Sizes
+from tapml.formats import REMEDY, validated
+from tapml.program import Graph, TensorType
+from tapml.program.program import Program
 from tapml.protocol.fields import Created, Id, Line, Open, RefDocument
-from tapml.suite.formats import MEND, validated
 from tapml.suite.program_document import graph_at
 from tapml.suite.tensors import TensorRef
 from tapml.suite.tests_document import tensor_ref
@@ -95,7 +95,7 @@ def read_manifest(where: Path | str, found: Any, program: Program) -> tuple[dict
 
     Raises InputError naming `where` and the field that is wrong.
     """
-    manifest = validated(where, Manifest, found, MEND)
+    manifest = validated(where, Manifest, found, REMEDY)
     known: dict[str, Graph] = {}
 
     def graph_of(place: str, sizes: dict[str, int]) -> Graph:
@@ -111,7 +111,7 @@ def read_manifest(where: Path | str, found: Any, program: Program) -> tuple[dict
         _check(f"{where}: parameters.{name}", ref.type, name, graph)
     for number, name in enumerate(manifest.arguments):
         if name not in graph.values:
-            raise InputError(f"{where}: arguments[{number}]: the graph has no value {name}{MEND}")
+            raise InputError(f"{where}: arguments[{number}]: the graph has no value {name}{REMEDY}")
     for number, (step, graph) in enumerate(zip(manifest.steps, graphs, strict=True)):
         for field, refs, values in (
             ("inputs", list(step.inputs.values()), graph.inputs),
@@ -119,7 +119,7 @@ def read_manifest(where: Path | str, found: Any, program: Program) -> tuple[dict
         ):
             place = f"{where}: steps[{number}].{field}"
             if len(refs) != len(values):
-                raise InputError(f"{place}: {len(refs)} tensors, and the graph has {len(values)} {field}{MEND}")
+                raise InputError(f"{place}: {len(refs)} tensors, and the graph has {len(values)} {field}{REMEDY}")
             for given, value in zip(refs, values, strict=True):
                 _check(place, tensor_ref(given).type, value, graph)
     return parameters, graphs or [graph]
@@ -128,6 +128,6 @@ def read_manifest(where: Path | str, found: Any, program: Program) -> tuple[dict
 def _check(where: str, found: TensorType, value: str, graph: Graph) -> None:
     wanted = graph.values.get(value)
     if wanted is None:
-        raise InputError(f"{where}: the graph has no value {value}{MEND}")
+        raise InputError(f"{where}: the graph has no value {value}{REMEDY}")
     if wanted.type != found:
-        raise InputError(f"{where}: {found}, and its value {value} is {wanted.type}{MEND}")
+        raise InputError(f"{where}: {found}, and its value {value} is {wanted.type}{REMEDY}")

@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from tapml.errors import InputError
-from tapml.graph import Graph, Node, NodeKind, ValueKind
-from tapml.graph.program import MAIN, Function, Program, SymbolicType, SymbolicValue
-from tapml.program.expressions import CheckedExpression, Symbol
+from tapml.expressions import CheckedExpression, Symbol
+from tapml.formats import REMEDY, validated
+from tapml.program import Graph, Node, NodeKind, ValueKind
+from tapml.program.program import MAIN, Function, Program, SymbolicType, SymbolicValue
 from tapml.protocol.base import MAX_BYTES
 from tapml.protocol.fields import DType, Id, KernelName, Line, Open
-from tapml.suite.formats import MEND, validated
 
 _MOST_SYMBOLS = 100
 
@@ -67,7 +67,7 @@ class ProgramDocument(Open):
 
 def read_program(where: Path | str, found: Any) -> Program:
     """Inverse of `Program.to_json`. Raises InputError naming `where`, and field, value or symbol."""
-    document = validated(where, ProgramDocument, found, MEND)
+    document = validated(where, ProgramDocument, found, REMEDY)
     functions = {name: _function(where, function) for name, function in document.functions.items()}
     return _checked(where, Program(tuple(document.symbols), functions))
 
@@ -79,7 +79,7 @@ def read_graph(where: Path | str, found: Any) -> Graph:
 
 def read_main(where: Path | str, found: Any) -> Program:
     """A program that is nothing but one function of fixed sizes, as suites of version 1 have it (`graph.json`)."""
-    return _checked(where, Program((), {MAIN: _function(where, validated(where, FunctionDocument, found, MEND))}))
+    return _checked(where, Program((), {MAIN: _function(where, validated(where, FunctionDocument, found, REMEDY))}))
 
 
 def graph_at(where: Path | str, program: Program, sizes: Mapping[str, int]) -> Graph:
@@ -90,7 +90,7 @@ def graph_at(where: Path | str, program: Program, sizes: Mapping[str, int]) -> G
             if value.type.nbytes > MAX_BYTES:
                 raise InputError(f"value {value.id} is {value.type}, and a tensor has at most {MAX_BYTES} bytes")
     except InputError as error:
-        raise InputError(f"{where}: {error}{MEND}") from error
+        raise InputError(f"{where}: {error}{REMEDY}") from error
     return graph
 
 
@@ -98,7 +98,7 @@ def _checked(where: Path | str, program: Program) -> Program:
     try:
         program.check()
     except InputError as error:
-        raise InputError(f"{where}: {error}{MEND}") from error
+        raise InputError(f"{where}: {error}{REMEDY}") from error
     if not program.symbols:
         graph_at(where, program, {})
     return program
@@ -110,6 +110,6 @@ def _function(where: Path | str, document: FunctionDocument) -> Function:
         for v in document.values
     }
     if len(values) != len(document.values):
-        raise InputError(f"{where}: the id of a value stands twice{MEND}")
+        raise InputError(f"{where}: the id of a value stands twice{REMEDY}")
     nodes = [Node(n.id, NodeKind(n.kind), n.kernel, tuple(n.inputs), tuple(n.outputs)) for n in document.nodes]
     return Function(values, nodes, tuple(document.inputs), tuple(document.outputs))

@@ -7,9 +7,9 @@ from typing import Any
 
 from tapml.errors import InputError
 from tapml.folder import Folder
+from tapml.formats import MOST_BYTES, format_version, read_json, validated
 from tapml.results import RESULTS
 from tapml.suite.collecting import not_collecting
-from tapml.suite.formats import MOST_BYTES, format_version, read_json, validated
 
 _MEND = "; it is left out: run the command again, or remove the file"
 _MOST_SHOWN = 20

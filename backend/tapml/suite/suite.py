@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from tapml.errors import InputError
+from tapml.expressions import ExpressionError
 from tapml.files import json_bytes, sha256, slug
 from tapml.folder import Folder
-from tapml.graph import Graph, Node
-from tapml.program.expressions import ExpressionError
+from tapml.formats import MOST_BYTES, REMEDY, format_version, read_json
+from tapml.kernels.document import DOCUMENTED, argument_types, kernel_document
+from tapml.program import Graph, Node
 from tapml.protocol import MAX_WGSL_BYTES
 from tapml.results import LocateDocument, OffloadDocument, ValidationDocument
 from tapml.suite.collecting import not_collecting
-from tapml.suite.formats import MEND, MOST_BYTES, format_version, read_json
 from tapml.suite.imported import FILE as IMPORTED_FILE
 from tapml.suite.imported import read_imported
-from tapml.suite.kernel_document import DOCUMENTED, argument_types, kernel_document
 from tapml.suite.manifest import read_manifest
 from tapml.suite.program_document import read_main, read_program
 from tapml.suite.results import checked_result, read_results
@@ -198,7 +198,7 @@ class Suite:
         expected = {*graph.inputs, *(value.id for value in graph.parameters)}
         inputs = arguments[: len(graph.inputs)]
         if len(arguments) != len(expected) or {*arguments} != expected or inputs != [*graph.inputs]:
-            raise InputError(f"{self.path / 'suite.json'}: arguments: others than the graph has{MEND}")
+            raise InputError(f"{self.path / 'suite.json'}: arguments: others than the graph has{REMEDY}")
         return arguments
 
     def operator_document(self, name: str) -> tuple[Path, Any]:

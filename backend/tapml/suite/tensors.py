@@ -16,8 +16,8 @@ import numpy as np
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.folder import FileInside, FileMissing, Folder
-from tapml.graph import TensorType
-from tapml.graph.model import numpy_dtype
+from tapml.program import TensorType
+from tapml.program.graph import numpy_dtype
 from tapml.protocol.fields import DType, RefDocument
 
 DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -10,10 +10,10 @@ from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from tapml.errors import InputError
-from tapml.graph import Graph, NodeKind
-from tapml.program.expressions import Sizes
+from tapml.expressions import Sizes
+from tapml.formats import REMEDY, validated
+from tapml.program import Graph, NodeKind
 from tapml.protocol.fields import PLAIN, Id, KernelName, Open, RefDocument, ToleranceDocument
-from tapml.suite.formats import MEND, validated
 from tapml.suite.tensors import TensorRef
 from tapml.suite.tests import CarvedTest, Tolerance
 
@@ -43,7 +43,7 @@ def read_tests(where: Path | str, found: Any, graphs: Sequence[Graph]) -> list[C
 
     Raises InputError naming `where`, and the field or the test that is wrong.
     """
-    tests = carved_tests(validated(where, TestsDocument, found, MEND).tests)
+    tests = carved_tests(validated(where, TestsDocument, found, REMEDY).tests)
     check_tests(where, tests, graphs)
     return tests
 
@@ -109,7 +109,7 @@ def check_tests(where: Path | str, tests: Sequence[CarvedTest], graphs: Sequence
                 or _wrong_tolerances(test)
             )
         if wrong is not None:
-            raise InputError(f"{where}: test {test.id}: {wrong}{MEND}")
+            raise InputError(f"{where}: test {test.id}: {wrong}{REMEDY}")
 
 
 def check_ids(where: Path | str, tests: Iterable[CarvedTest]) -> None:
@@ -117,7 +117,7 @@ def check_ids(where: Path | str, tests: Iterable[CarvedTest]) -> None:
     known: set[str] = set()
     for test in tests:
         if test.id in known:
-            raise InputError(f"{where}: test {test.id}: its id stands twice{MEND}")
+            raise InputError(f"{where}: test {test.id}: its id stands twice{REMEDY}")
         known.add(test.id)
 
 

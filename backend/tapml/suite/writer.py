@@ -13,8 +13,8 @@ from typing import Any
 from tapml.errors import InputError
 from tapml.files import cannot_write, why, write_json, write_text
 from tapml.folder import Folder
-from tapml.graph.program import Program
 from tapml.leftovers import put_in_place, sweep_beside, temporary_folder
+from tapml.program.program import Program
 from tapml.suite.suite import FORMAT, Suite, write_kernel
 from tapml.suite.tensors import TensorStore
 from tapml.suite.tests import CarvedTest

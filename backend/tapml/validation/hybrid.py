@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tapml.carving.reference import Reference, Values, to_numpy
 from tapml.devices import Blobs, Device
 from tapml.devices.commands import allocated, uploaded, viewed
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, DeviceLost
-from tapml.graph import Graph, Node, NodeKind, TensorType, ValueKind
+from tapml.platforms.reference import Reference, Values, to_numpy
+from tapml.program import Graph, Node, NodeKind, TensorType, ValueKind
 from tapml.protocol import methods
 from tapml.suite import TensorRef
 

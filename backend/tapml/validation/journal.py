@@ -18,10 +18,10 @@ import psutil
 
 from tapml.errors import InputError
 from tapml.files import slug
+from tapml.formats import MOST_BYTES, format_version, validated
 from tapml.results import TEST_RESULT, VALIDATION_HEADER, TestResult, ValidationHeader
 from tapml.strict_json import parse_json
 from tapml.suite import Suite
-from tapml.suite.formats import MOST_BYTES, format_version, validated
 
 FORMAT = "tapml.validation/1"
 

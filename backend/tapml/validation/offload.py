@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tapml.carving.agreement import Agreement, agreement
-from tapml.carving.reference import Reference
+from tapml.compare.agreement import Agreement, agreement
 from tapml.compilers.tvm.library import model_library
 from tapml.devices import Blobs, Device
 from tapml.devices.commands import message
@@ -22,9 +21,10 @@ from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, InputError, TapmlError
 from tapml.files import sha256
-from tapml.graph import Graph
-from tapml.kernels.lower import Lowered
-from tapml.kernels.model import read_models
+from tapml.lowering.lower import Lowered
+from tapml.lowering.model import read_models
+from tapml.platforms.reference import Reference
+from tapml.program import Graph
 from tapml.protocol.methods import RunModelParams
 from tapml.protocol.session import RUN_MODEL
 from tapml.results import SEVERITY, OffloadDocument, ValidationDocument, Verdict

@@ -1,6 +1,6 @@
 /**
  * Sizes as integer expressions over symbols: an integer, a symbol's name, or [operation, a, b]. Values are exact integers
- * of at most 2^53 - 1. The twin of backend/tapml/program/expressions.py: tests/vectors/expressions.json holds both to the
+ * of at most 2^53 - 1. The twin of backend/tapml/expressions.py: tests/vectors/expressions.json holds both to the
  * same values and sentences. Plain JavaScript, for it is also a part of the pages that `tapml export --html` writes.
  */
 

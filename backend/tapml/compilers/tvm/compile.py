@@ -20,15 +20,15 @@ from tapml.compilers.tvm.folding import without_surplus_workgroup
 from tapml.compilers.tvm.launches import LaunchError, LaunchPlan, plan_launches
 from tapml.compilers.tvm.subgroups import SUBGROUP_SIZE, same_in_wgsl, uses_subgroups, without_idle_enable
 from tapml.compilers.tvm.variants import BASE, VariantSpec, combine, parse_specs
+from tapml.expressions import evaluate
 from tapml.files import sha256
-from tapml.graph.program import SymbolicType
-from tapml.kernels.analysis import numerics, walk
 from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings, requirements, workgroup_size
-from tapml.kernels.lower import Lowered, LoweredProgram
-from tapml.kernels.quiet import quiet_tvm, reason
-from tapml.kernels.sizes import expression_of
-from tapml.program.expressions import evaluate
-from tapml.suite.kernel_document import FORMAT
+from tapml.kernels.document import FORMAT
+from tapml.lowering.analysis import numerics, walk
+from tapml.lowering.lower import Lowered, LoweredProgram
+from tapml.lowering.quiet import quiet_tvm, reason
+from tapml.lowering.sizes import expression_of
+from tapml.program.program import SymbolicType
 
 # Raised whenever this module would write something else for the same PrimFunc.
 _GENERATION = 6

@@ -12,9 +12,9 @@ from tvm import tirx
 
 from tapml.compilers.tvm.folding import GRID_UNIFORM, folded
 from tapml.errors import TapmlError
-from tapml.graph.model import numpy_dtype
-from tapml.kernels.sizes import expression_of
-from tapml.program.expressions import ExpressionError
+from tapml.expressions import ExpressionError
+from tapml.lowering.sizes import expression_of
+from tapml.program.graph import numpy_dtype
 
 
 class LaunchError(TapmlError):

@@ -12,12 +12,12 @@ from tvm import relax, tirx
 from tapml.cache import cached
 from tapml.compilers.tvm.compile import schedule, webgpu_target
 from tapml.compilers.tvm.variants import BASE
+from tapml.compilers.tvm.wasm import link_model, runtime_wasm
 from tapml.errors import InputError
 from tapml.files import sha256
-from tapml.kernels.lower import Lowered
-from tapml.kernels.programs.document import to_json_text
-from tapml.kernels.quiet import quiet_tvm, reason
-from tapml.kernels.wasm import link_model, runtime_wasm
+from tapml.lowering.lower import Lowered
+from tapml.lowering.quiet import quiet_tvm, reason
+from tapml.operators.document import to_json_text
 
 _GENERATION = 3
 

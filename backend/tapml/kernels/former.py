@@ -15,10 +15,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from tapml.errors import InputError
+from tapml.formats import validated
 from tapml.protocol.base import Extent, Name, Text
 from tapml.protocol.fields import Open
 from tapml.protocol.kernels import MOST_WORKGROUPS
-from tapml.suite.formats import validated
 
 _VERSION_1_VARIANT = "256"
 """What version 1 held, in today's words: TVM's code for up to 256 invocations."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tapml.kernels.programs.program import Expression
+from tapml.operators.program import Expression
 
 Terms = Mapping[Expression, int]
 Facts = dict[frozenset[tuple[Expression, int]], tuple[int, int]]

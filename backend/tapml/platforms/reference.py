@@ -10,12 +10,12 @@ import tvm
 
 from tapml.compilers.tvm.compile import schedule
 from tapml.errors import InputError, ToolchainError
-from tapml.graph import Graph, Node, NodeKind
-from tapml.graph.model import TensorType, numpy_dtype
-from tapml.kernels.lower import Lowered
-from tapml.kernels.programs.emit import prim_func
-from tapml.kernels.programs.guard import guarded
-from tapml.kernels.quiet import quiet_tvm, reason
+from tapml.lowering.emit import prim_func
+from tapml.lowering.lower import Lowered
+from tapml.lowering.quiet import quiet_tvm, reason
+from tapml.operators.guard import guarded
+from tapml.program import Graph, Node, NodeKind
+from tapml.program.graph import TensorType, numpy_dtype
 
 Values = dict[str, Any]
 """Value id -> tvm.runtime.Tensor on the reference device."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from tapml.kernels.programs.program import Axis, Block, Buffer, Expression, Loop, Program, Store, zero
+from tapml.operators.program import Axis, Block, Buffer, Expression, Loop, Program, Store, zero
 
 
 def initialised(program: Program) -> Program:

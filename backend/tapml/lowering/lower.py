@@ -17,17 +17,17 @@ import tvm
 from tvm import relax
 
 from tapml.errors import InputError
-from tapml.graph import Graph, Node, NodeKind, Value, ValueKind
-from tapml.graph.program import MAIN, Function, SymbolicType, SymbolicValue
-from tapml.graph.program import Program as ModelProgram
-from tapml.kernels.programs.document import to_json_text
-from tapml.kernels.programs.emit import prim_func
-from tapml.kernels.programs.program import Program
-from tapml.kernels.programs.read import from_json
-from tapml.kernels.programs.write import program_of
-from tapml.kernels.quiet import quiet_tvm
-from tapml.kernels.sizes import expression_of
-from tapml.program.expressions import ExpressionError, Symbol, symbols_of
+from tapml.expressions import ExpressionError, Symbol, symbols_of
+from tapml.lowering.emit import prim_func
+from tapml.lowering.quiet import quiet_tvm
+from tapml.lowering.sizes import expression_of
+from tapml.lowering.write import program_of
+from tapml.operators.document import to_json_text
+from tapml.operators.program import Program
+from tapml.operators.read import from_json
+from tapml.program import Graph, Node, NodeKind, Value, ValueKind
+from tapml.program.program import MAIN, Function, SymbolicType, SymbolicValue
+from tapml.program.program import Program as ModelProgram
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tapml.kernels.programs.program import (
+from tapml.operators.program import (
     ARITHMETIC,
     BITWISE,
     CHOICES,

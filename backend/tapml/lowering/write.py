@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tapml.errors import InputError
-from tapml.kernels.programs.program import (
+from tapml.expressions import ExpressionError, printed, symbols_of
+from tapml.lowering.sizes import expression_of
+from tapml.operators.program import (
     ANNOTATIONS,
     ARITHMETIC,
     FUNCTIONS_OF_ONE,
@@ -24,8 +26,6 @@ from tapml.kernels.programs.program import (
     Store,
     integer,
 )
-from tapml.kernels.sizes import expression_of
-from tapml.program.expressions import ExpressionError, printed, symbols_of
 
 KINDS = {
     "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Mod": "mod", "FloorDiv": "floordiv",

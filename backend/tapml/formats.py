@@ -18,7 +18,7 @@ MOST_BYTES = 32_000_000
 
 _MOST_CONTAINERS = 1_000_000
 _MOST_SHOWN = 60
-MEND = "; copy the suite again, or carve it again"
+REMEDY = "; copy the suite again, or carve it again"
 _ESCAPE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.")
 
 Form = TypeVar("Form")
@@ -29,7 +29,7 @@ def read_json(folder: Folder, name: str, *, most: int = MOST_BYTES) -> Any:
     or not what `parse_json` takes.
     """
     data = whole_pairs(folder.read(name, most))
-    return parse_json(data, folder.path / name, MEND.removeprefix("; "), most_containers=_MOST_CONTAINERS)
+    return parse_json(data, folder.path / name, REMEDY.removeprefix("; "), most_containers=_MOST_CONTAINERS)
 
 
 def whole_pairs(data: bytes) -> bytes:
@@ -40,18 +40,18 @@ def whole_pairs(data: bytes) -> bytes:
     return _ESCAPE.sub(lambda escape: rb"\ufffd" if len(escape[0]) == 6 else escape[0], data)
 
 
-def validated(where: Path | str, form: type[Form] | TypeAdapter[Form], found: Any, mend: str) -> Form:
-    """`found` as a `form`. Raises InputError with `where`, the first field that is wrong, and the mend."""
+def validated(where: Path | str, form: type[Form] | TypeAdapter[Form], found: Any, remedy: str) -> Form:
+    """`found` as a `form`. Raises InputError with `where`, the first field that is wrong, and the fix."""
     adapter = form if isinstance(form, TypeAdapter) else TypeAdapter(form)
     try:
         return adapter.validate_python(found)
     except ValidationError as error:
-        raise wrong_field(where, error, mend) from error
+        raise wrong_field(where, error, remedy) from error
 
 
-def wrong_field(where: Path | str, error: ValidationError, mend: str) -> InputError:
+def wrong_field(where: Path | str, error: ValidationError, remedy: str) -> InputError:
     """A sentence of the first thing that is wrong."""
-    return InputError(f"{where}: {first_error(error)}{mend}")
+    return InputError(f"{where}: {first_error(error)}{remedy}")
 
 
 def format_version(path: Path | str, found: Any, newest: str, what: str) -> int:

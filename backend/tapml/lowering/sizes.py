@@ -1,4 +1,4 @@
-"""TVM's integer expressions as sizes (tapml.program.expressions)."""
+"""TVM's integer expressions as sizes (tapml.expressions)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import tirx
 
-from tapml.program.expressions import ExpressionError, checked
+from tapml.expressions import ExpressionError, checked
 
 # Sizes are not negative: to divide towards zero is to divide downwards.
 _OPERATIONS = {

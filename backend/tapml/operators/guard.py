@@ -13,8 +13,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from tapml.errors import InputError
-from tapml.kernels.programs.initialised import initialised
-from tapml.kernels.programs.integers import (
+from tapml.operators.initialised import initialised
+from tapml.operators.integers import (
     anything,
     arithmetic,
     clamped,
@@ -24,7 +24,7 @@ from tapml.kernels.programs.integers import (
     number,
     widened,
 )
-from tapml.kernels.programs.program import (
+from tapml.operators.program import (
     ARITHMETIC,
     BITWISE,
     COMPARISONS,
@@ -39,8 +39,8 @@ from tapml.kernels.programs.program import (
     Store,
     zero,
 )
-from tapml.kernels.programs.ranges import Facts, Known, atom, narrowed, with_fact
-from tapml.kernels.programs.types import Wrong
+from tapml.operators.ranges import Facts, Known, atom, narrowed, with_fact
+from tapml.operators.types import Wrong
 
 
 def guarded(program: Program) -> Program:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tapml.kernels.programs import types
-from tapml.kernels.programs.program import Block, Buffer, Expression, Let, Program, Region, Store
+from tapml.operators import types
+from tapml.operators.program import Block, Buffer, Expression, Let, Program, Region, Store
 
 FORMAT = "tapml.operator/2"
 

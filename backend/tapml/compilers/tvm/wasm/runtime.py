@@ -12,8 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tapml.compilers.tvm.wasm import emscripten
 from tapml.errors import ToolchainError
-from tapml.kernels.wasm import emscripten
 
 # Our half of the sources: two units that include the wheel's, and the headers which the wheel lacks.
 _OURS = Path(__file__).parent / "include"

@@ -76,7 +76,7 @@ class Buffer:
     name: str
     dtype: str
     shape: tuple[Any, ...]
-    """Integers; expressions (tapml.program.expressions) in a template."""
+    """Integers; expressions (tapml.expressions) in a template."""
 
 
 @dataclass(frozen=True, slots=True)

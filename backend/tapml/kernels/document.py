@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from tapml.errors import InputError
-from tapml.program.expressions import (
+from tapml.expressions import (
     MOST,
     CheckedExpression,
     ExpressionError,
@@ -21,11 +21,11 @@ from tapml.program.expressions import (
     check_symbols,
     extent,
 )
+from tapml.formats import format_version, validated
+from tapml.kernels.former import upgraded
 from tapml.protocol.base import MAX_BYTES, MOST_ELEMENTS, Digest, Extent, Message, Name, Text
 from tapml.protocol.fields import KernelName, Open, WgslName
 from tapml.protocol.kernels import Binding, Launch, Requires
-from tapml.suite.formats import format_version, validated
-from tapml.suite.former_kernels import upgraded
 
 FORMAT = "tapml.kernel/3"
 DOCUMENTED = " (docs/suite-format.md)"

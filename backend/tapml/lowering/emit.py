@@ -11,9 +11,9 @@ from tvm.ir import Call, Range
 from tvm.s_tir import SBlock, SBlockRealize
 
 from tapml.errors import InputError
-from tapml.kernels.programs.program import Axis, Block, Buffer, Expression, Let, Program, Region, Store
-from tapml.kernels.programs.write import KINDS
-from tapml.kernels.quiet import reason
+from tapml.lowering.quiet import reason
+from tapml.lowering.write import KINDS
+from tapml.operators.program import Axis, Block, Buffer, Expression, Let, Program, Region, Store
 
 _OPERATIONS: Mapping[str, Any] = {
     **{kind: getattr(tirx, node) for node, kind in KINDS.items()},

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tapml.errors import InputError
-from tapml.graph import TensorType
-from tapml.kernels.programs import types
-from tapml.kernels.programs.document import FORMAT, Json
-from tapml.kernels.programs.program import (
+from tapml.expressions import ExpressionError, extent
+from tapml.formats import format_version
+from tapml.operators import types
+from tapml.operators.document import FORMAT, Json
+from tapml.operators.program import (
     ANNOTATIONS,
     DTYPES,
     INTEGERS,
@@ -30,9 +31,8 @@ from tapml.kernels.programs.program import (
     Store,
     integer,
 )
-from tapml.kernels.programs.types import Wrong
-from tapml.program.expressions import ExpressionError, extent
-from tapml.suite.formats import format_version
+from tapml.operators.types import Wrong
+from tapml.program import TensorType
 
 MOST_EXPRESSIONS = 100_000
 DEEPEST = 64

@@ -8,10 +8,10 @@ import dataclasses
 
 import numpy as np
 
-from tapml.graph.model import numpy_dtype
-from tapml.kernels.programs.program import FLOATS, INTEGERS, Expression, integer, limits
-from tapml.kernels.programs.ranges import Known, atom, combined, summed
-from tapml.kernels.programs.types import Wrong
+from tapml.operators.program import FLOATS, INTEGERS, Expression, integer, limits
+from tapml.operators.ranges import Known, atom, combined, summed
+from tapml.operators.types import Wrong
+from tapml.program.graph import numpy_dtype
 
 _DIVISIONS = ("div", "mod", "floordiv", "floormod")
 _WIDE = "int64"

@@ -9,8 +9,8 @@ import numpy as np
 
 from tapml.bounds import Bound, NotDerivable, Operator
 from tapml.bounds.uncertain import FLOATS
-from tapml.carving.tolerance import UNIT, derived, estimated
-from tapml.kernels.analysis import Numerics
+from tapml.compare.tolerance import UNIT, derived, estimated
+from tapml.lowering.analysis import Numerics
 from tapml.suite import TensorRef, Tolerance
 
 Move = Callable[[int], list[list[np.ndarray]]]

@@ -10,12 +10,12 @@ import tvm
 from tvm import relax
 
 from tapml.errors import InputError
-from tapml.graph import Graph, Node, NodeKind, TensorType
-from tapml.kernels.lower import Lowered
-from tapml.kernels.programs.emit import prim_func
-from tapml.kernels.programs.program import Program
-from tapml.kernels.programs.read import from_json
-from tapml.kernels.quiet import quiet_tvm, reason
+from tapml.lowering.emit import prim_func
+from tapml.lowering.lower import Lowered
+from tapml.lowering.quiet import quiet_tvm, reason
+from tapml.operators.program import Program
+from tapml.operators.read import from_json
+from tapml.program import Graph, Node, NodeKind, TensorType
 from tapml.suite import Suite
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

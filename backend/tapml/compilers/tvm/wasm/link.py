@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Protocol
 
-from tapml.kernels.wasm import emscripten
-from tapml.kernels.wasm.runtime import IMPORTS, runtime_objects
+from tapml.compilers.tvm.wasm import emscripten
+from tapml.compilers.tvm.wasm.runtime import IMPORTS, runtime_objects
 
 
 class Executable(Protocol):

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tapml.errors import InputError
-from tapml.graph.model import Graph, Node, TensorType, Value, ValueKind
-from tapml.program.expressions import ExpressionError, Symbol, check_sizes, check_symbols, extent, printed
+from tapml.expressions import ExpressionError, Symbol, check_sizes, check_symbols, extent, printed
+from tapml.program.graph import Graph, Node, TensorType, Value, ValueKind
 
 MAIN = "main"
 

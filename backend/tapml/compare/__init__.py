@@ -1,0 +1,1 @@
+"""What results may differ by, and whether they do."""

@@ -1,0 +1,1 @@
+"""What runs a program on this machine: the reference that carved tests come from."""
