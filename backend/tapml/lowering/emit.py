@@ -13,7 +13,7 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tapml.errors import InputError
 from tapml.lowering.quiet import reason
 from tapml.lowering.write import KINDS
-from tapml.operators.program import Axis, Block, Buffer, Expression, Let, Program, Region, Store
+from tapml.operators.program import Axis, Block, Buffer, Expression, Let, OperatorProgram, Region, Store
 
 _OPERATIONS: Mapping[str, Any] = {
     **{kind: getattr(tirx, node) for node, kind in KINDS.items()},
@@ -26,7 +26,7 @@ _OPERATIONS: Mapping[str, Any] = {
 _ELSEWHERE = {"ceil": "prim.ceil", "log2": "prim.log2", "if_then_else": "prim.if_then_else"}
 
 
-def prim_func(program: Program, *, whole_regions: bool = False) -> tirx.PrimFunc:
+def prim_func(program: OperatorProgram, *, whole_regions: bool = False) -> tirx.PrimFunc:
     """The PrimFunc. Raises InputError where TVM refuses one of the parts.
 
     `whole_regions`: blocks say that they read and write all of their buffers, rather than what the program states.
@@ -38,7 +38,7 @@ def prim_func(program: Program, *, whole_regions: bool = False) -> tirx.PrimFunc
 
 
 class _Emitter:
-    def __init__(self, program: Program, whole_regions: bool) -> None:
+    def __init__(self, program: OperatorProgram, whole_regions: bool) -> None:
         self._program = program
         self._whole_regions = whole_regions
         self._shapes = {buffer.name: buffer.shape for buffer in (*program.parameters, *program.temporaries)}

@@ -23,7 +23,7 @@ from tapml.lowering.quiet import quiet_tvm
 from tapml.lowering.sizes import expression_of
 from tapml.lowering.write import program_of
 from tapml.operators.document import to_json_text
-from tapml.operators.program import Program
+from tapml.operators.program import OperatorProgram
 from tapml.operators.read import from_json
 from tapml.program import Graph, Node, NodeKind, Value, ValueKind
 from tapml.program.program import MAIN, Function, SymbolicType, SymbolicValue
@@ -45,7 +45,7 @@ class Lowered:
     graph: Graph
     arguments: list[str]
     constants: dict[str, np.ndarray]
-    programs: Mapping[str, Program] = field(default_factory=dict)
+    programs: Mapping[str, OperatorProgram] = field(default_factory=dict)
 
     def kernel(self, name: str) -> Any:
         """The PrimFunc of a kernel: inputs, then the outputs it writes (destination passing)."""

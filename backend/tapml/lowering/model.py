@@ -13,7 +13,7 @@ from tapml.errors import InputError
 from tapml.lowering.emit import prim_func
 from tapml.lowering.lower import Lowered
 from tapml.lowering.quiet import quiet_tvm, reason
-from tapml.operators.program import Program
+from tapml.operators.program import OperatorProgram
 from tapml.operators.read import from_json
 from tapml.program import Graph, Node, NodeKind, TensorType
 from tapml.suite import Suite
@@ -78,7 +78,7 @@ def read_operator(suite: Suite, name: str, graph: Graph) -> Lowered:
     return Lowered(tvm.IRModule({name: function}), of_node, [], {}, {name: program})
 
 
-def _check_types(graph: Graph, node: Node, program: Program, where: str) -> None:
+def _check_types(graph: Graph, node: Node, program: OperatorProgram, where: str) -> None:
     expected = [graph.values[value].type for value in (*node.inputs, *node.outputs)]
     found = [TensorType(buffer.shape, buffer.dtype) for buffer in program.parameters]
     if expected != found:

@@ -21,7 +21,7 @@ from tapml.operators.program import (
     Expression,
     Let,
     Loop,
-    Program,
+    OperatorProgram,
     Region,
     Store,
     integer,
@@ -41,7 +41,7 @@ _ATTRIBUTES = {"op_pattern", "tirx.noalias", "s_tir", "global_symbol"}
 _FUNCTIONS = {*FUNCTIONS_OF_ONE, *FUNCTIONS_OF_TWO, *PREDICATES}
 
 
-def program_of(name: str, prim_func: Any, symbols: Mapping[Any, Any] | None = None) -> Program:
+def program_of(name: str, prim_func: Any, symbols: Mapping[Any, Any] | None = None) -> OperatorProgram:
     """The program of an unscheduled PrimFunc: a template where it has `symbols`, its variables of sizes, each with the
     expression over the model's symbols that stands for it.
 
@@ -60,7 +60,7 @@ class _Writer:
         self._names: dict[Any, str] = {}
         self._taken: set[str] = set(self._symbols)
 
-    def program(self) -> Program:
+    def program(self) -> OperatorProgram:
         function = self._function
         attributes = dict(function.attrs.items()) if function.attrs else {}
         self._require(set(attributes) <= _ATTRIBUTES, f"the attributes {sorted(set(attributes) - _ATTRIBUTES)}")
@@ -74,7 +74,7 @@ class _Writer:
         blocks = tuple(self._block(statement) for statement in _sequence(block.body))
         pattern = attributes.get("op_pattern")
         pattern = None if pattern is None else int(pattern)
-        return Program(self._name, pattern, parameters, temporaries, blocks, self._symbols)
+        return OperatorProgram(self._name, pattern, parameters, temporaries, blocks, self._symbols)
 
     def _require(self, good: bool, what: str) -> None:
         if not good:

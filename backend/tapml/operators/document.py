@@ -6,14 +6,14 @@ import json
 from typing import Any
 
 from tapml.operators import types
-from tapml.operators.program import Block, Buffer, Expression, Let, Program, Region, Store
+from tapml.operators.program import Block, Buffer, Expression, Let, OperatorProgram, Region, Store
 
 FORMAT = "tapml.operator/2"
 
 Json = Any
 
 
-def to_json_text(program: Program) -> str:
+def to_json_text(program: OperatorProgram) -> str:
     """The document of a program, a block on a line."""
     head = {
         "format": FORMAT,

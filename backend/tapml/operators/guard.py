@@ -34,7 +34,7 @@ from tapml.operators.program import (
     Block,
     Expression,
     Let,
-    Program,
+    OperatorProgram,
     Region,
     Store,
     zero,
@@ -43,7 +43,7 @@ from tapml.operators.ranges import Facts, Known, atom, narrowed, with_fact
 from tapml.operators.types import Wrong
 
 
-def guarded(program: Program) -> Program:
+def guarded(program: OperatorProgram) -> OperatorProgram:
     """The program with indices and integer arithmetic that are defined, and no temporary read before it is written.
 
     Raises InputError where that cannot be had: 64-bit arithmetic that may overflow, an axis whose values leave it.
@@ -64,7 +64,7 @@ def guarded(program: Program) -> Program:
 
 
 class _Guard:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: OperatorProgram) -> None:
         self._shapes = {buffer.name: buffer.shape for buffer in (*program.parameters, *program.temporaries)}
         self._variables: dict[str, tuple[int, int]] = {}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from tapml.operators.program import Axis, Block, Buffer, Expression, Loop, Program, Store, zero
+from tapml.operators.program import Axis, Block, Buffer, Expression, Loop, OperatorProgram, Store, zero
 
 
-def initialised(program: Program) -> Program:
+def initialised(program: OperatorProgram) -> OperatorProgram:
     """The program, after blocks that fill each temporary which its first block does not fill by itself."""
     unsure = [buffer for buffer in program.temporaries if not _filled(program, buffer)]
     taken = {loop.variable for block in program.blocks for loop in block.loops}
@@ -17,7 +17,7 @@ def initialised(program: Program) -> Program:
     return dataclasses.replace(program, blocks=(*blocks, *program.blocks))
 
 
-def _filled(program: Program, buffer: Buffer) -> bool:
+def _filled(program: OperatorProgram, buffer: Buffer) -> bool:
     """Does the first block that touches it write every element before any is read?"""
     for block in program.blocks:
         accesses = list(_accesses(block, buffer.name))

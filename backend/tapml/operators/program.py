@@ -142,7 +142,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class OperatorProgram:
     """`pattern`: TVM's class of the operator for fusion, where it gave one. With `symbols` it is a template, which is
     only written down: its extents are expressions over them, and read.py gives the program for their sizes."""
 

@@ -26,7 +26,7 @@ from tapml.operators.program import (
     Expression,
     Let,
     Loop,
-    Program,
+    OperatorProgram,
     Region,
     Store,
     integer,
@@ -44,7 +44,7 @@ MOST_TEMPORARY_BYTES = 2**31
 _MOST_ELEMENTS = 2**40
 
 
-def from_json(document: Json, operator: str, where: str, sizes: Mapping[str, int] | None = None) -> Program:
+def from_json(document: Json, operator: str, where: str, sizes: Mapping[str, int] | None = None) -> OperatorProgram:
     """The program of `operator` for the sizes of a call; `where` names the file in errors. Raises InputError."""
     format_version(Path(where), document.get("format") if isinstance(document, dict) else None, FORMAT, "a program")
     try:
@@ -65,7 +65,7 @@ class _Reader:
         self._scope: set[str] = set()
         self._expressions = 0
 
-    def program(self, operator: str) -> Program:
+    def program(self, operator: str) -> OperatorProgram:
         document = self._document
         if document.get("operator") != operator:
             raise Wrong(f"it is that of the operator {str(document.get('operator'))[:80]!r}")
@@ -87,7 +87,7 @@ class _Reader:
                 blocks.append(self._block(given))
             except Wrong as error:
                 raise Wrong(f"block {number}: {error}") from error
-        found = Program(operator, pattern, parameters, temporaries, tuple(blocks))
+        found = OperatorProgram(operator, pattern, parameters, temporaries, tuple(blocks))
         if found.turns > MOST_TURNS:
             raise Wrong(f"its loops make {found.turns} turns, more than {MOST_TURNS}")
         return found

@@ -12,7 +12,7 @@ import tvm_ffi
 
 from tapml.lowering.emit import prim_func
 from tapml.lowering.lower import Lowered
-from tapml.operators.program import Buffer, Program
+from tapml.operators.program import Buffer, OperatorProgram
 from tapml.platforms.reference import Reference
 from tapml.program import Graph, Node, NodeKind, TensorType, Value, ValueKind
 
@@ -40,7 +40,7 @@ class Guarded:
         return bool((before == _GUARD).all() and (after == _GUARD).all())
 
 
-def lowered_of(programs: Sequence[Program]) -> Lowered:
+def lowered_of(programs: Sequence[OperatorProgram]) -> Lowered:
     """Programs as a module of operators, each called once."""
     values: dict[str, Value] = {}
     nodes = []
@@ -70,7 +70,7 @@ def made_up(buffer: Buffer, random: np.random.Generator) -> np.ndarray:
     return np.where(random.random(size) < 0.4, odd, small).reshape(buffer.shape)
 
 
-def run(reference: Reference, program: Program, arrays: Sequence[np.ndarray]) -> list[Guarded]:
+def run(reference: Reference, program: OperatorProgram, arrays: Sequence[np.ndarray]) -> list[Guarded]:
     """Call the native code; gives its tensors as they are then. Their surroundings are the caller's to look at."""
     tensors = [Guarded(buffer, array) for buffer, array in zip(program.parameters, arrays, strict=True)]
     types = [TensorType(buffer.shape, buffer.dtype) for buffer in program.parameters]

@@ -17,7 +17,7 @@ from running_programs import lowered_of, run
 
 from tapml.errors import InputError
 from tapml.operators.guard import guarded
-from tapml.operators.program import Program
+from tapml.operators.program import OperatorProgram
 from tapml.operators.read import DEEPEST, from_json
 from tapml.platforms.reference import Reference
 from tapml.program import TensorType
@@ -41,7 +41,7 @@ def store(value: Any, index: Any = "v") -> list[Any]:
     return ["store", "y", [index], value]
 
 
-def read(found: Any) -> Program:
+def read(found: Any) -> OperatorProgram:
     return from_json(json.loads(json.dumps(found)), "x", "x.json")
 
 
