@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tapml.results import RESULTS, TEST_RESULT
+from tapml.results.base import ModelMetric, ModelTolerance, badness
 from tapml.results.schema import schema
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -62,3 +63,12 @@ def test_what_an_earlier_version_lacks_is_filled_in_and_the_unknown_is_left_out(
 def test_what_is_no_result_is_refused(kind: str, found: Any) -> None:
     with pytest.raises(ValueError, match="validation error"):
         RESULTS[kind].validate_python(found)
+
+
+def test_the_worst_step_is_one_that_is_off_whatever_its_largest_error() -> None:
+    tolerance: ModelTolerance = {"cosine": 0.999, "max_abs_error": 0.1, "reasons": []}
+    good: ModelMetric = {"cosine": 1.0, "max_abs_error": 0.09, "step": 0}
+    turned: ModelMetric = {"cosine": 0.5, "max_abs_error": 0.01, "step": 1}
+    lost: ModelMetric = {"cosine": None, "max_abs_error": None, "step": 2}
+    assert max(good, turned, key=lambda metric: badness(metric, tolerance)) is turned
+    assert max(lost, good, turned, key=lambda metric: badness(metric, tolerance)) is lost

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from tapml.compare.agreement import agreement
 from tapml.devices import Blobs, Device
-from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, InputError
 from tapml.locating.delta import TooMany, culprits
 from tapml.locating.growth import Grown, growth
 from tapml.lowering.model import read_models
-from tapml.platforms.reference import Reference
 from tapml.program import Graph
 from tapml.results import TestResult, Verdict
-from tapml.results.base import ModelMetric, ModelTolerance, within
+from tapml.results.base import ModelMetric, ModelTolerance, badness, within
 from tapml.results.locate import ModelCheck
-from tapml.suite import Suite, TensorRef
+from tapml.suite import Suite
 from tapml.validation.events import Cancel, Emit
-from tapml.validation.hybrid import HybridRunner
+from tapml.validation.hybrid import HybridRunner, ModelStep
 
 MOST_GUILTY = 24
 """Nodes that share a fault: beyond this a list of them says less than their kernels do."""
@@ -36,16 +31,6 @@ _MOST_BYTES = 256 << 20
 """Of the node outputs that are brought home at once."""
 
 
-@dataclass(frozen=True)
-class _Step:
-    """One carved step: its inputs on both sides, and what the model has to give."""
-
-    number: int
-    graph: Graph
-    inputs: dict[str, tuple[TensorRef, Any]]
-    expected: list[np.ndarray]
-
-
 class WholeModel:
     """One check of the model; `results` are the carved tests' by id."""
 
@@ -55,17 +40,16 @@ class WholeModel:
         device: Device,
         blobs: Blobs,
         results: Mapping[str, TestResult],
-        emit: Emit = lambda event: None,
-        cancel: Cancel | None = None,
-        hang_seconds: float = HANG_SECONDS,
+        emit: Emit,
+        cancel: Cancel,
+        hang_seconds: float,
     ) -> None:
-        """Raises InputError for a suite that is damaged."""
         self._suite = suite
         self._device = device
         self._blobs = blobs
         self._results = results
         self._emit = emit
-        self._cancel = cancel or Cancel()
+        self._cancel = cancel
         self._hang_seconds = hang_seconds
         self._graph = suite.model_graph
         self._tolerance: ModelTolerance = suite.manifest["model_tolerance"]
@@ -75,69 +59,36 @@ class WholeModel:
         self._left = [node.id for node in self._graph.kernel_nodes if node.kernel in unsupported]
 
     def run(self) -> ModelCheck:
-        """The entry `model` of tapml.locate/1. Raises Cancelled, and InputError for a damaged tensor."""
+        """The entry `model` of tapml.locate/1. Raises Cancelled."""
+        text = "every operator passes, but the model"
         try:
-            reference = Reference(*read_models(self._suite))
+            models = read_models(self._suite)
+            with (
+                KernelMessages(self._suite, self._blobs) as messages,
+                HybridRunner(self._suite, models, self._device, messages, self._blobs, self._hang_seconds) as runner,
+            ):
+                return self._check(runner)
         except InputError as error:
-            return self._entry("error", None, [], None, f"every operator passes, but the model cannot be run: {error}")
-        try:
-            with KernelMessages(self._suite, self._blobs) as messages:
-                return self._run(messages, reference)
+            return self._entry("error", None, [], None, f"{text} cannot be run: {error}")
         except DeviceError as error:
-            text = f"every operator passes, but the model does not run on the device: {error.summary}"
-            return self._entry("error", None, [], None, text)
+            return self._entry("error", None, [], None, f"{text} does not run on the device: {error.summary}")
 
-    def _run(self, messages: KernelMessages, reference: Reference) -> ModelCheck:
-        tensors = self._suite.tensors
-        weights = reference.values({value: tensors.get(ref) for value, ref in self._suite.parameters.items()})
-        runner = HybridRunner(
-            reference,
-            self._device,
-            messages,
-            self._suite.parameters,
-            weights,
-            self._blobs,
-            self._hang_seconds,
-        )
-        try:
-            return self._check(runner, [self._step(number, reference) for number in range(self._step_count)])
-        finally:
-            with contextlib.suppress(DeviceError):  # the device is gone, and its memory with it
-                runner.close()
-
-    @property
-    def _step_count(self) -> int:
-        return len(self._suite.manifest["steps"])
-
-    def _step(self, number: int, reference: Reference) -> _Step:
-        step = self._suite.manifest["steps"][number]
-        refs = [TensorRef.from_json(ref) for ref in step["inputs"].values()]
-        inputs = {
-            value: (ref, reference.tensor(self._suite.tensors.get(ref)))
-            for value, ref in zip(self._graph.inputs, refs, strict=True)
-        }
-        expected = [self._suite.tensors.get(TensorRef.from_json(ref)) for ref in step["outputs"]]
-        return _Step(number, self._suite.graphs[number], inputs, expected)
-
-    def _check(self, runner: HybridRunner, steps: Sequence[_Step]) -> ModelCheck:
-        worst: tuple[bool, float, ModelMetric, _Step, dict[str, np.ndarray]] | None = None
-        for step in steps:
+    def _check(self, runner: HybridRunner) -> ModelCheck:
+        worst: tuple[ModelMetric, ModelStep, dict[str, np.ndarray]] | None = None
+        for step in runner.steps:
             got = self._trace(runner, step)
-            metric = self._metric([got[value] for value in self._graph.outputs], step)
-            error = metric["max_abs_error"]
-            found = (not within(metric, self._tolerance), np.inf if error is None else error, metric, step, got)
-            if worst is None or found[:2] > worst[:2]:
-                worst = found
-        if worst is None:
-            return self._entry("pass", None, [], None, "the suite has no step to run")
-        bad, _, metric, step, got = worst
+            metric = step.metric([got[value] for value in step.graph.outputs])
+            if worst is None or badness(metric, self._tolerance) > badness(worst[0], self._tolerance):
+                worst = metric, step, got
+        assert worst is not None, "a suite with a model has a step"
+        metric, step, got = worst
         grown = growth(step.graph, got, self._carved(step.number), self._local(step.number))
-        if not bad:
+        if within(metric, self._tolerance):
             return self._entry("pass", metric, grown, [], self._passing())
         minimal, found_text = self._minimal(runner, step)
         return self._entry("fail", metric, grown, minimal, self._failing(metric, grown) + found_text)
 
-    def _minimal(self, runner: HybridRunner, step: _Step) -> tuple[list[str] | None, str]:
+    def _minimal(self, runner: HybridRunner, step: ModelStep) -> tuple[list[str] | None, str]:
         """The nodes to return, and a sentence about them."""
 
         def good_without(returned: frozenset[str]) -> bool:
@@ -145,8 +96,8 @@ class WholeModel:
                 return False  # the trace has shown it
             self._cancel.check()
             self._count("searching the nodes that make the error")
-            result = runner.run(step.graph, step.inputs, set(self._nodes) - returned)
-            return within(self._metric(result.outputs, step), self._tolerance)
+            result = runner.run(step, set(self._nodes) - returned)
+            return within(step.metric(result.outputs), self._tolerance)
 
         try:
             nodes = culprits(self._nodes, good_without, MOST_GUILTY).nodes
@@ -161,14 +112,13 @@ class WholeModel:
 
     # ------------------------------------------------ one pass with every node's output
 
-    def _trace(self, runner: HybridRunner, step: _Step) -> dict[str, np.ndarray]:
+    def _trace(self, runner: HybridRunner, step: ModelStep) -> dict[str, np.ndarray]:
         """Value id -> what the device made of it, all nodes on the device. One pass, or more where that is too much."""
         found: dict[str, np.ndarray] = {}
         for values in self._parts(step.graph):
             self._cancel.check()
             self._count("running the whole model, all nodes on the device")
-            graph = replace(step.graph, outputs=tuple(values))
-            result = runner.run(graph, step.inputs, set(self._nodes))
+            result = runner.run(step, set(self._nodes), values)
             found |= zip(values, result.outputs, strict=True)
         return found
 
@@ -202,9 +152,6 @@ class WholeModel:
         return {test.node: test for test in self._suite.tests if test.step == step}
 
     # ------------------------------------------------ judging
-
-    def _metric(self, outputs: Sequence[np.ndarray], step: _Step) -> ModelMetric:
-        return {**agreement(outputs, step.expected).to_json(), "step": step.number}
 
     def _passing(self) -> str:
         text = "every operator passes, and so does the whole model"

@@ -7,6 +7,7 @@ reading fills in; unknown fields are dropped.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 from pydantic import Field, with_config
@@ -118,3 +119,9 @@ def within(metric: Agreement, tolerance: ModelTolerance) -> bool:
     if cosine is None or error is None:
         return False
     return cosine >= tolerance["cosine"] and error <= tolerance["max_abs_error"]
+
+
+def badness(metric: Agreement, tolerance: ModelTolerance) -> tuple[bool, float]:
+    """To find the worst of several by: what is outside the tolerance first, then the largest error."""
+    error = metric["max_abs_error"]
+    return not within(metric, tolerance), math.inf if error is None else error

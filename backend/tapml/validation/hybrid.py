@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from tapml.compare.agreement import agreement
 from tapml.devices import Blobs, Device
 from tapml.devices.commands import allocated, uploaded, viewed
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, DeviceLost
+from tapml.lowering.lower import Lowered
 from tapml.platforms.reference import Reference, Values, to_numpy
 from tapml.program import Graph, Node, NodeKind, TensorType, ValueKind
 from tapml.protocol import methods
-from tapml.suite import TensorRef
+from tapml.results.base import ModelMetric
+from tapml.suite import Suite, TensorRef
 
 _RUNS = itertools.count()
 
@@ -29,45 +33,83 @@ class HybridResult:
     segments: int
 
 
+@dataclass(frozen=True)
+class ModelStep:
+    """One carved step: its graph, its inputs on both sides (value id -> reference to its stored bytes, tensor on the
+    reference platform), and what the model has to give.
+    """
+
+    number: int
+    graph: Graph
+    inputs: Mapping[str, tuple[TensorRef, Any]]
+    expected: list[np.ndarray]
+
+    def metric(self, outputs: Sequence[np.ndarray]) -> ModelMetric:
+        """How far the model's outputs are from what was carved."""
+        return {**agreement(outputs, self.expected).to_json(), "step": self.number}
+
+
 class HybridRunner:
-    """Runs a model's graphs again and again under changing plans. Weights are uploaded to the device once."""
+    """Runs a suite's model again and again under changing plans. Weights are uploaded to the device once.
+
+    A context manager: at its end weights and kernels on the device are freed; `steps` stay.
+    """
 
     def __init__(
         self,
-        reference: Reference,
+        suite: Suite,
+        models: Sequence[Lowered],
         device: Device,
         kernels: KernelMessages,
-        parameters: Mapping[str, TensorRef],
-        weights: Values,
         blobs: Blobs,
         hang_seconds: float,
     ) -> None:
-        """`weights`: the parameters' values on the reference platform, by value id."""
-        self.reference = reference
+        """`models`: the suite's (read_models).
+
+        Raises InputError for operators that TVM cannot compile, and for a tensor that is missing or corrupted.
+        """
+        self.reference = Reference(*models)
         self.device = device
         self.kernels = kernels
-        self.parameters = parameters
-        self.weights = weights
+        self.parameters = suite.parameters
         self.blobs = blobs
         self.hang_seconds = hang_seconds
+        self.weights = self.reference.values({v: suite.tensors.get(ref) for v, ref in suite.parameters.items()})
+        self.steps = [
+            self._step(suite, number, graph, step)
+            for number, (graph, step) in enumerate(zip(suite.graphs, suite.manifest["steps"], strict=True))
+        ]
         self.uploaded: set[str] = set()
         self.library = f"h{next(_RUNS)}"
         self.loaded: set[str] = set()
 
-    def run(self, graph: Graph, inputs: Mapping[str, tuple[TensorRef, Any]], offloaded: Set[str]) -> HybridResult:
-        """Run the model with `offloaded` (node ids) on the device; `graph`: of the sizes of this call.
+    def _step(self, suite: Suite, number: int, graph: Graph, step: Mapping[str, Any]) -> ModelStep:
+        refs = [TensorRef.from_json(ref) for ref in step["inputs"].values()]
+        inputs = {
+            value: (ref, self.reference.tensor(suite.tensors.get(ref)))
+            for value, ref in zip(graph.inputs, refs, strict=True)
+        }
+        expected = [suite.tensors.get(TensorRef.from_json(ref)) for ref in step["outputs"]]
+        return ModelStep(number, graph, inputs, expected)
 
-        `inputs`: value id -> (reference to its stored bytes, its tensor on the reference platform).
+    def run(self, step: ModelStep, offloaded: Set[str], outputs: Sequence[str] | None = None) -> HybridResult:
+        """Run the model with `offloaded` (node ids) on the device; `outputs`: values to bring home in place of the
+        model's outputs.
+
         Raises DeviceError with what the device reported.
         """
-        return _Run(self, graph, inputs, offloaded).execute()
+        graph = step.graph if outputs is None else replace(step.graph, outputs=tuple(outputs))
+        return _Run(self, graph, step.inputs, offloaded).execute()
 
-    def close(self) -> None:
-        """Free weights and kernels on the device, where it is still there."""
+    def __enter__(self) -> HybridRunner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         if (self.uploaded or self.loaded) and self.device.connected:
             commands: list[methods.Command] = [methods.UnloadCommand(library=self.library_of(k)) for k in self.loaded]
             commands.append(methods.FreeCommand(tensors=[_weight(value) for value in sorted(self.uploaded)]))
-            self.device.execute(commands)
+            with contextlib.suppress(DeviceError):  # the device is gone, and its memory with it
+                self.device.execute(commands)
         self.uploaded.clear()
         self.loaded.clear()
 

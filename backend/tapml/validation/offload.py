@@ -6,14 +6,12 @@ device and the whole model runs as a hybrid graph; what does not hold stays on t
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tapml.compare.agreement import Agreement, agreement
 from tapml.compilers.tvm.library import model_library
 from tapml.devices import Blobs, Device
 from tapml.devices.commands import message
@@ -23,16 +21,14 @@ from tapml.errors import DeviceError, InputError, TapmlError
 from tapml.files import sha256
 from tapml.lowering.lower import Lowered
 from tapml.lowering.model import read_models
-from tapml.platforms.reference import Reference
-from tapml.program import Graph
 from tapml.protocol.methods import RunModelParams
 from tapml.protocol.session import RUN_MODEL
 from tapml.results import SEVERITY, OffloadDocument, ValidationDocument, Verdict
-from tapml.results.base import ModelMetric, ModelTolerance, within
+from tapml.results.base import ModelMetric, ModelTolerance, badness, within
 from tapml.results.offload import OffloadFinal, OffloadStep
-from tapml.suite import Suite, TensorRef
+from tapml.suite import Suite
 from tapml.validation.events import Cancel, Cancelled, Emit
-from tapml.validation.hybrid import HybridRunner
+from tapml.validation.hybrid import HybridRunner, ModelStep
 from tapml.validation.operatorwise import OperatorRun
 from tapml.validation.results import header
 
@@ -89,8 +85,11 @@ class Offload:
             edited = [name for name in self._kernels if kernels.edited(name)]
             try:
                 self._cancel.check()
-                self._offload_all(verdicts, kernels)
-                final = self._run_whole_model(kernels)
+                with HybridRunner(
+                    self.suite, self._models, self.device, kernels, self._blobs, self._hang_seconds
+                ) as runner:
+                    self._offload_all(verdicts, runner)
+                final = self._run_whole_model(kernels, runner)
             except Cancelled:
                 interrupted = True
         self._emit({"type": "final", "device": self.device.id, "final": final})
@@ -117,35 +116,13 @@ class Offload:
 
     # ------------------------------------------------ step by step
 
-    def _offload_all(self, verdicts: Mapping[str, tuple[Verdict, str]], kernels: KernelMessages) -> None:
-        reference = Reference(*self._models)
-        weights = reference.values({v: self.suite.tensors.get(ref) for v, ref in self.suite.parameters.items()})
-        runner = HybridRunner(
-            reference,
-            self.device,
-            kernels,
-            self.suite.parameters,
-            weights,
-            self._blobs,
-            self._hang_seconds,
-        )
-        self._model_steps = [self._model_step(step, reference) for step in self.suite.manifest["steps"]]
+    def _offload_all(self, verdicts: Mapping[str, tuple[Verdict, str]], runner: HybridRunner) -> None:
         for number, kernel in enumerate(self._kernels):
             self._cancel.check()
             step = self._step(kernel, *verdicts.get(kernel, ("error", "the operator was not validated")), runner)
             self._steps.append(step)
             event = {"step": step, "number": number + 1, "total": self.total}
             self._emit({"type": "step", "device": self.device.id, **event})
-        with contextlib.suppress(DeviceError):  # the device is gone, and its memory with it
-            runner.close()
-
-    def _model_step(self, step: Mapping[str, Any], reference: Reference) -> tuple[dict[str, Any], list[np.ndarray]]:
-        refs = [TensorRef.from_json(ref) for ref in step["inputs"].values()]
-        inputs = {
-            value: (ref, reference.tensor(self.suite.tensors.get(ref)))
-            for value, ref in zip(self.suite.model_graph.inputs, refs, strict=True)
-        }
-        return inputs, [self.suite.tensors.get(TensorRef.from_json(ref)) for ref in step["outputs"]]
 
     def _step(self, kernel: str, verdict: Verdict, message: str, runner: HybridRunner) -> OffloadStep:
         started = time.perf_counter()
@@ -176,14 +153,13 @@ class Offload:
         }
 
     def _run_hybrid(self, runner: HybridRunner, offloaded: set[str]) -> tuple[ModelMetric, int]:
-        """The worst agreement over the carved steps."""
-        found: list[Agreement] = []
-        segments = 0
-        for graph, (inputs, expected) in zip(self.suite.graphs, self._model_steps, strict=True):
-            result = runner.run(graph, inputs, offloaded)
-            segments = max(segments, result.segments)
-            found.append(agreement(result.outputs, expected))
-        return _worst(found), segments
+        """The worst agreement over the carved steps, and the segments of the step that has most."""
+        results = [(step, runner.run(step, offloaded)) for step in runner.steps]
+        metric = self._worst([step.metric(result.outputs) for step, result in results])
+        return metric, max(result.segments for _, result in results)
+
+    def _worst(self, metrics: Sequence[ModelMetric]) -> ModelMetric:
+        return max(metrics, key=lambda metric: badness(metric, self._tolerance))
 
     def _too_far(self, what: str, metric: ModelMetric) -> str:
         return (
@@ -194,7 +170,7 @@ class Offload:
 
     # ------------------------------------------------ the whole model
 
-    def _run_whole_model(self, kernels: KernelMessages) -> OffloadFinal:
+    def _run_whole_model(self, kernels: KernelMessages, runner: HybridRunner) -> OffloadFinal:
         """As it would be deployed: one wasm, the tvmjs virtual machine, every node on the device."""
         try:
             # A library's kernels are made for its sizes alone, a suite's for all that its symbols may have.
@@ -206,17 +182,16 @@ class Offload:
                 )
             libraries = {repr(model.graph.sizes): self._library(model) for model in self._models}
             replace = {} if symbolic else kernels.replacements()
-            found: list[Agreement] = []
+            found: list[ModelMetric] = []
             seconds: dict[str, Any] = {}
-            for graph, step in zip(self.suite.graphs, self.suite.manifest["steps"], strict=True):
+            for step in runner.steps:
                 self._cancel.check()
-                outputs, seconds = self._run_library(libraries[repr(graph.sizes)], graph, step, replace)
-                expected = [self.suite.tensors.get(TensorRef.from_json(ref)) for ref in step["outputs"]]
-                found.append(agreement(outputs, expected))
+                outputs, seconds = self._run_library(libraries[repr(step.graph.sizes)], step, replace)
+                found.append(step.metric(outputs))
         except TapmlError as error:
             self._message("error", str(error))
             return {**_not_run(str(error)), "kept_on_reference": self._kept()}
-        metric = _worst(found)
+        metric = self._worst(found)
         good = within(metric, self._tolerance)
         return {
             "verdict": "pass" if good else "fail",
@@ -238,15 +213,14 @@ class Offload:
         return digest
 
     def _run_library(
-        self, wasm: str, graph: Graph, step: Mapping[str, Any], replace: Mapping[str, str]
+        self, wasm: str, step: ModelStep, replace: Mapping[str, str]
     ) -> tuple[list[np.ndarray], dict[str, Any]]:
-        refs = dict(zip(graph.inputs, step["inputs"].values(), strict=True))
-        refs |= {value: ref.to_json() for value, ref in self.suite.parameters.items()}
-        types = [graph.values[value].type for value in graph.outputs]
+        refs = {value: ref for value, (ref, _) in step.inputs.items()} | self.suite.parameters
+        types = [step.graph.values[value].type for value in step.graph.outputs]
         fields = {
             "wasm": wasm,
             "function": "main",
-            "arguments": [refs[value] for value in self.suite.manifest["arguments"]],
+            "arguments": [refs[value].to_json() for value in self.suite.manifest["arguments"]],
             "outputs": [tensor.to_json() for tensor in types],
             "replace": dict(replace),
             "runs": 2,  # the second shows the time without first-use costs
@@ -267,13 +241,6 @@ def _kernel_verdicts(document: ValidationDocument) -> dict[str, tuple[Verdict, s
         if known is None or SEVERITY.index(test["verdict"]) > SEVERITY.index(known[0]):
             worst[test["kernel"]] = (test["verdict"], test["message"])
     return worst
-
-
-def _worst(found: Sequence[Agreement]) -> ModelMetric:
-    """The step with the largest error; one that is not a number is worst of all."""
-    errors = [a.max_abs_error if np.isfinite(a.max_abs_error) else np.inf for a in found]
-    step = int(np.argmax(errors))
-    return {**found[step].to_json(), "step": step}
 
 
 def _not_run(message: str) -> OffloadFinal:
