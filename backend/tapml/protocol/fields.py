@@ -54,12 +54,12 @@ Count = Annotated[int, Field(ge=0, le=2**53)]
 """Of elements; JavaScript knows no larger whole numbers."""
 
 
-PLAIN = ConfigDict(extra="ignore", allow_inf_nan=False, strict=True, use_attribute_docstrings=True)
-"""As `Open`, for dicts: documents that a suite has by the ten thousand are not made objects of twice."""
+@with_config(ConfigDict(extra="ignore", allow_inf_nan=False, strict=True, use_attribute_docstrings=True))
+class Plain(TypedDict):
+    """As `Open`, for dicts: documents that a suite has by the ten thousand are not made objects of twice."""
 
 
-@with_config(PLAIN)
-class RefDocument(TypedDict):
+class RefDocument(Plain):
     """A tensor whose bytes are a file of the suite; dense, row-major."""
 
     digest: Digest
@@ -67,8 +67,7 @@ class RefDocument(TypedDict):
     shape: Shape
 
 
-@with_config(PLAIN)
-class ToleranceDocument(TypedDict):
+class ToleranceDocument(Plain):
     """What one output may differ by: |got - expected| <= `bound`, or absolute + relative * |expected| without one."""
 
     absolute: Annotated[float, Field(ge=0)]

@@ -10,19 +10,17 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-from pydantic import Field, with_config
-from typing_extensions import TypedDict
+from pydantic import Field
 
 from tapml.protocol.base import JsonNumber
-from tapml.protocol.fields import PLAIN, Count, Created, Line
+from tapml.protocol.fields import Count, Created, Line, Plain
 
 Axes = Annotated[list[Count], Field(max_length=32)]
 Seconds = dict[Line, float]
 """What each part took."""
 
 
-@with_config(PLAIN)
-class AdapterFacts(TypedDict):
+class AdapterFacts(Plain):
     """GPUAdapterInfo; empty where it is not told."""
 
     vendor: Annotated[Line, Field(default="")]
@@ -31,8 +29,7 @@ class AdapterFacts(TypedDict):
     description: Annotated[Line, Field(default="")]
 
 
-@with_config(PLAIN)
-class DeviceFacts(TypedDict):
+class DeviceFacts(Plain):
     """A device, for people."""
 
     name: Line
@@ -45,7 +42,6 @@ class DeviceFacts(TypedDict):
     limits: Annotated[dict[Line, float], Field(default_factory=dict)]
 
 
-@with_config(PLAIN)
 class DeviceDocument(DeviceFacts):
     """A device that took part."""
 
@@ -53,8 +49,7 @@ class DeviceDocument(DeviceFacts):
     """Means nothing outside its document."""
 
 
-@with_config(PLAIN)
-class Header(TypedDict):
+class Header(Plain):
     """What every result begins with."""
 
     suite: Line
@@ -69,8 +64,7 @@ class Header(TypedDict):
     devices: Annotated[list[DeviceDocument], Field(min_length=1, max_length=1000)]
 
 
-@with_config(PLAIN)
-class Element(TypedDict):
+class Element(Plain):
     """An element of an output."""
 
     index: Axes
@@ -80,30 +74,26 @@ class Element(TypedDict):
     """What it may differ by; null where it was not told."""
 
 
-@with_config(PLAIN)
 class OutputElement(Element):
     """An element, and which output it is of."""
 
     output: Count
 
 
-@with_config(PLAIN)
-class Agreement(TypedDict):
+class Agreement(Plain):
     """How close two sets of outputs are; null where that is not a number."""
 
     cosine: float | None
     max_abs_error: float | None
 
 
-@with_config(PLAIN)
 class ModelMetric(Agreement):
     """Of the whole model's output in the worst carved step."""
 
     step: Annotated[Count, Field(default=0)]
 
 
-@with_config(PLAIN)
-class ModelTolerance(TypedDict):
+class ModelTolerance(Plain):
     """What the whole model's output may be off by."""
 
     cosine: float

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import with_config
-from typing_extensions import TypedDict
-
-from tapml.protocol.fields import PLAIN, Count, Created, Line
+from tapml.protocol.fields import Count, Created, Line, Plain
 from tapml.protocol.methods import Verdict
 from tapml.results.verdicts import VerdictCounts
 
 
-@with_config(PLAIN)
-class Moment(TypedDict):
+class Moment(Plain):
     """A run, and the version of the device in it."""
 
     run: Line
@@ -24,14 +20,12 @@ class Moment(TypedDict):
     """"Chromium 156"."""
 
 
-@with_config(PLAIN)
 class LastMoment(Moment):
     """The last run."""
 
     verdict: Verdict
 
 
-@with_config(PLAIN)
 class ChangeMoment(Moment):
     """A run, and what was new in it."""
 
@@ -39,15 +33,13 @@ class ChangeMoment(Moment):
     device_changed: bool
 
 
-@with_config(PLAIN)
-class Times(TypedDict):
+class Times(Plain):
     """Seconds; null where they are not known."""
 
     median: float | None
     last: float | None
 
 
-@with_config(PLAIN)
 class VersionCounts(VerdictCounts):
     """Runs on one version of a device."""
 
@@ -58,8 +50,7 @@ class VersionCounts(VerdictCounts):
     """Median."""
 
 
-@with_config(PLAIN)
-class Trend(TypedDict):
+class Trend(Plain):
     """A test on a family of devices with one sort of GPU; counts, rates and times are of the suite's last 500 runs."""
 
     test: Line
@@ -86,7 +77,6 @@ class Trend(TypedDict):
     versions: list[VersionCounts]
 
 
-@with_config(PLAIN)
 class HistoryPoint(ChangeMoment):
     """A test in one run."""
 
@@ -104,8 +94,7 @@ class HistoryPoint(ChangeMoment):
     gpu_seconds: float | None
 
 
-@with_config(PLAIN)
-class DeviceHistory(TypedDict):
+class DeviceHistory(Plain):
     """A test on one sort of device."""
 
     device: Line
@@ -115,16 +104,14 @@ class DeviceHistory(TypedDict):
     """Newest last."""
 
 
-@with_config(PLAIN)
-class SuiteHistory(TypedDict):
+class SuiteHistory(Plain):
     """What needs a look comes first."""
 
     runs: Count
     trends: list[Trend]
 
 
-@with_config(PLAIN)
-class TestHistory(TypedDict):
+class TestHistory(Plain):
     """Of one test."""
 
     test: Line
@@ -132,7 +119,6 @@ class TestHistory(TypedDict):
     devices: list[DeviceHistory]
 
 
-@with_config(PLAIN)
 class SuiteHistoryDocument(SuiteHistory):
     """tapml.history/1."""
 
@@ -141,7 +127,6 @@ class SuiteHistoryDocument(SuiteHistory):
     suite_name: Line
 
 
-@with_config(PLAIN)
 class TestHistoryDocument(TestHistory):
     """tapml.history/1 of one test."""
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, with_config
-from typing_extensions import TypedDict
+from pydantic import Field
 
 from tapml.protocol.base import JsonNumber, LongText
-from tapml.protocol.fields import PLAIN, Count, Line
+from tapml.protocol.fields import Count, Line, Plain
 from tapml.protocol.methods import Verdict
 from tapml.results.base import Axes, Element, Header, ModelMetric, ModelTolerance, Seconds
 
 
-@with_config(PLAIN)
-class HeatMap(TypedDict):
+class HeatMap(Plain):
     """Where an output is wrong, over its last two axes: at most 64 x 64 cells."""
 
     rows: Count
@@ -28,8 +26,7 @@ class HeatMap(TypedDict):
     legend: Annotated[dict[Line, Line], Field(default_factory=dict)]
 
 
-@with_config(PLAIN)
-class BoundFacts(TypedDict):
+class BoundFacts(Plain):
     """What an output's elements may differ by."""
 
     min: JsonNumber
@@ -38,8 +35,7 @@ class BoundFacts(TypedDict):
     reasons: list[Line]
 
 
-@with_config(PLAIN)
-class WrongOutput(TypedDict):
+class WrongOutput(Plain):
     """One output of the test that shows a fault best."""
 
     output: Count
@@ -59,8 +55,7 @@ class WrongOutput(TypedDict):
     heatmap: HeatMap
 
 
-@with_config(PLAIN)
-class FoundPattern(TypedDict):
+class FoundPattern(Plain):
     """Something that is true of a mismatch."""
 
     pattern: Line
@@ -70,16 +65,14 @@ class FoundPattern(TypedDict):
     """Numbers of the pattern."""
 
 
-@with_config(PLAIN)
-class TestCounts(TypedDict):
+class TestCounts(Plain):
     """Of a suspect."""
 
     failed: Count
     total: Count
 
 
-@with_config(PLAIN)
-class Suspect(TypedDict):
+class Suspect(Plain):
     """A kernel that may be faulty."""
 
     kernel: Line
@@ -104,8 +97,7 @@ class Suspect(TypedDict):
     outputs: list[WrongOutput]
 
 
-@with_config(PLAIN)
-class GrownNode(TypedDict):
+class GrownNode(Plain):
     """One node, in the order of the graph: how far its output is off when all nodes run on the device."""
 
     node: Line
@@ -117,8 +109,7 @@ class GrownNode(TypedDict):
     amplification: JsonNumber | None
 
 
-@with_config(PLAIN)
-class ModelCheck(TypedDict):
+class ModelCheck(Plain):
     """The whole model, where every operator passes."""
 
     verdict: Verdict
@@ -131,8 +122,7 @@ class ModelCheck(TypedDict):
     text: LongText
 
 
-@with_config(PLAIN)
-class LocateSummary(TypedDict):
+class LocateSummary(Plain):
     """What was found."""
 
     faulty_kernels: list[Line]
@@ -145,7 +135,6 @@ class LocateSummary(TypedDict):
     """validate, examine, model."""
 
 
-@with_config(PLAIN)
 class LocateDocument(Header):
     """tapml.locate/1."""
 

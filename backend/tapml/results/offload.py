@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import with_config
-from typing_extensions import TypedDict
-
 from tapml.protocol.base import LongText
-from tapml.protocol.fields import PLAIN, Count, Line
+from tapml.protocol.fields import Count, Line, Plain
 from tapml.protocol.methods import Verdict
 from tapml.results.base import Header, ModelMetric, ModelTolerance
 
 
-@with_config(PLAIN)
-class OffloadStep(TypedDict):
+class OffloadStep(Plain):
     """A kernel that was moved to the device, or not."""
 
     kernel: Line
@@ -33,8 +29,7 @@ class OffloadStep(TypedDict):
     message: LongText
 
 
-@with_config(PLAIN)
-class OffloadFinal(TypedDict):
+class OffloadFinal(Plain):
     """The whole model on the device."""
 
     verdict: Verdict
@@ -47,8 +42,7 @@ class OffloadFinal(TypedDict):
     """Kernels that stayed on the reference platform."""
 
 
-@with_config(PLAIN)
-class OffloadSummary(TypedDict):
+class OffloadSummary(Plain):
     """Counts and times."""
 
     kernels: Count
@@ -59,7 +53,6 @@ class OffloadSummary(TypedDict):
     seconds: float
 
 
-@with_config(PLAIN)
 class OffloadDocument(Header):
     """tapml.offload/1."""
 

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import with_config
-from typing_extensions import TypedDict
-
 from tapml.protocol.base import JsonNumber
-from tapml.protocol.fields import PLAIN, Count, Line
+from tapml.protocol.fields import Count, Line, Plain
 from tapml.results.base import Axes, Element, Header
 
 
-@with_config(PLAIN)
-class ReducedElement(TypedDict):
+class ReducedElement(Plain):
     """One that is not zero."""
 
     index: Axes
     value: JsonNumber
 
 
-@with_config(PLAIN)
-class ReducedInput(TypedDict):
+class ReducedInput(Plain):
     """What remained of an input."""
 
     name: Line
@@ -38,8 +33,7 @@ class ReducedInput(TypedDict):
     changed: bool
 
 
-@with_config(PLAIN)
-class ReducedOutput(TypedDict):
+class ReducedOutput(Plain):
     """What is wrong for it."""
 
     output: Count
@@ -50,8 +44,7 @@ class ReducedOutput(TypedDict):
     worst: Element | None
 
 
-@with_config(PLAIN)
-class Workgroups(TypedDict):
+class Workgroups(Plain):
     """Along x, y, z."""
 
     total: list[Count]
@@ -60,7 +53,6 @@ class Workgroups(TypedDict):
     text: Line
 
 
-@with_config(PLAIN)
 class ReduceDocument(Header):
     """tapml.reduce/1."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, with_config
-from typing_extensions import TypeAliasType, TypedDict
+from pydantic import Field
+from typing_extensions import TypeAliasType
 
 from tapml.protocol.base import LongText
-from tapml.protocol.fields import PLAIN, Count, Created, Line
+from tapml.protocol.fields import Count, Created, Line, Plain
 from tapml.protocol.methods import Verdict
 from tapml.results.base import DeviceDocument, OutputElement, Seconds
 from tapml.results.validation import TestResult
@@ -21,8 +21,7 @@ Outcome = TypeAliasType("Outcome", Verdict | Literal["expected", "fixed"])
 """Beside the verdict: no better than the baseline expects, or better."""
 
 
-@with_config(PLAIN)
-class Attempt(TypedDict):
+class Attempt(Plain):
     """What is kept of an attempt that another one followed."""
 
     verdict: Verdict
@@ -34,8 +33,7 @@ class Attempt(TypedDict):
     seconds: Seconds
 
 
-@with_config(PLAIN)
-class Expectation(TypedDict):
+class Expectation(Plain):
     """The baseline's entry for a test."""
 
     verdict: Verdict
@@ -45,8 +43,7 @@ class Expectation(TypedDict):
     expired: bool
 
 
-@with_config(PLAIN)
-class Judgement(TypedDict):
+class Judgement(Plain):
     """What a verdict means for the run."""
 
     attempts: list[Verdict]
@@ -60,7 +57,6 @@ class Judgement(TypedDict):
     expected: Expectation | None
 
 
-@with_config(PLAIN)
 class RunTest(TestResult, Judgement):
     """The last attempt of a test."""
 
@@ -68,8 +64,7 @@ class RunTest(TestResult, Judgement):
     """Its id."""
 
 
-@with_config(PLAIN)
-class RunSuite(TypedDict):
+class RunSuite(Plain):
     """A suite of the run."""
 
     id: Line
@@ -84,7 +79,6 @@ class RunSuite(TypedDict):
     """Of this run; 0 where the shard has none of them."""
 
 
-@with_config(PLAIN)
 class RunDeviceDocument(DeviceDocument):
     """A device of the run."""
 
@@ -96,7 +90,6 @@ class RunDeviceDocument(DeviceDocument):
     """Why it could not be started, or cannot run WebGPU at all: its tests are unsupported and fail the run."""
 
 
-@with_config(PLAIN)
 class RunSummary(VerdictCounts):
     """Counts and times over all suites and attempts."""
 
@@ -111,8 +104,7 @@ class RunSummary(VerdictCounts):
     devices: dict[Line, Seconds]
 
 
-@with_config(PLAIN)
-class RunDocument(TypedDict):
+class RunDocument(Plain):
     """tapml.test/1."""
 
     format: Literal["tapml.test/1"]
@@ -130,8 +122,7 @@ class RunDocument(TypedDict):
     summary: RunSummary
 
 
-@with_config(PLAIN)
-class BaselineEntry(TypedDict):
+class BaselineEntry(Plain):
     """One test on one device that is expected not to pass."""
 
     suite: Line
@@ -146,8 +137,7 @@ class BaselineEntry(TypedDict):
     """YYYY-MM-DD, the last day on which it excuses."""
 
 
-@with_config(PLAIN)
-class BaselineDocument(TypedDict):
+class BaselineDocument(Plain):
     """tapml.baseline/1."""
 
     format: Literal["tapml.baseline/1"]

@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import Field, with_config
-from typing_extensions import TypedDict
+from pydantic import Field
 
 from tapml.protocol.base import LongText
-from tapml.protocol.fields import PLAIN, Count, Line, ToleranceDocument
+from tapml.protocol.fields import Count, Line, Plain, ToleranceDocument
 from tapml.protocol.methods import Verdict
 from tapml.results.base import Axes, Header, OutputElement, Seconds
 from tapml.results.verdicts import FAILING, VerdictCounts, verdict_counts
 
 
-@with_config(PLAIN)
-class ArgumentType(TypedDict):
+class ArgumentType(Plain):
     """Of a kernel's argument."""
 
     dtype: Line
     shape: Axes
 
 
-@with_config(PLAIN)
-class ErrorEvidence(TypedDict):
+class ErrorEvidence(Plain):
     """What a device said of an error beside its message."""
 
     kind: Annotated[Line | None, Field(default=None)]
@@ -34,8 +31,7 @@ class ErrorEvidence(TypedDict):
     stack: Annotated[LongText | None, Field(default=None)]
 
 
-@with_config(PLAIN)
-class Diagnostic(TypedDict):
+class Diagnostic(Plain):
     """A message of the WGSL compiler."""
 
     severity: Line
@@ -46,8 +42,7 @@ class Diagnostic(TypedDict):
     file: Line
 
 
-@with_config(PLAIN)
-class Measured(TypedDict):
+class Measured(Plain):
     """What one run of a test gave, over all of its outputs."""
 
     verdict: Verdict
@@ -80,8 +75,7 @@ class Measured(TypedDict):
     diagnostics: Annotated[list[Diagnostic], Field(max_length=100, default_factory=list)]
 
 
-@with_config(PLAIN)
-class TestIdentity(TypedDict):
+class TestIdentity(Plain):
     """A carved test on a device."""
 
     id: Line
@@ -94,12 +88,10 @@ class TestIdentity(TypedDict):
     """One for each output."""
 
 
-@with_config(PLAIN)
 class TestResult(TestIdentity, Measured):
     """Of one carved test on one device."""
 
 
-@with_config(PLAIN)
 class ValidationHeader(Header):
     """What a validation begins with."""
 
@@ -110,7 +102,6 @@ class ValidationHeader(Header):
     """By kernel, of the WGSL and launches that ran; empty where there was none."""
 
 
-@with_config(PLAIN)
 class ValidationCounts(VerdictCounts):
     """What follows from the tests alone."""
 
@@ -119,7 +110,6 @@ class ValidationCounts(VerdictCounts):
     """With a verdict that is fail, error or unbounded."""
 
 
-@with_config(PLAIN)
 class ValidationSummary(ValidationCounts):
     """Counts and times."""
 
@@ -128,14 +118,12 @@ class ValidationSummary(ValidationCounts):
     """Where the time went, by device: wall, and the parts the runner measured."""
 
 
-@with_config(PLAIN)
 class ValidationRun(ValidationHeader):
     """What the history records."""
 
     tests: list[TestResult]
 
 
-@with_config(PLAIN)
 class ValidationDocument(ValidationRun):
     """tapml.validation/1."""
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated, get_args
 
-from pydantic import Field, with_config
+from pydantic import Field
 from typing_extensions import TypedDict
 
-from tapml.protocol.fields import PLAIN, Count
+from tapml.protocol.fields import Count, Plain
 from tapml.protocol.methods import Verdict
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict.__value__)
@@ -21,8 +21,8 @@ FAILING: tuple[Verdict, ...] = ("unbounded", "fail", "error")
 """A kernel with one of these cannot be relied on."""
 
 # `pass` cannot be written as a field of a class.
-VerdictCounts = TypedDict(
-    "VerdictCounts",
+_Counts = TypedDict(
+    "_Counts",
     {
         "pass": Count,
         "fail": Count,
@@ -31,7 +31,10 @@ VerdictCounts = TypedDict(
         "unbounded": Annotated[Count, Field(default=0)],
     },
 )
-with_config(PLAIN)(VerdictCounts)
+
+
+class VerdictCounts(Plain, _Counts):
+    """Tests by their verdict."""
 
 
 def verdict_counts(verdicts: Iterable[Verdict]) -> VerdictCounts:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, with_config
+from pydantic import Field, TypeAdapter
 
 from tapml.errors import InputError
 from tapml.formats import MOST_BYTES, Form, validated
 from tapml.protocol.base import LongText, Name
-from tapml.protocol.fields import PLAIN, Count, Line, Open
+from tapml.protocol.fields import Count, Line, Open
 from tapml.protocol.methods import Verdict
 from tapml.results import RESULTS, DeviceDocument
 
@@ -32,7 +32,6 @@ class Suites(Open):
     suites: list[Served]
 
 
-@with_config(PLAIN)
 class Connected(DeviceDocument):
     """A device that is connected there."""
 

@@ -6,20 +6,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
-from pydantic import Field, with_config
-from typing_extensions import TypedDict
+from pydantic import Field
 
 from tapml.errors import InputError
 from tapml.expressions import Sizes
 from tapml.formats import REMEDY, validated
 from tapml.program import Graph, NodeKind
-from tapml.protocol.fields import PLAIN, Id, KernelName, Open, RefDocument, ToleranceDocument
+from tapml.protocol.fields import Id, KernelName, Open, Plain, RefDocument, ToleranceDocument
 from tapml.suite.tensors import TensorRef
 from tapml.suite.tests import CarvedTest, Tolerance
 
 
-@with_config(PLAIN)
-class TestDocument(TypedDict):
+class TestDocument(Plain):
     """One recorded call."""
 
     id: Id
