@@ -9,11 +9,12 @@ import tvm
 from tvm import tirx
 from tvm.ir import Call, Range
 from tvm.s_tir import SBlock, SBlockRealize
+from tvm.s_tir.analysis import get_sblock_access_region
 
 from tapml.errors import InputError
 from tapml.lowering.quiet import reason
 from tapml.lowering.write import KINDS
-from tapml.operators.program import Axis, Block, Buffer, Expression, Let, OperatorProgram, Region, Store
+from tapml.operators.program import Axis, Block, Buffer, Expression, Let, OperatorProgram, Store
 
 _OPERATIONS: Mapping[str, Any] = {
     **{kind: getattr(tirx, node) for node, kind in KINDS.items()},
@@ -29,7 +30,7 @@ _ELSEWHERE = {"ceil": "prim.ceil", "log2": "prim.log2", "if_then_else": "prim.if
 def prim_func(program: OperatorProgram, *, whole_regions: bool = False) -> tirx.PrimFunc:
     """The PrimFunc. Raises InputError where TVM refuses one of the parts.
 
-    `whole_regions`: blocks say that they read and write all of their buffers, rather than what the program states.
+    `whole_regions`: blocks say that they read and write all of their buffers, rather than the elements that they do.
     """
     try:
         return _Emitter(program, whole_regions).function()
@@ -41,7 +42,6 @@ class _Emitter:
     def __init__(self, program: OperatorProgram, whole_regions: bool) -> None:
         self._program = program
         self._whole_regions = whole_regions
-        self._shapes = {buffer.name: buffer.shape for buffer in (*program.parameters, *program.temporaries)}
         self._buffers: dict[str, Any] = {}
         self._variables: dict[str, Any] = {}
 
@@ -91,31 +91,22 @@ class _Emitter:
 
     def _block(self, block: Block) -> Any:
         axes = [self._axis(axis) for axis in block.axes]
-        if self._whole_regions:
-            stores = [statement for statement in (*block.first, *block.body) if isinstance(statement, Store)]
-            writes = [self._whole(name) for name in dict.fromkeys(store.buffer for store in stores)]
-            reads = [self._whole(name) for name in dict.fromkeys(loaded(block))]
-        else:
-            reads, writes = ([self._region(region) for region in regions] for regions in (block.reads, block.writes))
         first = self._statements(block.first) if block.first else None
         body = self._statements(block.body)
-        return SBlock(axes, reads, writes, block.name, body, first, None, None, dict(block.annotations))
+
+        def made(reads: Sequence[Any], writes: Sequence[Any]) -> Any:
+            return SBlock(axes, reads, writes, block.name, body, first, None, None, dict(block.annotations))
+
+        variables = {buffer: buffer for buffer in self._buffers.values()}
+        reads, writes, _ = get_sblock_access_region(made([], []), variables)
+        if self._whole_regions:
+            reads, writes = ([_whole(region) for region in regions] for regions in (reads, writes))
+        return made(reads, writes)
 
     def _axis(self, axis: Axis) -> Any:
         least, extent = (tirx.IntImm(axis.dtype, value) for value in (0, axis.extent))
         kind = tirx.IterVar.CommReduce if axis.reduction else tirx.IterVar.DataPar
         return tirx.IterVar(Range.from_min_extent(least, extent), self._variable(axis.variable, axis.dtype), kind)
-
-    def _region(self, region: Region) -> Any:
-        pairs = [(self._expression(low), self._expression(extent)) for low, extent in region.ranges]
-        return self._ranges(region.buffer, pairs)
-
-    def _whole(self, name: str) -> Any:
-        extents = [tirx.IntImm("int64", extent) for extent in self._shapes[name]]
-        return self._ranges(name, [(tirx.IntImm("int64", 0), extent) for extent in extents])
-
-    def _ranges(self, name: str, pairs: Sequence[tuple[Any, Any]]) -> Any:
-        return tirx.BufferRegion(self._buffers[name], [Range.from_min_extent(*pair) for pair in pairs])
 
     def _statements(self, statements: Sequence[Store | Let]) -> Any:
         found = [self._statement(statement) for statement in statements]
@@ -147,15 +138,6 @@ class _Emitter:
         return _OPERATIONS[found.kind](*operands)
 
 
-def loaded(block: Block) -> list[str]:
-    """Buffers that a block reads, as often as it does."""
-    stack = [statement.value for statement in (*block.first, *block.body)]
-    stack += [index for s in (*block.first, *block.body) if isinstance(s, Store) for index in s.indices]
-    stack += [axis.value for axis in block.axes]
-    found = []
-    while stack:
-        expression = stack.pop()
-        stack += expression.operands
-        if expression.kind == "load":
-            found.append(str(expression.value))
-    return found
+def _whole(region: Any) -> Any:
+    extents = [(tirx.IntImm(extent.ty.dtype, 0), extent) for extent in region.source.ty.shape]
+    return tirx.BufferRegion(region.source, [Range.from_min_extent(*pair) for pair in extents])

@@ -22,7 +22,6 @@ from tapml.operators.program import (
     Let,
     Loop,
     OperatorProgram,
-    Region,
     Store,
     integer,
 )
@@ -135,8 +134,6 @@ class _Writer:
             _readable(block.name_hint),
             tuple(loops),
             tuple(self._axis(variable, value) for variable, value in values),
-            tuple(self._region(region) for region in block.reads),
-            tuple(self._region(region) for region in block.writes),
             self._statements(block.init) if block.init is not None else (),
             self._statements(block.body),
             dict(_annotations(block)),
@@ -149,10 +146,6 @@ class _Writer:
         given = self._expression(value)
         name, extent = self._called(variable.var), self._extent(domain.extent)
         return Axis(name, _dtype(variable.var), extent, kind == _REDUCTION, given)
-
-    def _region(self, region: Any) -> Region:
-        ranges = [(self._expression(found.min), self._expression(found.extent)) for found in region.region]
-        return Region(self._known(region.source), tuple(ranges))
 
     def _statements(self, body: Any) -> tuple[Store | Let, ...]:
         found: list[Store | Let] = []

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tapml.operators import types
-from tapml.operators.program import Block, Buffer, Expression, Let, OperatorProgram, Region, Store
+from tapml.operators.program import Block, Buffer, Expression, Let, OperatorProgram, Store
 
 FORMAT = "tapml.operator/2"
 
@@ -45,17 +45,11 @@ def _block_json(block: Block) -> Json:
              _expression_json(axis.value)]
             for axis in block.axes
         ],
-        "reads": [_region_json(region) for region in block.reads],
-        "writes": [_region_json(region) for region in block.writes],
         "first": [_statement_json(statement) for statement in block.first],
         "body": [_statement_json(statement) for statement in block.body],
         "annotations": dict(block.annotations),
     }  # fmt: skip
     return {key: value for key, value in found.items() if value or key in ("name", "body")}
-
-
-def _region_json(region: Region) -> Json:
-    return [region.buffer, *([_expression_json(low), _expression_json(extent)] for low, extent in region.ranges)]
 
 
 def _statement_json(statement: Store | Let) -> Json:

@@ -35,7 +35,6 @@ from tapml.operators.program import (
     Expression,
     Let,
     OperatorProgram,
-    Region,
     Store,
     zero,
 )
@@ -73,9 +72,8 @@ class _Guard:
     def block(self, block: Block) -> Block:
         self._variables = {loop.variable: (0, loop.extent - 1) for loop in block.loops}
         axes = tuple(self._axis(axis) for axis in block.axes)
-        reads, writes = (tuple(self._region(region) for region in regions) for regions in (block.reads, block.writes))
         first, body = (tuple(self._statement(s) for s in statements) for statements in (block.first, block.body))
-        return dataclasses.replace(block, axes=axes, reads=reads, writes=writes, first=first, body=body)
+        return dataclasses.replace(block, axes=axes, first=first, body=body)
 
     def _axis(self, axis: Axis) -> Axis:
         value = self._evaluate(axis.value, {})
@@ -84,17 +82,6 @@ class _Guard:
             raise Wrong(f"the axis {axis.variable!r} of {axis.extent} takes values from {span}")
         self._variables[axis.variable] = (value.low, value.high)
         return dataclasses.replace(axis, value=value.expression)
-
-    def _region(self, region: Region) -> Region:
-        """As the accesses that it sums up are: an element by its clamped index."""
-        if 0 in self._shapes[region.buffer]:
-            return region
-        ranges = []
-        for (low, extent), size in zip(region.ranges, self._shapes[region.buffer], strict=True):
-            one = extent.kind == "constant" and extent.value == 1
-            first = self._index(low, size, {}) if one else self._evaluate(low, {}).expression
-            ranges.append((first, self._evaluate(extent, {}).expression))
-        return Region(region.buffer, tuple(ranges))
 
     def _statement(self, statement: Store | Let) -> Store | Let:
         value = self._evaluate(statement.value, {})

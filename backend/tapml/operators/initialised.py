@@ -80,6 +80,5 @@ def _fill(buffer: Buffer, taken: set[str]) -> Block:
         loops.append(Loop(names[0], "int64", extent))
         axes.append(Axis(names[1], "int64", extent, False, Expression("variable", "int64", (), names[0])))
     indices = tuple(Expression("variable", "int64", (), axis.variable) for axis in axes)
-    return Block(
-        f"fill_{buffer.name}", tuple(loops), tuple(axes), (), (), (), (Store(buffer.name, indices, zero(buffer.dtype)),)
-    )
+    store = Store(buffer.name, indices, zero(buffer.dtype))
+    return Block(f"fill_{buffer.name}", tuple(loops), tuple(axes), (), (store,))

@@ -95,14 +95,6 @@ class Let:
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
-    """What a block says that it reads or writes of a buffer: (first index, extent) for each dimension."""
-
-    buffer: str
-    ranges: tuple[tuple[Expression, Expression], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Loop:
     """From 0 to `extent` - 1."""
 
@@ -130,8 +122,6 @@ class Block:
     name: str
     loops: tuple[Loop, ...]
     axes: tuple[Axis, ...]
-    reads: tuple[Region, ...]
-    writes: tuple[Region, ...]
     first: tuple[Store | Let, ...]
     body: tuple[Store | Let, ...]
     annotations: Mapping[str, int | str] = field(default_factory=dict)

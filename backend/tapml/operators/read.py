@@ -27,7 +27,6 @@ from tapml.operators.program import (
     Let,
     Loop,
     OperatorProgram,
-    Region,
     Store,
     integer,
 )
@@ -115,14 +114,13 @@ class _Reader:
         axes = tuple(self._axis(axis) for axis in _list(given, "axes"))
         # What is inside the block knows its axes only.
         self._scope -= {loop.variable for loop in loops}
-        reads, writes = (tuple(self._region(region) for region in _list(given, key)) for key in ("reads", "writes"))
         outside = set(self._scope)
         first = tuple(self._statement(statement) for statement in _list(given, "first"))
         self._scope = outside
         body = tuple(self._statement(statement) for statement in _list(given, "body"))
         if not body:
             raise Wrong("it does nothing")
-        return Block(_name(given.get("name")), loops, axes, reads, writes, first, body, _annotations(given))
+        return Block(_name(given.get("name")), loops, axes, first, body, _annotations(given))
 
     def _declare(self, name: Json, dtype: Json) -> tuple[str, str]:
         variable, kind = _name(name), types.known_dtype(dtype)
@@ -156,16 +154,6 @@ class _Reader:
             return extent(given, self._sizes, what, most=most)
         except ExpressionError as error:
             raise Wrong(str(error)) from error
-
-    def _region(self, given: Json) -> Region:
-        if not isinstance(given, list) or not given:
-            raise Wrong("a region that is no list")
-        buffer = self._known(given[0], len(given) - 1)
-        ranges = []
-        for pair in given[1:]:
-            low, extent = (self._index(part) for part in _items(pair, 2, "range"))
-            ranges.append((low, extent))
-        return Region(buffer.name, tuple(ranges))
 
     def _statement(self, given: Json) -> Store | Let:
         if isinstance(given, list) and given[:1] == ["let"]:
