@@ -27,6 +27,7 @@ from tapml.operators.integers import (
 from tapml.operators.program import (
     ARITHMETIC,
     BITWISE,
+    CHOICES,
     COMPARISONS,
     FLOATS,
     INTEGERS,
@@ -38,7 +39,7 @@ from tapml.operators.program import (
     Store,
     zero,
 )
-from tapml.operators.ranges import Facts, Known, atom, narrowed, with_fact
+from tapml.operators.ranges import Known
 from tapml.operators.types import Wrong
 
 
@@ -76,7 +77,7 @@ class _Guard:
         return dataclasses.replace(block, axes=axes, first=first, body=body)
 
     def _axis(self, axis: Axis) -> Axis:
-        value = self._evaluate(axis.value, {})
+        value = self._evaluate(axis.value)
         if value.low < 0 or value.high >= axis.extent:
             span = f"{value.low} to {value.high}"
             raise Wrong(f"the axis {axis.variable!r} of {axis.extent} takes values from {span}")
@@ -84,80 +85,49 @@ class _Guard:
         return dataclasses.replace(axis, value=value.expression)
 
     def _statement(self, statement: Store | Let) -> Store | Let:
-        value = self._evaluate(statement.value, {})
+        value = self._evaluate(statement.value)
         if isinstance(statement, Let):
             if value.expression.dtype not in FLOATS:
                 self._variables[statement.variable] = (value.low, value.high)
             return Let(statement.variable, value.expression)
-        indices = self._indices(statement.buffer, statement.indices, {})
+        indices = self._indices(statement.buffer, statement.indices)
         return Store(statement.buffer, indices, value.expression)
 
-    def _indices(self, buffer: str, indices: Sequence[Expression], facts: Facts) -> tuple[Expression, ...]:
+    def _indices(self, buffer: str, indices: Sequence[Expression]) -> tuple[Expression, ...]:
         shape = self._shapes[buffer]
-        return tuple(self._index(index, extent, facts) for index, extent in zip(indices, shape, strict=True))
+        return tuple(self._index(index, extent) for index, extent in zip(indices, shape, strict=True))
 
-    def _index(self, index: Expression, extent: int, facts: Facts) -> Expression:
+    def _index(self, index: Expression, extent: int) -> Expression:
         if extent == 0:
             raise Wrong("it writes an element of an empty tensor")
-        known = self._evaluate(index, facts)
+        known = self._evaluate(index)
         if known.low >= 0 and known.high < extent:
             return known.expression
         return clamped(widened(known), 0, extent - 1).expression
 
     # ------------------------------------------------ expressions
 
-    def _evaluate(self, given: Expression, facts: Facts) -> Known:
-        """The expression as it is to be, and what is known of it where `facts` hold."""
-        known = self._visit(given, facts)
-        if known.expression.dtype in FLOATS:
-            return known
-        low, high = narrowed(known, facts)
-        return dataclasses.replace(known, low=low, high=high)
-
-    def _visit(self, given: Expression, facts: Facts) -> Known:
+    def _evaluate(self, given: Expression) -> Known:
+        """The expression as it is to be, and what is known of it."""
         kind, dtype = given.kind, given.dtype
         if kind == "constant":
             return number(given)
         if kind == "variable":
-            return atom(given, *self._variables[str(given.value)]) if counts(given) else Known(given)
+            return Known(given, *self._variables[str(given.value)]) if counts(given) else Known(given)
         if kind == "load":
             if 0 in self._shapes[str(given.value)]:
                 return number(zero(dtype))  # some condition keeps the program from getting here
-            indices = self._indices(str(given.value), given.operands, facts)
+            indices = self._indices(str(given.value), given.operands)
             return anything(dataclasses.replace(given, operands=indices))
-        if kind == "if_then_else":
-            return self._branches(given, facts)
-        operands = [self._evaluate(operand, facts) for operand in given.operands]
+        operands = [self._evaluate(operand) for operand in given.operands]
         same = dataclasses.replace(given, operands=tuple(operand.expression for operand in operands))
         if kind == "cast":
             return converted(same, operands[0])
-        if kind == "select":
-            return self._choice(same, operands[1], operands[2])
+        if kind in CHOICES:
+            _, a, b = operands
+            return Known(same, min(a.low, b.low), max(a.high, b.high)) if counts(same) else Known(same)
         if dtype in INTEGERS and kind in (*ARITHMETIC, *BITWISE):
             return arithmetic(kind, dtype, operands[0], operands[1])
         if kind in COMPARISONS and operands[0].expression.dtype in INTEGERS:
             return comparison(kind, operands[0], operands[1])
         return anything(same)
-
-    def _branches(self, given: Expression, facts: Facts) -> Known:
-        """Only one of the two is evaluated, so that it may count on the condition."""
-        condition, then, otherwise = given.operands
-        checked = self._evaluate(condition, facts).expression
-        chosen = self._evaluate(then, self._assumed(condition, facts, truth=True))
-        other = self._evaluate(otherwise, self._assumed(condition, facts, truth=False))
-        operands = (checked, chosen.expression, other.expression)
-        return self._choice(dataclasses.replace(given, operands=operands), chosen, other)
-
-    def _choice(self, expression: Expression, a: Known, b: Known) -> Known:
-        return atom(expression, min(a.low, b.low), max(a.high, b.high)) if counts(expression) else Known(expression)
-
-    def _assumed(self, condition: Expression, facts: Facts, *, truth: bool) -> Facts:
-        if condition.kind == "not":
-            return self._assumed(condition.operands[0], facts, truth=not truth)
-        if condition.kind == ("and" if truth else "or"):
-            for operand in condition.operands:
-                facts = self._assumed(operand, facts, truth=truth)
-        elif condition.kind in COMPARISONS and condition.operands[0].dtype in INTEGERS:
-            a, b = (self._evaluate(operand, facts) for operand in condition.operands)
-            return with_fact(facts, condition.kind, a, b, truth)
-        return facts

@@ -9,7 +9,7 @@ import dataclasses
 import numpy as np
 
 from tapml.operators.program import FLOATS, INTEGERS, Expression, integer, limits
-from tapml.operators.ranges import Known, atom, combined, summed
+from tapml.operators.ranges import Known, combined
 from tapml.operators.types import Wrong
 from tapml.program.graph import numpy_dtype
 
@@ -29,7 +29,7 @@ def arithmetic(kind: str, dtype: str, a: Known, b: Known) -> Known:
     Raises Wrong where 64 bits are too few for it.
     """
     if kind in ("bitwise_and", "bitwise_or", "bitwise_xor"):
-        return atom(Expression(kind, dtype, (a.expression, b.expression)), *combined(kind, a, b))
+        return Known(Expression(kind, dtype, (a.expression, b.expression)), *combined(kind, a, b))
     if dtype == _WIDE and kind not in ("mul", "shift_left"):
         a, b = _moderate(a), _moderate(b)
     found = _defined(kind, a, b)
@@ -74,13 +74,13 @@ def converted(same: Expression, value: Known) -> Known:
 
 def anything(expression: Expression) -> Known:
     """All that the dtype holds."""
-    return atom(expression, *limits(expression.dtype)) if counts(expression) else Known(expression)
+    return Known(expression, *limits(expression.dtype)) if counts(expression) else Known(expression)
 
 
 def number(constant: Expression) -> Known:
     """A constant."""
     value = constant.value
-    return Known(constant, int(value), int(value), {}, int(value)) if isinstance(value, int) else Known(constant)
+    return Known(constant, int(value), int(value)) if isinstance(value, int) else Known(constant)
 
 
 def counts(expression: Expression) -> bool:
@@ -112,8 +112,7 @@ def _defined(kind: str, a: Known, b: Known) -> Known:
     made = Expression(kind, dtype, (a.expression, b.expression))
     parts = {"add": a.size + b.size, "sub": a.size + b.size, "mul": a.size * b.size}.get(kind, 0)
     parts = a.size << b.high if kind == "shift_left" else parts
-    found = summed(kind, a, b)
-    return Known(made, low, high, *found, parts) if found else Known(made, low, high, {made: 1}, 0, parts)
+    return Known(made, low, high, parts)
 
 
 def widened(known: Known) -> Known:
@@ -175,10 +174,10 @@ def _without_zero(known: Known) -> Known:
     """1 where it is 0."""
     found, dtype = known.expression, known.expression.dtype
     if known.low == 0:
-        return atom(Expression("max", dtype, (found, integer(1, dtype))), 1, max(known.high, 1))
+        return Known(Expression("max", dtype, (found, integer(1, dtype))), 1, max(known.high, 1))
     is_zero = Expression("eq", "bool", (found, integer(0, dtype)))
     made = Expression("select", dtype, (is_zero, integer(1, dtype), found))
-    return atom(made, known.low, max(known.high, 1))
+    return Known(made, known.low, max(known.high, 1))
 
 
 def clamped(known: Known, low: int, high: int) -> Known:
@@ -190,7 +189,7 @@ def clamped(known: Known, low: int, high: int) -> Known:
         found = Expression("min", dtype, (found, integer(high, dtype)))
     if known.low < low:
         found = Expression("max", dtype, (found, integer(low, dtype)))
-    return atom(found, min(max(known.low, low), high), max(min(known.high, high), low))
+    return Known(found, min(max(known.low, low), high), max(min(known.high, high), low))
 
 
 def _float_limits(dtype: str, target: str) -> tuple[float, float]:
