@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { compare as compareInRunner } from "../src/runner/compare";
+import { compare as compareInRunner } from "../src/compare/compare";
 import { compare, errorMap } from "./compare.js";
 import type { Allowed, Bytes, DType } from "./types";
 

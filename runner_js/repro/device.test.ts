@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { chooseVariant as chooseInRunner } from "../src/engine/kernels";
 import type { Gpu } from "../src/hal/gpu";
 import { unmetRequirement as unmetInRunner } from "../src/hal/requirements";
-import { chooseVariant as chooseInRunner } from "../src/runner/kernels";
 import { chooseVariant, unmetRequirement } from "./device.js";
 import type { Bundle, Requires } from "./types";
 

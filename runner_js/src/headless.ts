@@ -2,11 +2,11 @@
  * A device without a browser: this runner in node (WebGPU by Dawn) or Deno (WebGPU by wgpu). Started by
  * `tapml device`, which says by environment where the server is; ends when its standard input does.
  */
-import { type Dawn, gpuOf } from "./dawn";
-import type { Platform } from "./platform";
+import { type Dawn, gpuOf } from "./platform/dawn";
+import type { Platform } from "./platform/platform";
 import { withProfile } from "./profiles/profiles";
-import { Session } from "./runner/session";
-import { startOf, type View } from "./view";
+import { Session } from "./session/session";
+import { startOf, type View } from "./session/view";
 
 interface DenoGlobal {
   version: { deno: string };

@@ -138,7 +138,7 @@ class ExecutingRunner:
         return downloads
 
     def _check_names(self, commands: Sequence[dict[str, Any]]) -> None:
-        """Before anything is done, as runner/command_plan.ts does."""
+        """Before anything is done, as execute/command_plan.ts does."""
         known = set(self.tensors)
         for number, command in enumerate(commands):
             match command["op"]:

@@ -1,4 +1,4 @@
-"""The runner's comparison (runner_js/src/runner/compare.ts) in numpy: for every element, not only for the worst."""
+"""The runner's comparison (runner_js/src/compare/compare.ts) in numpy: for every element, not only for the worst."""
 
 from __future__ import annotations
 

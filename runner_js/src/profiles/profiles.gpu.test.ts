@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { create, globals } from "webgpu";
-import { gpuOf } from "../dawn";
 import { acquireGpu, type Gpu } from "../hal/gpu";
-import type { Platform } from "../platform";
+import { gpuOf } from "../platform/dawn";
+import type { Platform } from "../platform/platform";
 import { TestDevice } from "../testing/dawn";
 import { addText, allocate, call, download, floats, free, kernelOf, load, upload } from "../testing/kernels";
 import { withProfile } from "./profiles";

@@ -2,7 +2,7 @@
  * Device profiles: a real GPU made to look like a worse one, so that what happens there can be tested here
  * (docs/fault-gallery.md). Nothing of this does anything unless a device is started with one.
  */
-import type { Platform } from "../platform";
+import type { Platform } from "../platform/platform";
 import { type AdapterChange, anonymous, devices, limited, without } from "./adapters";
 import { earlyDone, earlyWrite } from "./misbehaving";
 

@@ -1,13 +1,13 @@
 /** Engines on a real GPU, or a software one, for tests in node: WebGPU by Dawn. */
 import { create, globals } from "webgpu";
-import { gpuOf } from "../dawn";
+import { Blobs } from "../engine/blobs";
+import { Engine } from "../engine/engine";
+import { execute } from "../execute/execute";
 import { acquireGpu } from "../hal/gpu";
+import { gpuOf } from "../platform/dawn";
 import { limited } from "../profiles/adapters";
 import { changed } from "../profiles/profiles";
 import type { Command, ExecuteParams, ExecuteResult } from "../protocol/messages";
-import { Blobs } from "../runner/blobs";
-import { Engine } from "../runner/engine";
-import { execute } from "../runner/execute";
 
 const ORIGIN = "http://tests";
 

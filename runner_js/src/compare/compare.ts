@@ -1,0 +1,198 @@
+import { elementsOf } from "../program/dtypes";
+import type { Comparison, DType, Element, JsonNumber, TensorType } from "../protocol/messages";
+import { decodeHalf, decodeHalves } from "./float16";
+import { Tally } from "./tally";
+import { acceptedTies } from "./ties";
+
+/** Elements decoded at a time, for dtypes that are not compared where they lie. */
+const STRETCH = 1 << 15;
+
+const FLOAT32_LOWEST = -(2 ** 31);
+const FLOAT16_LOWEST = -(2 ** 15);
+
+/** What an output may differ by: the tolerance's numbers, and its tensors where it has such. */
+export interface Allowed {
+  absolute: number;
+  relative: number;
+  bound?: Float32Array | null;
+  ties?: Int32Array | null;
+}
+
+/**
+ * Compares the first elementsOf(type.shape) elements; both must hold at least that many and be aligned to
+ * their dtype. The rule is in messages.ts (Tolerance, Comparison).
+ */
+export function compare(
+  got: Uint8Array,
+  expected: Uint8Array,
+  type: TensorType,
+  allowed: Allowed,
+): Comparison {
+  const total = elementsOf(type.shape);
+  const bound = allowed.bound ?? null;
+  const tally = new Tally(allowed, bound);
+  let tied = 0;
+  if (type.dtype === "float32") compareFloat32(got, expected, total, tally);
+  else if (type.dtype === "float16") compareFloat16(got, expected, total, tally);
+  else tied = compareIntegers(got, expected, type.dtype, total, tally, allowed.ties ?? null);
+  const element = (flat: number): Element | null => {
+    if (flat < 0) return null;
+    const value = valueAt(expected, type.dtype, flat);
+    return {
+      index: multiIndex(flat, type.shape),
+      expected: jsonNumber(value),
+      got: jsonNumber(valueAt(got, type.dtype, flat)),
+      bound: jsonNumber(bound ? (bound[flat] as number) : scalarBound(allowed, value)),
+    };
+  };
+  return {
+    total,
+    mismatched: tally.mismatched,
+    unbounded: tally.unbounded,
+    tied,
+    nan: tally.nan,
+    inf: tally.inf,
+    max_abs_error: tally.maxAbs,
+    max_rel_error: tally.maxRel,
+    max_ulp: tally.maxUlp,
+    ulp_histogram: Array.from(tally.histogram),
+    first: element(tally.notable),
+    worst: element(tally.worst),
+  };
+}
+
+/** Only NaN is as good as NaN, and only the same infinity as an infinity: neither may differ by anything. */
+function scalarBound({ absolute, relative }: Allowed, expected: number): number {
+  return Number.isFinite(expected) ? absolute + relative * Math.abs(expected) : 0;
+}
+
+function compareFloat32(got: Uint8Array, expected: Uint8Array, total: number, tally: Tally): void {
+  tally.floats(
+    new Float32Array(got.buffer, got.byteOffset, total),
+    new Float32Array(expected.buffer, expected.byteOffset, total),
+    new Int32Array(got.buffer, got.byteOffset, total),
+    new Int32Array(expected.buffer, expected.byteOffset, total),
+    FLOAT32_LOWEST,
+    total,
+    0,
+  );
+}
+
+function compareFloat16(got: Uint8Array, expected: Uint8Array, total: number, tally: Tally): void {
+  const gotHalves = new Uint16Array(got.buffer, got.byteOffset, total);
+  const expectedHalves = new Uint16Array(expected.buffer, expected.byteOffset, total);
+  const gotSigned = new Int16Array(got.buffer, got.byteOffset, total);
+  const expectedSigned = new Int16Array(expected.buffer, expected.byteOffset, total);
+  const size = Math.min(STRETCH, total);
+  const gotValues = new Float32Array(size);
+  const expectedValues = new Float32Array(size);
+  const gotBits = new Int32Array(size);
+  const expectedBits = new Int32Array(size);
+  for (let base = 0; base < total; base += STRETCH) {
+    const count = Math.min(STRETCH, total - base);
+    decodeHalves(gotHalves, base, count, gotValues);
+    decodeHalves(expectedHalves, base, count, expectedValues);
+    gotBits.set(gotSigned.subarray(base, base + count));
+    expectedBits.set(expectedSigned.subarray(base, base + count));
+    tally.floats(gotValues, expectedValues, gotBits, expectedBits, FLOAT16_LOWEST, count, base);
+  }
+}
+
+type IntegerDType = Exclude<DType, "float32" | "float16">;
+
+function integerView(bytes: Uint8Array, dtype: IntegerDType, total: number) {
+  switch (dtype) {
+    case "int32":
+      return new Int32Array(bytes.buffer, bytes.byteOffset, total);
+    case "uint32":
+      return new Uint32Array(bytes.buffer, bytes.byteOffset, total);
+    case "int8":
+      return new Int8Array(bytes.buffer, bytes.byteOffset, total);
+    case "uint8":
+      return new Uint8Array(bytes.buffer, bytes.byteOffset, total);
+  }
+}
+
+function compareIntegers(
+  got: Uint8Array,
+  expected: Uint8Array,
+  dtype: IntegerDType,
+  total: number,
+  tally: Tally,
+  ties: Int32Array | null,
+): number {
+  const gotIntegers = integerView(got, dtype, total);
+  const wanted = integerView(expected, dtype, total);
+  const tied = ties ? acceptedTies(ties, gotIntegers, wanted) : [];
+  // What is accepted counts as what was expected; `expected` itself may be shared with other tests.
+  const expectedIntegers = tied.length ? wanted.slice() : wanted;
+  for (const position of tied) expectedIntegers[position] = gotIntegers[position] as number;
+  // Doubles, so that one loop serves all integer dtypes and stays fast.
+  const gotValues = new Float64Array(Math.min(STRETCH, total));
+  const expectedValues = new Float64Array(Math.min(STRETCH, total));
+  for (let base = 0; base < total; base += STRETCH) {
+    const count = Math.min(STRETCH, total - base);
+    gotValues.set(gotIntegers.subarray(base, base + count));
+    expectedValues.set(expectedIntegers.subarray(base, base + count));
+    tally.integers(gotValues, expectedValues, count, base);
+  }
+  return tied.length;
+}
+
+function valueAt(bytes: Uint8Array, dtype: DType, flat: number): number {
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  switch (dtype) {
+    case "float32":
+      return view.getFloat32(4 * flat, true);
+    case "float16":
+      return decodeHalf(view.getUint16(2 * flat, true));
+    case "int32":
+      return view.getInt32(4 * flat, true);
+    case "uint32":
+      return view.getUint32(4 * flat, true);
+    case "int8":
+      return view.getInt8(flat);
+    case "uint8":
+      return view.getUint8(flat);
+  }
+}
+
+function multiIndex(flat: number, shape: readonly number[]): number[] {
+  const index = new Array<number>(shape.length);
+  let rest = flat;
+  for (let axis = shape.length - 1; axis >= 0; axis--) {
+    const extent = shape[axis] as number;
+    index[axis] = rest % extent;
+    rest = Math.floor(rest / extent);
+  }
+  return index;
+}
+
+export function jsonNumber(value: number): JsonNumber {
+  if (Number.isNaN(value)) return "NaN";
+  if (value === Number.POSITIVE_INFINITY) return "Infinity";
+  if (value === Number.NEGATIVE_INFINITY) return "-Infinity";
+  return value;
+}
+
+/** Seven digits tell any two f16 apart, and all but the closest f32. */
+function short(value: JsonNumber): string {
+  return typeof value === "number" ? String(Number(value.toPrecision(7))) : value;
+}
+
+/**
+ * "3 of 6144 elements differ beyond tolerance (2 NaN); worst at [0, 1, 7]: 1.5, expected 1.25", or, where none does,
+ * "12 of 6144 elements are unbounded: WGSL promises nothing for them; first at [0, 1, 7]".
+ */
+export function describeComparison(comparison: Comparison): string {
+  const { mismatched, unbounded, total, nan, inf, first, worst } = comparison;
+  if (!mismatched) {
+    const where = first ? `; first at [${first.index.join(", ")}]` : "";
+    return `${unbounded} of ${total} elements are unbounded: WGSL promises nothing for them${where}`;
+  }
+  const strange = [nan ? `${nan} NaN` : "", inf ? `${inf} Inf` : ""].filter(Boolean).join(", ");
+  const where = worst
+    ? `; worst at [${worst.index.join(", ")}]: ${short(worst.got)}, expected ${short(worst.expected)}`
+    : "";
+  return `${mismatched} of ${total} elements differ beyond tolerance${strange ? ` (${strange})` : ""}${where}`;
+}

@@ -1,0 +1,61 @@
+/** One shared test through the very code that devices run. */
+import { errorMap } from "../../../repro/compare.js";
+import type { ErrorMap, Outcome, Repro } from "../../../repro/types";
+import type { Blobs } from "../../engine/blobs";
+import { Engine } from "../../engine/engine";
+import { toErrorReport } from "../../hal/errors";
+import type { Gpu } from "../../hal/gpu";
+import type { Platform } from "../../platform/platform";
+import type { TestVerdict } from "../../protocol/messages";
+import { validate, withoutRun } from "../../validate/validate";
+import { kernelMessage, testMessage } from "./messages";
+
+/** GPU work that takes longer is taken for hung. */
+const HANG_SECONDS = 30;
+
+/** Never rejects: what goes wrong is the verdict. */
+export async function runShared(
+  gpu: Gpu,
+  blobs: Blobs,
+  platform: Pick<Platform, "name" | "userAgent">,
+  repro: Repro,
+  hangSeconds = HANG_SECONDS,
+): Promise<Outcome> {
+  const engine = new Engine(gpu, blobs);
+  const test = testMessage(repro);
+  const maps: ErrorMap[] = [];
+  engine.inspect = (output, got, expected, allowed) => {
+    const type = repro.outputs[output];
+    if (type) maps.push(errorMap(got, expected, type, output, allowed));
+  };
+  let verdict: TestVerdict | null = null;
+  try {
+    const params = { kernels: [kernelMessage(repro)], tests: [test] };
+    const { signal } = new AbortController();
+    await validate(
+      engine,
+      params,
+      hangSeconds,
+      (progress) => {
+        if (progress.kind === "verdict") verdict = progress;
+      },
+      signal,
+    );
+  } catch (cause) {
+    verdict ??= withoutRun(test, toErrorReport(cause));
+  }
+  const found = verdict ?? withoutRun(test, { kind: "internal", message: "the test gave no verdict" });
+  const { adapter, features, limits } = gpu.capabilities;
+  const device = { name: platform.name, user_agent: platform.userAgent, adapter, features, limits };
+  const { outputs, error = null, message, variant } = found;
+  return {
+    verdict: found.verdict,
+    message,
+    variant,
+    outputs,
+    error,
+    seconds: { ...found.seconds },
+    maps,
+    device,
+  };
+}
