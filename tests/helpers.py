@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relax
 
+from tapml.compilers.tvm.compile import compile_variant
+from tapml.compilers.tvm.variants import combine, parse_specs
 from tapml.devices import Device, DeviceHub
 from tapml.importing import ImportedModel, Step
 from tapml.importing.model import Oracle
+from tapml.kernels.bundle import CompiledKernel
+from tapml.lowering.operator import Operator
 from tapml.protocol import PROTOCOL_VERSION, Welcome
 from tapml.protocol.base import Message
 
@@ -35,6 +39,11 @@ def small_module(rows: object = ROWS) -> tvm.IRModule:
             out = builder.emit_output(relax.op.nn.softmax(gathered, axis=-1))
         builder.emit_func_output(out)
     return builder.finalize()
+
+
+def compiled_anew(operator: Operator, variants: Sequence[str] = ("256",)) -> CompiledKernel:
+    """What TVM makes of it now, not from the cache."""
+    return combine([(spec, compile_variant(operator, spec)) for spec in parse_specs(variants)])
 
 
 def small_weights() -> list[tuple[str, np.ndarray]]:

@@ -9,15 +9,16 @@ import pytest
 import tvm
 from tvm import relax
 
-from helpers import small_module
+from helpers import compiled_anew, small_module
 from tapml.compilers.tvm import compile as compiling
-from tapml.compilers.tvm.compile import compile_kernel, compile_kernels
+from tapml.compilers.tvm.compile import TVM
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, evaluate, symbols_of
 from tapml.files import sha256
 from tapml.kernels.bundle import bindings, requirements, workgroup_size, workgroup_storage
 from tapml.lowering.analysis import numerics
 from tapml.lowering.lower import Lowered, lower
+from tapml.lowering.operator import Operator
 from tapml.lowering.sizes import expression_of
 
 WGSL = """\
@@ -52,8 +53,8 @@ def test_metadata_is_read_off_the_wgsl() -> None:
 
 
 def test_every_kernel_has_wgsl_and_a_dispatch(lowered: Lowered) -> None:
-    for name in lowered.graph.kernels:
-        kernel = compile_kernel(lowered, name)
+    for operator in lowered.operators:
+        name, kernel = operator.name, compiled_anew(operator)
         document = kernel.document
         assert document["unsupported"] is None
         assert kernel.files[0].name == f"{name}.wgsl"
@@ -75,35 +76,35 @@ def test_every_kernel_has_wgsl_and_a_dispatch(lowered: Lowered) -> None:
 
 def test_no_workgroup_after_the_last_one_runs(lowered: Lowered) -> None:
     """TVM's own guard compares with > and lets one run where a grid is folded."""
-    for kernel in compile_kernels(lowered, lowered.graph.kernels).values():
+    for kernel in TVM.compile(lowered.operators).values():
         for file in kernel.files:
             assert file.text.count(">= podArgs.packGridDimX) { return; }") == file.text.count("packGridDimX) {") == 1
 
 
 def test_compilation_is_cached_by_content(lowered: Lowered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAPML_CACHE", str(tmp_path))
-    first = compile_kernels(lowered, lowered.graph.kernels)
+    first = TVM.compile(lowered.operators)
 
     def refuse(*_: object) -> None:
         raise AssertionError("compiled again")
 
     monkeypatch.setattr(compiling, "compile_variant", refuse)
-    assert compile_kernels(lowered, lowered.graph.kernels) == first
+    assert TVM.compile(lowered.operators) == first
     with pytest.raises(AssertionError, match="compiled again"):
-        compile_kernels(lowered, lowered.graph.kernels, ["1024", "256"])
+        TVM.compile(lowered.operators, ["1024", "256"])
 
 
 def test_a_damaged_cache_entry_is_made_again(lowered: Lowered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAPML_CACHE", str(tmp_path))
-    first = compile_kernels(lowered, lowered.graph.kernels)
+    first = TVM.compile(lowered.operators)
     for path in tmp_path.rglob("*.json"):
         path.write_text(path.read_text()[:100])
-    assert compile_kernels(lowered, lowered.graph.kernels) == first
+    assert TVM.compile(lowered.operators) == first
 
 
 def test_progress_counts_to_the_end(lowered: Lowered) -> None:
     seen: list[tuple[int, int]] = []
-    compile_kernels(lowered, lowered.graph.kernels, progress=lambda done, total: seen.append((done, total)))
+    TVM.compile(lowered.operators, progress=lambda done, total: seen.append((done, total)))
     total = len(lowered.graph.kernels)
     assert seen[-1] == (total, total)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
@@ -136,7 +137,7 @@ def test_moving_values_is_exact() -> None:
 
 def test_what_wgsl_lacks_is_unsupported_and_named() -> None:
     wide = unary(lambda x: relax.op.add(x, x), "int64")
-    kernel = compile_kernel(wide, wide.graph.kernels[0])
+    kernel = compiled_anew(wide.operators[0])
     assert kernel.files == []
     assert "WebGPU code generator cannot compile" in kernel.document["unsupported"]
 
@@ -157,7 +158,7 @@ def test_a_launch_of_a_symbolic_shape_is_expressions() -> None:
         builder.emit_func_output(out)
     module = relax.transform.LegalizeOps()(builder.finalize())
     (prim_func,) = (found for found in module.functions.values() if isinstance(found, tvm.tirx.PrimFunc))
-    _, plan = compiling._generate("exp", prim_func, compiling.BASE, {n: "n"})
+    _, plan = compiling._generate(Operator("exp", (), (), prim_func, {n: "n"}), compiling.BASE)
     (launch,) = plan.launches
     assert all(symbols_of(uniform["value"]) == ["n"] for uniform in launch["uniforms"])
     for rows, grid in ((1, [1, 1, 1]), (100, [4, 1, 1]), (32 * 65_535, [65_535, 1, 1]), (3_000_000, [46_875, 1, 2])):

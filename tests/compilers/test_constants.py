@@ -7,7 +7,7 @@ import re
 import numpy as np
 from tvm import relax
 
-from tapml.compilers.tvm.compile import compile_kernel
+from helpers import compiled_anew
 from tapml.compilers.tvm.constants import with_exact_constants
 from tapml.lowering.lower import lower
 
@@ -47,6 +47,6 @@ def test_compiled_kernels_hold_the_constants_of_their_operators() -> None:
         with builder.dataflow():
             result = builder.emit_output(relax.op.multiply(x, relax.const(scale, "float32")))
         builder.emit_func_output(result)
-    kernel = compile_kernel(lower(builder.finalize(), 1), "multiply")
+    kernel = compiled_anew(lower(builder.finalize(), 1).operators[0])
     literals = re.findall(r"\* ([\d.e+-]+)f", kernel.files[0].text)
     assert [np.float32(literal) for literal in literals] == [scale]

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 from tvm import relax
 
+from helpers import compiled_anew
 from tapml.compilers.tvm import compile as compiling
-from tapml.compilers.tvm.compile import compile_kernel, compile_kernels
+from tapml.compilers.tvm.compile import TVM
 from tapml.compilers.tvm.subgroups import same_in_wgsl, without_idle_enable
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.kernels.bundle import CompiledKernel
 from tapml.lowering.lower import Lowered, lower
+from tapml.lowering.operator import Operator
 
 Shape = tuple[int, ...]
 
@@ -41,7 +43,7 @@ def softmax() -> Lowered:
 
 
 def compiled(lowered: Lowered, *variants: str) -> CompiledKernel:
-    return compile_kernel(lowered, lowered.graph.kernels[0], variants)
+    return compiled_anew(lowered.operators[0], variants)
 
 
 def names(kernel: CompiledKernel) -> list[str]:
@@ -145,15 +147,15 @@ def test_each_variant_is_cached_by_itself(tmp_path: Path, monkeypatch: pytest.Mo
     made: list[str] = []
     real = compiling.compile_variant
 
-    def note(lowered: Lowered, name: str, spec: Any) -> CompiledKernel:
+    def note(operator: Operator, spec: Any) -> CompiledKernel:
         made.append(spec.name)
-        return real(lowered, name, spec)
+        return real(operator, spec)
 
     monkeypatch.setattr(compiling, "compile_variant", note)
-    first = compile_kernels(lowered, ["add"])
-    fat = compile_kernels(lowered, ["add"], ["1024", "256"])
+    first = TVM.compile(lowered.operators)
+    fat = TVM.compile(lowered.operators, ["1024", "256"])
     assert made == ["256", "1024"]
-    assert compile_kernels(lowered, ["add"]) == first
-    assert compile_kernels(lowered, ["add"], ["256", "1024"]) == fat
+    assert TVM.compile(lowered.operators) == first
+    assert TVM.compile(lowered.operators, ["256", "1024"]) == fat
     assert fat["add"].files[-1] == first["add"].files[0]
     assert made == ["256", "1024"]

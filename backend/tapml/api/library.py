@@ -15,7 +15,7 @@ from tapml.api.devices import Device, LocalDevice, WebGpuDevice, cpu, cuda
 from tapml.api.modules import Module
 from tapml.api.remote import RemoteSession
 from tapml.api.tensors import Freeable, Tensor, tensor
-from tapml.compilers.tvm.compile import compile_kernels
+from tapml.compilers.choose import compile_operators
 from tapml.devices.commands import allocated, viewed
 from tapml.devices.messages import kernel_message
 from tapml.errors import InputError
@@ -83,7 +83,7 @@ def compile(  # the paper's name
     library = Library(kind, {name: Program(found.graph, found.constants) for name, found in lowered.items()}, device)
     for name, found in lowered.items():
         if kind == "webgpu":
-            library.kernels[name] = _supported(compile_kernels(found, found.graph.kernels, variants=tuple(variants)))
+            library.kernels[name] = _supported(compile_operators(found.operators, tuple(variants)))
         else:
             library.references[name] = Reference(found, platform=kind)
     return library

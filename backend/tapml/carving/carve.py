@@ -17,6 +17,7 @@ from tapml.compare.agreement import Agreement, agreement
 from tapml.compare.operators import OperatorTolerances
 from tapml.compare.tolerance import noisy, perturb
 from tapml.compilers.base import Compiler
+from tapml.compilers.choose import COMPILERS, compile_operators
 from tapml.compilers.tvm.compile import TVM
 from tapml.compilers.tvm.variants import BASE
 from tapml.errors import InputError
@@ -96,12 +97,12 @@ def carve(
     reference: str = "cpu",
     overwrite: bool = False,
     variants: Sequence[str] = (BASE.name,),
-    compiler: Compiler = TVM,
+    compilers: Sequence[Compiler] = COMPILERS,
     progress: Progress = lambda phase, done, total: None,
 ) -> Suite:
     """Run `model` on the reference platform with each of its steps' inputs and write the suite at `path`.
 
-    `variants` are the specs of those that `compiler` makes of each kernel.
+    `variants` are the specs of those that a compiler makes of each kernel, and `compilers` are asked in their order.
 
     Raises InputError (graph that cannot be carved, path that is taken or cannot be written, unknown variant) and
     ToolchainError (no such platform); nothing is left at `path` then.
@@ -111,13 +112,15 @@ def carve(
     with SuiteWriter(path, overwrite) as writer:
         progress("lowering", 0, 1)
         lowered = _named(lower_program(model.module, len(model.input_names), model.symbols), model)
-        operators = lowered.operators()
+        operators = lowered.documents()
         steps = [_sizes(lowered, model, step) for step in model.steps]
         models = {repr(sizes): lowered.at(sizes, operators) for sizes in steps}
         of_steps = [models[repr(sizes)] for sizes in steps]
         timings.lower = clock.lap()
         # Before any thread starts: compiling forks a helper where it can.
-        kernels = compiler.compile(lowered, lowered.kernels, variants, lambda d, t: progress("kernels", d, t))
+        kernels = compile_operators(
+            lowered.operators, variants, lambda done, total: progress("kernels", done, total), compilers
+        )
         for kernel in kernels.values():
             writer.write_kernel(kernel.document, {file.name: file.text for file in kernel.files})
         timings.kernels = clock.lap()
@@ -144,7 +147,7 @@ def carve(
             "model": dict(model.provenance),
             "synthetic": any(step.synthetic for step in model.steps),
             "reference": {"platform": reference, "device": platform.description},
-            "generator": {"name": compiler.name, "version": compiler.version},
+            "generator": {"name": TVM.name, "version": TVM.version},
             "parameters": {value: refs[value].to_json() for value in carver.parameters},
             "arguments": lowered.arguments,
             "steps": [carver.describe_step(run, refs) for run in runs],
@@ -191,7 +194,7 @@ class _Carver:
         }
         self._weights: Values = platform.values(self.parameters)
         self._store = writer.tensors
-        self._symbols = {name: [symbol.name for symbol in lowered.symbols_of(name)] for name in lowered.kernels}
+        self._symbols = {found.name: [symbol.name for symbol in found.symbols] for found in lowered.operators}
 
     def expected_bytes(self, graphs: Sequence[Graph]) -> int:
         """About what the suite's tensors take: weights once, what is recorded for each step, and as much for bounds."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from tapml.kernels.bundle import CompiledKernel
-from tapml.lowering.lower import Lowered, LoweredProgram
+from tapml.kernels.document import FORMAT
+from tapml.lowering.operator import Operator
+
+Progress = Callable[[int, int], None]
+"""progress(done, total)"""
 
 
 class Compiler(Protocol):
@@ -17,14 +22,25 @@ class Compiler(Protocol):
     version: str
 
     def compile(
-        self,
-        lowered: Lowered | LoweredProgram,
-        names: Sequence[str],
-        variants: Sequence[str],
-        progress: Callable[[int, int], None],
+        self, operators: Sequence[Operator], variants: Sequence[str], progress: Progress
     ) -> Mapping[str, CompiledKernel]:
-        """Each named operator of `lowered`; `progress(done, total)` as they finish.
+        """By name, those of `operators` that it knows; `progress` as they finish.
 
-        An operator that it has no WGSL for is a document without variants that says why in `unsupported`. Raises
+        One that it knows but has no WGSL for is a document without variants that says why in `unsupported`. Raises
         InputError for variants that it does not know.
         """
+
+
+def described(compiler: Compiler, operator: Operator, **more: Any) -> dict[str, Any]:
+    """A kernel's document of `operator`, yet without variants; `more` stands in its `compiler`."""
+    numerics = {**dataclasses.asdict(operator.numerics), "builtins": list(operator.numerics.builtins)}
+    return {
+        "format": FORMAT,
+        "kernel": operator.name,
+        "compiler": {"name": compiler.name, "version": compiler.version, **more},
+        "symbols": [symbol.model_dump() for symbol in operator.symbols],
+        "arguments": list(operator.arguments),
+        "numerics": numerics,
+        "variants": [],
+        "unsupported": None,
+    }

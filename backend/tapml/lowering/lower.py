@@ -10,6 +10,7 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,9 @@ from tvm import relax
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, Symbol, symbols_of
 from tapml.lowering.emit import prim_func
+from tapml.lowering.operator import Operator
 from tapml.lowering.quiet import quiet_tvm
 from tapml.lowering.sizes import expression_of
-from tapml.lowering.write import program_of
 from tapml.operators.document import to_json_text
 from tapml.operators.program import OperatorProgram
 from tapml.operators.read import from_json
@@ -51,15 +52,12 @@ class Lowered:
         """The PrimFunc of a kernel: inputs, then the outputs it writes (destination passing)."""
         return self.module[name]
 
-    def sizes_of(self, name: str) -> Mapping[Any, Any]:
-        return {}
-
-    def symbols_of(self, name: str) -> list[Symbol]:
-        return []
-
-    def arguments_of(self, name: str) -> list[dict[str, Any]]:
-        """Of a kernel, as its document has them."""
-        return _arguments(self.kernel(name), self.graph.nodes_of(name)[0], self.graph.values, {})
+    @property
+    def operators(self) -> list[Operator]:
+        """One for each kernel, in their order."""
+        values, found = self.graph.values, {name: self.graph.nodes_of(name)[0] for name in self.graph.kernels}
+        functions = {name: self.kernel(name) for name in found}
+        return [Operator(n, (), _arguments(f, found[n], values, {}), f, {}) for n, f in functions.items()]
 
 
 @dataclass(frozen=True)
@@ -86,35 +84,33 @@ class LoweredProgram:
         """The PrimFunc of a kernel: inputs, then outputs, of sizes that are its own variables."""
         return self.module[self.functions[name]]
 
-    def sizes_of(self, name: str) -> Mapping[Any, Any]:
-        """What the variables of sizes of a kernel's PrimFunc are, as expressions."""
-        return self.sizes[name]
+    @cached_property
+    def operators(self) -> list[Operator]:
+        """One for each kernel, in their order."""
+        return [self._operator(name) for name in self.kernels]
 
-    def symbols_of(self, name: str) -> list[Symbol]:
-        """Those that a kernel's sizes are made of."""
-        used = {symbol for expression in self.sizes[name].values() for symbol in symbols_of(expression)}
-        return [symbol for symbol in self.model.symbols if symbol.name in used]
-
-    def arguments_of(self, name: str) -> list[dict[str, Any]]:
-        """Of a kernel, as its document has them."""
-        node = next(node for node in self.model.main.nodes if node.kernel == name and node.kind is NodeKind.KERNEL)
-        return _arguments(self.kernel(name), node, self.model.main.values, self.sizes[name])
-
-    def operators(self) -> dict[str, str]:
-        """The document of each kernel's program (tapml.operator/2).
+    def documents(self) -> dict[str, str]:
+        """The document of each operator's program (tapml.operator/2), by name.
 
         Raises InputError for one that a suite cannot hold.
         """
-        return {name: to_json_text(program_of(name, self.kernel(name), self.sizes[name])) for name in self.kernels}
+        return {operator.name: to_json_text(operator.program) for operator in self.operators}
 
-    def at(self, sizes: Mapping[str, int], operators: Mapping[str, str]) -> Lowered:
-        """For the sizes of a call, as a suite with these `operators` gives it back."""
+    def at(self, sizes: Mapping[str, int], documents: Mapping[str, str]) -> Lowered:
+        """For the sizes of a call, as a suite with these `documents` gives it back."""
         graph = self.model.at(sizes)
         programs = {
-            name: from_json(json.loads(text), name, f"operator {name}", sizes) for name, text in operators.items()
+            name: from_json(json.loads(text), name, f"operator {name}", sizes) for name, text in documents.items()
         }
         functions = {name: prim_func(program) for name, program in programs.items()}
         return Lowered(tvm.IRModule(functions), graph, self.arguments, self.constants, programs)
+
+    def _operator(self, name: str) -> Operator:
+        function, sizes = self.kernel(name), self.sizes[name]
+        used = {symbol for expression in sizes.values() for symbol in symbols_of(expression)}
+        symbols = [symbol for symbol in self.model.symbols if symbol.name in used]
+        node = next(node for node in self.model.main.nodes if node.kernel == name and node.kind is NodeKind.KERNEL)
+        return Operator(name, symbols, _arguments(function, node, self.model.main.values, sizes), function, sizes)
 
 
 def _arguments(

@@ -8,12 +8,13 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tvm
 from tvm.s_tir import dlight
 
+from tapml.compilers.base import Progress, described
 from tapml.compilers.store import load, store
 from tapml.compilers.tvm.constants import with_exact_constants
 from tapml.compilers.tvm.folding import without_surplus_workgroup
@@ -24,10 +25,9 @@ from tapml.expressions import evaluate
 from tapml.files import sha256
 from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings, requirements, workgroup_size
 from tapml.kernels.document import FORMAT
-from tapml.lowering.analysis import numerics, walk
-from tapml.lowering.lower import Lowered, LoweredProgram
+from tapml.lowering.analysis import walk
+from tapml.lowering.operator import Operator
 from tapml.lowering.quiet import quiet_tvm, reason
-from tapml.lowering.sizes import expression_of
 from tapml.program.program import SymbolicType
 
 # Raised whenever this module would write something else for the same PrimFunc.
@@ -37,8 +37,6 @@ _WASM = {"kind": "llvm", "mtriple": "wasm32-unknown-unknown-wasm"}
 
 # Fewer than this are compiled faster than a second process starts (measured: 50 ms a kernel).
 _WORTH_A_PROCESS = 8
-
-_Job = tuple[str, VariantSpec]
 
 
 def webgpu_target(spec: VariantSpec = BASE) -> tvm.target.Target:
@@ -54,45 +52,6 @@ def schedule(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
         return dlight.ApplyDefaultSchedule(*rules)(module)
 
 
-def compile_kernels(
-    lowered: Lowered | LoweredProgram,
-    names: Sequence[str],
-    variants: Sequence[str] = (BASE.name,),
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> dict[str, CompiledKernel]:
-    """Every named kernel of `lowered` as WGSL and metadata; `progress(done, total)` as they finish.
-
-    `variants` are specs: the most invocations of a workgroup ("256", "1024"), "+subgroups" behind it where TVM may
-    count on subgroups of 32. Raises InputError for another spec. A kernel has those variants that differ in what
-    they require, most demanding first. One that TVM cannot generate at all has no files and says why in
-    `document["unsupported"]`.
-    """
-    specs = parse_specs(variants)
-    keys = _keys(lowered, names, specs)
-    missing = [job for job in keys if load(keys[job]) is None]
-    helper = _start_helper(lowered, missing[1::2], keys) if len(missing) >= _WORTH_A_PROCESS else None
-    done = len(keys) - len(missing)
-    started = time.monotonic()
-    progress(done, len(keys))
-    compiled: dict[_Job, CompiledKernel] = {}
-    for job in missing[0::2] if helper else missing:
-        compiled[job] = store(keys[job], compile_variant(lowered, *job))
-        done += 1
-        progress(done, len(keys))
-    if helper:
-        # It has as much to do as this process had; one that hangs is not waited for.
-        helper.join(5 + 3 * (time.monotonic() - started))
-        helper.kill()
-
-    def stored(job: _Job) -> CompiledKernel:
-        # Also what the helper left behind, should it have died.
-        return compiled.get(job) or load(keys[job]) or store(keys[job], compile_variant(lowered, *job))
-
-    result = {name: combine([(spec, stored((name, spec))) for spec in specs]) for name in names}
-    progress(len(keys), len(keys))
-    return result
-
-
 class TvmCompiler:
     """TVM as one of the compilers (tapml.compilers.base)."""
 
@@ -101,39 +60,64 @@ class TvmCompiler:
 
     def compile(
         self,
-        lowered: Lowered | LoweredProgram,
-        names: Sequence[str],
-        variants: Sequence[str],
-        progress: Callable[[int, int], None],
+        operators: Sequence[Operator],
+        variants: Sequence[str] = (BASE.name,),
+        progress: Progress = lambda done, total: None,
     ) -> dict[str, CompiledKernel]:
-        return compile_kernels(lowered, names, variants, progress)
+        """As all compilers do. Kernels are taken from the cache where they were made before.
+
+        `variants` are specs: the most invocations of a workgroup ("256", "1024"), "+subgroups" behind it where TVM may
+        count on subgroups of 32. A kernel has those variants that differ in what they require, most demanding first.
+        """
+        specs = parse_specs(variants)
+        jobs = [(operator, spec) for operator in operators for spec in specs]
+        keys = {(operator.name, spec): _key(operator, spec) for operator, spec in jobs}
+        missing = [job for job in jobs if load(keys[job[0].name, job[1]]) is None]
+        helper = _start_helper(missing[1::2], keys) if len(missing) >= _WORTH_A_PROCESS else None
+        done = len(jobs) - len(missing)
+        started = time.monotonic()
+        progress(done, len(jobs))
+        compiled: dict[str, CompiledKernel] = {}
+        for operator, spec in missing[0::2] if helper else missing:
+            key = keys[operator.name, spec]
+            compiled[key] = store(key, compile_variant(operator, spec))
+            done += 1
+            progress(done, len(jobs))
+        if helper:
+            # It has as much to do as this process had; one that hangs is not waited for.
+            helper.join(5 + 3 * (time.monotonic() - started))
+            helper.kill()
+
+        def stored(operator: Operator, spec: VariantSpec) -> CompiledKernel:
+            # Also what the helper left behind, should it have died.
+            key = keys[operator.name, spec]
+            return compiled.get(key) or load(key) or store(key, compile_variant(operator, spec))
+
+        result = {one.name: combine([(spec, stored(one, spec)) for spec in specs]) for one in operators}
+        progress(len(jobs), len(jobs))
+        return result
 
 
 TVM = TvmCompiler()
 
 
-def compile_kernel(
-    lowered: Lowered | LoweredProgram, name: str, variants: Sequence[str] = (BASE.name,)
-) -> CompiledKernel:
-    """One kernel as `compile_kernels` gives it, not from the cache."""
-    return combine([(spec, compile_variant(lowered, name, spec)) for spec in parse_specs(variants)])
-
-
-def compile_variant(lowered: Lowered | LoweredProgram, name: str, spec: VariantSpec) -> CompiledKernel:
+def compile_variant(operator: Operator, spec: VariantSpec = BASE) -> CompiledKernel:
     """One variant as a kernel of its own: a document whose `variants` hold it, or that says what is unsupported."""
-    prim_func = lowered.kernel(name)
-    document = _describe(lowered, name, prim_func)
+    document = described(TVM, operator, source_sha256=sha256(operator.prim_func.script(show_meta=True)))
     try:
-        texts, plan = _generate(name, prim_func, spec, lowered.sizes_of(name))
+        texts, plan = _generate(operator, spec)
     except LaunchError as error:
         return CompiledKernel({**document, "unsupported": str(error)}, [])
     except Exception as error:  # TVM raises its own types, without a common base
         said = f"TVM's WebGPU code generator cannot compile it: {reason(error)}"
         return CompiledKernel({**document, "unsupported": said}, [])
     files = [WgslFile(f"{number}.wgsl", text) for number, text in enumerate(texts.values(), 1)]
-    least = {symbol.name: symbol.minimum for symbol in lowered.symbols_of(name)}
-    types = [SymbolicType(tuple(found["shape"]), found["dtype"]).at(least, name) for found in document["arguments"]]
-    largest = max([found.nbytes for found in types] + [evaluate(size, least) for size in plan.temporaries])
+    least = {symbol.name: symbol.minimum for symbol in operator.symbols}
+    types = [SymbolicType(tuple(found["shape"]), found["dtype"]) for found in operator.arguments]
+    largest = max(
+        [found.at(least, operator.name).nbytes for found in types]
+        + [evaluate(size, least) for size in plan.temporaries]
+    )
     requires = requirements([file.text for file in files], largest)
     if any(uses_subgroups(file.text) for file in files):
         requires["limits"]["subgroupMinSize"] = SUBGROUP_SIZE
@@ -156,33 +140,8 @@ def compile_variant(lowered: Lowered | LoweredProgram, name: str, spec: VariantS
     return CompiledKernel({**document, "variants": [variant]}, files)
 
 
-def _describe(lowered: Lowered | LoweredProgram, name: str, prim_func: Any) -> dict[str, Any]:
-    symbols, sizes = lowered.symbols_of(name), lowered.sizes_of(name)
-    most = {symbol.name: symbol.maximum for symbol in symbols}
-    found = numerics(prim_func, lambda extent: evaluate(expression_of(extent, sizes.get), most))
-    return {
-        "format": FORMAT,
-        "kernel": name,
-        "compiler": {
-            "name": TVM.name,
-            "version": TVM.version,
-            "source_sha256": sha256(prim_func.script(show_meta=True)),
-        },
-        "symbols": [symbol.model_dump() for symbol in symbols],
-        "arguments": lowered.arguments_of(name),
-        "numerics": {
-            "accumulation_length": found.accumulation_length,
-            "builtins": list(found.builtins),
-            "operations": found.operations,
-        },
-        "variants": [],
-        "unsupported": None,
-    }
-
-
-def _generate(
-    name: str, prim_func: Any, spec: VariantSpec, sizes: Mapping[Any, Any]
-) -> tuple[dict[str, str], LaunchPlan]:
+def _generate(operator: Operator, spec: VariantSpec) -> tuple[dict[str, str], LaunchPlan]:
+    name, prim_func = operator.name, operator.prim_func
     target = webgpu_target(spec)
     capture = _Capture()
     with quiet_tvm():
@@ -200,7 +159,7 @@ def _generate(
     }
     if not all(map(same_in_wgsl, texts.values())):
         raise LaunchError(f"TVM's subgroup operations in {name} mean something else in WGSL")
-    return texts, plan_launches(hosts[0], info, prim_func.params, sizes)
+    return texts, plan_launches(hosts[0], info, prim_func.params, operator.sizes)
 
 
 @tvm.ir.instrument.pass_instrument
@@ -234,20 +193,16 @@ def _split(source: str) -> dict[str, str]:
     return texts
 
 
-def _keys(lowered: Lowered | LoweredProgram, names: Sequence[str], specs: Sequence[VariantSpec]) -> dict[_Job, str]:
-    """Where the cache keeps each variant of each kernel."""
-    keys = {}
-    for name in names:
-        text = lowered.kernel(name).script(show_meta=True)
-        symbols = [symbol.model_dump() for symbol in lowered.symbols_of(name)]
-        text += json.dumps([symbols, [*lowered.sizes_of(name).values()], lowered.arguments_of(name)])
-        for spec in specs:
-            keys[name, spec] = sha256(json.dumps([_GENERATION, FORMAT, tvm.__version__, spec.target, name, text]))
-    return keys
+def _key(operator: Operator, spec: VariantSpec) -> str:
+    """Where the cache keeps a variant of a kernel."""
+    text = operator.prim_func.script(show_meta=True)
+    symbols = [symbol.model_dump() for symbol in operator.symbols]
+    text += json.dumps([symbols, [*operator.sizes.values()], operator.arguments])
+    return sha256(json.dumps([_GENERATION, FORMAT, tvm.__version__, spec.target, operator.name, text]))
 
 
 def _start_helper(
-    lowered: Lowered | LoweredProgram, jobs: Sequence[_Job], keys: Mapping[_Job, str]
+    jobs: Sequence[tuple[Operator, VariantSpec]], keys: Mapping[tuple[str, VariantSpec], str]
 ) -> multiprocessing.process.BaseProcess | None:
     """Compile `jobs` into the cache in a second process, on the second core.
 
@@ -260,8 +215,8 @@ def _start_helper(
         return None
 
     def work() -> None:
-        for job in jobs:
-            store(keys[job], compile_variant(lowered, *job))
+        for operator, spec in jobs:
+            store(keys[operator.name, spec], compile_variant(operator, spec))
 
     helper = multiprocessing.get_context("fork").Process(target=work, daemon=True)
     helper.start()

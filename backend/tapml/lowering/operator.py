@@ -1,0 +1,41 @@
+"""One operator of a lowered model, as compilers take it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tapml.expressions import Symbol, evaluate
+from tapml.lowering.analysis import Numerics, numerics
+from tapml.lowering.sizes import expression_of
+from tapml.lowering.write import program_of
+from tapml.operators.program import OperatorProgram
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What a kernel is made of.
+
+    `symbols` are those that its sizes are made of; `arguments` its inputs, then its outputs: `name`, `dtype`, `shape`
+    (expressions) and `role`, as a kernel's document has them. `prim_func` is TVM's function, whose variables of
+    sizes are what `sizes` says.
+    """
+
+    name: str
+    symbols: Sequence[Symbol]
+    arguments: Sequence[dict[str, Any]]
+    prim_func: Any
+    sizes: Mapping[Any, Any]
+
+    @cached_property
+    def program(self) -> OperatorProgram:
+        """What it computes, as data: a template where it has symbols. Raises InputError where a program cannot say."""
+        return program_of(self.name, self.prim_func, self.sizes)
+
+    @cached_property
+    def numerics(self) -> Numerics:
+        """At the most that its symbols may be."""
+        most = {symbol.name: symbol.maximum for symbol in self.symbols}
+        return numerics(self.prim_func, lambda extent: evaluate(expression_of(extent, self.sizes.get), most))
