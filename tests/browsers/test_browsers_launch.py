@@ -172,14 +172,6 @@ def test_unknown_name() -> None:
         launch("opera", "about:blank")
 
 
-def test_window_needs_a_display(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.delenv("DISPLAY", raising=False)
-    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    with pytest.raises(ToolchainError, match=r"^Chromium has no display .* xvfb-run$"):
-        launch("chromium", "about:blank", headless=False)
-
-
 def test_failed_start_tells_what_the_browser_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "browser"
     program.write_text(

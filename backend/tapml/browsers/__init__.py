@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tapml.browsers.drivers import WEBDRIVER_KINDS, webdriver_startable
+from tapml.browsers.drivers import WEBDRIVER_KINDS, find_driver, webdriver_startable
 from tapml.browsers.find import KINDS, Startable
 from tapml.browsers.find import startable as _browsers
-from tapml.browsers.headless import HEADLESS_KINDS, HeadlessProcess, headless_startable, launch_headless
+from tapml.browsers.headless import HEADLESS_KINDS, headless_startable, launch_headless
 from tapml.browsers.process import BrowserProcess, launch
 from tapml.browsers.running import DeviceProcess
-from tapml.browsers.webdriver import WebDriverProcess, launch_webdriver
 from tapml.errors import ToolchainError
 
 __all__ = [
     "STARTABLE_NAMES",
     "BrowserProcess",
     "DeviceProcess",
-    "HeadlessProcess",
     "Startable",
-    "WebDriverProcess",
     "launch",
     "start",
     "startable",
@@ -45,6 +42,9 @@ def start(name: str, url: str, *, on_exit: Callable[[str], None] | None = None) 
         if name in HEADLESS_KINDS:
             return launch_headless(name, url, on_exit=on_exit)
         if name in WEBDRIVER_KINDS:
+            find_driver(name)  # says what is missing: also selenium, which need not be there
+            from tapml.browsers.webdriver import launch_webdriver
+
             return launch_webdriver(name, url, on_exit=on_exit)
         return launch(name, url, on_exit=on_exit)
     except OSError as error:

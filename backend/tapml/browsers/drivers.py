@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tapml.browsers import find, options
+from tapml.browsers import options
 from tapml.browsers.display import find_xvfb, has_display
-from tapml.browsers.find import Startable, startables, version_of_program
+from tapml.browsers.find import Startable, chosen_program, major, startables, usable, version_of_program
 from tapml.errors import ToolchainError
 
 if TYPE_CHECKING:
@@ -132,20 +131,16 @@ def session_options(driver: Driver) -> BaseOptions:
 
 
 def _program(kind: DriverKind) -> Path:
-    chosen = os.environ.get(kind.variable)
-    program = shutil.which(chosen or kind.driver)
-    if program is not None:
+    if chosen := chosen_program(kind.variable, kind.driver):
+        return chosen
+    if program := shutil.which(kind.driver):
         return Path(program)
-    if chosen:
-        raise ToolchainError(
-            f"{kind.variable} is {chosen!r}, which is not a program: set it to {kind.driver}'s path, or unset it"
-        )
     raise ToolchainError(f"{kind.driver} was not found: {kind.install}, or set {kind.variable} to its path")
 
 
 def _safari(kind: DriverKind, program: Path) -> Driver:
     version = version_of_program(str(program))  # "Included with Safari 26.1 (...)"
-    if version and _major(version) < OLDEST_SAFARI:
+    if version and major(version) < OLDEST_SAFARI:
         raise ToolchainError(
             f"Safari {version} has no WebGPU: install Safari {OLDEST_SAFARI} or later (macOS {OLDEST_SAFARI})"
         )
@@ -153,16 +148,14 @@ def _safari(kind: DriverKind, program: Path) -> Driver:
 
 
 def _chromedriver(kind: DriverKind, program: Path) -> Driver:
-    found = find.find("chromium")
-    version = find.version_of(found)
-    find.check(found, version)
+    found, version = usable("chromium")
     if found.program is None:
         raise ToolchainError(
             f"{kind.driver} needs a Chromium of its own version: apt-get install chromium chromium-driver (Debian), "
             f"or set {found.kind.variable} to Chromium's path"
         )
     own = version_of_program(str(program))
-    if own and version and _major(own) != _major(version):
+    if own and version and major(own) != major(version):
         raise ToolchainError(
             f"{kind.driver} {own} ({program}) does not drive Chromium {version} ({found.program}): install both in one "
             "version, apt-get install chromium chromium-driver (Debian), "
@@ -173,14 +166,8 @@ def _chromedriver(kind: DriverKind, program: Path) -> Driver:
 
 def _webkitgtk(kind: DriverKind, program: Path) -> Driver:
     variable = "TAPML_MINIBROWSER"
-    if chosen := os.environ.get(variable):
-        found = shutil.which(chosen)
-        if found is None:
-            raise ToolchainError(
-                f"{variable} is {chosen!r}, which is not a program: set it to MiniBrowser's path, or unset it"
-            )
-        browser = Path(found)
-    else:
+    browser = chosen_program(variable, "MiniBrowser")
+    if browser is None:
         places = [path for place in _MINIBROWSER_PLACES for path in sorted(Path("/").glob(place[1:]))]
         if not places:
             raise ToolchainError(
@@ -192,7 +179,3 @@ def _webkitgtk(kind: DriverKind, program: Path) -> Driver:
         find_xvfb()
     # MiniBrowser tells its version only to who has a display.
     return Driver(kind, program, browser, version_of_program(str(browser)) if has_display() else "")
-
-
-def _major(version: str) -> int:
-    return int(version.split(".")[0])

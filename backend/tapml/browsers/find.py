@@ -97,13 +97,8 @@ def find(name: str) -> Found:
     kind = KINDS.get(name)
     if kind is None:
         raise InputError(f"tapml knows no browser {name!r}: choose {_listed(list(KINDS))}")
-    if chosen := os.environ.get(kind.variable):
-        program = shutil.which(chosen)
-        if program is None:
-            raise ToolchainError(
-                f"{kind.variable} is {chosen!r}, which is not a program: set it to {kind.title}'s path, or unset it"
-            )
-        return Found(kind, Path(program))
+    if chosen := chosen_program(kind.variable, kind.title):
+        return Found(kind, chosen)
     for command in kind.commands:
         if program := shutil.which(command):
             return Found(kind, Path(program))
@@ -122,9 +117,19 @@ def find(name: str) -> Found:
     raise ToolchainError(f"{kind.title} was not found: {kind.install}{alternative}")
 
 
+def chosen_program(variable: str, what: str) -> Path | None:
+    """The program that an environment variable names; None where it is not set. Raises ToolchainError for another."""
+    chosen = os.environ.get(variable)
+    if not chosen:
+        return None
+    if (program := shutil.which(chosen)) is None:
+        raise ToolchainError(f"{variable} is {chosen!r}, which is not a program: set it to {what}'s path, or unset it")
+    return Path(program)
+
+
 def startable() -> list[Startable]:
     """What `launch` would say about each browser, without starting any: a fraction of a second."""
-    return startables(KINDS, _version_here)
+    return startables(KINDS, lambda name: usable(name)[1])
 
 
 def startables(names: Iterable[str], version: Callable[[str], str]) -> list[Startable]:
@@ -138,23 +143,27 @@ def startables(names: Iterable[str], version: Callable[[str], str]) -> list[Star
     return found
 
 
-def _version_here(name: str) -> str:
+def usable(name: str) -> tuple[Found, str]:
+    """The browser to use for `name`, and its version.
+
+    Raises what `find` raises, and ToolchainError for one that is there but has no WebGPU as the machine is now.
+    """
     found = find(name)
-    version = version_of(found)
-    check(found, version)
-    return version
-
-
-def check(found: Found, version: str) -> None:
-    """Raises ToolchainError for a browser that is there but has no WebGPU as the machine is now."""
-    kind = found.kind
-    if version and int(version.split(".")[0]) < kind.oldest:
+    kind, version = found.kind, version_of(found)
+    if version and major(version) < kind.oldest:
         raise ToolchainError(
             f"{kind.title} {version} ({found.program}) has no WebGPU: install version {kind.oldest} or later"
         )
-    if sys.platform == "linux" and kind.name == "firefox" and not vulkan_drivers():
+    if kind.name == "firefox":
+        require_vulkan(kind.title)
+    return found, version
+
+
+def require_vulkan(title: str) -> None:
+    """Raises ToolchainError where what needs Vulkan on Linux has no driver for it."""
+    if sys.platform == "linux" and not vulkan_drivers():
         raise ToolchainError(
-            "Firefox finds no Vulkan driver, which its WebGPU needs: "
+            f"{title} finds no Vulkan driver, which its WebGPU needs: "
             "apt-get install mesa-vulkan-drivers (Debian), or install your GPU's driver"
         )
 
@@ -167,6 +176,11 @@ def version_of(found: Found) -> str:
 def version_of_program(program: str) -> str:
     """The first version in what `program --version` prints, or ""."""
     return _version(program, Path(program).stat().st_mtime)
+
+
+def major(version: str) -> int:
+    """156 of "156.0.8078.79"."""
+    return int(version.split(".")[0])
 
 
 def vulkan_drivers() -> list[str]:

@@ -1,4 +1,4 @@
-"""A process that ends, with all that it started, when it is closed and when this Python ends, however it ends."""
+"""Processes that end when they are closed and when this Python ends, however it ends."""
 
 from __future__ import annotations
 
@@ -18,23 +18,35 @@ import psutil
 from tapml.errors import ToolchainError
 
 _GUARD = Path(__file__).with_name("guard.py")
-_CLOSE_SECONDS = 10.0
 _LINES = 50
 _WIDTH = 2000
 
 
-class Guarded:
-    """Runs `command` under guard.py. `on_end` is called from a thread of its own when it ends, for whatever reason."""
+def _nothing(_exit_code: int) -> None:
+    pass
+
+
+class Child:
+    """A process that ends when its standard input does, which this Python holds.
+
+    `on_end` is called with the exit code, from a thread of its own, when it ends, for whatever reason.
+    """
+
+    _close_seconds = 3.0
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], on_end: Callable[[], None] = lambda: None
+        self,
+        title: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        on_end: Callable[[int], None] = _nothing,
     ) -> None:
+        """Raises ToolchainError where `title` does not start."""
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._on_end = on_end
         try:
             self._process = subprocess.Popen(
-                # -P: the guard's neighbours are no modules for it to import.
-                [sys.executable, "-P", str(_GUARD), *command],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -44,14 +56,14 @@ class Guarded:
                 start_new_session=True,  # Ctrl-C in a terminal is for us, who end it in our own time
             )
         except OSError as error:
-            raise ToolchainError(f"{command[0]} did not start: {error.strerror}") from error
+            raise ToolchainError(f"{title} did not start: {error.strerror}") from error
         atexit.register(self.close)
         self._reader = threading.Thread(target=self._read, name="tapml-guarded", daemon=True)
         self._reader.start()
 
     @property
     def exit_code(self) -> int | None:
-        """The command's, or None while it runs; a signal counts 128 more than its number."""
+        """None while it runs."""
         return self._process.poll()
 
     @property
@@ -86,19 +98,31 @@ class Guarded:
             assert self._process.stdin is not None
             self._process.stdin.close()
         try:
-            self._process.wait(_CLOSE_SECONDS)
+            self._process.wait(self._close_seconds)
         except subprocess.TimeoutExpired:
-            for process in [*self.descendants(), self._process]:
+            for process in [*self.descendants(), self._process]:  # it hangs with its GPU, say
                 with contextlib.suppress(psutil.Error):
                     process.kill()
             self._process.wait()
         if threading.current_thread() is not self._reader:
-            self._reader.join(_CLOSE_SECONDS)
+            self._reader.join(self._close_seconds)
 
     def _read(self) -> None:
         assert self._process.stdout is not None
         with self._process.stdout:
             for line in self._process.stdout:
                 self._lines.append(line.rstrip()[:_WIDTH])
-        self._process.wait()
-        self._on_end()
+        self._on_end(self._process.wait())
+
+
+class Guarded(Child):
+    """Runs `command` under guard.py, which ends all that it started, too. The exit code is the command's; a signal
+    counts 128 more than its number."""
+
+    _close_seconds = 10.0
+
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], on_end: Callable[[int], None] = _nothing
+    ) -> None:
+        # -P: the guard's neighbours are no modules for it to import.
+        super().__init__(command[0], [sys.executable, "-P", str(_GUARD), *command], environment, on_end)

@@ -7,18 +7,16 @@ import contextlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import threading
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
-from tapml.browsers.find import Startable, startables, version_of_program, vulkan_drivers
+from tapml.browsers.find import Startable, major, require_vulkan, startables, version_of_program
+from tapml.browsers.guarded import Child
 from tapml.browsers.options import has_hardware_vulkan
+from tapml.browsers.running import DeviceProcess
 from tapml.errors import ToolchainError
 
 RUNNER = Path(__file__).parents[1] / "server" / "static" / "headless" / "device.mjs"
@@ -34,8 +32,6 @@ _SWIFTSHADER = tuple(
         "/usr/lib/chromium-browser",
     )
 )
-_CONSOLE_LINES = 50
-_CLOSE_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -79,81 +75,33 @@ def launch_headless(name: str, url: str, *, on_exit: Callable[[str], None] | Non
     return HeadlessProcess(HEADLESS_KINDS[name], _command(name), url, on_exit)
 
 
-class HeadlessProcess:
-    """A device process. A context manager: ended when the block is left, and when Python ends, however it ends."""
+class HeadlessProcess(DeviceProcess):
+    """A runtime that `launch_headless` started."""
 
     def __init__(self, kind: HeadlessKind, command: _Command, url: str, on_exit: Callable[[str], None] | None) -> None:
-        self.name = kind.name
-        self._title = kind.title
-        self._on_exit = on_exit
-        self._closing = False
-        self._console: deque[str] = deque(maxlen=_CONSOLE_LINES)
+        super().__init__(kind.name, kind.title, on_exit)
         environment = {**os.environ, **command.environment, "TAPML_RUNNER_URL": url}
-        try:
-            # It ends when its standard input does, so that it never outlives this process.
-            self._process = subprocess.Popen(
-                command.arguments,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-                env=environment,
-                start_new_session=True,  # Ctrl-C in a terminal is for us, who end it in our own time
-            )
-        except OSError as error:
-            raise ToolchainError(f"{kind.title} did not start: {error.strerror}") from error
+        self._child = Child(kind.title, command.arguments, environment, self._ended)
         atexit.register(self.close)
-        self._thread = threading.Thread(target=self._watch, name=f"tapml-{kind.name}", daemon=True)
-        self._thread.start()
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        """Does it run?"""
+        return self._child.exit_code is None
 
     @property
     def console(self) -> list[str]:
         """The last lines it wrote."""
-        return list(self._console)
-
-    def screenshot(self) -> None:
-        """None: there is no page."""
-
-    def reset_gpu(self) -> bool:
-        """End what hangs. False: its GPU lives in this very process, which is gone now and must be started again."""
-        self.close()
-        return False
+        return self._child.lines
 
     def close(self) -> None:
         """End the process and wait until it is gone. Does nothing when called again."""
         self._closing = True
         atexit.unregister(self.close)
-        with contextlib.suppress(OSError):
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-        try:
-            self._process.wait(_CLOSE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()  # it hangs with its GPU
-            self._process.wait()
-        self._thread.join(_CLOSE_SECONDS)
+        self._child.close()
 
-    def __enter__(self) -> HeadlessProcess:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _watch(self) -> None:
-        assert self._process.stderr is not None
-        with self._process.stderr:
-            for line in self._process.stderr:
-                self._console.append(line.rstrip()[:2000])
-        code = self._process.wait()
-        if self._on_exit is not None and not self._closing:
-            self._on_exit(f"{self._title} ended unexpectedly (exit code {code})")
+    def _ended(self, code: int) -> None:
+        self._report(f"{self._title} ended unexpectedly (exit code {code})")
 
 
 def _command(name: str) -> _Command:
@@ -176,10 +124,10 @@ def _node_dawn() -> _Command:
             dawn, version = dawn / package["main"], str(package["version"])
         except (OSError, ValueError, KeyError) as error:
             raise ToolchainError(f"Dawn for node is only half installed ({dawn}): install it again") from error
-    major = int((version_of_program(node) or "0").split(".")[0])
-    if major and major < 20:
-        raise ToolchainError(f"{node} is Node.js {major}: install version 20 or later, or set TAPML_NODE to one")
-    arguments = [node, *(["--experimental-websocket"] if major < 22 else []), "--no-warnings", str(RUNNER)]
+    release = major(version_of_program(node) or "0")
+    if release and release < 20:
+        raise ToolchainError(f"{node} is Node.js {release}: install version 20 or later, or set TAPML_NODE to one")
+    arguments = [node, *(["--experimental-websocket"] if release < 22 else []), "--no-warnings", str(RUNNER)]
     environment = {
         "TAPML_DAWN": str(dawn.resolve()),
         "TAPML_DEVICE_NAME": f"node-dawn {version}".rstrip(),
@@ -194,11 +142,7 @@ def _deno() -> _Command:
     program = shutil.which(chosen or "deno") or (str(packaged) if packaged and not chosen else None)
     if program is None:
         raise ToolchainError(f"Deno was not found: {HEADLESS_KINDS['deno'].install}")
-    if sys.platform == "linux" and not vulkan_drivers():
-        raise ToolchainError(
-            "Deno finds no Vulkan driver, which its WebGPU needs: "
-            "apt-get install mesa-vulkan-drivers (Debian), or install your GPU's driver"
-        )
+    require_vulkan("Deno")
     arguments = [program, "run", "--quiet", "--no-prompt", "--no-config", "--no-lock"]
     arguments += ["--allow-net", "--allow-env", str(RUNNER)]
     return _Command(arguments, _vulkan(software=False), version_of_program(program))

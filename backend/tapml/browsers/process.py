@@ -6,15 +6,12 @@ import asyncio
 import atexit
 import contextlib
 import importlib.metadata
-import os
 import re
-import sys
 import threading
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future
-from types import TracebackType
 
 import psutil
 from playwright.async_api import (
@@ -28,8 +25,8 @@ from playwright.async_api import (
 )
 
 from tapml.browsers import options
-from tapml.browsers.find import Found, check, find, version_of
-from tapml.browsers.running import without_secrets
+from tapml.browsers.find import Found, usable, version_of
+from tapml.browsers.running import DeviceProcess, without_secrets
 from tapml.errors import ToolchainError
 
 # Playwright's name for a Firefox that is not its own build.
@@ -42,9 +39,7 @@ _CONSOLE_LINES = 50
 _CONSOLE_WIDTH = 2000
 
 
-def launch(
-    name: str, url: str, *, headless: bool = True, on_exit: Callable[[str], None] | None = None
-) -> BrowserProcess:
+def launch(name: str, url: str, *, on_exit: Callable[[str], None] | None = None) -> BrowserProcess:
     """Start "chromium", "firefox" or "webkit" and open `url`; returns once the page has loaded.
 
     `on_exit` is called once, from a thread of its own, with the reason if the browser dies or its tab crashes
@@ -53,14 +48,7 @@ def launch(
     Raises InputError for an unknown name, ToolchainError if the browser is missing, does not start or cannot
     open the page.
     """
-    found = find(name)
-    check(found, version_of(found))
-    has_display = sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    if not headless and not has_display:
-        raise ToolchainError(
-            f"{found.kind.title} has no display to open a window on: start it headless, or use xvfb-run"
-        )
-    process = BrowserProcess(found, url, headless, on_exit)
+    process = BrowserProcess(usable(name)[0], url, on_exit)
     try:
         process._wait()
     except BaseException:
@@ -69,18 +57,15 @@ def launch(
     return process
 
 
-class BrowserProcess:
-    """A browser that `launch` started. A context manager: closed when the block is left."""
+class BrowserProcess(DeviceProcess):
+    """A browser that `launch` started."""
 
-    def __init__(self, found: Found, url: str, headless: bool, on_exit: Callable[[str], None] | None) -> None:
-        self.name = found.kind.name
+    def __init__(self, found: Found, url: str, on_exit: Callable[[str], None] | None) -> None:
+        super().__init__(found.kind.name, found.kind.title, on_exit)
         self.url = url
         self._found = found
-        self._headless = headless
-        self._on_exit = on_exit
         self._console: deque[str] = deque(maxlen=_CONSOLE_LINES)
         self._opened: Future[None] = Future()
-        self._alive = False
         # Chromium gives no adapter any more when a second GPU process ends soon after the first.
         self._may_reset = self.name == "chromium"
         # In the command line of the browser alone, where no other tells it from one that the user started.
@@ -88,7 +73,6 @@ class BrowserProcess:
         self._roots: list[psutil.Process] = []
         # What close() needs to interrupt the thread, at whatever point it is.
         self._lock = threading.Lock()
-        self._closing = False
         self._loop = asyncio.new_event_loop()
         self._task: asyncio.Task[None] | None = None
         self._page: Page | None = None
@@ -100,11 +84,6 @@ class BrowserProcess:
     def _wait(self) -> None:
         """Until the page has loaded; raises what went wrong."""
         self._opened.result()
-
-    @property
-    def alive(self) -> bool:
-        """Is the page open?"""
-        return self._alive
 
     @property
     def console(self) -> list[str]:
@@ -138,27 +117,6 @@ class BrowserProcess:
             with contextlib.suppress(RuntimeError):  # the loop has ended by itself
                 self._loop.call_soon_threadsafe(self._interrupt)
         self._thread.join()
-
-    def reset_gpu(self) -> bool:
-        """End a GPU process that hangs. True where the page lives on and gets a new GPU device; where not, the
-        browser is closed and must be started again.
-        """
-        for process in self._descendants() if self._may_reset else []:
-            with contextlib.suppress(psutil.Error):
-                if "--type=gpu-process" in process.cmdline():
-                    self._may_reset = False
-                    process.kill()
-                    return True
-        self.close()
-        return False
-
-    def __enter__(self) -> BrowserProcess:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _interrupt(self) -> None:
         if self._task is not None:
@@ -196,7 +154,7 @@ class BrowserProcess:
 
     async def _live(self, playwright: Playwright) -> str:
         """From the launch to the end of the browser: the reason why it ended."""
-        title = self._found.kind.title
+        title = self._title
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[str] = loop.create_future()
 
@@ -218,7 +176,7 @@ class BrowserProcess:
                 browser = await self._launch(playwright)
                 self._roots = self._find_roots()
                 # A server in LAN mode has a certificate of its own making, and this browser opens nothing else.
-                page = await browser.new_page(no_viewport=not self._headless, ignore_https_errors=True)
+                page = await browser.new_page(ignore_https_errors=True)
             except Error as error:
                 raise self._launch_error(error, browser) from error
             browser.on("disconnected", lambda _: end(f"{title} ended unexpectedly"))
@@ -261,13 +219,13 @@ class BrowserProcess:
             args=arguments,
             chromium_sandbox=sandbox,
             firefox_user_prefs=preferences,
-            headless=self._headless,
+            headless=True,
             handle_sigint=False,  # Ctrl-C reaches Playwright's process too, but closing is for us to do
             timeout=_LAUNCH_SECONDS * 1000,
         )
 
     async def _open(self, page: Page) -> None:
-        title, shown = self._found.kind.title, without_secrets(self.url, self.url)
+        title, shown = self._title, without_secrets(self.url, self.url)
         try:
             response = await page.goto(self.url, wait_until="load", timeout=_LAUNCH_SECONDS * 1000)
         except Error as error:
@@ -298,11 +256,6 @@ class BrowserProcess:
     def _note(self, line: str) -> None:
         line = without_secrets(line, self.url)
         self._console.append(line if len(line) <= _CONSOLE_WIDTH else line[:_CONSOLE_WIDTH] + " ...")
-
-    def _report(self, reason: str) -> None:
-        """In a thread of its own, for it may call close(), which waits for this one."""
-        if self._on_exit is not None and not self._closing:
-            threading.Thread(target=self._on_exit, args=(reason,), name=f"tapml-{self.name}-exit").start()
 
     def _find_roots(self) -> list[psutil.Process]:
         roots = []

@@ -2,38 +2,71 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Protocol
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import Self
 from urllib.parse import urldefrag, urlsplit
 
+import psutil
 
-class DeviceProcess(Protocol):
+
+class DeviceProcess:
     """A started device. A context manager: closed when the block is left, and when Python ends."""
 
-    name: str
+    def __init__(self, name: str, title: str, on_exit: Callable[[str], None] | None) -> None:
+        """`on_exit` is called once, from a thread of its own, with the reason if it ends; not if `close` ends it."""
+        self.name = name
+        self._title = title
+        self._on_exit = on_exit
+        self._alive = False
+        self._closing = False
+        self._may_reset = False
 
     @property
     def alive(self) -> bool:
         """Can it still be a device?"""
+        return self._alive
 
     @property
     def console(self) -> list[str]:
         """The last lines it wrote."""
+        raise NotImplementedError
 
     def screenshot(self) -> bytes | None:
         """What its page shows, as PNG; None where there is no page, or none any more."""
+        return None
 
     def reset_gpu(self) -> bool:
-        """End a GPU that hangs. True where the device goes on with a new one; False where it was closed for that."""
+        """End a GPU that hangs. True where the device goes on with a new one; False where it was closed for that, and
+        must be started again."""
+        for process in self._descendants() if self._may_reset else ():
+            with contextlib.suppress(psutil.Error):
+                if "--type=gpu-process" in process.cmdline():
+                    self._may_reset = False
+                    process.kill()
+                    return True
+        self.close()
+        return False
 
     def close(self) -> None:
         """End it and wait until it is gone. Does nothing when called again."""
+        raise NotImplementedError
 
-    def __enter__(self) -> DeviceProcess: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _descendants(self) -> Sequence[psutil.Process]:
+        """Its processes."""
+        return ()
+
+    def _report(self, reason: str) -> None:
+        """In a thread of its own, for it may call close(), which waits for this one."""
+        if self._on_exit is not None and not self._closing:
+            threading.Thread(target=self._on_exit, args=(reason,), name=f"tapml-{self.name}-exit").start()
 
 
 def without_secrets(text: str, url: str) -> str:

@@ -6,25 +6,28 @@ import atexit
 import contextlib
 import json
 import os
-import socket
 import threading
 import time
 import urllib.request
 from collections.abc import Callable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
+from selenium.common import exceptions
+from selenium.webdriver import Remote
+from selenium.webdriver.common.proxy import Proxy, ProxyType
+from selenium.webdriver.common.utils import free_port
+from selenium.webdriver.remote.client_config import ClientConfig
+from selenium.webdriver.remote.remote_connection import RemoteConnection
+from selenium.webdriver.remote.webdriver import WebDriver
+from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from tapml.browsers.display import has_display, start_display
 from tapml.browsers.drivers import Driver, find_driver, session_options
 from tapml.browsers.guarded import Guarded
-from tapml.browsers.running import without_secrets
+from tapml.browsers.running import DeviceProcess, without_secrets
 from tapml.errors import ToolchainError
-
-if TYPE_CHECKING:
-    from selenium.webdriver.remote.webdriver import WebDriver
 
 _START_SECONDS = 30.0
 _LOAD_SECONDS = 60.0
@@ -57,15 +60,13 @@ def launch_webdriver(name: str, url: str, *, on_exit: Callable[[str], None] | No
     return process
 
 
-class WebDriverProcess:
-    """A browser that `launch_webdriver` started. A context manager: closed when the block is left."""
+class WebDriverProcess(DeviceProcess):
+    """A browser that `launch_webdriver` started."""
 
     def __init__(self, driver: Driver, url: str, on_exit: Callable[[str], None] | None) -> None:
-        self.name = driver.kind.name
+        super().__init__(driver.kind.name, driver.kind.title, on_exit)
         self.url = url
         self._driver = driver
-        self._title = driver.kind.title
-        self._on_exit = on_exit
         self._display: Guarded | None = None
         self._guarded: Guarded | None = None
         self._browser: WebDriver | None = None
@@ -74,19 +75,12 @@ class WebDriverProcess:
         self._log: list[str] = []
         self._banner = 0  # how many lines the driver printed of itself
         self._doubts = 0  # checks in a row that gave no clear answer
-        self._alive = False
         # As in process.py: one GPU process may end, and not two.
         self._may_reset = self.name == "chromedriver"
-        self._closing = False
         self._wake = threading.Event()
         # A daemon, for Python joins the others before it runs what is registered with atexit.
         self._watcher = threading.Thread(target=self._watch, name=f"tapml-{self.name}", daemon=True)
         atexit.register(self.close)
-
-    @property
-    def alive(self) -> bool:
-        """Is the page open?"""
-        return self._alive
 
     @property
     def console(self) -> list[str]:
@@ -95,26 +89,10 @@ class WebDriverProcess:
 
     def screenshot(self) -> bytes | None:
         """The page as PNG; None where there is none any more."""
-        from selenium.common.exceptions import WebDriverException
-        from urllib3.exceptions import HTTPError
-
-        with contextlib.suppress(WebDriverException, HTTPError), self._commands:
+        with contextlib.suppress(exceptions.WebDriverException, HTTPError), self._commands:
             if self._browser is not None and self._alive:
                 return self._browser.get_screenshot_as_png()
         return None
-
-    def reset_gpu(self) -> bool:
-        """End a GPU process that hangs. True where the page lives on and gets a new GPU device; where not, the
-        browser is closed and must be started again.
-        """
-        for process in self._guarded.descendants() if self._guarded and self._may_reset else []:
-            with contextlib.suppress(psutil.Error):
-                if "--type=gpu-process" in process.cmdline():
-                    self._may_reset = False
-                    process.kill()
-                    return True
-        self.close()
-        return False
 
     def close(self) -> None:
         """End browser and driver and wait until their processes are gone. Does nothing when called again."""
@@ -126,22 +104,17 @@ class WebDriverProcess:
         if self._watcher.is_alive() and threading.current_thread() is not self._watcher:
             self._watcher.join(_COMMAND_SECONDS)
 
-    def __enter__(self) -> WebDriverProcess:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _descendants(self) -> list[psutil.Process]:
+        return self._guarded.descendants() if self._guarded else []
 
     def _start(self) -> None:
         environment = dict(os.environ)
         if self.name == "webkitgtk" and not has_display():
             self._display, leading = start_display()
             environment.update(leading)
-        port = _free_port()
+        port = free_port()
         self._address = f"http://127.0.0.1:{port}"
-        self._guarded = Guarded(self._driver.command(port), environment, on_end=self._wake.set)
+        self._guarded = Guarded(self._driver.command(port), environment, lambda _: self._wake.set())
         self._wait_for_driver(self._guarded)
         self._browser = self._new_session()
         self._open(self._browser)
@@ -160,20 +133,13 @@ class WebDriverProcess:
         raise ToolchainError(f"{self._driver.kind.driver} ({self._driver.program}) did not start: {said}")
 
     def _new_session(self) -> WebDriver:
-        from selenium.common.exceptions import WebDriverException
-        from selenium.webdriver import Remote
-        from selenium.webdriver.common.proxy import Proxy, ProxyType
-        from selenium.webdriver.remote.client_config import ClientConfig
-        from selenium.webdriver.remote.remote_connection import RemoteConnection
-        from urllib3.exceptions import HTTPError
-
         # To a driver that runs already: selenium looks for none, and downloads none.
         direct = Proxy(raw={"proxyType": ProxyType.DIRECT})
         config = ClientConfig(self._address, proxy=direct, timeout=int(_COMMAND_SECONDS))
         try:
             browser = Remote(RemoteConnection(client_config=config), options=session_options(self._driver))
             browser.set_page_load_timeout(_LOAD_SECONDS)
-        except (WebDriverException, HTTPError) as error:
+        except (exceptions.WebDriverException, HTTPError) as error:
             raise self._session_error(_reason(error)) from error
         return browser
 
@@ -196,14 +162,11 @@ class WebDriverProcess:
         return self._guarded.lines[self._banner :] if self._guarded else []
 
     def _open(self, browser: WebDriver) -> None:
-        from selenium.common.exceptions import WebDriverException
-        from urllib3.exceptions import HTTPError
-
         shown = without_secrets(self.url, self.url)
         try:
             browser.get(self.url)
             origin, status = browser.execute_script(_WHERE)
-        except (WebDriverException, HTTPError) as error:
+        except (exceptions.WebDriverException, HTTPError) as error:
             reason = without_secrets(_reason(error), self.url)
             raise ToolchainError(f"{self._title} could not open {shown}: {reason}") from error
         scheme, host = urlsplit(self.url)[:2]
@@ -222,15 +185,10 @@ class WebDriverProcess:
         if reason is None or self._closing:
             return
         self._end()
-        if self._on_exit is not None and not self._closing:
-            # In a thread of its own, for it may call close(), which waits for this one.
-            threading.Thread(target=self._on_exit, args=(reason,), name=f"tapml-{self.name}-exit").start()
+        self._report(reason)
 
     def _check(self) -> str | None:
         """Why the browser is no device any more, or None."""
-        from selenium.common import exceptions
-        from urllib3.exceptions import HTTPError, ReadTimeoutError
-
         assert self._guarded is not None
         assert self._browser is not None
         if (code := self._guarded.exit_code) is not None:
@@ -276,9 +234,3 @@ def _reason(error: Exception) -> str:
     """The first line of what a driver says, without selenium's additions."""
     said = str(getattr(error, "msg", None) or error).split("; For documentation on this error")[0].strip()
     return said.splitlines()[0].removeprefix("Message: ") if said else type(error).__name__
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
