@@ -38,6 +38,11 @@ def test_the_largest_number_is_spelled_within_its_range() -> None:
     assert float(text[1:-1]) <= float(largest)
 
 
+def test_the_least_integer_is_spelled_within_its_range() -> None:
+    """WGSL reads -2147483648i as minus a literal that is too large."""
+    assert with_exact_constants("best = -2147483648i;", set()) == "best = (-2147483647i - 1i);"
+
+
 def test_compiled_kernels_hold_the_constants_of_their_operators() -> None:
     """TVM prints 3.535534e-01 for this one."""
     scale = np.float32(0.35355338454246521)

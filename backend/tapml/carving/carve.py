@@ -27,7 +27,7 @@ from tapml.lowering.analysis import numerics
 from tapml.lowering.lower import Lowered, LoweredProgram, lower_program
 from tapml.platforms.reference import Reference, Values, to_numpy
 from tapml.program import Graph, Node, NodeKind, ValueKind
-from tapml.program.program import MAIN, sizes_of
+from tapml.program.program import MAIN, State, sizes_of
 from tapml.suite import CarvedTest, Suite, SuiteWriter, TensorRef, Tolerance
 
 Progress = Callable[[str, int, int], None]
@@ -111,11 +111,10 @@ def carve(
     clock = _Clock()
     with SuiteWriter(path, overwrite) as writer:
         progress("lowering", 0, 1)
-        lowered = _named(lower_program(model.module, len(model.input_names), model.symbols), model)
+        lowered = _named(lower_program(model.module, len(model.input_names), model.symbols), model, writer)
         operators = lowered.documents()
-        steps = [_sizes(lowered, model, step) for step in model.steps]
-        models = {repr(sizes): lowered.at(sizes, operators) for sizes in steps}
-        of_steps = [models[repr(sizes)] for sizes in steps]
+        graphs = [lowered.model.at(_sizes(lowered, model, step)) for step in model.steps]
+        models = {graph: lowered.at(graph.sizes, operators) for graph in graphs}
         timings.lower = clock.lap()
         # Before any thread starts: compiling forks a helper where it can.
         kernels = compile_operators(
@@ -126,14 +125,13 @@ def carve(
         timings.kernels = clock.lap()
         platform = Reference(*models.values(), platform=reference)
         carver = _Carver(lowered, platform, model, writer)
-        tolerances = {key: _operator_tolerances(found, kernels, writer) for key, found in models.items()}
+        tolerances = {graph: _operator_tolerances(found, kernels, writer) for graph, found in models.items()}
         timings.build = clock.lap()
-        writer.expected_bytes = carver.expected_bytes([found.graph for found in of_steps])
+        writer.expected_bytes = carver.expected_bytes(graphs)
         with carver:
-            runs = [
-                carver.record(_Run(number, step, found.graph, tolerances[repr(sizes)]), progress)
-                for number, (step, sizes, found) in enumerate(zip(model.steps, steps, of_steps, strict=True))
-            ]
+            runs: list[_Run] = []
+            for number, (step, graph) in enumerate(zip(model.steps, graphs, strict=True)):
+                runs.append(carver.record(_Run(number, step, graph, tolerances[graph]), runs, progress))
             timings.record = clock.lap()
             refs = carver.finish_writing()
         timings.write = clock.lap()
@@ -209,9 +207,13 @@ class _Carver:
 
     # -------------------------------------------------------- recording
 
-    def record(self, run: _Run, progress: Progress) -> _Run:
+    def record(self, run: _Run, before: Sequence[_Run], progress: Progress) -> _Run:
+        """Runs a step: what is a state begins with what the step `before` it left."""
         graph = run.graph
         inputs = dict(zip(graph.inputs, (run.step.inputs[n] for n in self._model.input_names), strict=True))
+        if before:
+            last = before[-1]
+            inputs |= last.graph.carried([self._array(last, value) for value in last.graph.outputs])
         run.arrays.update(inputs)
         values = {**self._weights, **self._platform.values(inputs)}
         total, done = len(graph.nodes), 0
@@ -298,22 +300,28 @@ class _Carver:
         return run.tolerances[node.kernel].of_call(inputs, expected, move)
 
     def model_tolerance(self, runs: list[_Run], tests: list[CarvedTest]) -> dict[str, Any]:
-        """How far the model's outputs move when every operator is off by a random share of its own tolerance."""
-        bounds = {test.node: test.tolerances for test in tests if test.step == 0}
+        """How far the model's outputs move when every operator is off by a random share of its own tolerance: those of
+        the first step, and where there are states, of all, for what is off in a state is off in the next step."""
+        bounds = {(test.step, test.node): test.tolerances for test in tests}
         random = np.random.default_rng(1)
-        run = runs[0]
-        values = {**self._weights, **self._platform.values({v: run.arrays[v] for v in run.graph.inputs})}
+        moved: list[Agreement] = []
+        left: dict[str, np.ndarray] = {}
+        for run in runs if self._model.states else runs[:1]:
+            inputs = {value: run.arrays[value] for value in run.graph.inputs} | left
+            values = {**self._weights, **self._platform.values(inputs)}
 
-        def disturb(node: Node, current: Values) -> None:
-            if node.kind is NodeKind.VIEW:
-                return
-            for value, bound in zip(node.outputs, bounds[node.id], strict=True):
-                if bound.absolute or bound.relative:
-                    array = to_numpy(current[value], run.graph.values[value].type.dtype)
-                    current[value] = self._platform.tensor(noisy(array, self._allowed(bound, array), random))
+            def disturb(node: Node, current: Values, run: _Run = run) -> None:
+                if node.kind is NodeKind.VIEW:
+                    return
+                for value, bound in zip(node.outputs, bounds[run.number, node.id], strict=True):
+                    if bound.absolute or bound.relative:
+                        array = to_numpy(current[value], run.graph.values[value].type.dtype)
+                        current[value] = self._platform.tensor(noisy(array, self._allowed(bound, array), random))
 
-        disturbed = self._outputs(run, self._platform.run(run.graph, values, after=disturb))
-        found = agreement(disturbed, [self._array(run, value) for value in run.graph.outputs])
+            disturbed = self._outputs(run, self._platform.run(run.graph, values, after=disturb))
+            moved.append(agreement(disturbed, [self._array(run, value) for value in run.graph.outputs]))
+            left = run.graph.carried(disturbed)
+        found = _worst(moved)
         if not np.isfinite(found.max_abs_error):
             raise InputError(
                 "the model's output becomes NaN or infinite when its operators are off by no more than they may be: "
@@ -348,7 +356,7 @@ class _Carver:
             for run in runs
             if run.step.expected is not None
         ]
-        worst = Agreement(min(a.cosine for a in found), max(a.max_abs_error for a in found))
+        worst = _worst(found)
         return {
             "name": self._model.oracle.name,
             **worst.to_json(),
@@ -357,6 +365,11 @@ class _Carver:
 
     def _outputs(self, run: _Run, values: Values) -> list[np.ndarray]:
         return [to_numpy(values[value], run.graph.values[value].type.dtype) for value in run.graph.outputs]
+
+
+def _worst(found: Sequence[Agreement]) -> Agreement:
+    """NaN where one of them is."""
+    return Agreement(float(np.min([a.cosine for a in found])), float(np.max([a.max_abs_error for a in found])))
 
 
 def _sizes(lowered: LoweredProgram, model: ImportedModel, step: Step) -> dict[str, int]:
@@ -377,14 +390,23 @@ def _operator_tolerances(
     return found
 
 
-def _named(lowered: LoweredProgram, model: ImportedModel) -> LoweredProgram:
-    """Give inputs and parameters the names the model's file uses."""
+def _named(lowered: LoweredProgram, model: ImportedModel, writer: SuiteWriter) -> LoweredProgram:
+    """Give inputs and parameters the names the model's file uses, and say which inputs and outputs are states."""
     names = [*model.input_names, *(name for name, _ in model.parameters)]
     main = lowered.model.main
     values = dict(main.values)
     for value, name in zip(lowered.arguments, names, strict=False):  # lifted constants have no name of the file's
         values[value] = dataclasses.replace(values[value], name=name)
-    program = dataclasses.replace(lowered.model, functions={MAIN: dataclasses.replace(main, values=values)})
+    inputs = dict(zip(model.input_names, main.inputs, strict=True))
+    carried = {name: (inputs[name], main.outputs[place]) for name, place in model.states.items()}
+    states = []
+    for name in carried:
+        array = model.steps[0].inputs[name]
+        initial = writer.tensors.put(array).digest if array.tobytes().strip(b"\0") else None
+        states.append(State(name, values[inputs[name]].type, initial))
+    function = dataclasses.replace(main, values=values, states=carried)
+    program = dataclasses.replace(lowered.model, functions={MAIN: function}, states=tuple(states))
+    program.check()
     return dataclasses.replace(lowered, model=program)
 
 

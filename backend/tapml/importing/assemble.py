@@ -4,7 +4,8 @@ match.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ def assemble(
     steps: Sequence[RawStep],
     expected: Sequence[Sequence[Array]] | None,
     outputs: list[str],
+    states: Mapping[str, int] = MappingProxyType({}),
     oracle: Oracle | None,
     oracle_missing: str | None,
     provenance: dict[str, object],
@@ -33,8 +35,8 @@ def assemble(
         order.
 
     `tensors` are the source's own, by name, each once; `expected` holds the oracle's outputs of
-    each step. Raises InputError where a dtype cannot be narrowed or the model is not plain data
-    flow.
+    each step; `states` are inputs that are outputs too, by their places there. Raises InputError
+    where a dtype cannot be narrowed or the model is not plain data flow.
     """
     program = fold(module)
     result = narrow(program, tensors)
@@ -60,6 +62,7 @@ def assemble(
         steps=done,
         provenance={**provenance, "notes": notes + result.notes},
         outputs=outputs,
+        states=states,
         oracle=oracle,
         oracle_missing=oracle_missing,
     )

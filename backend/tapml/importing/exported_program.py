@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import logging
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,22 +38,27 @@ def import_exported_program(path: Path, gather: GatherSteps, progress: Progress)
     progress(f"reading {path.name}")
     program = _load(path)
     specs = _specs(program, path)
-    steps = gather(specs)
+    functional = _functional(program, path)
+    written = _written(functional)
+    buffers = {name: _array(buffer).copy() for name, buffer in functional.named_buffers() if name in written}
+    steps = [dataclasses.replace(step, arrays={**buffers, **step.arrays}) for step in gather(specs)]
     progress("running the model in PyTorch")
     oracle: Oracle | None = Oracle(f"torch {torch.__version__}")
     missing, expected = None, None
     try:
-        expected = [_run(program, step) for step in steps]
+        expected = _run(program, steps, [spec.name for spec in specs], written)
     except Exception as error:  # whatever the model's own operators raise
         oracle, missing = None, f"PyTorch could not run the model on these inputs: {reason(error)}"
     progress("converting to Relax")
-    module = _convert(program, path, specs, steps[0])
+    _pass_in_and_out(functional, buffers)
+    module = _convert(functional, path, specs, steps[0])
     return assemble(
         module,
-        tensors=_tensors(program),
+        tensors=_tensors(functional),
         steps=steps,
         expected=expected,
-        outputs=[str(name) for name in program.graph_signature.user_outputs],
+        outputs=[*written, *map(str, program.graph_signature.user_outputs)],
+        states={name: written.index(name) for name in buffers},
         oracle=oracle,
         oracle_missing=missing,
         provenance={
@@ -143,15 +149,51 @@ def _table_rows(node: Any) -> int | None:
     return min(rows, default=None)
 
 
-def _run(program: Any, step: RawStep) -> list[Array]:
+def _functional(program: Any, path: Path) -> Any:
+    """The program in PyTorch's core operators, of which none writes in place: what is written are further outputs."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return program.run_decompositions()
+    except Exception as error:  # whatever its operators raise
+        raise InputError(f"{path}: PyTorch cannot decompose it into core operators: {reason(error)}") from error
+
+
+def _written(functional: Any) -> list[str]:
+    """Names of the buffers and inputs that the program writes, in the order of its outputs, of which they are the
+    first."""
+    return [spec.target for spec in functional.graph_signature.output_specs if spec.target is not None]
+
+
+def _pass_in_and_out(functional: Any, buffers: Iterable[str]) -> None:
+    """Make `buffers` inputs of the program, and all that it writes outputs: TVM drops what is written, and takes
+    buffers for constants."""
+    from torch.export.graph_signature import InputKind, OutputKind
+
+    for spec in functional.graph_signature.input_specs:
+        if spec.kind is InputKind.BUFFER and spec.target in buffers:
+            functional.constants.pop(spec.target, None)
+            spec.kind, spec.target = InputKind.USER_INPUT, None
+    for spec in functional.graph_signature.output_specs:
+        spec.kind, spec.target = OutputKind.USER_OUTPUT, None
+
+
+def _run(program: Any, steps: Sequence[RawStep], inputs: Sequence[str], written: Sequence[str]) -> list[list[Array]]:
+    """What each step gives, one after the other, for buffers keep what is written: `written`, then the outputs."""
     import torch
     from torch.utils import _pytree
 
-    tensors = [torch.from_numpy(array.copy()) for array in step.arrays.values()]
-    arguments, named = _pytree.tree_unflatten(tensors, program.call_spec.in_spec)
-    with torch.no_grad():
-        leaves = _pytree.tree_leaves(program.module()(*arguments, **named))
-    return [_array(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    module = program.module()
+    found = []
+    for step in steps:
+        tensors = {name: torch.from_numpy(step.arrays[name].copy()) for name in inputs}
+        arguments, named = _pytree.tree_unflatten([*tensors.values()], program.call_spec.in_spec)
+        with torch.no_grad():
+            leaves = _pytree.tree_leaves(module(*arguments, **named))
+        left = {**dict(module.named_buffers()), **tensors}
+        outputs = [*(left[name] for name in written), *(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))]
+        found.append([_array(output).copy() for output in outputs])
+    return found
 
 
 def _convert(program: Any, path: Path, specs: Sequence[InputSpec], step: RawStep) -> Any:
@@ -161,7 +203,12 @@ def _convert(program: Any, path: Path, specs: Sequence[InputSpec], step: RawStep
     with quiet_tvm(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            module = from_exported_program(program, unwrap_unit_return_tuple=True, custom_convert_map=converters())
+            module = from_exported_program(
+                program,
+                unwrap_unit_return_tuple=True,
+                custom_convert_map=converters(),
+                run_ep_decomposition=False,
+            )
             sizes = _sizes(module["main"].params, step)
             return relax.transform.BindSymbolicVars(sizes, "main")(module) if sizes else module
         except Exception as error:  # the importer asserts, raises ValueError, TVM's errors...
@@ -181,8 +228,8 @@ def _sizes(parameters: Sequence[Any], step: RawStep) -> dict[Any, int]:
 
     return {
         dimension: size
-        for parameter in parameters
-        for dimension, size in zip(parameter.ty.shape.values, step.arrays[parameter.name].shape, strict=True)
+        for parameter, array in zip(parameters, step.arrays.values(), strict=True)
+        for dimension, size in zip(parameter.ty.shape.values, array.shape, strict=True)
         if tvm.ir.is_prim_var(dimension)
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -21,7 +21,8 @@ class Step:
 
     `inputs` maps every input name to a C-contiguous array of the graph's dtype (narrowed: int32,
     float32, ...). `expected` holds the oracle's outputs in the order of `ImportedModel.outputs`, in
-    the graph's output dtypes; None where there is no oracle.
+    the graph's output dtypes; None where there is no oracle. Of a state that is an input it holds what
+    the first step begins with.
     """
 
     description: str
@@ -54,5 +55,7 @@ class ImportedModel:
     provenance: dict[str, object]
     outputs: list[str]
     symbols: Sequence[Symbol] = ()
+    states: Mapping[str, int] = field(default_factory=dict)
+    """Name of an input that each step after the first takes from the former one -> place among its outputs."""
     oracle: Oracle | None = None
     oracle_missing: str | None = field(default=None)

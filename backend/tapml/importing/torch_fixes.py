@@ -2,7 +2,7 @@
 
 Its matrix products always give float32, so a float16 model no longer fits together; its division
 by a number makes that number int32 whatever the tensor's dtype is; its x[-1] reads before the
-tensor's first element.
+tensor's first element; it writes at indices only where there is one for each dimension.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ def converters() -> dict[str, Converter]:
         "addmm.default": _addmm,
         "bmm.default": _matmul,
         "div.Tensor_mode": _divide,
+        "index_put.default": _index_put,
         "matmul.default": _matmul,
         "mm.default": _matmul,
         "select.int": _select,
@@ -58,6 +59,29 @@ def _divide(node: Any, importer: Any) -> Any:
         return emit(op.trunc(emit(op.divide(left, right))))
     # On integers Relax's divide rounds towards zero.
     return emit(op.divide(left, right))
+
+
+def _index_put(node: Any, importer: Any) -> Any:
+    """`values` at places along one dimension (a cache's rows); of two at the same place the last one."""
+    emit = importer.block_builder.emit
+    data, values = importer.env[node.args[0]], importer.env[node.args[2]]
+    along = [(dimension, importer.env[found]) for dimension, found in enumerate(node.args[1]) if found is not None]
+    accumulate = len(node.args) > 3 and node.args[3]
+    if accumulate or len(along) != 1 or len(along[0][1].ty.shape) != 1:
+        return importer._index_put(node)
+    dimension, index = along[0]
+    dtype = str(index.ty.dtype)
+    shape, (count,) = [*data.ty.shape.values], index.ty.shape.values
+    size = shape[dimension]
+    values = emit(op.broadcast_to(values, [*shape[:dimension], count, *shape[dimension + 1 :]]))
+    index = emit(op.where(op.less(index, relax.const(0, dtype)), op.add(index, relax.const(int(size), dtype)), index))
+    row = emit(op.expand_dims(op.arange(0, size, 1, dtype), 1))
+    number = op.where(op.equal(row, index), op.arange(0, count, 1, dtype), relax.const(-1, dtype))
+    number = emit(op.max(emit(number), 1))
+    taken = emit(op.take(values, emit(op.maximum(number, relax.const(0, dtype))), axis=dimension))
+    there = op.greater_equal(number, relax.const(0, dtype))
+    there = emit(op.reshape(there, [size, *([1] * (len(shape) - dimension - 1))]))
+    return emit(op.where(there, taken, data))
 
 
 def _select(node: Any, importer: Any) -> Any:

@@ -27,8 +27,7 @@ MOST_TURNS = 2**42
 
 def read_models(suite: Suite) -> list[Lowered]:
     """The whole model for the sizes of each step, different ones once. Raises InputError as `read_model` does."""
-    graphs = {repr(sorted(graph.sizes.items())): graph for graph in suite.graphs}
-    return [read_model(suite, graph) for graph in graphs.values()]
+    return [read_model(suite, graph) for graph in dict.fromkeys(suite.graphs)]
 
 
 def read_model(suite: Suite, graph: Graph | None = None) -> Lowered:

@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Generic, Protocol
 
 import ml_dtypes
 import numpy as np
+from typing_extensions import TypeVar
 
 from tapml.errors import InputError
 
@@ -62,14 +63,25 @@ class NodeKind(StrEnum):
     """The same bytes under another shape: no kernel runs, on no platform."""
 
 
+class _Type(Protocol):
+    def to_json(self) -> dict[str, Any]: ...
+
+
+_T = TypeVar("_T", bound=_Type, default=TensorType)
+_Carried = TypeVar("_Carried")
+
+
 @dataclass(frozen=True)
-class Value:
-    """One tensor of the graph. `name` is the model's own name where it has one."""
+class Value(Generic[_T]):
+    """One tensor. `name` is the model's own name where it has one."""
 
     id: str
     name: str
-    type: TensorType
+    type: _T
     kind: ValueKind
+
+    def to_json(self) -> dict[str, Any]:
+        return {"id": self.id, "name": self.name, **self.type.to_json(), "kind": self.kind}
 
 
 @dataclass(frozen=True)
@@ -92,14 +104,37 @@ class Node:
         }
 
 
-@dataclass(frozen=True)
-class Graph:
+@dataclass(frozen=True, eq=False)
+class Calls(Generic[_T]):
     """Operator calls in topological order; values by id. Every value has one producer or none."""
 
-    values: Mapping[str, Value]
+    values: Mapping[str, Value[_T]]
     nodes: Sequence[Node]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    states: Mapping[str, tuple[str, str]] = field(default_factory=dict, kw_only=True)
+    """Name of a state -> the input that it is before a call, and the output that it is after it."""
+
+    def carried(self, outputs: Sequence[_Carried]) -> dict[str, _Carried]:
+        """What the next call begins with where this one gave `outputs`: input -> a state."""
+        return {before: outputs[self.outputs.index(after)] for before, after in self.states.values()}
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON; `states` only where there are such."""
+        states = [{"state": name, "before": ids[0], "after": ids[1]} for name, ids in self.states.items()]
+        return {
+            "values": [value.to_json() for value in self.values.values()],
+            "nodes": [node.to_json() for node in self.nodes],
+            "inputs": list(self.inputs),
+            "outputs": list(self.outputs),
+            **({"states": states} if states else {}),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Graph(Calls[TensorType]):
+    """The calls of one run, of known sizes. It is equal to itself alone, so that it may be a key."""
+
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Of the symbols that its shapes were made of."""
 
@@ -119,23 +154,6 @@ class Graph:
     def kernels(self) -> list[str]:
         """Kernel names in topological order of their first call."""
         return list(dict.fromkeys(n.kernel for n in self.kernel_nodes))
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "values": [
-                {
-                    "id": v.id,
-                    "name": v.name,
-                    "dtype": v.type.dtype,
-                    "shape": list(v.type.shape),
-                    "kind": v.kind,
-                }
-                for v in self.values.values()
-            ],
-            "nodes": [node.to_json() for node in self.nodes],
-            "inputs": list(self.inputs),
-            "outputs": list(self.outputs),
-        }
 
     def check(self) -> None:
         """Raise InputError unless every node reads only what an earlier node, an input or a parameter gives, and every

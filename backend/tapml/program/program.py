@@ -7,12 +7,12 @@ kernels, stands behind them all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, Symbol, check_sizes, check_symbols, extent, printed
-from tapml.program.graph import Graph, Node, TensorType, Value, ValueKind
+from tapml.program.graph import Calls, Graph, TensorType, Value
 
 MAIN = "main"
 
@@ -28,28 +28,32 @@ class SymbolicType:
         """For the sizes of a call. Raises ExpressionError that begins with `what` it is the type of."""
         return TensorType(tuple(extent(axis, sizes, what) for axis in self.shape), self.dtype)
 
+    def to_json(self) -> dict[str, Any]:
+        return {"dtype": self.dtype, "shape": list(self.shape)}
+
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(printed, self.shape))}]"
 
 
-@dataclass(frozen=True)
-class SymbolicValue:
-    """One tensor of a function. `name` is the model's own name where it has one."""
+SymbolicValue: TypeAlias = Value[SymbolicType]
 
-    id: str
+
+@dataclass(frozen=True)
+class State:
+    """A tensor that outlives a call and is changed by it (a KV cache): each call begins with what the former left."""
+
     name: str
     type: SymbolicType
-    kind: ValueKind
+    initial: str | None
+    """Digest of what the first call begins with; None: zeros."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, **self.type.to_json(), "initial": self.initial}
 
 
-@dataclass(frozen=True)
-class Function:
-    """Operator calls in topological order; values by id."""
-
-    values: Mapping[str, SymbolicValue]
-    nodes: Sequence[Node]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
+@dataclass(frozen=True, eq=False)
+class Function(Calls[SymbolicType]):
+    """The calls of a function, at all sizes."""
 
     def at(self, sizes: Mapping[str, int]) -> Graph:
         """The graph of one call. Raises InputError where its sizes make it none."""
@@ -57,28 +61,19 @@ class Function:
             v.id: Value(v.id, v.name, v.type.at(sizes, f"the shape of {v.name or v.id}"), v.kind)
             for v in self.values.values()
         }
-        graph = Graph(values, self.nodes, self.inputs, self.outputs, dict(sizes))
+        graph = Graph(values, self.nodes, self.inputs, self.outputs, dict(sizes), states=self.states)
         graph.check()
         return graph
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "values": [
-                {"id": v.id, "name": v.name, "dtype": v.type.dtype, "shape": list(v.type.shape), "kind": v.kind}
-                for v in self.values.values()
-            ],
-            "nodes": [node.to_json() for node in self.nodes],
-            "inputs": list(self.inputs),
-            "outputs": list(self.outputs),
-        }
 
 
 @dataclass(frozen=True)
 class Program:
-    """`functions` by name, `main` among them; the sizes of all are made of `symbols`."""
+    """`functions` by name, `main` among them; the sizes of all are made of `symbols`, and they share `states`."""
 
     symbols: tuple[Symbol, ...]
     functions: Mapping[str, Function]
+    states: tuple[State, ...] = ()
+    _graphs: dict[Any, Graph] = field(default_factory=dict, init=False, repr=False)
 
     @staticmethod
     def of(graph: Graph) -> Program:
@@ -94,21 +89,27 @@ class Program:
         return self.functions[MAIN]
 
     def at(self, sizes: Mapping[str, int], function: str = MAIN) -> Graph:
-        """The graph of one call of a function.
+        """The graph of one call of a function: for the same sizes the same one.
 
         Raises InputError where `sizes` are not those of the symbols, or make no graph.
         """
-        try:
-            check_sizes(self.symbols, sizes)
-            return self.functions[function].at(sizes)
-        except ExpressionError as error:
-            raise InputError(str(error)) from error
+        key = function, *sorted(sizes.items())
+        if key not in self._graphs:
+            try:
+                check_sizes(self.symbols, sizes)
+                self._graphs[key] = self.functions[function].at(sizes)
+            except ExpressionError as error:
+                raise InputError(str(error)) from error
+        return self._graphs[key]
 
     def check(self) -> None:
-        """Raise InputError unless every symbol that is used is declared, once."""
-        names = [symbol.name for symbol in self.symbols]
-        if len(set(names)) != len(names):
-            raise InputError(f"a symbol stands twice among {', '.join(names)}")
+        """Raise InputError unless every symbol and every state that is used is declared, once, and states fit."""
+        for what, names in (
+            ("symbol", [symbol.name for symbol in self.symbols]),
+            ("state", [state.name for state in self.states]),
+        ):
+            if len(set(names)) != len(names):
+                raise InputError(f"a {what} stands twice among {', '.join(names)}")
         if MAIN not in self.functions:
             raise InputError(f"it has no function {MAIN!r}")
         for name, function in self.functions.items():
@@ -119,10 +120,27 @@ class Program:
                 check_symbols(self.symbols, shapes)
             except ExpressionError as error:
                 raise InputError(str(error)) from error
+            self._check_states(name, function)
+
+    def _check_states(self, name: str, function: Function) -> None:
+        declared = {state.name: state.type for state in self.states}
+        for state, (before, after) in function.states.items():
+            if state not in declared:
+                raise InputError(f"{name}: there is no state {state}")
+            known = function.values.keys()
+            if before not in {*function.inputs} & known or after not in {*function.outputs} & known:
+                raise InputError(f"{name}: state {state} is not an input ({before}) and an output ({after}) of it")
+            for value in (before, after):
+                if (found := function.values[value].type) != declared[state]:
+                    raise InputError(f"{name}: state {state} is {declared[state]}, and its value {value} is {found}")
+        if len({before for before, _ in function.states.values()}) != len(function.states):
+            raise InputError(f"{name}: two states are the same input")
 
     def to_json(self) -> dict[str, Any]:
+        """JSON; `states` only where there are such."""
         return {
             "symbols": [symbol.model_dump() for symbol in self.symbols],
+            **({"states": [state.to_json() for state in self.states]} if self.states else {}),
             "functions": {name: function.to_json() for name, function in self.functions.items()},
         }
 

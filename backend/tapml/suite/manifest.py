@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -96,16 +97,11 @@ def read_manifest(where: Path | str, found: Any, program: Program) -> tuple[dict
     Raises InputError naming `where` and the field that is wrong.
     """
     manifest = validated(where, Manifest, found, REMEDY)
-    known: dict[str, Graph] = {}
-
-    def graph_of(place: str, sizes: dict[str, int]) -> Graph:
-        key = repr(sorted(sizes.items()))
-        if key not in known:
-            known[key] = graph_at(f"{where}: {place}", program, sizes)
-        return known[key]
-
-    graphs = [graph_of(f"steps[{number}].sizes", step.sizes) for number, step in enumerate(manifest.steps)]
-    graph = (graphs or [graph_of("steps", {symbol.name: symbol.minimum for symbol in program.symbols})])[0]
+    graphs = [
+        graph_at(f"{where}: steps[{number}].sizes", program, step.sizes) for number, step in enumerate(manifest.steps)
+    ]
+    least = {symbol.name: symbol.minimum for symbol in program.symbols}
+    graph = graphs[0] if graphs else graph_at(f"{where}: steps", program, least)
     parameters = {name: tensor_ref(ref) for name, ref in manifest.parameters.items()}
     for name, ref in parameters.items():
         _check(f"{where}: parameters.{name}", ref.type, name, graph)
@@ -122,7 +118,20 @@ def read_manifest(where: Path | str, found: Any, program: Program) -> tuple[dict
                 raise InputError(f"{place}: {len(refs)} tensors, and the graph has {len(values)} {field}{REMEDY}")
             for given, value in zip(refs, values, strict=True):
                 _check(place, tensor_ref(given).type, value, graph)
+    _check_states(where, manifest, graphs, program)
     return parameters, graphs or [graph]
+
+
+def _check_states(where: Path | str, manifest: Manifest, graphs: Sequence[Graph], program: Program) -> None:
+    """Each step begins with the states that the former left, the first with the initial ones."""
+    left = {program.main.states[s.name][0]: s.initial for s in program.states if s.name in program.main.states}
+    for number, (step, graph) in enumerate(zip(manifest.steps, graphs, strict=True)):
+        for value, given in zip(graph.inputs, step.inputs.values(), strict=True):
+            if left.get(value, given["digest"]) not in (given["digest"], None):
+                found = "the initial one" if number == 0 else f"what steps[{number - 1}] left"
+                state = graph.values[value].name
+                raise InputError(f"{where}: steps[{number}].inputs: state {state} is not {found}{REMEDY}")
+        left = {value: ref["digest"] for value, ref in graph.carried(step.outputs).items()}
 
 
 def _check(where: str, found: TensorType, value: str, graph: Graph) -> None:

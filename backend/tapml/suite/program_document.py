@@ -12,11 +12,12 @@ from tapml.errors import InputError
 from tapml.expressions import CheckedExpression, Symbol
 from tapml.formats import REMEDY, validated
 from tapml.program import Graph, Node, NodeKind, ValueKind
-from tapml.program.program import MAIN, Function, Program, SymbolicType, SymbolicValue
-from tapml.protocol.base import MAX_BYTES
+from tapml.program.program import MAIN, Function, Program, State, SymbolicType, SymbolicValue
+from tapml.protocol.base import MAX_BYTES, Digest
 from tapml.protocol.fields import DType, Id, KernelName, Line, Open
 
 _MOST_SYMBOLS = 100
+_MOST_STATES = 10_000
 
 
 def _no_negative(expression: Any) -> Any:
@@ -28,14 +29,23 @@ def _no_negative(expression: Any) -> Any:
 _Extent = Annotated[CheckedExpression, AfterValidator(_no_negative)]
 
 
-class ValueDocument(Open):
+class TypeDocument(Open):
+    """What a tensor is."""
+
+    dtype: DType
+    shape: Annotated[list[_Extent], Field(max_length=32)]
+
+    @property
+    def type(self) -> SymbolicType:
+        return SymbolicType(tuple(self.shape), self.dtype)
+
+
+class ValueDocument(TypeDocument):
     """One tensor of a function."""
 
     id: Id
     name: Line
     """The model's own, where it has one."""
-    dtype: DType
-    shape: Annotated[list[_Extent], Field(max_length=32)]
     kind: Literal["input", "parameter", "intermediate"]
 
 
@@ -49,6 +59,14 @@ class NodeDocument(Open):
     outputs: Annotated[list[Id], Field(min_length=1)]
 
 
+class CarriedDocument(Open):
+    """A state in a function: the input that it is before a call, and the output that it is after it."""
+
+    state: Id
+    before: Id
+    after: Id
+
+
 class FunctionDocument(Open):
     """Nodes in topological order."""
 
@@ -56,11 +74,21 @@ class FunctionDocument(Open):
     nodes: list[NodeDocument]
     inputs: list[Id]
     outputs: list[Id]
+    states: Annotated[list[CarriedDocument], Field(max_length=_MOST_STATES, default_factory=list)]
+
+
+class StateDocument(TypeDocument):
+    """A tensor that outlives a call."""
+
+    name: Id
+    initial: Digest | None = None
+    """Of what the first call begins with; null: zeros."""
 
 
 class ProgramDocument(Open):
-    """Named functions, and the symbols that their sizes are made of."""
+    """Named functions, the symbols that their sizes are made of, and the states that they share."""
 
+    states: Annotated[list[StateDocument], Field(max_length=_MOST_STATES, default_factory=list)]
     symbols: Annotated[list[Symbol], Field(max_length=_MOST_SYMBOLS)]
     functions: Annotated[dict[Id, FunctionDocument], Field(max_length=100)]
 
@@ -69,7 +97,8 @@ def read_program(where: Path | str, found: Any) -> Program:
     """Inverse of `Program.to_json`. Raises InputError naming `where`, and field, value or symbol."""
     document = validated(where, ProgramDocument, found, REMEDY)
     functions = {name: _function(where, function) for name, function in document.functions.items()}
-    return _checked(where, Program(tuple(document.symbols), functions))
+    states = tuple(State(state.name, state.type, state.initial) for state in document.states)
+    return _checked(where, Program(tuple(document.symbols), functions, states))
 
 
 def read_graph(where: Path | str, found: Any) -> Graph:
@@ -105,11 +134,11 @@ def _checked(where: Path | str, program: Program) -> Program:
 
 
 def _function(where: Path | str, document: FunctionDocument) -> Function:
-    values = {
-        v.id: SymbolicValue(v.id, v.name, SymbolicType(tuple(v.shape), v.dtype), ValueKind(v.kind))
-        for v in document.values
-    }
+    values = {v.id: SymbolicValue(v.id, v.name, v.type, ValueKind(v.kind)) for v in document.values}
     if len(values) != len(document.values):
         raise InputError(f"{where}: the id of a value stands twice{REMEDY}")
+    states = {found.state: (found.before, found.after) for found in document.states}
+    if len(states) != len(document.states):
+        raise InputError(f"{where}: a state stands twice in a function{REMEDY}")
     nodes = [Node(n.id, NodeKind(n.kind), n.kernel, tuple(n.inputs), tuple(n.outputs)) for n in document.nodes]
-    return Function(values, nodes, tuple(document.inputs), tuple(document.outputs))
+    return Function(values, nodes, tuple(document.inputs), tuple(document.outputs), states=states)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -91,6 +91,21 @@ class HybridRunner:
         }
         expected = [suite.tensors.get(TensorRef.from_json(ref)) for ref in step["outputs"]]
         return ModelStep(number, graph, inputs, expected)
+
+    def in_order(self, run: Callable[[ModelStep], Sequence[np.ndarray]]) -> list[ModelMetric]:
+        """How far each step is off; `run` gives its outputs, and it begins with the states that the former left."""
+        metrics = []
+        left: dict[str, np.ndarray] = {}
+        for step in self.steps:
+            with self.blobs.holding(array.tobytes() for array in left.values()) as digests:
+                states = {
+                    value: (TensorRef(digest, str(array.dtype), array.shape), self.reference.tensor(array))
+                    for digest, (value, array) in zip(digests, left.items(), strict=True)
+                }
+                outputs = run(replace(step, inputs={**step.inputs, **states}))
+            metrics.append(step.metric(outputs))
+            left = step.graph.carried(outputs)
+        return metrics
 
     def run(self, step: ModelStep, offloaded: Set[str], outputs: Sequence[str] | None = None) -> HybridResult:
         """Run the model with `offloaded` (node ids) on the device; `outputs`: values to bring home in place of the

@@ -154,9 +154,15 @@ class Offload:
 
     def _run_hybrid(self, runner: HybridRunner, offloaded: set[str]) -> tuple[ModelMetric, int]:
         """The worst agreement over the carved steps, and the segments of the step that has most."""
-        results = [(step, runner.run(step, offloaded)) for step in runner.steps]
-        metric = self._worst([step.metric(result.outputs) for step, result in results])
-        return metric, max(result.segments for _, result in results)
+        segments = 0
+
+        def run(step: ModelStep) -> list[np.ndarray]:
+            nonlocal segments
+            result = runner.run(step, offloaded)
+            segments = max(segments, result.segments)
+            return result.outputs
+
+        return self._worst(runner.in_order(run)), segments
 
     def _worst(self, metrics: Sequence[ModelMetric]) -> ModelMetric:
         return max(metrics, key=lambda metric: badness(metric, self._tolerance))
@@ -180,14 +186,17 @@ class Offload:
                     f"not run: the library of a model with symbols is made for one size and takes no edited kernel "
                     f"({', '.join(edited[:4])}); the steps above ran them"
                 )
-            libraries = {repr(model.graph.sizes): self._library(model) for model in self._models}
+            libraries = {model.graph: self._library(model) for model in self._models}
             replace = {} if symbolic else kernels.replacements()
-            found: list[ModelMetric] = []
             seconds: dict[str, Any] = {}
-            for step in runner.steps:
+
+            def run(step: ModelStep) -> list[np.ndarray]:
+                nonlocal seconds
                 self._cancel.check()
-                outputs, seconds = self._run_library(libraries[repr(step.graph.sizes)], step, replace)
-                found.append(step.metric(outputs))
+                outputs, seconds = self._run_library(libraries[step.graph], step, replace)
+                return outputs
+
+            found = runner.in_order(run)
         except TapmlError as error:
             self._message("error", str(error))
             return {**_not_run(str(error)), "kept_on_reference": self._kept()}

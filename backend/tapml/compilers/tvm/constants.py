@@ -1,6 +1,7 @@
 """Constants in WGSL as the operator has them: TVM 0.27 prints seven digits, and float32 needs nine.
 
-A scale of 0.35355338 becomes 3.535534e-01, which is the next float32: every product is one unit off.
+A scale of 0.35355338 becomes 3.535534e-01, which is the next float32: every product is one unit off. And the least
+int32, where a maximum begins, is minus a literal that no int32 holds.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import numpy as np
 _LITERAL = re.compile(r"(?<![\w.])\d\.\d{6}e[+-]\d{2}(?=f\b)")
 
 _LARGEST = "3.4028234e+38"
+_LEAST = re.compile(r"-2147483648i\b")
 
 
 def with_exact_constants(wgsl: str, values: Iterable[float]) -> str:
-    """The text with the float32 literals of `values` spelled out. One that stands for several values stays."""
+    """The text with the float32 literals of `values` spelled out. One that stands for several values stays. The least
+    int32 is spelled as WGSL reads it."""
     meant: dict[str, set[np.float32]] = defaultdict(set)
     for value in values:
         # A sign is an operator in WGSL, not part of the literal.
@@ -33,4 +36,4 @@ def with_exact_constants(wgsl: str, values: Iterable[float]) -> str:
         # The shortest text of the largest number lies above it, and WGSL refuses a literal out of range.
         return _LARGEST if value == np.finfo(np.float32).max else np.format_float_scientific(value, unique=True)
 
-    return _LITERAL.sub(exact, wgsl)
+    return _LITERAL.sub(exact, _LEAST.sub("(-2147483647i - 1i)", wgsl))
