@@ -19,9 +19,9 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 from tapml.browsers.find import find
-from tapml.ci.devices import screenshots, start_devices
 from tapml.ci.document import document, json_text, write_report
 from tapml.ci.judge import Judge
+from tapml.ci.places import find_places, screenshots
 from tapml.ci.plan import plan
 from tapml.ci.run import CiRun
 from tapml.cli.main import main as tapml
@@ -50,10 +50,10 @@ def real_run(folder: Path, devices: list[str]) -> tuple[dict[str, Any], dict[str
     kernel = path / "kernels" / "layer_norm.wgsl"
     kernel.write_text(kernel.read_text().replace(" + 64i)]", " + 65i)]", 1))
     with Server() as server:
-        found = start_devices(server.state, devices)
-        run = CiRun(plan([path]), found, server.state.blobs, save=False)
+        found = find_places(devices, server.state.device, server.state.blobs, lambda name: None)
+        run = CiRun(plan([path]), found, save=False)
         run.run()
-        return document(run, Judge(None, datetime.date.today())), screenshots(server.state, found)
+        return document(run, Judge(None, datetime.date.today())), screenshots(server.state.processes, found)
 
 
 def enlarged(found: dict[str, Any], count: int) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class FakeServer:
             blobs=Blobs(),
             processes=processes,
             runner_url="http://x/runner",
-            device=lambda name, waiting: runners[name].device,
+            device=lambda name, *rest: runners[name].device,
         )
 
     def stop(self) -> None:

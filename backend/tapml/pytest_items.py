@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,12 @@ from tapml.text import one_line, visible
 if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
 
-    from tapml.ci.devices import RunDevice
+    from tapml.ci.places import Place
     from tapml.jobs import JobSpecification
     from tapml.results import TestResult
     from tapml.server import Server
     from tapml.suite import CarvedTest, Suite
+    from tapml.validation.events import Cancel
 
 
 class TestFailed(Exception):
@@ -30,26 +32,38 @@ class TestFailed(Exception):
 
 
 class Runs:
-    """Devices and results of one pytest session; the server and the devices start when the first test runs."""
+    """Places and results of one pytest session; the server and the devices start when the first test runs."""
 
     def __init__(self, asked: JobSpecification) -> None:
         """`asked`: but for the devices and the tests."""
         self._asked = asked
         self._server: Server | None = None
-        self._devices: dict[str, RunDevice] = {}
+        self._places: dict[str, Place] = {}
         self._results: dict[tuple[Path, str, str], TestResult] = {}
 
-    def device(self, name: str) -> RunDevice:
+    def place(self, name: str) -> Place:
         """Started when first asked for. Raises what was wrong then, also when asked again."""
-        if name not in self._devices:
-            from tapml.ci.devices import start_devices
+        if name not in self._places:
+            from tapml.ci.places import find_places
+            from tapml.cli.runs import elsewhere
             from tapml.server import Server
 
             if self._server is None:
                 self._server = Server()
-            (self._devices[name],) = start_devices(self._server.state, [name])
-        self._devices[name].connected()
-        return self._devices[name]
+            state = self._server.state
+            with self._interruptible() as cancel:
+                (self._places[name],) = find_places([name], state.device, state.blobs, elsewhere, cancel=cancel)
+        if problem := self._places[name].problem:
+            raise problem
+        return self._places[name]
+
+    @staticmethod
+    def _interruptible() -> AbstractContextManager[Cancel]:
+        from tapml.cli.runs import interruptible
+        from tapml.validation.events import Cancel
+
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        return interruptible() if in_main_thread else contextlib.nullcontext(Cancel())
 
     def result(self, item: CarvedItem) -> TestResult:
         """The item's TestResult. The first of a kernel and device runs all that are selected of these."""
@@ -64,20 +78,13 @@ class Runs:
         return self._results[item.key]
 
     def _run(self, item: CarvedItem, tests: Sequence[str]) -> list[TestResult]:
-        from tapml.cli.runs import interruptible
-        from tapml.jobs import Job
-        from tapml.validation.events import Cancel
-
-        device = self.device(item.device_name).connected()
-        assert self._server is not None
-        asked = self._asked.model_copy(update={"devices": [item.device_name], "tests": list(tests)})
-        in_main_thread = threading.current_thread() is threading.main_thread()
-        with interruptible() if in_main_thread else contextlib.nullcontext(Cancel()) as cancel:
-            document = Job(asked, item.suite, [device], self._server.state.blobs, cancel=cancel, save=False).run()
+        place = self.place(item.device_name)
+        asked = self._asked.model_copy(update={"tests": list(tests)})
+        with self._interruptible() as cancel:
+            document = place.run(asked, item.suite, cancel=cancel)
         if document["interrupted"]:
             raise KeyboardInterrupt
-        found: list[TestResult] = document["tests"]
-        return found
+        return document["tests"]
 
     def close(self) -> None:
         if self._server is not None:
@@ -90,14 +97,16 @@ class Collector:
 
     def __init__(self, files: Sequence[Path], devices: Sequence[str], hang_seconds: float) -> None:
         """`files`: the suites' suite.json. Raises UsageError for a name that is no device's, and for no seconds."""
-        from tapml.ci.devices import check_names
+        from tapml.ci.places import check_names
+        from tapml.cli.runs import elsewhere
         from tapml.formats import validated
         from tapml.jobs import JobSpecification
 
         self._files = set(files)
         try:
-            self._devices = check_names(devices)
-            fields = {"kind": "validation", "devices": self._devices, "hang_seconds": hang_seconds}
+            self._devices = check_names(devices, elsewhere)
+            fields = {"kind": "validation", "devices": list(self._devices), "hang_seconds": hang_seconds}
+            fields |= {"save": False, "record": False}
             self._runs = Runs(validated("--tapml", JobSpecification, fields, ""))
         except TapmlError as error:
             raise pytest.UsageError(str(error)) from None
@@ -130,7 +139,8 @@ class SuiteFile(pytest.File):
     """A suite: its tests on each device."""
 
     runs: Runs
-    devices: Sequence[str]
+    devices: Mapping[str, str]
+    """Their names as they were given, and as they are shown."""
 
     def collect(self) -> Iterator[CarvedItem]:
         from tapml.suite import Suite
@@ -139,9 +149,9 @@ class SuiteFile(pytest.File):
             suite = Suite(self.path.parent)
         except TapmlError as error:
             raise self.CollectError(str(error)) from None
-        for device in self.devices:
+        for device, shown in self.devices.items():
             for test in suite.tests:
-                name = f"{one_line(test.id)}[{device}]"
+                name = f"{one_line(test.id)}[{shown}]"
                 # Said outright: pytest 9 reads the brackets of ids that --lf remembers, but not those of names.
                 item: CarvedItem = CarvedItem.from_parent(self, name=name, nodeid=f"{self.nodeid}::{name}")
                 item.suite, item.test, item.device_name, item.runs = suite, test, device, self.runs
@@ -168,20 +178,20 @@ class CarvedItem(pytest.Item):
         return (self.suite.path, self.device_name, self.test.id)
 
     def setup(self) -> None:
-        self.runs.device(self.device_name)
+        self.runs.place(self.device_name)
 
     def runtest(self) -> None:
         from tapml.reports.evidence import evidence
 
-        device = self.runs.device(self.device_name)
-        if device.unavailable:
+        place = self.runs.place(self.device_name)
+        if place.unavailable:
             # Not a skip: a whole device that is missing must not look green.
-            raise TestFailed(visible(f"{device.name} cannot run kernels: {device.unavailable}"))
+            raise TestFailed(visible(f"{place.name} cannot run kernels: {place.unavailable}"))
         result = self.runs.result(self)
         if result["verdict"] == "unsupported":
             pytest.skip(visible(str(result["message"])))
         if result["verdict"] != "pass":
-            where = one_line(f"{result['verdict']}: kernel {self.test.kernel}, node {self.test.node} on {device.name}")
+            where = one_line(f"{result['verdict']}: kernel {self.test.kernel}, node {self.test.node} on {place.name}")
             raise TestFailed(f"{where}\n{evidence(result, str(self.suite.path))}")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str | TerminalRepr:

@@ -48,10 +48,10 @@ class Bench:
         server = FakeServer(self.runners, {"chromium": PNG, "firefox": None})
         started = server.state.device
 
-        def device(name: str, waiting: object) -> Any:
+        def device(name: str, *rest: Any) -> Any:
             if name in self.cannot_start:
                 raise ToolchainError(self.cannot_start[name])
-            return started(name, waiting)
+            return started(name, *rest)
 
         server.state.device = device
         self._monkeypatch.setattr("tapml.cli.test_command.served", server.serve)

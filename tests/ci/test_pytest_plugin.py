@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 # Loaded before any session within the session, which forgets the modules that it loaded.
-import tapml.ci.devices
+import tapml.ci.places
 import tapml.cli.runs
 import tapml.reports.evidence
 import tapml.server
@@ -47,7 +47,7 @@ class Bench:
         self.servers.append(server)
         return server
 
-    def _refuse(self, name: str, waiting: object) -> Any:
+    def _refuse(self, name: str, *rest: Any) -> Any:
         self.refused = getattr(self, "refused", 0) + 1
         raise ToolchainError(self.problem or "")
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from helpers import FakeRunner, all_pass
+from made_runs import answering, failing
 from tapml.cli import main
 from tapml.errors import InputError
+from tapml.history import open_history
 from tapml.server import Server
 from tapml.suite import Suite
 
@@ -62,15 +70,78 @@ def test_a_name_that_is_unknown_or_of_several_is_one_sentence(
     assert server.state.device("twin-3-2") is runners[2].device
 
 
+def run_tests(suite: Suite, folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
+    """Exit code and document of `tapml test`."""
+    out = folder / "run.json"
+    code = main(["test", str(suite.path), "--json", str(out), *arguments])
+    return code, json.loads(out.read_text())
+
+
+def test_a_run_has_devices_of_a_running_server_beside_its_own(server: Server, suite: Suite, tmp_path: Path) -> None:
+    kernel = suite.kernels[0]
+    unlucky = [test.id for test in suite.tests if test.kernel == kernel]
+    answering(server.state.hub, "Twin 3", lambda name, _, attempt: failing() if name == kernel and attempt < 2 else {})
+    answering(server.state.hub, "Twin 3", lambda name, _, attempt: failing() if name == kernel else {})
+    addresses = [f"{server.url}/?token=secret#twin-3", f"{server.url}#twin-3-2"]
+    devices = [argument for address in addresses for argument in ("--device", address)]
+    code, found = run_tests(suite, tmp_path, *devices, "--retries", "1", "--hang-seconds", "7.5")
+    assert code == 1
+    assert [device["requested"] for device in found["devices"]] == [f"{server.url}#twin-3", f"{server.url}#twin-3-2"]
+    assert "secret" not in json.dumps(found), "a report may be published"
+    assert found["summary"]["total"] == 2 * len(suite.tests)
+    attempts = {(test["device"], test["id"]): test["attempts"] for test in found["tests"]}
+    for test in suite.tests:
+        bad = test.id in unlucky
+        assert attempts["twin-3", test.id] == (["fail", "pass"] if bad else ["pass"])
+        assert attempts["twin-3-2", test.id] == (["fail", "fail"] if bad else ["pass"])
+    history = open_history(Suite(suite.path))
+    assert history.trends()["runs"] == 1, "recorded by the run, not by the server too"
+
+
+def test_like_devices_of_two_servers_are_told_apart(server: Server, suite: Suite, tmp_path: Path) -> None:
+    join(server, "Fake 1")
+    with Server([suite.path]) as other:
+        join(other, "Fake 1")
+        code, found = run_tests(suite, tmp_path, "--device", server.url, "--device", f"{other.url}#Fake 1")
+    assert code == 0
+    assert [device["id"] for device in found["devices"]] == ["fake-1", "fake-1-2"]
+    assert {test["device"] for test in found["tests"]} == {"fake-1", "fake-1-2"}
+
+
+def test_a_server_that_is_not_there_leaves_the_others_their_tests(server: Server, suite: Suite, tmp_path: Path) -> None:
+    join(server, "Fake 1")
+    gone = "http://127.0.0.1:1#deno"
+    code, found = run_tests(suite, tmp_path, "--device", gone, "--device", "Fake 1")
+    assert code == 1
+    nobody, there = found["devices"]
+    assert nobody["requested"] == gone
+    assert "cannot reach a tapml server" in nobody["unavailable"]
+    assert (there["requested"], there["unavailable"]) == ("Fake 1", None)
+    verdicts = {device["id"]: set() for device in found["devices"]}
+    for test in found["tests"]:
+        verdicts[test["device"]].add(test["verdict"])
+    assert verdicts == {nobody["id"]: {"unsupported"}, "fake-1": {"pass"}}
+
+
+def test_a_server_that_does_not_serve_the_suite_is_an_error_of_its_tests(suite: Suite, tmp_path: Path) -> None:
+    with Server() as empty:
+        join(empty, "Fake 1")
+        code, found = run_tests(suite, tmp_path, "--device", empty.url)
+    assert code == 1
+    assert {test["verdict"] for test in found["tests"]} == {"error"}
+    assert f"{empty.url} does not serve {suite.path}" in found["tests"][0]["message"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["validate", "--device", "Nobody 9"], "'Nobody 9': give the name or id of a connected device (none)"),
         (["validate", "--device", "http://127.0.0.1:1"], "cannot reach a tapml server at http://127.0.0.1:1"),
         (["validate", "--device", "deno", "--device", "http://x"], "give a device of a running server (http://x) as"),
-        (["reduce", "n000.s0", "--device", "http://x"], "the devices of another server (http://x) take only"),
+        (["reduce", "n000.s0", "--device", "http://127.0.0.1:1"], "cannot reach a tapml server at http://127.0.0.1:1"),
         (["offload", "--device", "deno", "--device", "node-dawn"], "offload runs on one device at a time: give one"),
-        (["test", "--device", "http://x"], "--device http://x: give chromium"),
+        (["test", "--device", "Nobody 9"], "--device Nobody 9: give chromium"),
+        (["test", "--device", "http://["], "http://[ is no address of a server"),
         (["validate", "--hang-seconds", "0"], "0: give seconds, more than 0"),
         (["validate", "--hang-seconds", "nan"], "nan: give seconds, more than 0"),
     ],
@@ -89,3 +160,19 @@ def test_what_no_device_is_is_said(
         code = int(stop.code or 0)
     assert code == 2
     assert sentence in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("command", ["validate", "test"])
+def test_the_first_interrupt_ends_the_wait_for_a_browser(
+    suite: Suite, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupt() -> None:
+        while signal.getsignal(signal.SIGINT) is before:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    assert main([command, str(suite.path), "--device", "open"]) == 130
+    assert "interrupted" in capsys.readouterr().err

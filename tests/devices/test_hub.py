@@ -16,6 +16,7 @@ from tapml.program import TensorType
 from tapml.protocol import Refusal, Welcome
 from tapml.protocol.methods import ExecuteParams, PingParams, PingResult, ValidateParams
 from tapml.protocol.session import EXECUTE, PING, VALIDATE
+from tapml.validation.events import Cancel, Cancelled
 
 NOTHING = ExecuteParams(commands=[], timing=False)
 NO_TESTS = ValidateParams(kernels=[], tests=[])
@@ -310,6 +311,13 @@ def test_waiting_ends_when_the_device_comes() -> None:
     device = hub.wait_for(lambda d: d.name == "Fake 1", 60)
     assert device is not None
     assert hub.wait_for(lambda d: d.name == "Other", 0.1) is None
+
+
+def test_a_wait_ends_when_the_run_is_cancelled() -> None:
+    cancel = Cancel()
+    threading.Timer(0.1, cancel.set).start()
+    with pytest.raises(Cancelled):
+        DeviceHub().wait_for(lambda device: True, None, cancel.check)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from recording_process import record_runs
 
 from helpers import FakeRunner, verdict
 from made_runs import answering, failing
-from tapml.ci.devices import RunDevice
+from tapml.ci.places import device_here
 from tapml.ci.plan import plan
 from tapml.ci.run import CiRun
 from tapml.devices import Blobs, DeviceHub
@@ -217,8 +217,8 @@ def test_retries_are_one_flaky_result_of_one_run(suite: Suite, url: str) -> None
     def verdicts(kernel: str, test: str, attempt: int) -> dict[str, Any]:
         return failing() if test == unlucky.id and attempt == 1 else {}
 
-    device = RunDevice("chromium", answering(DeviceHub(), "Chromium 150", verdicts).device)
-    CiRun(plan([suite.path]), [device], Blobs(), retries=2, history=Recorder(url, "test")).run()
+    place = device_here("chromium", answering(DeviceHub(), "Chromium 150", verdicts).device, Blobs())
+    CiRun(plan([suite.path]), [place], retries=2, history=Recorder(url, "test")).run()
     history = open_history(suite, url)
     found = history.trends()
     assert found["runs"] == 1

@@ -16,6 +16,7 @@ from tapml.locating.judging import bound_of, errors, outside
 from tapml.lowering.model import read_model
 from tapml.platforms.reference import Reference, to_numpy
 from tapml.program import TensorType
+from tapml.server.state import State
 from tapml.suite import Suite
 
 Arrays = list[np.ndarray]
@@ -24,18 +25,20 @@ Fault = Callable[[Arrays, np.ndarray, np.ndarray], np.ndarray]
 
 
 class ComputingDevice:
-    """`faults`: by kernel. `calls`: how often each kernel ran in "execute"."""
+    """`faults`: by kernel; `state`: of the server that it is a device of. `calls`: how often each kernel ran in
+    "execute".
+    """
 
-    def __init__(self, suite: Suite, faults: Mapping[str, Fault] | None = None) -> None:
+    def __init__(self, suite: Suite, faults: Mapping[str, Fault] | None = None, state: State | None = None) -> None:
         self.suite = suite
         self.faults = dict(faults or {})
-        self.blobs = Blobs()
+        self.blobs = state.blobs if state else Blobs()
         self.calls: list[str] = []
         self.failing: dict[str, str] = {}
         """Kernel -> what the device says instead of running it."""
         self._tensors: dict[str, np.ndarray] = {}
         self._reference = Reference(read_model(suite))
-        self._runner = FakeRunner(DeviceHub(), self._answer)
+        self._runner = FakeRunner(state.hub if state else DeviceHub(), self._answer)
         self.device = self._runner.device
 
     @property

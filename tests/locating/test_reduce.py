@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import urllib.request
 from pathlib import Path
 
 import numpy as np
 import pytest
 from computing_device import ComputingDevice
 
+from tapml.cli import main
 from tapml.errors import DeviceError, InputError
 from tapml.locating.reduce import Reduce
-from tapml.locating.reduced_repro import reduced_repro
-from tapml.reports.reduce import reduce_lines
+from tapml.locating.reduced_text import reduce_lines
+from tapml.server import Server
 from tapml.sharing import export, load_repro
 from tapml.sharing.imports import new_suite
 from tapml.suite import Suite
@@ -54,11 +57,10 @@ def test_a_wrong_sum_is_reduced_to_the_term_it_lacks(suite: Suite, tmp_path: Pat
     assert "the reference gives 1 and the device 0" in text
     assert "the shape is fixed" in text
 
-    assert reduction.reduced is not None
-    repro = reduced_repro(suite, name, reduction.reduced, document, "it fails with less")
+    repro = reduction.repro(document)
     assert repro.document.report is not None
     assert repro.document.report.result["mismatched"] == document["outputs"][0]["mismatched"] > 0
-    assert repro.document.report.result["message"] == "it fails with less"
+    assert repro.document.report.result["message"] == text
     (path,) = export(repro, "html", tmp_path / "small.html")
     again = load_repro(path)
     assert [np.count_nonzero(array) for array in again.inputs] == [1, 1]
@@ -116,3 +118,20 @@ def test_a_kernel_that_does_not_run_says_why(suite: Suite) -> None:
     device.failing = {suite.tests[0].kernel: "it does not compile"}
     with pytest.raises(DeviceError, match="it does not compile"):
         Reduce(suite, suite.tests[0].id, device.device, device.blobs).run()
+
+
+def test_a_running_server_reduces_and_hands_over_what_is_left(suite: Suite, tmp_path: Path) -> None:
+    kernel = kernel_of(suite, "softmax")
+    with Server([suite.path]) as server:
+        ComputingDevice(suite, {kernel: lambda inputs, right, before: right / 2}, server.state)
+        arguments = [str(suite.path), id_of(suite, kernel), "--device", server.url]
+        assert main(["reduce", *arguments, "-o", str(tmp_path / "small.html"), "--json", str(tmp_path / "r.json")]) == 0
+        document = json.loads((tmp_path / "r.json").read_text())
+        assert document["format"] == "tapml.reduce/1"
+        assert np.count_nonzero(load_repro(tmp_path / "small.html").inputs[0]) == 0
+        (job,) = server.state.jobs._jobs
+        with urllib.request.urlopen(f"{server.url}/api/jobs/{job}/export?form=markdown") as answer:
+            assert "softmax" in answer.read().decode()
+
+        other = id_of(suite, kernel_of(suite, "matmul"))
+        assert main(["reduce", str(suite.path), other, "--device", server.url]) == 1, "it passes"

@@ -136,7 +136,7 @@ JOB: dict[str, Any] = {"kind": "validation", "suite": "small", "devices": ["x"]}
         ([], "no JSON object"),
         ({**JOB, "devices": []}, "the job: devices: List should have at least 1 item"),
         ({**JOB, "devices": ["x\0"]}, "the job: devices[0]: Value error, a name has no control characters"),
-        ({**JOB, "kind": "dance"}, "the job: kind: Input should be 'validation', 'offload' or 'locate'"),
+        ({**JOB, "kind": "dance"}, "the job: kind: Input should be 'validation', 'offload', 'locate' or 'reduce'"),
         ({**JOB, "kernels": "all"}, "kernels: Input should be a valid list"),
         ({**JOB, "kernels": ["none"]}, "no kernel 'none'"),
         ({**JOB, "tests": ["n999.s0"]}, "no test 'n999.s0'"),

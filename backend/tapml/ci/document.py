@@ -21,11 +21,11 @@ def document(run: CiRun, judge: Judge, *, shard: Shard | None = None) -> RunDocu
     """What was run so far, judged."""
     tests: list[RunTest] = []
     for planned in run.planned:
-        for entry in run.devices:
+        for place in run.places:
             for test in planned.tests:
-                if attempts := run.attempts.get((planned.id, entry.id, test.id)):
-                    key = run.key(planned, entry, test)
-                    judged = judge.judge(key, attempts, unavailable=entry.unavailable is not None)
+                if attempts := run.attempts.get((planned.id, place.id, test.id)):
+                    key = run.key(planned, place, test)
+                    judged = judge.judge(key, attempts, unavailable=place.unavailable is not None)
                     tests.append({"suite": planned.id, **attempts[-1], **judged})
     return {
         "format": "tapml.test/1",
@@ -46,7 +46,7 @@ def document(run: CiRun, judge: Judge, *, shard: Shard | None = None) -> RunDocu
             }
             for planned in run.planned
         ],
-        "devices": [entry.describe() for entry in run.devices],
+        "devices": [place.describe() for place in run.places],
         "tests": tests,
         "summary": _summary(run, tests),
     }

@@ -5,9 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 
-from tapml.devices import Device
 from tapml.history import Recorder
-from tapml.results import TestResult
+from tapml.results import DeviceDocument, TestResult
 from tapml.results.validation import ValidationRun
 from tapml.suite import Suite
 from tapml.validation.results import header
@@ -16,7 +15,7 @@ from tapml.validation.results import header
 def record(
     history: Recorder,
     suite: Suite,
-    devices: Sequence[Device],
+    devices: Sequence[DeviceDocument],
     attempts: Mapping[tuple[str, str], Sequence[TestResult]],
     *,
     interrupted: bool,
@@ -27,7 +26,8 @@ def record(
     sentence."""
     document: ValidationRun = {
         "format": "tapml.validation/1",
-        **header(suite, devices, interrupted=interrupted, edited=edited),
+        **header(suite, [], interrupted=interrupted, edited=edited),
+        "devices": list(devices),
         "run": uuid.uuid4().hex,
         "kernel_digests": digests,
         "tests": [results[-1] for results in attempts.values()],

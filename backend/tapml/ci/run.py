@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, TypeAlias
 
 from tapml.ci.baseline import Key
-from tapml.ci.devices import RunDevice
+from tapml.ci.places import Place
 from tapml.ci.plan import PlannedSuite
 from tapml.ci.recording import record
-from tapml.devices import Blobs
 from tapml.devices.device import HANG_SECONDS
+from tapml.errors import TapmlError
 from tapml.history import Recorder
-from tapml.jobs import Job, JobSpecification
+from tapml.jobs import JobSpecification
 from tapml.results import TestResult, ValidationDocument, Verdict
 from tapml.suite import CarvedTest
 from tapml.validation.events import Cancel, Emit
@@ -25,7 +25,7 @@ from tapml.validation.results import result_without_run
 _RETRIED = ("fail", "error")
 """Not what is unbounded: that depends on the bounds alone."""
 
-Place: TypeAlias = tuple[str, str, str]
+Which: TypeAlias = tuple[str, str, str]
 """Id of a planned suite, id of a device, id of a test."""
 
 
@@ -35,8 +35,7 @@ class CiRun:
     def __init__(
         self,
         planned: Sequence[PlannedSuite],
-        devices: Sequence[RunDevice],
-        blobs: Blobs,
+        places: Sequence[Place],
         *,
         retries: int = 0,
         excused: Callable[[Key, Verdict], bool] = lambda key, verdict: False,
@@ -51,10 +50,10 @@ class CiRun:
         Raises InputError for a tensor that is missing or corrupted, in any of the suites.
         """
         self.planned = list(planned)
-        self.devices = list(devices)
-        self.attempts: dict[Place, list[TestResult]] = defaultdict(list)
+        self.places = list(places)
+        self.attempts: dict[Which, list[TestResult]] = defaultdict(list)
         """Results of each test in the order they came."""
-        self.seconds: dict[str, dict[str, float]] = {entry.id: defaultdict(float) for entry in devices}
+        self.seconds: dict[str, dict[str, float]] = {place.id: defaultdict(float) for place in places}
         """By device: `wall`, and the parts that the runner measured."""
         self.edited: dict[str, list[str]] = {entry.id: [] for entry in planned}
         self.digests: dict[str, dict[str, str]] = {entry.id: {} for entry in planned}
@@ -66,32 +65,31 @@ class CiRun:
         self._excused = excused
         self._emit = emit
         self._cancel = cancel or Cancel()
-        self._working = [entry for entry in devices if not entry.unavailable]
+        self._working = [place for place in places if not place.unavailable]
         self._save = save
         self._hang_seconds = hang_seconds
-        self._blobs = blobs
-        # All are made before any runs: damaged tensors of the last suite are no reason to lose the first one's results.
-        self._runs = {
-            entry.id: self._operator_run(entry, self._working, entry.tests) for entry in planned if entry.tests
-        }
+        for entry in planned:
+            # Before any runs: damaged tensors of the last suite are no reason to lose the first one's results.
+            entry.suite.verify(ref for test in entry.tests for ref in test.refs)
 
     @property
     def total(self) -> int:
-        return sum(len(entry.tests) for entry in self.planned) * len(self.devices)
+        return sum(len(entry.tests) for entry in self.planned) * len(self.places)
 
     def run(self) -> None:
         """Run all; after a cancel, what was done so far is there."""
         started = time.perf_counter()
         self._emit({"type": "started", "kind": "validation", "total": self.total, "kernels": []})
-        for entry in self.devices:
-            self._emit({"type": "device", "device": entry.describe()})
+        for place in self.places:
+            self._emit({"type": "device", "device": place.document})
         for planned in self.planned:
             if self._history is not None:
                 self._warn(recover(planned.suite, self._history))
             self._without_webgpu(planned)
-            if planned.tests and self._working and not self._cancel.requested:
-                self._keep(planned, self._runs[planned.id].run())
-                self._retry(planned)
+            if planned.tests:
+                self._run_on(planned, dict.fromkeys(self._working, planned.tests))
+            for number in range(1, self._retries + 1):
+                self._retry(planned, number)
         self.interrupted = self._cancel.requested
         self.wall = time.perf_counter() - started
         if self._history is not None:
@@ -102,8 +100,8 @@ class CiRun:
         return record(
             history,
             planned.suite,
-            [entry.device for entry in self.devices if entry.device is not None],
-            {place[1:]: attempts for place, attempts in self.attempts.items() if place[0] == planned.id},
+            [place.document for place in self.places if place.problem is None],
+            {which[1:]: attempts for which, attempts in self.attempts.items() if which[0] == planned.id},
             interrupted=self.interrupted,
             edited=self.edited[planned.id],
             digests=self.digests[planned.id],
@@ -113,13 +111,38 @@ class CiRun:
         for problem in problems:
             self._emit({"type": "message", "level": "warning", "text": problem})
 
-    def key(self, planned: PlannedSuite, entry: RunDevice, test: CarvedTest) -> Key:
+    def key(self, planned: PlannedSuite, place: Place, test: CarvedTest) -> Key:
         """What a baseline knows a test by."""
-        return (planned.suite.name, test.id, test.kernel, entry.requested)
+        return (planned.suite.name, test.id, test.kernel, place.requested)
 
-    def _operator_run(
-        self, planned: PlannedSuite, devices: Sequence[RunDevice], tests: Sequence[CarvedTest], *, again: bool = False
-    ) -> Job:
+    def _without_webgpu(self, planned: PlannedSuite) -> None:
+        for place in self.places:
+            for test in planned.tests if place.unavailable else ():
+                cannot = "be started" if place.problem else "run kernels"
+                message = f"{place.name} cannot {cannot}: {place.unavailable}"
+                result = result_without_run(test, place.id, "unsupported", message)
+                self.attempts[planned.id, place.id, test.id].append(result)
+                self._emit({"type": "verdict", "device": place.id, "result": result})
+
+    def _run_on(
+        self, planned: PlannedSuite, todo: Mapping[Place, Sequence[CarvedTest]], *, again: bool = False
+    ) -> None:
+        """A job on each place, side by side."""
+        if self._cancel.requested or not todo:
+            return
+        with ThreadPoolExecutor(len(todo), "test") as threads:
+            running = {
+                place: threads.submit(self._job, planned, place, tests, again=again) for place, tests in todo.items()
+            }
+            # Ctrl-C may reach another thread of the process; this one runs the handler only when it wakes up.
+            while wait(running.values(), 0.1).not_done:
+                pass
+        for place, ended in running.items():
+            self._keep(planned, place, todo[place], ended.result())
+
+    def _job(
+        self, planned: PlannedSuite, place: Place, tests: Sequence[CarvedTest], *, again: bool
+    ) -> ValidationDocument | TapmlError:
         def emit(event: dict[str, Any]) -> None:
             # One run to whoever watches: it has announced itself, and a test that runs again was counted already.
             if event["type"] not in (("started", "device", "verdict") if again else ("started", "device")):
@@ -127,56 +150,63 @@ class CiRun:
 
         asked = JobSpecification(
             kind="validation",
-            devices=[entry.requested for entry in self.devices],
+            devices=[place.requested],
             tests=[test.id for test in tests],
             hang_seconds=self._hang_seconds,
+            save=self._save,
+            record=False,  # by this run, once
         )
-        found = [entry.device for entry in devices if entry.device is not None]
-        return Job(asked, planned.suite, found, self._blobs, emit=emit, cancel=self._cancel, save=self._save)
+        try:
+            return place.run(asked, planned.suite, emit, self._cancel)
+        except TapmlError as error:
+            return error
 
-    def _without_webgpu(self, planned: PlannedSuite) -> None:
-        for entry in self.devices:
-            for test in planned.tests if entry.unavailable else ():
-                cannot = "be started" if entry.device is None else "run kernels"
-                message = f"{entry.name} cannot {cannot}: {entry.unavailable}"
-                result = result_without_run(test, entry.id, "unsupported", message)
-                self.attempts[planned.id, entry.id, test.id].append(result)
-                self._emit({"type": "verdict", "device": entry.id, "result": result})
+    def _retry(self, planned: PlannedSuite, number: int) -> None:
+        failing = {place: self._failing(planned, place) for place in self._working}
+        todo = {place: tests for place, tests in failing.items() if tests and not self._cancel.requested}
+        for place, tests in todo.items():
+            text = f"{place.name}: {len(tests)} failing tests of {planned.id} run again ({number}. retry)"
+            self._emit({"type": "message", "text": text})
+        self._run_on(planned, todo, again=True)
 
-    def _retry(self, planned: PlannedSuite) -> None:
-        for number in range(1, self._retries + 1):
-            todo = {entry: self._failing(planned, entry) for entry in self._working}
-            runs = []
-            for entry, tests in todo.items():
-                if tests and not self._cancel.requested:
-                    text = f"{entry.name}: {len(tests)} failing tests of {planned.id} run again ({number}. retry)"
-                    self._emit({"type": "message", "text": text})
-                    runs.append(self._operator_run(planned, [entry], tests, again=True))
-            if not runs:
-                return
-            with ThreadPoolExecutor(len(runs), "retry") as threads:
-                running = [threads.submit(run.run) for run in runs]
-                # Ctrl-C may reach another thread of the process; this one runs the handler only when it wakes up.
-                while wait(running, 0.1).not_done:
-                    pass
-            for ended in running:
-                self._keep(planned, ended.result())
-
-    def _failing(self, planned: PlannedSuite, entry: RunDevice) -> list[CarvedTest]:
+    def _failing(self, planned: PlannedSuite, place: Place) -> list[CarvedTest]:
         failing = []
         for test in planned.tests:
-            attempts = self.attempts.get((planned.id, entry.id, test.id))
+            attempts = self.attempts.get((planned.id, place.id, test.id))
             verdict: Verdict = attempts[-1]["verdict"] if attempts else "pass"
-            if verdict in _RETRIED and not self._excused(self.key(planned, entry, test), verdict):
+            if verdict in _RETRIED and not self._excused(self.key(planned, place, test), verdict):
                 failing.append(test)
         return failing
 
-    def _keep(self, planned: PlannedSuite, document: ValidationDocument) -> None:
-        for result in document["tests"]:
-            self.attempts[planned.id, result["device"], result["id"]].append(result)
-        self.digests[planned.id] |= document["kernel_digests"]
+    def _keep(
+        self, planned: PlannedSuite, place: Place, tests: Sequence[CarvedTest], found: ValidationDocument | TapmlError
+    ) -> None:
+        """A test that has no result although nobody stopped the run is an error."""
+        results: dict[str, TestResult] = {}
+        missing = "the device gave no verdict for this test"
+        if isinstance(found, TapmlError):
+            missing = str(found)
+        else:
+            results = {result["id"]: result for result in found["tests"]}
+            self._keep_facts(planned, place, found)
+        for test in tests:
+            if result := results.get(test.id):
+                self.attempts[planned.id, place.id, test.id].append(result)
+            elif not self._cancel.requested:
+                result = result_without_run(test, place.id, "error", missing)
+                self.attempts[planned.id, place.id, test.id].append(result)
+
+    def _keep_facts(self, planned: PlannedSuite, place: Place, document: ValidationDocument) -> None:
+        """What a job tells beside its verdicts: kernels as they ran, and how long it took."""
+        digests = self.digests[planned.id]
+        other = [name for name, known in document["kernel_digests"].items() if digests.setdefault(name, known) != known]
+        if other:
+            names = ", ".join(other[:4])
+            self._warn(
+                [f"{place.name} ran other WGSL of {names} than what ran before: its copy of the suite was edited"]
+            )
         edited = self.edited[planned.id]
         edited += [name for name in document["edited_kernels"] if name not in edited]
-        for device, parts in document["summary"]["devices"].items():
+        for parts in document["summary"]["devices"].values():
             for name, value in parts.items():
-                self.seconds[device][name] = round(self.seconds[device][name] + value, 4)
+                self.seconds[place.id][name] = round(self.seconds[place.id][name] + value, 4)

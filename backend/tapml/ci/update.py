@@ -68,7 +68,7 @@ def updated(
 
 def _gone(baseline: Baseline, run: CiRun) -> set[Key]:
     """Entries of a suite and a device of this run, of tests that the suite does not have (it was carved again)."""
-    devices = {entry.requested for entry in run.devices}
+    devices = {place.requested for place in run.places}
     gone = set()
     for planned in run.planned:
         there = {(test.id, test.kernel) for test in planned.suite.tests}

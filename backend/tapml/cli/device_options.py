@@ -11,16 +11,15 @@ DEFAULT_SERVER = "http://127.0.0.1:8808"
 """Where `tapml serve` listens unless told otherwise."""
 
 
-_DEVICE = "what to run on, such as chromium (the default) or node-dawn: a name that `tapml devices` lists, or open \
-(wait for someone to open the device page in any browser)"
-_ELSEWHERE = "or the address of a running `tapml serve`, with #NAME for one of its devices"
+_DEVICE = """what to run on, such as chromium (the default) or node-dawn: a name that `tapml devices` lists, open \
+(wait for someone to open the device page in any browser), or the address of a running `tapml serve`, with #NAME for \
+one of its devices"""
 
 
-def add_run_options(parser: argparse.ArgumentParser, *, several: bool = False, elsewhere: bool = True) -> None:
-    """`--device` and what belongs to it. `elsewhere`: a running server's devices will do."""
-    text = f"{_DEVICE}, {_ELSEWHERE}" if elsewhere else _DEVICE
+def add_run_options(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """`--device` and what belongs to it."""
     parser.add_argument(
-        "--device", action="append", metavar="DEVICE", help=text + ("; repeat for several" if several else "")
+        "--device", action="append", metavar="DEVICE", help=_DEVICE + ("; repeat for several" if several else "")
     )
     parser.add_argument(
         "--hang-seconds", type=_seconds, default=30.0, metavar="S",

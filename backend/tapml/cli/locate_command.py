@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from tapml.cli.outputs import Outputs
-from tapml.cli.runs import JobEvents, acquire, interruptible, run, served, specification
+from tapml.cli.runs import run, specification
 from tapml.errors import InputError
 from tapml.files import cannot_write, write_text
 from tapml.locating.locate import clean
+from tapml.locating.reduced_text import reduce_lines
 from tapml.reports.locate import show_locate
 from tapml.reports.locate_html import locate_page
-from tapml.reports.progress import ProgressReport
-from tapml.reports.reduce import reduce_lines, show_reduce
 from tapml.results import LocateDocument
 from tapml.sharing import check_export, export
 from tapml.sharing.imports import new_suite
 from tapml.sharing.repro import Repro
 from tapml.suite import Suite
-from tapml.validation.events import Cancelled
-from tapml.validation.operatorwise import require_devices
 
 
 def locate(options: argparse.Namespace, console: Console, progress: Console) -> int:
@@ -43,13 +39,6 @@ def locate(options: argparse.Namespace, console: Console, progress: Console) -> 
     if options.html is not None:
         outputs.write(lambda: _write_page(options.html, document))
     return outputs.exit_code(130 if document["interrupted"] else 0 if clean(document) else 1)
-
-
-def _one(devices: Sequence[str] | None) -> str:
-    """The device that is meant. Raises InputError for several."""
-    if devices and len(devices) > 1:
-        raise InputError(f"give one --device at a time, not {len(devices)}: each has its own report")
-    return devices[0] if devices else "chromium"
 
 
 def _check_output(path: Path | None) -> None:
@@ -72,8 +61,6 @@ def _write_page(path: Path, document: LocateDocument) -> None:
 
 
 def _suggest(suite: Path, device: str, document: LocateDocument, progress: Console) -> None:
-    if device.startswith(("http://", "https://")):
-        return  # the test is to fail again where it failed, and `reduce` starts its device itself
     first = next((found["test"] for found in document["kernels"] if found["verdict"] == "fail"), None)
     if first is not None:
         on = "" if device == "chromium" else f" --device {device}"
@@ -86,31 +73,20 @@ _FORMS = {".html": "html", ".safetensors": "safetensors", ".py": "python", ".md"
 
 def reduce(options: argparse.Namespace, console: Console, progress: Console) -> int:
     """Exit code 0: it was reduced. One that passes is a wrong input."""
-    suite = Suite(options.suite)
-    suite.test(options.test)  # an unknown one is an error before any browser starts
-    suite.require_model()
     form = _form(options.output, overwrite=options.force)
     _check_output(options.json)
-    from tapml.locating.reduce import Reduce  # late: TVM takes seconds to load
-    from tapml.locating.reduced_repro import reduced_repro
-
-    with ProgressReport(progress) as report, interruptible() as cancel:
-        show = JobEvents(report)
-        with served(None, options, [_one(options.device)]) as server:
-            device = acquire(server, [_one(options.device)], report)[0].connected()
-            require_devices([device])
-            blobs, hang = server.state.blobs, options.hang_seconds
-            reduction = Reduce(suite, options.test, device, blobs, emit=show, cancel=cancel, hang_seconds=hang)
-            try:
-                document = reduction.run()
-            except Cancelled:
-                raise KeyboardInterrupt from None
+    reduced: list[Repro] = []
+    offer = reduced.append if form is not None else None
+    document = run(specification("reduce", options), Suite(options.suite), options, progress, offer=offer)
     outputs = Outputs(progress)
-    outputs.report(options.json, document, lambda: show_reduce(console, document))
-    if form is not None and reduction.reduced is not None:
-        told = "\n".join(reduce_lines(document))
-        repro = reduced_repro(suite, options.test, reduction.reduced, document, told)
-        outputs.write(lambda: _write_reduced(repro, form, options, progress))
+
+    def show_it() -> None:
+        for line in reduce_lines(document):
+            console.print(line, markup=False, highlight=False)
+
+    outputs.report(options.json, document, show_it)
+    if form is not None:
+        outputs.write(lambda: _write_reduced(reduced[0], form, options, progress))
     return outputs.exit_code(0)
 
 

@@ -45,7 +45,7 @@ def add_parsers(commands: Any) -> None:
     parser = commands.add_parser("reduce", help="shrink a failing test while it still fails", description=_REDUCE)
     parser.add_argument("suite", type=Path, metavar="SUITE", help="folder that `tapml carve` wrote")
     parser.add_argument("test", metavar="TEST_ID", help="such as n012.s0")
-    add_run_options(parser, elsewhere=False)
+    add_run_options(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE",
         help="write the reduced test: .html, .safetensors, .py, .md, or .suite for a suite of its own",

@@ -13,19 +13,20 @@ from urllib.parse import quote
 from rich.console import Console
 
 from tapml.browsers import startable_kind
-from tapml.ci.devices import RunDevice, start_devices
 from tapml.cli.device_options import DEFAULT_SERVER
 from tapml.cli.history_options import database_url
+from tapml.devices import Device
 from tapml.errors import InputError
 from tapml.formats import validated
 from tapml.history import Recorder, check_database
 from tapml.jobs import Job, JobSpecification
+from tapml.jobs.job import Offer
 from tapml.reports.progress import ProgressReport
 from tapml.results import FAILING
 from tapml.server import Server
 from tapml.server.client import RemoteServer
 from tapml.suite import Suite
-from tapml.validation.events import Cancel
+from tapml.validation.events import Cancel, Cancelled
 
 
 def specification(kind: str, options: argparse.Namespace) -> JobSpecification:
@@ -38,39 +39,46 @@ def specification(kind: str, options: argparse.Namespace) -> JobSpecification:
     }
     if kind == "locate":
         fields |= {"runs": options.runs, "model": not options.no_model}
+    if kind == "reduce":
+        fields |= {"tests": [options.test]}
     return validated("the command", JobSpecification, fields, "")
 
 
 def run(
-    job: JobSpecification, suite: Suite, options: argparse.Namespace, console: Console, server: Server | None = None
+    job: JobSpecification,
+    suite: Suite,
+    options: argparse.Namespace,
+    console: Console,
+    server: Server | None = None,
+    offer: Offer | None = None,
 ) -> Any:
     """Run a job on the devices that it names; Ctrl-C ends it early and keeps what was found.
 
-    `server`: one that runs already, with its browsers; otherwise one is started for this run.
+    `server`: one that runs already, with its browsers; otherwise one is started for this run. `offer` takes a reduced
+    test.
     """
     job.check(suite)
     url = database_url(options) if job.kind == "validation" else None
     with ProgressReport(console) as report, interruptible() as cancel:
         show = JobEvents(report)
-        if remote := _remote(job.devices):
+        if remote := next(filter(None, map(elsewhere, job.devices)), None):
+            if len(job.devices) > 1:
+                raise InputError(f"give a device of a running server ({remote.address}) as the only --device")
             if getattr(options, "database_url", None):
                 raise InputError(f"{remote.base} records the run itself: give --database-url to its `tapml serve`")
-            return remote.run(job, suite, show, cancel)
+            return remote.run(job, suite, show, cancel, offer)
         check_database(url)
         with served(server, options, job.devices) as used:
-            devices = [entry.connected() for entry in acquire(used, job.devices, report)]
+            devices = [acquire(used, name, report, cancel) for name in dict.fromkeys(job.devices)]
             history = Recorder(url, "validate")
-            return Job(job, suite, devices, used.state.blobs, emit=show, cancel=cancel, history=history).run()
+            blobs = used.state.blobs
+            return Job(job, suite, devices, blobs, emit=show, cancel=cancel, history=history, offer=offer).run()
 
 
-def _remote(devices: Sequence[str]) -> RemoteServer | None:
+def elsewhere(name: str) -> RemoteServer | None:
     """The running server whose device is meant: by its address, or by a name that is none of this machine's."""
-    elsewhere = [name for name in devices if name != "open" and not startable_kind(name)]
-    if not elsewhere:
+    if name == "open" or startable_kind(name):
         return None
-    name = elsewhere[0]
-    if len(devices) > 1:
-        raise InputError(f"give a device of a running server ({name}) as the only --device")
     if name.startswith(("http://", "https://")):
         return RemoteServer(name)
     server = RemoteServer(f"{DEFAULT_SERVER}#{quote(name)}")
@@ -91,19 +99,20 @@ def served(server: Server | None, options: argparse.Namespace, devices: Sequence
         yield started
 
 
-def acquire(server: Server, names: Sequence[str], report: ProgressReport) -> list[RunDevice]:
-    """Devices by name, started or waited for. Raises what `start_devices` raises."""
-    return start_devices(
-        server.state,
-        names,
-        starting=lambda name, done: report.update(f"starting {name}", done, 1),
-        waiting=lambda: report.line(f"waiting for a browser: open {server.state.runner_url}"),
-    )
+def acquire(server: Server, name: str, report: ProgressReport, cancel: Cancel) -> Device:
+    """A device by name, started or waited for. Raises what `State.device` raises, and Cancelled."""
+    report.update(f"starting {name}", 0, 1)
+    address = server.state.runner_url
+    found = server.state.device(name, lambda: report.line(f"waiting for a browser: open {address}"), cancel.check)
+    report.update(f"starting {name}", 1, 1)
+    return found
 
 
 @contextmanager
 def interruptible() -> Iterator[Cancel]:
-    """The first Ctrl-C asks the run to stop and keep its results; the second ends the program at once."""
+    """The first Ctrl-C asks the run to stop and keep its results; the second ends the program at once, as does the
+    first where there is nothing to keep yet.
+    """
     cancel = Cancel()
 
     def interrupt(*_: object) -> None:
@@ -114,6 +123,8 @@ def interruptible() -> Iterator[Cancel]:
     before = signal.signal(signal.SIGINT, interrupt)
     try:
         yield cancel
+    except Cancelled:
+        raise KeyboardInterrupt from None
     finally:
         signal.signal(signal.SIGINT, before)
 

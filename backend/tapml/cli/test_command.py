@@ -17,16 +17,17 @@ from typing import TextIO
 from rich.console import Console
 
 from tapml.ci.baseline import Baseline, parse_expiry, read_baseline
-from tapml.ci.devices import check_names, screenshots
 from tapml.ci.document import document, exit_code, json_text, write_report
 from tapml.ci.judge import Judge
+from tapml.ci.places import check_names, find_places, screenshots
 from tapml.ci.plan import PlannedSuite, plan
 from tapml.ci.run import CiRun
 from tapml.ci.shards import Shard, parse_shard
 from tapml.ci.update import updated
 from tapml.cli.history_options import database_url
 from tapml.cli.outputs import Outputs
-from tapml.cli.runs import JobEvents, acquire, interruptible, served
+from tapml.cli.runs import JobEvents, acquire, elsewhere, interruptible, served
+from tapml.devices import Device
 from tapml.errors import InputError
 from tapml.files import cannot_write
 from tapml.history import Recorder, check_database
@@ -81,7 +82,7 @@ def _settings(options: argparse.Namespace) -> _Settings:
     if not options.update_baseline and (options.reason or options.expires):
         raise InputError("--reason and --expires are for the entries that --update-baseline adds: give that too")
     shard = parse_shard(options.shard) if options.shard else None
-    devices = check_names(options.device or ["chromium"])
+    devices = check_names(options.device or ["chromium"], elsewhere)
     baseline = read_baseline(options.baseline, may_be_new=options.update_baseline) if options.baseline else None
     expires = parse_expiry(options.expires) if options.expires else None
     if expires is not None and expires < datetime.date.today():
@@ -95,7 +96,7 @@ def _settings(options: argparse.Namespace) -> _Settings:
     check_database(database_url(options))
     for path in (options.json, options.junit, options.html, options.baseline if options.update_baseline else None):
         _check_writable(path)
-    return _Settings(devices, shard, planned, baseline, datetime.date.today(), expires)
+    return _Settings(list(devices), shard, planned, baseline, datetime.date.today(), expires)
 
 
 def _check_writable(path: Path | None) -> None:
@@ -122,21 +123,25 @@ def _run(
         interruptible() as cancel,
         served(None, options, settings.devices) as server,
     ):
-        devices = acquire(server, settings.devices, report)
+        show = JobEvents(report)
+
+        def here(name: str) -> Device:
+            return acquire(server, name, report, cancel)
+
+        places = find_places(settings.devices, here, server.state.blobs, elsewhere, show, cancel)
         run = CiRun(
             settings.planned,
-            devices,
-            server.state.blobs,
+            places,
             retries=options.retries,
             excused=judge.excused,
-            emit=JobEvents(report),
+            emit=show,
             cancel=cancel,
             history=Recorder(database_url(options), "test"),
             hang_seconds=options.hang_seconds,
         )
         run.run()
         if options.html:
-            pictures = screenshots(server.state, devices)
+            pictures = screenshots(server.state.processes, places)
     return run, document(run, judge, shard=settings.shard), pictures
 
 

@@ -22,7 +22,7 @@ def add_parser(commands: Any) -> None:
         "test", help="run suites for CI: JUnit, HTML, shards, retries, expected failures", description=_DESCRIPTION
     )
     parser.add_argument("suites", nargs="+", type=Path, metavar="SUITE", help="folders that `tapml carve` wrote")
-    add_run_options(parser, several=True, elsewhere=False)
+    add_run_options(parser, several=True)
     parser.add_argument(
         "--kernel", action="append", metavar="NAME", help="only this kernel's tests; repeat for several"
     )

@@ -143,8 +143,12 @@ class DeviceHub:
         """The running call of that id, over all devices."""
         return next((call for device in self.connected() if (call := device.running_call(call_id))), None)
 
-    def wait_for(self, wanted: Callable[[Device], bool], timeout: float | None) -> Device | None:
-        """The first connected device that `wanted` accepts; None after `timeout` seconds."""
+    def wait_for(
+        self, wanted: Callable[[Device], bool], timeout: float | None, check: Callable[[], None] = lambda: None
+    ) -> Device | None:
+        """The first connected device that `wanted` accepts; None after `timeout` seconds. `check` is called now and
+        then, to end the wait by raising.
+        """
 
         def find() -> Device | None:
             return next((d for d in self._devices.values() if d.connected and wanted(d)), None)
@@ -155,5 +159,6 @@ class DeviceHub:
             while (device := find()) is None:
                 if deadline is not None and time.monotonic() > deadline:
                     return None
+                check()
                 self._changed.wait(0.25)
             return device

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field
 
@@ -15,13 +15,18 @@ from tapml.locating import Locate
 from tapml.locating.locate import MOST_RUNS, RUNS, save_locate
 from tapml.protocol.base import Message, Name
 from tapml.protocol.session import HangSeconds
+from tapml.sharing import Repro
 from tapml.suite import Suite
 from tapml.validation.events import Cancel, Emit
 from tapml.validation.operatorwise import OperatorRun, require_devices
 from tapml.validation.results import keep
 
 if TYPE_CHECKING:
+    from tapml.locating.reduce import Reduce
     from tapml.validation.offload import Offload
+
+Offer: TypeAlias = Callable[[Repro], object]
+"""Takes the exported test that a job made beside its document."""
 
 
 def _printable(text: str) -> str:
@@ -36,30 +41,36 @@ _Name = Annotated[Name, AfterValidator(_printable)]
 class JobSpecification(Message):
     """The body of `POST /api/jobs`, but for the suite's id; the command line's options make the same."""
 
-    kind: Literal["validation", "offload", "locate"]
+    kind: Literal["validation", "offload", "locate", "reduce"]
     devices: Annotated[list[_Name], Field(min_length=1, max_length=32)]
     """By the names that `--device` takes. Only a validation runs on several."""
     kernels: Annotated[list[_Name], Field(min_length=1, max_length=20_000)] | None = None
-    """Only these kernels' tests (not of "offload")."""
+    """Of "validation" and "locate": only these kernels' tests."""
     tests: Annotated[list[Name], Field(min_length=1, max_length=100_000)] | None = None
-    """Of "validation": only the tests of these ids (and of those kernels)."""
+    """Of "validation": only the tests of these ids (and of those kernels). Of "reduce": the one test."""
     runs: Annotated[int, Field(ge=1, le=MOST_RUNS)] = RUNS
     """Of "locate": how often a failing test runs again."""
     model: bool = True
     """Of "locate": whether the model runs where every operator passes."""
     hang_seconds: Annotated[HangSeconds, Field(le=86_400)] = HANG_SECONDS
     """A kernel that does not end, or is not compiled, within this time is an error."""
+    save: bool = True
+    """Keep what is found in the suite, where it is kept there (not of "reduce")."""
+    record: bool = True
+    """Of "validation": keep it in the history."""
 
     def check(self, suite: Suite) -> None:
         """What can be said before a device starts. Raises InputError."""
         if self.kind != "validation" and len(self.devices) > 1:
             raise InputError(f"{self.kind} runs on one device at a time: give one, not {len(self.devices)}")
-        if self.kind == "offload":
-            suite.require_model()
+        if self.kind == "reduce" and (self.tests is None or len(self.tests) != 1):
+            raise InputError("reduce takes one test: name it in `tests`")
         for name in self.kernels or []:
             suite.bundle(name)
         for test in self.tests or []:
             suite.test(test)
+        if self.kind in ("offload", "reduce"):
+            suite.require_model()
 
 
 class Job:
@@ -74,32 +85,46 @@ class Job:
         *,
         emit: Emit = lambda event: None,
         cancel: Cancel | None = None,
-        save: bool = True,
         history: Recorder | None = None,
+        offer: Offer | None = None,
     ) -> None:
-        """`devices`: those that the specification names; `save`: keep what is found in the suite; `history`: record a
-        validation there. Raises InputError for a device that cannot run kernels, or a suite that is damaged.
+        """`devices`: those that the specification names; `history`: where a validation is recorded; `offer`: takes the
+        reduced test. Raises InputError for a device that cannot run kernels, or a suite that is damaged.
         """
         require_devices(devices)
         self._suite = suite
         self._emit = emit
+        self._offer = offer
         self._save: Callable[[Suite, Any], object] | None = None
-        self._work: OperatorRun | Locate | Offload
+        self._work: OperatorRun | Locate | Offload | Reduce
+        self._reduce: Reduce | None = None
         common: dict[str, Any] = {"emit": emit, "cancel": cancel, "hang_seconds": asked.hang_seconds}
         if asked.kind == "validation":
-            common |= {"kernels": asked.kernels, "tests": asked.tests, "save": save, "history": history}
-            self._work = OperatorRun(suite, devices, blobs, **common)
+            common |= {"kernels": asked.kernels, "tests": asked.tests, "save": asked.save}
+            self._work = OperatorRun(suite, devices, blobs, history=history if asked.record else None, **common)
         elif asked.kind == "locate":
             common |= {"kernels": asked.kernels, "runs": asked.runs, "model": asked.model}
-            self._work, self._save = Locate(suite, devices[0], blobs, **common), save_locate if save else None
-        else:
-            from tapml.validation.offload import Offload  # late: TVM takes seconds to load, and the others go without
+            self._work, self._save = Locate(suite, devices[0], blobs, **common), save_locate
+        elif asked.kind == "offload":
+            from tapml.validation.offload import Offload  # late: TVM takes seconds to load, and most jobs go without
 
-            self._work, self._save = Offload(suite, devices[0], blobs, **common), Suite.save_result if save else None
+            self._work, self._save = Offload(suite, devices[0], blobs, **common), Suite.save_result
+        else:
+            from tapml.locating.reduce import Reduce  # late, as above
+
+            assert asked.tests is not None, "checked"
+            self._work = self._reduce = Reduce(suite, asked.tests[0], devices[0], blobs, **common)
+        if not asked.save:
+            self._save = None
 
     def run(self) -> Any:
-        """The document, also after a cancel. Where it cannot be kept, an event says so."""
+        """The document, also after a cancel; where nothing was found until then (of "reduce"), Cancelled is raised.
+
+        Where the document cannot be kept, an event says so.
+        """
         document: Any = self._work.run()
         if self._save and (problem := keep(self._suite, self._save, document)):
             self._emit({"type": "message", "level": "warning", "text": problem})
+        if self._reduce is not None and self._offer is not None:
+            self._offer(self._reduce.repro(document))
         return document

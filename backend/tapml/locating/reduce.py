@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,13 +18,15 @@ from tapml.errors import DeviceError, InputError
 from tapml.expressions import evaluate
 from tapml.locating.evidence import jsonable
 from tapml.locating.judging import errors, excesses, outside
-from tapml.locating.reduced_reference import Expected, ReducedReference
+from tapml.locating.reduced_reference import Expected, Reduced, ReducedReference
+from tapml.locating.reduced_repro import reduced_repro
 from tapml.locating.simplify import Budget, simplify
 from tapml.program import TensorType
 from tapml.protocol import Kernel, methods
 from tapml.results import ReduceDocument
 from tapml.results.base import Element
 from tapml.results.reduce import ReducedInput, ReducedOutput, Workgroups
+from tapml.sharing import Repro
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import Cancel, Emit
 from tapml.validation.results import header
@@ -33,16 +34,6 @@ from tapml.validation.results import header
 MOST_RUNS = 400
 MOST_SECONDS = 90.0
 _LIBRARY = "reduce"
-
-
-@dataclass(frozen=True)
-class Reduced:
-    """What remained: inputs, what the reference gives for them and what the device gave; tensors of tolerances."""
-
-    inputs: list[np.ndarray]
-    expected: list[Expected]
-    got: list[np.ndarray]
-    tensors: Mapping[str, np.ndarray]
 
 
 class Reduce:
@@ -78,9 +69,10 @@ class Reduce:
         self.reduced: Reduced | None = None
 
     def run(self) -> ReduceDocument:
-        """Give the document; `reduced` holds the arrays then.
+        """Give the document; `repro` has the arrays then.
 
-        Raises InputError where the test does not fail on the device, and DeviceError where its kernel does not run.
+        Raises Cancelled, InputError where the test does not fail on the device, and DeviceError where its kernel does
+        not run.
         """
         started = time.perf_counter()
         carved = [self.suite.tensors.get(ref) for ref in self.test.inputs]
@@ -113,6 +105,11 @@ class Reduce:
             "outputs": [_output(number, self.reduced) for number in range(len(self.reduced.got))],
             "workgroups": workgroups,
         }
+
+    def repro(self, document: ReduceDocument) -> Repro:
+        """The reduced test as an exported one; `document`: what `run` gave."""
+        assert self.reduced is not None, "run"
+        return reduced_repro(self.suite, self.test.id, self.reduced, document)
 
     # ------------------------------------------------ does it still fail?
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -25,6 +25,16 @@ class Expected:
     value: np.ndarray
     tolerance: Tolerance
     bound: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Reduced:
+    """What remained: inputs, what the reference gives for them and what the device gave; tensors of tolerances."""
+
+    inputs: list[np.ndarray]
+    expected: list[Expected]
+    got: list[np.ndarray]
+    tensors: Mapping[str, np.ndarray]
 
 
 class ReducedReference:

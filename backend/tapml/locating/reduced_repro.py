@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 
 from tapml.files import sha256
-from tapml.locating.reduce import Reduced
+from tapml.locating.reduced_reference import Reduced
+from tapml.locating.reduced_text import reduce_lines
 from tapml.results import ReduceDocument
 from tapml.sharing.document import checked
 from tapml.sharing.repro import Repro, of_memory, of_suite
 from tapml.suite import Suite
 
 
-def reduced_repro(suite: Suite, test: str, reduced: Reduced, found: ReduceDocument, message: str) -> Repro:
+def reduced_repro(suite: Suite, test: str, reduced: Reduced, found: ReduceDocument) -> Repro:
     """The suite's test with the reduced inputs, what the reference expects of them, and its tolerances.
 
-    `found`: the tapml.reduce/1 document, whose device and wrong elements are reported with `message`.
+    `found`: the tapml.reduce/1 document, whose device and wrong elements are reported.
     """
     original = of_suite(suite, test)
     tensors: dict[str, bytes] = {digest: array.tobytes() for digest, array in reduced.tensors.items()}
@@ -37,12 +38,12 @@ def reduced_repro(suite: Suite, test: str, reduced: Reduced, found: ReduceDocume
         entry["tolerance"] = {**known, **expected.tolerance.to_json()}
     document["suite"]["name"] = f"{suite.name}, reduced"[:200]
     # What else was reported was of the whole test.
-    document |= {"report": _report(reduced, found, message), "others": []}
+    document |= {"report": _report(reduced, found), "others": []}
     where = f"the reduced test {test}"
     return of_memory(where, checked(where, document), tensors)
 
 
-def _report(reduced: Reduced, found: ReduceDocument, message: str) -> dict[str, Any]:
+def _report(reduced: Reduced, found: ReduceDocument) -> dict[str, Any]:
     """What the device gave for the reduced inputs, as a result; what is not told has its default."""
     worst = next(({"output": o["output"], **o["worst"]} for o in found["outputs"] if o["worst"]), None)
     pairs = [
@@ -63,7 +64,7 @@ def _report(reduced: Reduced, found: ReduceDocument, message: str) -> dict[str, 
             "inf": sum(int((np.isinf(got) & ~np.isinf(expected)).sum()) for got, expected in pairs),
             "first": worst,
             "worst": worst,
-            "message": message,
+            "message": "\n".join(reduce_lines(found)),
             "edited": bool(found["edited_kernels"]),
         },
     }

@@ -13,6 +13,7 @@ from tapml.first_error import FirstError
 from tapml.results.base import DeviceDocument, Header
 from tapml.results.locate import LocateDocument
 from tapml.results.offload import OffloadDocument
+from tapml.results.reduce import ReduceDocument
 from tapml.results.validation import TestResult, ValidationDocument, ValidationHeader
 
 
@@ -40,6 +41,8 @@ RESULTS: dict[str, TypeAdapter[Any]] = {
 }
 """By kind, as a suite keeps them: of one device."""
 
+REDUCE: TypeAdapter[ReduceDocument] = TypeAdapter(Annotated[ReduceDocument, FirstError(), AfterValidator(_one_device)])
+"""A suite keeps none: what it is about is the exported test."""
 VALIDATION_HEADER: TypeAdapter[ValidationHeader] = TypeAdapter(
     Annotated[ValidationHeader, FirstError(), AfterValidator(_one_device)]
 )

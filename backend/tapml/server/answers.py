@@ -12,6 +12,7 @@ from tapml.protocol.base import LongText, Name
 from tapml.protocol.fields import Count, Line, Open
 from tapml.protocol.methods import Verdict
 from tapml.results import RESULTS, DeviceDocument
+from tapml.results.checks import REDUCE
 
 MOST_ANSWER_BYTES = 2 * MOST_BYTES
 """A job's document and some of its events."""
@@ -37,6 +38,9 @@ class Connected(DeviceDocument):
 
     busy: Annotated[bool, Field(default=False)]
     unavailable: LongText | None
+
+
+CONNECTED = TypeAdapter(Connected)
 
 
 class Devices(Open):
@@ -149,4 +153,4 @@ def result_document(where: str, kind: str, found: dict[str, Any]) -> Any:
     """The result of a job of `kind`. Raises InputError where it is none."""
     if found.get("format") != f"tapml.{kind}/1":
         raise InputError(f"the answer of {where} is no result of `tapml {kind}`{_MEND}")
-    return checked(where, RESULTS[kind], found)
+    return checked(where, REDUCE if kind == "reduce" else RESULTS[kind], found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import time
 import urllib.error
@@ -14,16 +15,19 @@ from tapml.browsers import STARTABLE_NAMES, startable_kind
 from tapml.devices.names import device_named
 from tapml.errors import InputError, TapmlError
 from tapml.jobs import JobSpecification
+from tapml.jobs.job import Offer
 from tapml.server import answers
+from tapml.sharing import read
 from tapml.strict_json import parse_json
 from tapml.suite import Suite
 from tapml.text import one_line
-from tapml.validation.events import Cancel, Emit
+from tapml.validation.events import Cancel, Cancelled, Emit
 
 _POLL_SECONDS = 0.2
 _TIMEOUT_SECONDS = 30.0
 _UNREACHABLE_SECONDS = 30.0
 _MOST_REASON_BYTES = 100_000
+_MOST_REPRO_BYTES = 1 << 30
 
 
 class _Unreachable(InputError):
@@ -50,6 +54,12 @@ class RemoteServer:
         self.base = f"{parts.scheme}://{parts.netloc}"
         self._token = next(iter(parse_qs(parts.query).get("token", [])), None)
         self._wanted = unquote(parts.fragment)
+        self._device: answers.Connected | None = None
+
+    @property
+    def address(self) -> str:
+        """Of the server and its device, without the token."""
+        return self.base + (f"#{quote(self._wanted)}" if self._wanted else "")
 
     @property
     def runner_url(self) -> str:
@@ -60,24 +70,36 @@ class RemoteServer:
         """What is connected there. Raises InputError where nobody answers."""
         return answers.checked(self.base, answers.Devices, self._request("GET", "/api/devices")).connected
 
-    def run(self, specification: JobSpecification, suite: Suite, emit: Emit, cancel: Cancel) -> Any:
-        """Run a job on the server's suite of the same content, on the device that the address names: one connected
-        there, or one to start. Where it names none, on any that is connected (waiting for one).
+    def run(
+        self,
+        specification: JobSpecification,
+        suite: Suite,
+        emit: Emit,
+        cancel: Cancel,
+        offer: Offer | None = None,
+    ) -> Any:
+        """Run a job on the server's suite of the same content, on `device`; `offer` takes the reduced test.
 
-        Raises InputError where the server cannot be reached, does not serve the suite or has no such device.
+        Raises InputError where the server cannot be reached, does not serve the suite or has no such device, and
+        Cancelled where there is nothing to tell.
         """
         suite_id = self._suite(suite)
-        device = self._named() if self._wanted else self._device(emit, cancel)
+        device = self.device(emit, cancel)["id"]
         body = {**specification.model_dump(), "suite": suite_id, "devices": [device]}
         job = answers.checked(self.base, answers.Started, self._request("POST", "/api/jobs", body)).job
+        path = f"/api/jobs/{quote(job, safe='')}"
         try:
-            document = self._follow(f"/api/jobs/{quote(job, safe='')}", emit, cancel)
+            document = self._follow(path, emit, cancel)
         except _Gone as gone:
             raise TapmlError(
                 f"{self.base} was stopped in the middle of this run ({gone}); the verdicts it had given are in the "
                 f"suite it serves (results/) as soon as it is started again; run this command again for the rest"
             ) from gone
-        return answers.result_document(self.base, specification.kind, document)
+        found = answers.result_document(self.base, specification.kind, document)
+        if offer is not None:
+            data, _ = self._fetch("GET", f"{path}/export?form=safetensors", most=_MOST_REPRO_BYTES)
+            offer(read(f"the answer of {self.base}", lambda: io.BytesIO(data)))
+        return found
 
     def _suite(self, suite: Suite) -> str:
         served = answers.checked(self.base, answers.Suites, {"suites": self._request("GET", "/api/suites")})
@@ -86,24 +108,35 @@ class RemoteServer:
                 return found.id
         raise InputError(f"{self.base} does not serve {suite.path}: start it with `tapml serve {suite.path}`")
 
-    def _named(self) -> str:
-        if startable_kind(self._wanted):
-            return self._wanted
-        names = {str(device["id"]): str(device["name"]) for device in self.devices()}
-        return device_named(self._wanted, names, ", ".join(STARTABLE_NAMES))
+    def device(self, emit: Emit, cancel: Cancel) -> answers.Connected:
+        """The device that the address names, found once: one connected there, or one to start, of which no more than
+        its name is known. Where it names none, any that is connected (waiting for one).
 
-    def _device(self, emit: Emit, cancel: Cancel) -> str:
+        Raises InputError where nobody answers, or there is no such device, and Cancelled.
+        """
+        if self._device is None:
+            self._device = self._named() if self._wanted else self._any(emit, cancel)
+        return self._device
+
+    def _named(self) -> answers.Connected:
+        found = {device["id"]: device for device in self.devices()}
+        if startable_kind(self._wanted):
+            known: Any = {"id": self._wanted, "name": self._wanted, "user_agent": "", "adapter": {}, "unavailable": None}
+            return answers.CONNECTED.validate_python(known)
+        names = {device["id"]: device["name"] for device in found.values()}
+        return found[device_named(self._wanted, names, ", ".join(STARTABLE_NAMES))]
+
+    def _any(self, emit: Emit, cancel: Cancel) -> answers.Connected:
         said = False
         while True:
             for device in self.devices():
                 if not device["unavailable"]:
-                    return device["id"]
+                    return device
             if not said:
                 text = f"waiting for a browser: open {self.base}/runner"
                 emit({"type": "message", "level": "info", "text": text})
                 said = True
-            if cancel.requested:
-                raise KeyboardInterrupt
+            cancel.check()
             time.sleep(1)
 
     def _follow(self, path: str, emit: Emit, cancel: Cancel) -> dict[str, Any]:
@@ -121,6 +154,8 @@ class RemoteServer:
             if not state.events:
                 time.sleep(_POLL_SECONDS)
         if state.document is None:
+            if state.state == "cancelled":
+                raise Cancelled
             raise TapmlError(f"{self.base}: {state.error or 'the job ended without a result'}")
         return state.document
 
@@ -138,24 +173,7 @@ class RemoteServer:
                 raise _Gone(str(error)) from error
 
     def _request(self, method: str, path: str, body: Any = None) -> Any:
-        headers = {"X-Tapml": "1", "Content-Type": "application/json"}
-        if self._token:
-            headers["Cookie"] = f"tapml-token={self._token}"
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.base + path, data=data, headers=headers, method=method)
-        try:
-            with _OPENER.open(request, timeout=_TIMEOUT_SECONDS) as response:
-                answer = response.read(answers.MOST_ANSWER_BYTES + 1)
-                whole = response.length == 0  # None where the server did not say how long it is
-        except urllib.error.HTTPError as error:
-            raise InputError(f"{self.base} refused: {_reason(error)}") from error
-        except (OSError, ValueError, http.client.HTTPException) as error:  # the last: cut in the middle of an answer
-            reason = getattr(error, "reason", error)
-            raise _Unreachable(
-                f"cannot reach a tapml server at {self.base} ({reason}): start one with `tapml serve SUITE`"
-            ) from error
-        if len(answer) > answers.MOST_ANSWER_BYTES:
-            raise InputError(f"the answer of {self.base} is larger than {answers.MOST_ANSWER_BYTES} bytes")
+        answer, whole = self._fetch(method, path, body)
         try:
             return parse_json(answer, f"the answer of {self.base}", "see that it is a tapml server")
         except InputError as error:
@@ -164,6 +182,30 @@ class RemoteServer:
             raise _Unreachable(
                 f"cannot reach a tapml server at {self.base} (its answer broke off): start one with `tapml serve SUITE`"
             ) from error
+
+    def _fetch(
+        self, method: str, path: str, body: Any = None, most: int = answers.MOST_ANSWER_BYTES
+    ) -> tuple[bytes, bool]:
+        """The answer, and whether it is known to be whole."""
+        headers = {"X-Tapml": "1", "Content-Type": "application/json"}
+        if self._token:
+            headers["Cookie"] = f"tapml-token={self._token}"
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.base + path, data=data, headers=headers, method=method)
+        try:
+            with _OPENER.open(request, timeout=_TIMEOUT_SECONDS) as response:
+                answer = response.read(most + 1)
+                whole = response.length == 0  # None where the server did not say how long it is
+        except urllib.error.HTTPError as error:
+            raise InputError(f"{self.base} refused: {_reason(error)}") from error
+        except (OSError, ValueError, http.client.HTTPException) as error:  # the last: cut in the middle of an answer
+            reason = getattr(error, "reason", error)
+            raise _Unreachable(
+                f"cannot reach a tapml server at {self.base} ({reason}): start one with `tapml serve SUITE`"
+            ) from error
+        if len(answer) > most:
+            raise InputError(f"the answer of {self.base} is larger than {most} bytes")
+        return answer, whole
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

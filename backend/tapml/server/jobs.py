@@ -1,4 +1,4 @@
-"""Validations, offloads and searches for faulty kernels that run in the server's process, with their events."""
+"""Jobs that run in the server's process, with their events."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from tapml.devices import Blobs, Device
 from tapml.errors import TapmlError
 from tapml.history import Recorder
 from tapml.jobs import Job, JobSpecification
+from tapml.sharing import Repro
 from tapml.suite import Suite
-from tapml.validation.events import Cancel
+from tapml.validation.events import Cancel, Cancelled
 
 _KEPT_JOBS = 16  # with all their events; their documents are in their suites
 
@@ -33,6 +34,8 @@ class RunningJob:
     events: list[dict[str, Any]] = field(default_factory=list)
     document: Any = None
     error: str | None = None
+    repro: Repro | None = None
+    """The exported test that the job made, as long as no later one made another: they may be large."""
     cancel: Cancel = field(default_factory=Cancel)
     done: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -108,13 +111,21 @@ class Jobs:
         def emit(event: dict[str, Any], *, last: bool = False) -> None:
             self.listener(job, job.add(event, last=last), event)
 
+        def offer(repro: Repro) -> None:
+            for other in self._all():
+                other.repro = None
+            job.repro = repro
+
         for other in self._all():
             other.pack()
         try:
             devices = [acquire(name) for name in dict.fromkeys(asked.devices)]
-            started = Job(asked, suite, devices, self._blobs, emit=emit, cancel=job.cancel, history=self._history)
-            job.document = started.run()
+            job.document = Job(
+                asked, suite, devices, self._blobs, emit=emit, cancel=job.cancel, history=self._history, offer=offer
+            ).run()
             job.state = "cancelled" if job.document["interrupted"] else "done"
+        except Cancelled:
+            job.state = "cancelled"
         except TapmlError as error:
             job.state, job.error = "failed", str(error)
         except Exception as error:  # a defect of ours: the job ends, the server goes on and says so

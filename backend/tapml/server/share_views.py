@@ -128,11 +128,14 @@ def _links(routes: Blueprint, state: State) -> None:
 def _files(routes: Blueprint, state: State) -> None:
     @routes.get("/api/suites/<suite_id>/tests/<test_id>/export")
     def export_test(suite_id: str, test_id: str) -> Response:
-        form = request.args.get("form", "html")
-        repro = of_suite(state.suites.require(suite_id), test_id, request.args.get("device"))
-        if form == "markdown":
-            return Response(issue_text(repro.document), mimetype="text/plain")
-        return _download(repro, form)
+        return _exported(of_suite(state.suites.require(suite_id), test_id, request.args.get("device")))
+
+    @routes.get("/api/jobs/<job_id>/export")
+    def export_reduced(job_id: str) -> Response:
+        job = state.jobs.get(job_id)
+        if job is None or job.repro is None:
+            abort(404, f"job {job_id} has no reduced test (any more): run it again")
+        return _exported(job.repro)
 
     @routes.post("/api/imports")
     def open_file() -> Response:
@@ -158,6 +161,14 @@ def _files(routes: Blueprint, state: State) -> None:
         before = {test.id for test in target.tests}
         test_id = add_to_suite(of_suite(source, text_field(body, "test")), target)
         return jsonify({"test": test_id, "added": test_id not in before})
+
+
+def _exported(repro: Repro) -> Response:
+    """In the form that the request asks for."""
+    form = request.args.get("form", "html")
+    if form == "markdown":
+        return Response(issue_text(repro.document), mimetype="text/plain")
+    return _download(repro, form)
 
 
 def _place(repro: Repro) -> tuple[Path, bool]:

@@ -45,12 +45,15 @@ class State:
         """Where a browser becomes a device; carries the token where there is one."""
         return self.url + "/runner" + (f"?token={self.security.token}" if self.security.token else "")
 
-    def device(self, name: str, waiting: Callable[[], None] | None = None) -> Device:
+    def device(
+        self, name: str, waiting: Callable[[], None] | None = None, check: Callable[[], None] = lambda: None
+    ) -> Device:
         """A device by the name of what runs it, started headless where it is not running yet, or a connected one by its
         id or name.
 
         With "+" and a device profile behind the name it seems to be a worse device (docs/fault-gallery.md).
-        "open", where `waiting` is given: one that someone opened by hand; `waiting` is called while there is none.
+        "open", where `waiting` is given: one that someone opened by hand. While there is none `waiting` is called once
+        and `check` again and again: it ends the wait by raising.
         Raises InputError for a name that is none or that of several, ToolchainError where it cannot be started.
         """
         if (kind := startable_kind(name)) is not None:
@@ -59,12 +62,12 @@ class State:
         if name == "open" and waiting is not None:
             if self.hub.wait_for(_by_hand, 0.0) is None:
                 waiting()
-            device = self.hub.wait_for(_by_hand, None)
+            device = self.hub.wait_for(_by_hand, None, check)
             assert device is not None
             return device
         if name.startswith(("http://", "https://")):
             raise InputError(
-                f"the devices of another server ({name}) take only `tapml validate`, `offload` and `locate`: "
+                f"{name} is another server, which runs jobs on its devices itself: "
                 f"open {self.runner_url} where the device is, and it is one here"
             )
         connected = {device.id: device for device in self.hub.connected()}

@@ -54,6 +54,7 @@ class TensorStore:
         """`folder`: the suite's `tensors`, which must not be a link to elsewhere."""
         self.folder = folder
         self._suite = Folder(folder.parent)
+        self._verified: set[tuple[str, int, int, int]] = set()
 
     def path(self, digest: str) -> Path:
         """Where the bytes of `digest` are. Raises InputError for anything that is no digest (a path, say)."""
@@ -111,11 +112,16 @@ class TensorStore:
 
     def verify(self, ref: TensorRef) -> None:
         """Read a tensor's file once, in pieces; raise InputError unless its bytes are what the digest says, and as many
-        as dtype and shape take."""
+        as dtype and shape take. A file that was found right, and is the same since, is not read again."""
         with self._open(ref) as file:
+            stat = os.fstat(file.fileno())
+            version = (ref.digest, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns)
+            if version in self._verified:
+                return
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != ref.digest:
             raise InputError(_damaged(self.path(ref.digest), ref.digest))
+        self._verified.add(version)
 
     def find(self, digest: str) -> FileInside | None:
         """The file of `digest`, to be served as it is; None where there is none."""

@@ -18,6 +18,7 @@ import psutil
 
 from tapml.errors import InputError
 from tapml.files import slug
+from tapml.folder import FileMissing
 from tapml.formats import MOST_BYTES, format_version, validated
 from tapml.results import TEST_RESULT, VALIDATION_HEADER, TestResult, ValidationHeader
 from tapml.strict_json import parse_json
@@ -28,6 +29,8 @@ FORMAT = "tapml.validation/1"
 _FOLDER = "results/running"
 _NAME = re.compile(r".+\.([0-9]{1,9})\.[0-9a-f]{1,8}\.jsonl")
 _MOST_PROBLEMS = 20
+# Names of those that this process writes: a lock of its own says nothing until it is taken.
+_WRITING: set[str] = set()
 # Every header begins so.
 _BEGIN = json.dumps({"format": FORMAT})[:-1].encode()
 
@@ -49,6 +52,7 @@ class Journal:
         self._file: BufferedWriter | None = None
 
     def __enter__(self) -> Journal:
+        _WRITING.add(self._name)
         try:
             self._file = self._folder.create(self._name)
         except OSError:  # a suite that is read-only, say: whoever saves the results will tell
@@ -81,12 +85,12 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._file is None:
-            return
-        if kind is None:
-            self._give_up()
-        else:
-            self._file.close()
+        if self._file is not None:
+            if kind is None:
+                self._give_up()
+            else:
+                self._file.close()
+        _WRITING.discard(self._name)
 
 
 @dataclass(frozen=True)
@@ -104,11 +108,13 @@ def left_behind(suite: Suite) -> Iterator[LeftBehind]:
     problems = 0
     for file in suite.folder.names(_FOLDER):
         found = _NAME.fullmatch(file)
-        if found is None:
-            continue
         name = f"{_FOLDER}/{file}"
+        if found is None or name in _WRITING:
+            continue
         try:
             journal = _read(suite, name, int(found[1]))
+        except FileMissing:  # its run has just ended
+            continue
         except InputError as error:
             problems += 1
             if problems <= _MOST_PROBLEMS:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-
 from tapml.protocol.base import JsonNumber
 from tapml.results import ReduceDocument
 from tapml.results.reduce import ReducedInput
@@ -12,14 +10,8 @@ from tapml.text import one_line
 _FEW = 4
 
 
-def show_reduce(console: Console, document: ReduceDocument) -> None:
-    """A line an input and an output."""
-    for line in reduce_lines(document):
-        console.print(line, markup=False, highlight=False)
-
-
 def reduce_lines(document: ReduceDocument) -> list[str]:
-    """What remained of inputs, and what is wrong for them."""
+    """What remained of inputs, and what is wrong for them; a line an input and an output."""
     lines = [f"{document['test']} of {document['kernel']} still fails with less ({document['runs']} runs):"]
     lines += [f"  {_input(found)}" for found in document["inputs"]]
     for output in document["outputs"]:
