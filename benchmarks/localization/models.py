@@ -21,7 +21,10 @@ SENTENCE = "Good morning"
 SIZE = 16
 """Pictures are so many pixels wide and high."""
 
-_DEPENDS_ON = ("bounds", "carving", "graph", "importing", "kernels", "suite")
+_DEPENDS_ON = (
+    "bounds", "carving", "compare", "compilers", "importing", "kernels", "lowering", "operators", "platforms",
+    "program", "suite",
+)  # fmt: skip
 Made = tuple[torch.nn.Module, tuple[torch.Tensor, ...]]
 
 

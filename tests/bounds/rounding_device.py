@@ -9,8 +9,8 @@ import numpy as np
 from tvm import relax
 
 from tapml.bounds import Operator
-from tapml.lowering.analysis import numerics
 from tapml.lowering.lower import Lowered, lower
+from tapml.lowering.write import program_of
 
 
 def lowered(function: Callable[..., Any], *types: tuple[tuple[int, ...], str]) -> Lowered:
@@ -28,7 +28,7 @@ def operator(function: Callable[..., Any], *types: tuple[tuple[int, ...], str], 
     """The bounds of what must become a single kernel."""
     found = lowered(function, *types)
     (name,) = found.graph.kernels
-    return Operator(found.kernel(name), numerics(found.kernel(name)), wgsl)
+    return Operator(program_of(name, found.kernel(name)), wgsl)
 
 
 class Device:

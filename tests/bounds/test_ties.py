@@ -11,7 +11,7 @@ from tvm import relax
 from tapml.bounds import Operator
 from tapml.bounds.ties import alternatives
 from tapml.importing import portable
-from tapml.lowering.analysis import numerics
+from tapml.lowering.write import program_of
 from tapml.platforms.reference import Reference, to_numpy
 
 
@@ -36,8 +36,8 @@ def ties_of(scores: np.ndarray, count: int, **changes: Any) -> np.ndarray | None
     types = [found.graph.values[value].type for value in node.outputs]
     results = platform.call(node.kernel, [platform.tensor(scores)], types)
     expected = [to_numpy(result, t.dtype) for result, t in zip(results, types, strict=True)]
-    program = found.kernel(node.kernel)
-    values, indices = Operator(program, numerics(program)).bounds([scores], expected)
+    program = program_of(node.kernel, found.kernel(node.kernel))
+    values, indices = Operator(program).bounds([scores], expected)
     assert values.bound is None
     assert values.ties is None
     return indices.ties
@@ -73,8 +73,8 @@ def test_choices_that_differ_are_alternatives() -> None:
 
 def test_an_argmax_may_take_any_of_the_best() -> None:
     found = lowered(lambda _, x: relax.op.argmax(x, axis=-1), ((2, 4), "float32"))
-    program = found.kernel("argmax")
+    program = program_of("argmax", found.kernel("argmax"))
     scores = np.array([[1.0, 3.0, 0.0, 3.0], [4.0, 1.0, 2.0, 3.0]], np.float32)
-    (bound,) = Operator(program, numerics(program)).bounds([scores], [np.array([1, 0], np.int64)])
+    (bound,) = Operator(program).bounds([scores], [np.array([1, 0], np.int64)])
     assert bound.ties is not None
     assert groups(bound.ties) == [([0], [1, 3])]

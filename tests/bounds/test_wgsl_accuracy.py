@@ -45,7 +45,7 @@ def at(x: float, error: float | None = None) -> Uncertain:
 def test_a_builtin_is_off_by_what_the_specification_says(
     name: str, x: float, dtype: str, value: float, error: float
 ) -> None:
-    found = wgsl.UNARY[name](at(x), dtype)
+    found = wgsl.FUNCTIONS[name](at(x), dtype)
     assert found.value[0] == pytest.approx(value, rel=1e-12, abs=1e-15)
     assert found.spread.reshape(-1)[0] == pytest.approx(error, rel=1e-6)
 
@@ -68,7 +68,7 @@ def test_a_builtin_is_off_by_what_the_specification_says(
     ],
 )
 def test_where_nothing_is_promised_there_is_no_bound(name: str, x: float, dtype: str) -> None:
-    assert wgsl.UNARY[name](at(x), dtype).spread.reshape(-1)[0] == np.inf
+    assert wgsl.FUNCTIONS[name](at(x), dtype).spread.reshape(-1)[0] == np.inf
 
 
 def test_tanh_is_worth_its_absolute_error_and_has_an_end_only_as_a_builtin() -> None:
@@ -105,5 +105,5 @@ def test_erf_and_sigmoid_follow_their_arguments() -> None:
 
 
 def test_a_step_that_may_fall_on_either_side_is_off_by_one() -> None:
-    assert wgsl.UNARY["floor"](at(2.0, 1e-6), "float32").spread[0] == 1.0
-    assert wgsl.UNARY["floor"](at(2.5, 1e-6), "float32").spread[0] == 0.0
+    assert wgsl.FUNCTIONS["floor"](at(2.0, 1e-6), "float32").spread[0] == 1.0
+    assert wgsl.FUNCTIONS["floor"](at(2.5, 1e-6), "float32").spread[0] == 0.0

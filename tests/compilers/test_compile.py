@@ -16,10 +16,11 @@ from tapml.errors import InputError
 from tapml.expressions import ExpressionError, evaluate, symbols_of
 from tapml.files import sha256
 from tapml.kernels.bundle import bindings, requirements, workgroup_size, workgroup_storage
-from tapml.lowering.analysis import numerics
 from tapml.lowering.lower import Lowered, lower
 from tapml.lowering.operator import Operator
 from tapml.lowering.sizes import expression_of
+from tapml.lowering.write import program_of
+from tapml.operators.numerics import numerics
 
 WGSL = """\
 enable f16;
@@ -111,7 +112,7 @@ def test_progress_counts_to_the_end(lowered: Lowered) -> None:
 
 
 def test_numerics_of_the_small_model(lowered: Lowered) -> None:
-    found = {name: numerics(lowered.kernel(name)) for name in lowered.graph.kernels}
+    found = {name: numerics(program_of(name, lowered.kernel(name))) for name in lowered.graph.kernels}
     softmax = next(value for name, value in found.items() if name.startswith("softmax"))
     assert softmax.builtins == ("exp",)
     assert softmax.accumulation_length == 16
@@ -130,9 +131,9 @@ def unary(operator: object, dtype: str = "float32") -> Lowered:
 
 def test_moving_values_is_exact() -> None:
     moved = unary(lambda x: relax.op.permute_dims(x))
-    assert numerics(moved.kernel(moved.graph.kernels[0])).exact
+    assert numerics(program_of("moved", moved.kernel(moved.graph.kernels[0]))).exact
     largest = unary(lambda x: relax.op.max(x, axis=1))
-    assert numerics(largest.kernel(largest.graph.kernels[0])).exact
+    assert numerics(program_of("largest", largest.kernel(largest.graph.kernels[0]))).exact
 
 
 def test_what_wgsl_lacks_is_unsupported_and_named() -> None:

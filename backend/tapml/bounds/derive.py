@@ -12,15 +12,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from tapml.bounds.expression import NotDerivable
-from tapml.bounds.program import Choice, Program, accumulation_factor
+from tapml.bounds.program import Choice, Run, accumulation_factor
 from tapml.bounds.ties import alternatives, tie_groups
 from tapml.bounds.uncertain import FLOATS, Uncertain, unit
-from tapml.lowering.analysis import Numerics
+from tapml.operators.numerics import numerics
+from tapml.operators.program import OperatorProgram
 
 # Choices among equals that are tried one by one.
 _MOST_CHOICES = 64
@@ -42,23 +42,21 @@ class Bound:
 class Operator:
     """One operator's program, whose bounds are derived for one input after the other."""
 
-    def __init__(self, prim_func: Any, numerics: Numerics, wgsl: Sequence[str] = ()) -> None:
-        """`wgsl`: the texts of the kernel that runs on the device; they tell whether it calls WGSL's tanh.
-
-        Raises NotDerivable where the program has something that is no map and no reduction.
-        """
-        self._numerics = numerics
+    def __init__(self, program: OperatorProgram, wgsl: Sequence[str] = ()) -> None:
+        """`wgsl`: the texts of the kernel that runs on the device; they tell whether it calls WGSL's tanh."""
+        self._program = program
+        self._numerics = numerics(program)
         self._tanh_builtin = any(_TANH.search(text) for text in wgsl)
-        self._program = Program(prim_func, tanh_builtin=self._tanh_builtin)
 
     def bounds(self, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> list[Bound]:
         """The bound of each output for these inputs; `expected` is what the reference platform made of them.
 
-        Raises NotDerivable, also where the program's float64 result is not what the reference gives.
+        Raises NotDerivable where the program has something that is no map and no reduction, and where its float64
+        result is not what the reference gives.
         """
-        found = self._program.run(inputs)
-        rankings, choices = self._program.rankings, min(self._program.most_equals, _MOST_CHOICES)
-        others = [self._program.run(inputs, Choice(number)) for number in range(1, choices)]
+        first = self._run(inputs)
+        found, rankings, choices = first.outputs, first.rankings, min(first.most_equals, _MOST_CHOICES)
+        others = [self._run(inputs, Choice(number)).outputs for number in range(1, choices)]
         results = []
         for number, (output, carved) in enumerate(zip(found, expected, strict=True)):
             runs = [output, *(other[number] for other in others)]
@@ -70,6 +68,9 @@ class Operator:
             else:
                 results.append(self._continuous(runs, carved))
         return results
+
+    def _run(self, inputs: Sequence[np.ndarray], choice: Choice | None = None) -> Run:
+        return Run(self._program, inputs, tanh_builtin=self._tanh_builtin, choice=choice)
 
     def _continuous(self, runs: Sequence[Uncertain], carved: np.ndarray) -> Bound:
         output = runs[0]

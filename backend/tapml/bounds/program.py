@@ -1,28 +1,20 @@
-"""Running an operator's program (an unscheduled PrimFunc) in float64, with what a device's results may be off by."""
+"""Running an operator's program in float64, with what a device's results may be off by."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tapml.bounds.blocks import (
-    Block,
-    accumulation,
-    is_product_sum,
-    loads_floats_only,
-    parts,
-    realized,
-    shape_of,
-    statements,
-)
+from tapml.bounds.blocks import accumulation, is_product_sum, loads_floats_only, parts
 from tapml.bounds.contraction import contract
-from tapml.bounds.expression import Grid, NotDerivable, dtype_of, wrapped
+from tapml.bounds.expression import Grid, NotDerivable, wrapped
 from tapml.bounds.ties import Ranking
 from tapml.bounds.uncertain import FLOATS, Uncertain, distance, largest, product_error, smallest_normal, unit
+from tapml.operators.program import Block, Expression, Let, OperatorProgram, Store
 
 CONFIDENCE = 3.0
 """A sum of K terms is off by at most min(K - 1, CONFIDENCE sqrt(K)) units of its largest partial sum.
@@ -46,93 +38,91 @@ class Choice:
     number: int = 0
 
 
-class Program:
-    """One operator's program, as blocks that map or reduce."""
+class Run:
+    """A program in float64 (int64, bool) with errors, for some inputs."""
 
-    def __init__(self, prim_func: Any, *, tanh_builtin: bool = False) -> None:
-        """`tanh_builtin`: the kernel calls WGSL's tanh rather than TVM's expansion of it."""
-        self._function = prim_func
-        self._tanh_builtin = tanh_builtin
-        self._blocks = [Block(*found) for found in realized(prim_func.body)]
-        self.most_equals = 1
-        """The most candidates among which an argmax of the last run could choose."""
-        self.rankings: list[Ranking] = []
-        """What the last run ranked (importing/portable.py, `_ranked`)."""
-
-    def run(self, inputs: Sequence[np.ndarray], choice: Choice | None = None) -> list[Uncertain]:
-        """The outputs for these inputs: float64 (int64, bool) values and errors, in the outputs' shapes.
+    def __init__(
+        self,
+        program: OperatorProgram,
+        inputs: Sequence[np.ndarray],
+        *,
+        tanh_builtin: bool = False,
+        choice: Choice | None = None,
+    ) -> None:
+        """`tanh_builtin`: the kernel calls WGSL's tanh rather than TVM's expansion of it.
 
         Raises NotDerivable where the program has something else than maps and reductions.
         """
-        buffers: dict[Any, Uncertain] = {}
-        parameters = list(self._function.params)
-        for parameter, array in zip(parameters, inputs, strict=False):
-            buffers[parameter] = _input(array, str(parameter.ty.dtype), shape_of(parameter))
-        runner = _Runner(buffers, self._tanh_builtin, choice or Choice())
-        for block in self._blocks:
-            runner.run(block)
-        outputs = parameters[len(inputs) :]
-        missing = [str(output) for output in outputs if output not in buffers]
+        self._declared = {buffer.name: buffer for buffer in (*program.parameters, *program.temporaries)}
+        self._tanh_builtin = tanh_builtin
+        self._choice = choice or Choice()
+        self.most_equals = 1
+        """The most candidates among which an argmax could choose."""
+        self.rankings: list[Ranking] = []
+        """What was ranked (importing/portable.py, `_ranked`)."""
+        self._buffers = {
+            buffer.name: _input(array, buffer.dtype, buffer.shape)
+            for buffer, array in zip(program.parameters, inputs, strict=False)
+        }
+        for block in program.blocks:
+            self._run(block)
+        names = [buffer.name for buffer in program.parameters[len(inputs) :]]
+        missing = [name for name in names if name not in self._buffers]
         if missing:
             raise NotDerivable(f"{missing[0]} is not written by a block")
-        self.most_equals = runner.most_equals
-        self.rankings = runner.rankings
-        return [buffers[output] for output in outputs]
+        self.outputs = [self._buffers[name] for name in names]
+        """In the outputs' shapes."""
 
-
-class _Runner:
-    def __init__(self, buffers: dict[Any, Uncertain], tanh_builtin: bool, choice: Choice) -> None:
-        self._buffers = buffers
-        self._tanh_builtin = tanh_builtin
-        self._choice = choice
-        self.most_equals = 1
-        self.rankings: list[Ranking] = []
-
-    def run(self, block: Block) -> None:
-        stores, lets = statements(block.block.body)
+    def _run(self, block: Block) -> None:
+        # A loop of one turn may be written as its number.
+        if any(axis.value.kind != "variable" and axis.extent != 1 for axis in block.axes):
+            raise NotDerivable("blocks that are not simple loops")
+        extents = {axis.variable: axis.extent for axis in block.axes}
+        reductions = _reductions(block)
+        stores = [statement for statement in block.body if isinstance(statement, Store)]
+        lets = [statement for statement in block.body if isinstance(statement, Let)]
         for store in stores:
             self._allocate(store.buffer)
-        spatial = {var: extent for var, extent in block.extents.items() if var not in block.reductions}
-        for part in parts(spatial, math.prod(block.extents.values()), self._splittable(block, stores)):
-            ranges = {var: part.get(var, range(extent)) for var, extent in block.extents.items()}
+        spatial = {var: extent for var, extent in extents.items() if var not in reductions}
+        # A sum of products is a matrix product, which needs no grid of all points.
+        splittable = not (reductions and len(stores) == 1 and is_product_sum(stores[0]))
+        for part in parts(spatial, math.prod(extents.values()), splittable):
+            ranges = {var: part.get(var, range(extent)) for var, extent in extents.items()}
             grid = Grid(ranges, self._buffers, self._tanh_builtin)
-            if not block.reductions:
-                for variable, value in lets:
-                    grid.bind(variable, value)
+            if not reductions:
+                for let in lets:
+                    grid.bind(let.variable, let.value)
                 # All are evaluated before any is stored: they happen at once.
                 for store, found in [(store, grid.evaluate(store.value)) for store in stores]:
                     self._store(grid, block, store, found)
             elif lets or len(stores) == 2:
-                self._argument_of_extremum(grid, block, stores, dict(lets))
+                self._argument_of_extremum(grid, block, stores, {let.variable: let.value for let in lets})
             else:
                 for store in stores:
                     self._store(grid, block, store, self._reduce(grid, block, store))
-        if str(block.block.name_hint) == "rank" and block.reductions:
-            self._note_ranking(block, stores[0])
+        if block.name == "rank" and reductions:
+            self._note_ranking(reductions, stores[0])
 
-    def _note_ranking(self, block: Block, store: Any) -> None:
-        condition = accumulation(store)[1].condition
-        while type(condition).__name__ in ("Or", "And"):
-            condition = condition.a
-        for load in (condition.a, condition.b):
-            along = [axis for axis, index in enumerate(load.indices) if index in block.reductions]
+    def _note_ranking(self, reductions: Set[str], store: Store) -> None:
+        condition = accumulation(store)[1].operands[0]
+        while condition.kind in ("or", "and"):
+            condition = condition.operands[0]
+        for load in condition.operands:
+            along = [axis for axis, index in enumerate(load.operands) if index.value in reductions]
             if len(along) == 1:
                 ranks = self._buffers[store.buffer].value
-                self.rankings.append(Ranking(self._buffers[load.source], along[0], ranks))
+                self.rankings.append(Ranking(self._buffers[str(load.value)], along[0], ranks))
 
-    def _splittable(self, block: Block, stores: Sequence[Any]) -> bool:
-        """A sum of products is a matrix product, which needs no grid of all points."""
-        return not (block.reductions and len(stores) == 1 and is_product_sum(stores[0]))
+    def _allocate(self, name: str) -> None:
+        if name not in self._buffers:
+            dtype = self._declared[name].dtype
+            kind = np.float64 if dtype in FLOATS else np.bool_ if dtype == "bool" else np.int64
+            self._buffers[name] = Uncertain(np.zeros(self._declared[name].shape, kind))
 
-    def _allocate(self, buffer: Any) -> None:
-        if buffer not in self._buffers:
-            kind: Any = np.float64 if str(buffer.ty.dtype) in FLOATS else np.int64
-            kind = np.bool_ if str(buffer.ty.dtype) == "bool" else kind
-            self._buffers[buffer] = Uncertain(np.zeros(shape_of(buffer), kind))
-
-    def _store(self, grid: Grid, block: Block, store: Any, found: Uncertain) -> None:
+    def _store(self, grid: Grid, block: Block, store: Store, found: Uncertain) -> None:
         held = self._buffers[store.buffer]
-        shape = [1 if var in block.reductions else len(grid.ranges[var]) for var in grid.ranges]
+        reductions = _reductions(block)
+        shape = [1 if var in reductions else len(values) for var, values in grid.ranges.items()]
         at = tuple(grid.evaluate(index).value for index in store.indices)
         value = np.broadcast_to(found.value, shape)
         at = tuple(np.broadcast_to(index, shape) for index in at)
@@ -150,37 +140,29 @@ class _Runner:
 
     # ------------------------------------------------ reductions
 
-    def _reduce(self, grid: Grid, block: Block, store: Any) -> Uncertain:
+    def _reduce(self, grid: Grid, block: Block, store: Store) -> Uncertain:
         kind, update = accumulation(store)
-        axes = tuple(axis for axis, var in enumerate(grid.ranges) if var in block.reductions)
-        terms = math.prod(block.extents[var] for var in block.reductions)
-        start = self._start(block, store)
-        dtype = dtype_of(store.value)
-        if kind == "Add":
-            return self._sum(grid, update, axes, terms, start, dtype)
+        reductions = _reductions(block)
+        axes = tuple(axis for axis, var in enumerate(grid.ranges) if var in reductions)
+        terms = math.prod(axis.extent for axis in block.axes if axis.reduction)
+        start = _start(block, store)
+        if kind == "add":
+            return self._sum(grid, update, axes, terms, start, store.value.dtype)
         found = grid.evaluate(update)
-        if kind in ("Max", "Min"):
-            choose = np.maximum if kind == "Max" else np.minimum
-            value = choose(choose.reduce(found.value, axis=axes, keepdims=True), start)
-            if found.exact:
-                return Uncertain(value)
-            low = choose(choose.reduce(found.low, axis=axes, keepdims=True), start)
-            high = choose(choose.reduce(found.high, axis=axes, keepdims=True), start)
-            return Uncertain(value, distance(value, low, high))
-        raise NotDerivable(f"a reduction by {kind}")
+        choose = np.maximum if kind == "max" else np.minimum
+        value = choose(choose.reduce(found.value, axis=axes, keepdims=True), start)
+        if found.exact:
+            return Uncertain(value)
+        low = choose(choose.reduce(found.low, axis=axes, keepdims=True), start)
+        high = choose(choose.reduce(found.high, axis=axes, keepdims=True), start)
+        return Uncertain(value, distance(value, low, high))
 
-    def _start(self, block: Block, store: Any) -> Any:
-        if block.block.init is None:
-            raise NotDerivable("a reduction without a start")
-        for other in statements(block.block.init)[0]:
-            if other.buffer.same_as(store.buffer) and type(other.value).__name__ in ("FloatImm", "IntImm"):
-                return other.value.value
-        raise NotDerivable("a reduction whose start is no number")
-
-    def _sum(self, grid: Grid, update: Any, axes: tuple[int, ...], terms: int, start: float, dtype: str) -> Uncertain:
+    def _sum(
+        self, grid: Grid, update: Expression, axes: tuple[int, ...], terms: int, start: Any, dtype: str
+    ) -> Uncertain:
         extents = [len(values) for values in grid.ranges.values()]
-        if type(update).__name__ == "Mul" and dtype_of(update) == dtype and loads_floats_only(update):
-            a, b = grid.evaluate(update.a), grid.evaluate(update.b)
+        if update.dtype == dtype and loads_floats_only(update):
+            a, b = map(grid.evaluate, update.operands)
             value = contract(a.value, b.value, extents, axes)
             if dtype not in FLOATS:
                 if not (a.exact and b.exact):
@@ -228,19 +210,18 @@ class _Runner:
 
     # ------------------------------------------------ argmax
 
-    def _argument_of_extremum(self, grid: Grid, block: Block, stores: Sequence[Any], lets: Mapping[Any, Any]) -> None:
+    def _argument_of_extremum(
+        self, grid: Grid, block: Block, stores: Sequence[Store], lets: Mapping[str, Expression]
+    ) -> None:
         """A reduction of pairs (place, value): of equals, or of what rounding may make equal, one is chosen."""
-        by_kind = {str(s.buffer.ty.dtype) in FLOATS: (s, lets.get(s.value, s.value)) for s in stores}
-        if (
-            len(stores) != 2
-            or set(by_kind) != {True, False}
-            or any(type(v).__name__ != "Select" for _, v in by_kind.values())
-        ):
+        by_kind = {s.value.dtype in FLOATS: (s, lets.get(str(s.value.value), s.value)) for s in stores}
+        if len(stores) != 2 or len(by_kind) != 2 or any(v.kind != "select" for _, v in by_kind.values()):
             raise NotDerivable("a reduction of several values that is no argmax")
         (value_store, pick), (place_store, place_pick) = by_kind[True], by_kind[False]
-        largest_wins = type(pick.condition).__name__ in ("GT", "GE")
-        candidates, places = grid.evaluate(pick.false_value), grid.evaluate(place_pick.false_value)
-        axes = tuple(axis for axis, var in enumerate(grid.ranges) if var in block.reductions)
+        largest_wins = pick.operands[0].kind in ("gt", "ge")
+        candidates, places = grid.evaluate(pick.operands[2]), grid.evaluate(place_pick.operands[2])
+        reductions = _reductions(block)
+        axes = tuple(axis for axis, var in enumerate(grid.ranges) if var in reductions)
         shape = np.broadcast_shapes(candidates.value.shape, places.value.shape)
         sign = 1.0 if largest_wins else -1.0
         value = np.broadcast_to(sign * candidates.value, shape)
@@ -259,6 +240,19 @@ class _Runner:
         error = None if candidates.exact else (value + spread).max(axis=axes, keepdims=True) - top
         self._store(grid, block, place_store, Uncertain(picked.reshape(kept)))
         self._store(grid, block, value_store, Uncertain(sign * top, error))
+
+
+def _reductions(block: Block) -> set[str]:
+    return {axis.variable for axis in block.axes if axis.reduction}
+
+
+def _start(block: Block, store: Store) -> Any:
+    if not block.first:
+        raise NotDerivable("a reduction without a start")
+    for other in block.first:
+        if isinstance(other, Store) and other.buffer == store.buffer and other.value.kind == "constant":
+            return other.value.value
+    raise NotDerivable("a reduction whose start is no number")
 
 
 def _sums_exactly(values: np.ndarray, size: np.ndarray, axes: tuple[int, ...], dtype: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -72,8 +73,7 @@ def log(x: Uncertain, dtype: str, scale: float = 1.0) -> Uncertain:
     return without_bound(found, ~(x.low >= uncertain.smallest_normal(dtype)))
 
 
-def log2(x: Uncertain, dtype: str) -> Uncertain:
-    return log(x, dtype, 1.0 / math.log(2.0))
+log2 = partial(log, scale=1.0 / math.log(2.0))
 
 
 def rsqrt(x: Uncertain, dtype: str) -> Uncertain:
@@ -104,8 +104,7 @@ def sine(x: Uncertain, dtype: str, function: Callable[[np.ndarray], np.ndarray] 
     return without_bound(Uncertain(value, x.spread + absolute), outside)
 
 
-def cosine(x: Uncertain, dtype: str) -> Uncertain:
-    return sine(x, dtype, np.cos)
+cosine = partial(sine, function=np.cos)
 
 
 def tan(x: Uncertain, dtype: str) -> Uncertain:
@@ -182,7 +181,7 @@ def _at_least(number: Uncertain, error: np.ndarray) -> Uncertain:
     return Uncertain(number.value, np.maximum(number.spread, error))
 
 
-UNARY: dict[str, Callable[[Uncertain, str], Uncertain]] = {
+FUNCTIONS: dict[str, Callable[..., Uncertain]] = {
     "exp": exp,
     "exp2": exp2,
     "log": log,
@@ -196,12 +195,12 @@ UNARY: dict[str, Callable[[Uncertain, str], Uncertain]] = {
     "sigmoid": sigmoid,
     "erf": erf,
     "atan": atan,
+    "pow": power,
     "fabs": absolute,
-    "abs": absolute,
-    "floor": lambda x, dtype: whole(x, dtype, np.floor),
-    "ceil": lambda x, dtype: whole(x, dtype, np.ceil),
-    "round": lambda x, dtype: whole(x, dtype, np.round),
-    "nearbyint": lambda x, dtype: whole(x, dtype, np.round),
-    "trunc": lambda x, dtype: whole(x, dtype, np.trunc),
+    "floor": partial(whole, function=np.floor),
+    "ceil": partial(whole, function=np.ceil),
+    "round": partial(whole, function=np.round),
+    "nearbyint": partial(whole, function=np.round),
+    "trunc": partial(whole, function=np.trunc),
 }
-"""By TVM's name of the function."""
+"""By TVM's name of the function: of its arguments and their dtype."""

@@ -23,7 +23,6 @@ from tapml.compilers.tvm.variants import BASE
 from tapml.errors import InputError
 from tapml.importing import ImportedModel, Step
 from tapml.kernels.bundle import CompiledKernel
-from tapml.lowering.analysis import numerics
 from tapml.lowering.lower import Lowered, LoweredProgram, lower_program
 from tapml.platforms.reference import Reference, Values, to_numpy
 from tapml.program import Graph, Node, NodeKind, ValueKind
@@ -384,9 +383,8 @@ def _operator_tolerances(
     """By kernel, for the sizes of one call."""
     found = {}
     for name, kernel in kernels.items():
-        program = lowered.kernel(name)
         texts = [file.text for file in kernel.files]
-        found[name] = OperatorTolerances(program, numerics(program), texts, writer.tensors.put)
+        found[name] = OperatorTolerances(lowered.programs[name], texts, writer.tensors.put)
     return found
 
 

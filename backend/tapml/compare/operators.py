@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from tapml.bounds import Bound, NotDerivable, Operator
 from tapml.bounds.uncertain import FLOATS
 from tapml.compare.tolerance import UNIT, derived, estimated
-from tapml.lowering.analysis import Numerics
+from tapml.operators.numerics import numerics
+from tapml.operators.program import OperatorProgram
 from tapml.suite import TensorRef, Tolerance
 
 Move = Callable[[int], list[list[np.ndarray]]]
@@ -24,18 +24,12 @@ _SMALL_RUNS = 4
 class OperatorTolerances:
     """Derives bounds as long as that can be done, and estimates from then on."""
 
-    def __init__(
-        self, prim_func: Any, numerics: Numerics, wgsl: Sequence[str], put: Callable[[np.ndarray], TensorRef]
-    ) -> None:
-        """`put` stores the tensors of bounds."""
-        self.numerics = numerics
+    def __init__(self, program: OperatorProgram, wgsl: Sequence[str], put: Callable[[np.ndarray], TensorRef]) -> None:
+        """`wgsl`: of its kernel; `put` stores the tensors of bounds."""
+        self.numerics = numerics(program)
         self._put = put
         self._obstacle = ""
-        self._operator: Operator | None = None
-        try:
-            self._operator = Operator(prim_func, numerics, wgsl)
-        except NotDerivable as error:
-            self._obstacle = str(error)
+        self._operator: Operator | None = Operator(program, wgsl)
 
     @property
     def rounds(self) -> bool:

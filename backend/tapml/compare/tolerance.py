@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tapml.bounds import Bound
-from tapml.lowering.analysis import Numerics
+from tapml.operators.numerics import Numerics
 from tapml.suite import TensorRef, Tolerance
 
 UNIT = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}

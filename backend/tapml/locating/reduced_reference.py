@@ -12,7 +12,6 @@ from tapml.compare.tolerance import perturb
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.locating.judging import scalar_bound
-from tapml.lowering.analysis import numerics
 from tapml.lowering.model import read_operator
 from tapml.platforms.reference import Reference, to_numpy
 from tapml.suite import CarvedTest, Suite, TensorRef, Tolerance
@@ -56,9 +55,8 @@ class ReducedReference:
         self._types = [graph.values[name].type for name in node.outputs]
         self.tensors: dict[str, np.ndarray] = {}
         """Of the latest tolerances, by digest."""
-        program = lowered.kernel(node.kernel)
         texts = [file.text for file in suite.kernel_files(test.kernel)]
-        self._tolerances = OperatorTolerances(program, numerics(program), texts, self._put)
+        self._tolerances = OperatorTolerances(lowered.programs[node.kernel], texts, self._put)
 
     def expected_and_tolerance(self, inputs: Sequence[np.ndarray]) -> list[Expected]:
         """What a device has to give for `inputs`, output by output."""

@@ -42,7 +42,6 @@ def _derived_again(
     warn: Callable[[str], None],
 ) -> dict[str, str]:
     from tapml.bounds import NotDerivable, Operator  # late: TVM takes seconds to load
-    from tapml.lowering.analysis import numerics
     from tapml.lowering.model import read_operator
 
     found: dict[str, str] = {}
@@ -52,12 +51,12 @@ def _derived_again(
     for (name, step), of_step in calls.items():
         files = texts[name]
         try:
-            program = read_operator(suite, name, suite.graphs[step]).kernel(name)
+            program = read_operator(suite, name, suite.graphs[step]).programs[name]
         except InputError as error:
             warn(f"whether {name} relies on what WGSL does not promise is not known: {error}")
             continue
         try:
-            operator = Operator(program, numerics(program), [_code(text) for text in files])
+            operator = Operator(program, [_code(text) for text in files])
             for result in of_step:
                 if what := _unbounded(suite, operator, result["id"]):
                     found[result["id"]] = what

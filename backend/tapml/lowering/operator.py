@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tapml.expressions import Symbol, evaluate
-from tapml.lowering.analysis import Numerics, numerics
-from tapml.lowering.sizes import expression_of
+from tapml.errors import InputError
+from tapml.expressions import Symbol
 from tapml.lowering.write import program_of
+from tapml.operators.numerics import Numerics, numerics
 from tapml.operators.program import OperatorProgram
 
 
@@ -36,6 +36,9 @@ class Operator:
 
     @cached_property
     def numerics(self) -> Numerics:
-        """At the most that its symbols may be."""
-        most = {symbol.name: symbol.maximum for symbol in self.symbols}
-        return numerics(self.prim_func, lambda extent: evaluate(expression_of(extent, self.sizes.get), most))
+        """At the most that its symbols may be. None are known of what a program cannot say: no suite holds it, and
+        no tolerance is derived for it."""
+        try:
+            return numerics(self.program, {symbol.name: symbol.maximum for symbol in self.symbols})
+        except InputError:
+            return Numerics(1, (), 0)

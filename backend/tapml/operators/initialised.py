@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 
 from tapml.operators.program import Axis, Block, Buffer, Expression, Loop, OperatorProgram, Store, zero
 
@@ -20,14 +19,14 @@ def initialised(program: OperatorProgram) -> OperatorProgram:
 def _filled(program: OperatorProgram, buffer: Buffer) -> bool:
     """Does the first block that touches it write every element before any is read?"""
     for block in program.blocks:
-        accesses = list(_accesses(block, buffer.name))
-        if not accesses:
+        begin = block.first or block.body
+        stores = [s for s in (*block.first, *block.body) if isinstance(s, Store) and s.buffer == buffer.name]
+        loads = [node.operands for node in block.expressions if node.kind == "load" and node.value == buffer.name]
+        if not stores and not loads:
             continue
-        stores = [s for s in (block.first or block.body) if isinstance(s, Store) and s.buffer == buffer.name]
-        if not stores or not _covers(block, stores[0].indices, buffer.shape):
+        if not stores or stores[0] not in begin or not _covers(block, stores[0].indices, buffer.shape):
             return False
         # What the block reads of it is what it has just written.
-        loads = [indices for kind, indices in accesses if kind == "load"]
         return all(indices == stores[0].indices for indices in loads) and (bool(block.first) or not loads)
     return True
 
@@ -52,22 +51,6 @@ def _covers(block: Block, indices: tuple[Expression, ...], shape: tuple[int, ...
     return True
 
 
-def _accesses(block: Block, name: str) -> Iterator[tuple[str, tuple[Expression, ...]]]:
-    """("load" or "store", indices) of a buffer."""
-    stack = [axis.value for axis in block.axes]
-    for statement in (*block.first, *block.body):
-        stack.append(statement.value)
-        if isinstance(statement, Store):
-            stack += statement.indices
-            if statement.buffer == name:
-                yield "store", statement.indices
-    while stack:
-        expression = stack.pop()
-        stack += expression.operands
-        if expression.kind == "load" and expression.value == name:
-            yield "load", expression.operands
-
-
 def _fill(buffer: Buffer, taken: set[str]) -> Block:
     loops, axes = [], []
     for dimension, extent in enumerate(buffer.shape):
@@ -76,6 +59,7 @@ def _fill(buffer: Buffer, taken: set[str]) -> Block:
             name = f"{role}{dimension}"
             while name in taken:
                 name += "_"
+            taken.add(name)
             names.append(name)
         loops.append(Loop(names[0], "int64", extent))
         axes.append(Axis(names[1], "int64", extent, False, Expression("variable", "int64", (), names[0])))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,6 +125,17 @@ class Block:
     first: tuple[Store | Let, ...]
     body: tuple[Store | Let, ...]
     annotations: Mapping[str, int | str] = field(default_factory=dict)
+
+    @property
+    def expressions(self) -> Iterator[Expression]:
+        """All that its axes and statements are made of."""
+        stack = [axis.value for axis in self.axes]
+        for statement in (*self.first, *self.body):
+            stack += (statement.value, *(statement.indices if isinstance(statement, Store) else ()))
+        while stack:
+            found = stack.pop()
+            stack += found.operands
+            yield found
 
     @property
     def turns(self) -> int:
