@@ -20,10 +20,7 @@ def cache_dir() -> Path:
     """What can be made again: compiled kernels, the wasm runtime, model libraries.
 
     `$TAPML_CACHE`, else `$XDG_CACHE_HOME/tapml`, else `~/.cache/tapml`. Not created here."""
-    if chosen := os.environ.get("TAPML_CACHE"):
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tapml"
+    return _folder("TAPML_CACHE", "XDG_CACHE_HOME", ".cache")
 
 
 def cached(make: Callable[[Path], T]) -> T:
@@ -72,7 +69,11 @@ def data_dir() -> Path:
 
     `$TAPML_DATA`, else `$XDG_DATA_HOME/tapml`, else `~/.local/share/tapml`. Not created here.
     """
-    if chosen := os.environ.get("TAPML_DATA"):
+    return _folder("TAPML_DATA", "XDG_DATA_HOME", ".local/share")
+
+
+def _folder(own: str, base: str, otherwise: str) -> Path:
+    """What the environment variable `own` names, else a folder of ours in what `base` does."""
+    if chosen := os.environ.get(own):
         return Path(chosen)
-    base = os.environ.get("XDG_DATA_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "share") / "tapml"
+    return Path(os.environ.get(base) or Path.home() / otherwise) / "tapml"

@@ -54,11 +54,12 @@ def wrong_field(where: Path | str, error: ValidationError, remedy: str) -> Input
     return InputError(f"{where}: {first_error(error)}{remedy}")
 
 
-def format_version(path: Path | str, found: Any, newest: str, what: str) -> int:
+def format_version(path: Path | str, document: Any, newest: str, what: str) -> int:
     """The version in a document's `format`. Raises InputError for another family or a version above `newest`.
 
     `what` says in words what a document of that family is ("a suite").
     """
+    found = document.get("format") if isinstance(document, dict) else None
     shown = repr(found)[:_MOST_SHOWN] if isinstance(found, str | None) else f"a {type(found).__name__}"
     family, _, version = found.partition("/") if isinstance(found, str) else ("", "", "")
     known_family, _, known_version = newest.partition("/")

@@ -34,6 +34,11 @@ def indented(text: str, by: str = "    ") -> str:
     return f"\n{by}".join(visible(line) for line in text.splitlines())
 
 
+def exact(value: float | str | None) -> str:
+    """Six digits of a number as JSON has it; what is none as it is."""
+    return f"{value:.6g}" if isinstance(value, int | float) else str(value)
+
+
 def json_escaped(text: str) -> str:
     """JSON that means the same and is ASCII where a terminal would obey it; JSON escapes the rest itself."""
     return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -110,7 +110,7 @@ def read_baseline(path: Path, *, may_be_new: bool = False) -> Baseline:
     )
     if not isinstance(document, dict):
         raise InputError(f"the baseline {path} is no JSON object: see docs/results-format.md")
-    format_version(path, document.get("format"), FORMAT, "a baseline")
+    format_version(path, document, FORMAT, "a baseline")
     entries = document.get("expected")
     if not isinstance(entries, list):
         raise InputError(f"the baseline {path} has no list `expected`: see docs/results-format.md")

@@ -143,9 +143,7 @@ def _list(suite: Suite, options: argparse.Namespace, console: Console) -> int:
     if not found:
         console.print(f"{suite.path} has no links: `tapml share {suite.path} TEST_ID` makes one", markup=False)
         return 0
-    table = Table()
-    for column in ("name", "test", "kernel", "result", "made", "until"):
-        table.add_column(column, overflow="fold")
+    table = Table("name", "test", "kernel", "result", "made", "until")
     for known in found:
         result = f"{known.verdict} on {known.device}" if known.device else "-"
         until = f"{known.expires[:16]} UTC" if known.expires else "it is revoked"

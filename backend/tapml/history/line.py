@@ -9,7 +9,7 @@ from statistics import median
 from typing import Literal
 
 from tapml.results import Verdict, verdict_counts
-from tapml.results.history import Moment, Times, VersionCounts
+from tapml.results.history import ChangeMoment, Moment, Times, VersionCounts
 
 State = Literal["passing", "failing", "unsupported"]
 STATES: dict[Verdict, State] = {
@@ -83,10 +83,13 @@ class Line:
             at -= 1
         return at
 
-    def times(self, key: str) -> Times:
-        """`key`: seconds or gpu_seconds."""
-        values: Sequence[float | None] = getattr(self, key)
-        return {"median": _median(values), "last": values[-1]}
+    def change(self, at: int) -> ChangeMoment:
+        """A run, and what was new in it."""
+        return {
+            **self.devices[at].moment(),
+            "kernel_changed": self.kernel_changed[at],
+            "device_changed": self.device_changed[at],
+        }
 
     def versions(self) -> list[VersionCounts]:
         """Each version of the device, in the order in which they were first seen."""
@@ -116,6 +119,11 @@ def _changes(values: Sequence[str]) -> list[bool]:
         found.append(bool(before and value and value != before))
         before = value or before
     return found
+
+
+def times(values: Sequence[float | None]) -> Times:
+    """Of runs, oldest first."""
+    return {"median": _median(values), "last": values[-1]}
 
 
 def _median(values: Sequence[float | None]) -> float | None:

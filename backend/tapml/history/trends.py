@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy.engine import Connection
 
-from tapml.history.line import Line
+from tapml.history.line import Line, times
 from tapml.history.past import Extremes, Past, extremes
 from tapml.history.schema import results, runs, series
 from tapml.results.history import ChangeMoment, DeviceHistory, HistoryPoint, Trend
@@ -62,22 +62,16 @@ def timeline(connection: Connection, suite: str, test: str) -> list[DeviceHistor
 def _points(line: Line, rows: Sequence[Sequence[Any]]) -> Iterator[HistoryPoint]:
     for at, row in enumerate(rows):
         details: Any = dict(zip(_DETAILS, row[len(_COLUMNS) :], strict=True))
-        yield {
-            **line.devices[at].moment(),
+        point: Any = {
+            **line.change(at),
+            **details,
+            "attempts": details["attempts"].split(),
             "verdict": line.verdicts[at],
             "flaky": line.flaky[at],
-            "attempts": str(details["attempts"]).split(),
-            "max_abs_error": details["max_abs_error"],
-            "max_ulp": details["max_ulp"],
-            "mismatched": details["mismatched"],
-            "total": details["total"],
-            "variant": details["variant"],
-            "message": details["message"],
             "seconds": line.seconds[at],
             "gpu_seconds": line.gpu_seconds[at],
-            "kernel_changed": line.kernel_changed[at],
-            "device_changed": line.device_changed[at],
         }
+        yield point
 
 
 def _all(
@@ -146,8 +140,8 @@ def _trend(test: Any, ends: Extremes, line: Line, past: Past) -> Trend:
         "first_passing": past.moment(test, passing),
         "flaky_runs": flaky,
         "flaky_rate": round(flaky / len(line.verdicts), 4),
-        "seconds": line.times("seconds"),
-        "gpu_seconds": line.times("gpu_seconds"),
+        "seconds": times(line.seconds),
+        "gpu_seconds": times(line.gpu_seconds),
         "versions": line.versions(),
     }
 
@@ -160,8 +154,4 @@ def _since(test: Any, ends: Extremes, line: Line, past: Past) -> ChangeMoment:
         # A run that is not looked at: what was new in it is not known.
         moment = past.moment(test, before) or line.devices[0].moment()
         return {**moment, "kernel_changed": False, "device_changed": False}
-    return {
-        **line.devices[at].moment(),
-        "kernel_changed": line.kernel_changed[at],
-        "device_changed": line.device_changed[at],
-    }
+    return line.change(at)

@@ -102,7 +102,7 @@ def kernel_document(path: Path, found: Any) -> dict[str, Any]:
     """
     if not isinstance(found, dict):
         raise InputError(f"{path} holds no JSON object: copy the suite again, or carve it again")
-    version = format_version(path, found.get("format"), FORMAT, "a kernel's description")
+    version = format_version(path, found, FORMAT, "a kernel's description")
     document: dict[str, Any] = found if version == 3 else {**upgraded(path, found, version), "format": FORMAT}
     kernel = validated(path, _Kernel, document, DOCUMENTED)
     _check_references(path, kernel)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tapml.protocol.base import JsonNumber
 from tapml.results import ReduceDocument
 from tapml.results.reduce import ReducedInput
-from tapml.text import one_line
+from tapml.text import exact, one_line
 
 _FEW = 4
 
@@ -18,8 +17,8 @@ def reduce_lines(document: ReduceDocument) -> list[str]:
         lines.append(f"  output {output['output']}: {output['mismatched']} of {output['total']} elements are wrong")
         if element := output["worst"]:
             lines.append(
-                f"  at {element['index']} the reference gives {_number(element['expected'])} and the device "
-                f"{_number(element['got'])}; they may differ by {_number(element['bound'])}"
+                f"  at {element['index']} the reference gives {exact(element['expected'])} and the device "
+                f"{exact(element['got'])}; they may differ by {exact(element['bound'])}"
             )
     lines.append(f"  {document['workgroups']['text']}")
     return [one_line(line, 1000) if not line.startswith("  ") else "  " + one_line(line, 1000) for line in lines]
@@ -32,18 +31,14 @@ def _input(found: ReducedInput) -> str:
     if not found["nonzero"]:
         return f"{name}: all zeros"
     if found["distinct"] == 1:
-        return f"{name}: all {_number(found['values'][0])}"
+        return f"{name}: all {exact(found['values'][0])}"
     before = f"(of {found['nonzero_before']})"
     if found["nonzero"] <= _FEW:
-        listed = ", ".join(f"{element['index']} = {_number(element['value'])}" for element in found["elements"])
+        listed = ", ".join(f"{element['index']} = {exact(element['value'])}" for element in found["elements"])
         return f"{name}: zeros but for {listed} {before}"
     few = (
-        f"values {', '.join(map(_number, found['values']))}"
+        f"values {', '.join(map(exact, found['values']))}"
         if found["distinct"] <= 2 * _FEW
         else (f"{found['distinct']} distinct values")
     )
     return f"{name}: {found['nonzero']} of {found['total']} nonzero {before}, {few}"
-
-
-def _number(value: JsonNumber | None) -> str:
-    return str(value) if isinstance(value, str | None) else f"{value:.6g}"

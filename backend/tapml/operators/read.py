@@ -45,7 +45,7 @@ _MOST_ELEMENTS = 2**40
 
 def from_json(document: Json, operator: str, where: str, sizes: Mapping[str, int] | None = None) -> OperatorProgram:
     """The program of `operator` for the sizes of a call; `where` names the file in errors. Raises InputError."""
-    format_version(Path(where), document.get("format") if isinstance(document, dict) else None, FORMAT, "a program")
+    format_version(Path(where), document, FORMAT, "a program")
     try:
         return _Reader(document, sizes or {}).program(operator)
     except Wrong as error:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import math
-from collections.abc import Sequence
-from typing import Annotated, Literal, NotRequired, get_args
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import AfterValidator, ConfigDict, Field, with_config
 from typing_extensions import TypedDict
@@ -19,8 +17,6 @@ DType = Literal[
     "float16", "bfloat16", "float32", "float64",
 ]  # fmt: skip
 """numpy's names, and ml_dtypes' bfloat16."""
-
-_BYTES = {name: 1 if name == "bool" else int("".join(filter(str.isdigit, name))) // 8 for name in get_args(DType)}
 
 NAME = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 """Of a kernel, which names files."""
@@ -77,8 +73,3 @@ class ToleranceDocument(Plain):
     """What each element may differ by: float32, of the output's shape."""
     ties: NotRequired[RefDocument | None]
     """Groups of equals, any of which an index element may be: int32 [n, 3]."""
-
-
-def nbytes(dtype: str, shape: Sequence[int]) -> int:
-    """Bytes of a tensor."""
-    return math.prod(shape) * _BYTES[dtype]

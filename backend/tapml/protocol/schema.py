@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -44,18 +45,25 @@ def _constant(schema: Any) -> bool:
 
 def schema() -> dict[str, Any]:
     """All message types under `$defs`."""
-    inputs: Any = [(number, "validation", TypeAdapter(root)) for number, root in enumerate(_ROOTS)]
-    _, document = TypeAdapter.json_schemas(inputs, schema_generator=PlainJsonSchema)
-    definitions = dict(document["$defs"])
-    _drop_mappings(definitions)
+    about = f"tapml session protocol, version {PROTOCOL_VERSION}"
+    facts = {"description": about, "version": PROTOCOL_VERSION, "maxWgslBytes": MAX_WGSL_BYTES}
+    found = json_schema("Protocol", facts, _ROOTS, PlainJsonSchema)
+    _drop_mappings(found["$defs"])
+    return found
+
+
+def json_schema(
+    title: str, facts: Mapping[str, Any], roots: Sequence[Any], generator: type[GenerateJsonSchema]
+) -> dict[str, Any]:
+    """`roots` and all that they are made of, under `$defs`."""
+    inputs: Any = [(number, "validation", TypeAdapter(root)) for number, root in enumerate(roots)]
+    _, found = TypeAdapter.json_schemas(inputs, schema_generator=generator)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Protocol",
-        "description": f"tapml session protocol, version {PROTOCOL_VERSION}",
-        "version": PROTOCOL_VERSION,
-        "maxWgslBytes": MAX_WGSL_BYTES,
+        "title": title,
+        **facts,
         "type": "object",
-        "$defs": definitions,
+        "$defs": found["$defs"],
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -33,9 +33,12 @@ class SafeConsole(Console):
 class Table(table.Table):
     """rich's Table without frame; each cell is one line, however it is broken to fit."""
 
-    def __init__(self, title: str = "", **options: Any) -> None:
+    def __init__(self, *columns: str, right: Collection[str] = (), title: str = "", **options: Any) -> None:
+        """`right`: the columns whose cells end at the same place, as numbers do."""
         shown = Text(one_line(title)) if title else None
         super().__init__(title=shown, title_justify="left", box=None, pad_edge=False, **options)
+        for column in columns:
+            self.add_column(column, justify="right" if column in right else "left", overflow="fold")
 
     def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
         super().add_row(*map(_cell, cells), **options)

@@ -24,9 +24,7 @@ _SHOWN_FEATURES = ("shader-f16", "subgroups", "timestamp-query")
 
 def show_devices(console: Console, document: Mapping[str, Any]) -> None:
     """The document of `tapml devices`."""
-    table = Table()
-    for column in ("device", "state", "adapter", "features", "limits"):
-        table.add_column(column, overflow="fold")
+    table = Table("device", "state", "adapter", "features", "limits")
     for device in document["connected"]:
         state = "busy" if device.get("busy") else "connected"
         _row(table, device["id"], state, device, device.get("unavailable"))

@@ -18,9 +18,8 @@ def show_trends(console: Console, document: SuiteHistoryDocument, limit: int | N
     if not trends:
         _empty(console, f"{document['suite_name']} has no recorded runs", place)
         return
-    table = Table()
-    for column in ("test", "kernel", "device", "verdict", "since", "first failed", "flaky", "runs", "time"):
-        table.add_column(column, justify="right" if column in ("flaky", "runs", "time") else "left", overflow="fold")
+    numbers = ("flaky", "runs", "time")
+    table = Table("test", "kernel", "device", "verdict", "since", "first failed", *numbers, right=numbers)
     # What fails or is flaky stands first, and is never cut off.
     attention = sum(trend["state"] == "failing" or trend["flaky_runs"] > 0 for trend in trends)
     limit = limit and max(limit, attention)
@@ -53,10 +52,8 @@ def show_timeline(console: Console, document: TestHistoryDocument, limit: int | 
     for entry in document["devices"]:
         trend, points = entry["trend"], entry["points"]
         title = f"{document['test']} {document['kernel']} on {_device(trend)}"
-        table = Table(title=title)
-        for column in ("run", "device", "verdict", "max abs error", "max ULP", "time", "GPU time", ""):
-            right = column.startswith("max") or column.endswith("time")
-            table.add_column(column, justify="right" if right else "left", overflow="fold")
+        numbers = ("max abs error", "max ULP", "time", "GPU time")
+        table = Table("run", "device", "verdict", *numbers, "", right=numbers, title=title)
         for point in points[::-1][:limit]:
             table.add_row(
                 _date(point["created"]),

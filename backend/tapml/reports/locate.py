@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from tapml.protocol.base import JsonNumber
 from tapml.reports.console import Table
-from tapml.reports.terminal import COLOURS, MARKS, number
+from tapml.reports.terminal import COLOURS, MARKS, number, warn_synthetic
 from tapml.results import LocateDocument
 from tapml.results.locate import GrownNode, HeatMap, ModelCheck, Suspect, WrongOutput
-from tapml.text import one_line
+from tapml.text import exact, one_line
 
 _SHADES = ((0.0, "·"), (0.4, "░"), (0.6, "▒"), (0.8, "▓"), (1.0, "█"))
 _MOST_PICTURES = 5
@@ -23,7 +22,7 @@ _MOST_GROWN = 8
 
 def show_locate(console: Console, document: LocateDocument) -> None:
     """A row a suspect, what is known of each, then the whole model."""
-    _banner(console, document)
+    warn_synthetic(console, document["synthetic"])
     suspects = document["kernels"]
     if suspects:
         console.print(_table(suspects))
@@ -59,15 +58,9 @@ def verdict_line(document: LocateDocument) -> str:
     return f"{looked}: every operator passes{kernels}{rest}"
 
 
-def _banner(console: Console, document: LocateDocument) -> None:
-    if document["synthetic"]:
-        console.print(Text("SYNTHETIC INPUTS: this suite was carved from made-up data", style="yellow"))
-
-
 def _table(suspects: Sequence[Suspect]) -> Table:
-    table = Table()
-    for column in ("", "kernel", "score", "verdict", "tests", "runs alike", "reason"):
-        table.add_column(column, justify="right" if column in ("", "score", "tests") else "left", overflow="fold")
+    columns = ("", "kernel", "score", "verdict", "tests", "runs alike", "reason")
+    table = Table(*columns, right=("", "score", "tests"))
     for place, found in enumerate(suspects):
         alike = {True: "yes", False: "NO", None: "-"}[found["deterministic"]]
         tests = found["tests"]
@@ -118,24 +111,18 @@ def _output(console: Console, output: WrongOutput, *, several: bool) -> None:
     for name, element in (("first", output["first"]), ("worst", output["worst"])):
         if element:
             text = (
-                f"   {name} {element['index']}: expected {_value(element['expected'])}, got {_value(element['got'])}, "
-                f"may differ by {_value(element['bound'])}"
+                f"   {name} {element['index']}: expected {exact(element['expected'])}, got {exact(element['got'])}, "
+                f"may differ by {exact(element['bound'])}"
             )
             console.print(text, markup=False, highlight=False)
     bound = output["bound"]
     if output["mismatched"]:
         spread = (
-            f"{_value(bound['min'])} to {_value(bound['max'])}"
-            if bound["min"] != bound["max"]
-            else _value(bound["min"])
+            f"{exact(bound['min'])} to {exact(bound['max'])}" if bound["min"] != bound["max"] else exact(bound["min"])
         )
         console.print(f"   bound: {spread}", markup=False, highlight=False)
         for reason in bound["reasons"]:
             console.print(f"     {one_line(reason)}", markup=False, highlight=False)
-
-
-def _value(value: JsonNumber | None) -> str:
-    return str(value) if isinstance(value, str | None) else f"{value:.6g}"
 
 
 def picture_lines(heatmap: HeatMap) -> list[str]:
@@ -171,14 +158,13 @@ def _model(console: Console, model: ModelCheck) -> None:
     console.print(mark + Text(f"whole model, {runs}: {one_line(model['text'], 2000)}"))
     if model["verdict"] != "fail":
         return
-    table = Table(title="where the error grows most")
-    for column in ("node", "kernel", "error", "relative", "of its own", "amplification"):
-        table.add_column(column, justify="left" if column in ("node", "kernel") else "right", overflow="fold")
+    numbers = ("error", "relative", "of its own", "amplification")
+    table = Table("node", "kernel", *numbers, right=numbers, title="where the error grows most")
     guilty = set(model["minimal_nodes"] or ())
     for node in steepest(model["growth"])[:_MOST_GROWN]:
         style = "bold red" if node["node"] in guilty else ""
-        numbers = (_number(node[key]) for key in ("error", "relative", "local", "amplification"))
-        table.add_row(node["node"], node["kernel"], *numbers, style=style)
+        cells = (_number(node[key]) for key in ("error", "relative", "local", "amplification"))
+        table.add_row(node["node"], node["kernel"], *cells, style=style)
     console.print(table)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from html import escape
 
 from tapml.reports.locate import steepest, verdict_line
+from tapml.reports.terminal import gpu_name
 from tapml.results import LocateDocument
 from tapml.results.locate import GrownNode, ModelCheck, Suspect, WrongOutput
 from tapml.text import one_line
@@ -77,8 +78,7 @@ def _head(*names: str) -> str:
 
 
 def _where(document: LocateDocument) -> str:
-    adapter = document["devices"][0]["adapter"]
-    gpu = " ".join(filter(None, (adapter["vendor"], adapter["architecture"] or adapter["description"])))
+    gpu = gpu_name(document["devices"][0])
     parts = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in document["summary"]["parts"].items())
     made_up = "; carved from made-up inputs" if document["synthetic"] else ""
     return f"{document['created']}; {gpu or 'the GPU is not named'}; {parts}{made_up}"

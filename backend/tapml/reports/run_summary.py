@@ -9,13 +9,13 @@ from rich.text import Text
 
 from tapml.reports.console import Table
 from tapml.reports.plain import export_command
-from tapml.reports.terminal import COLOURS
+from tapml.reports.terminal import COLOURS, MARKS, SYMBOLS
 from tapml.results import VERDICTS, RunDocument
 from tapml.results.run import OUTCOMES, RunSuite, RunTest
 from tapml.text import one_line
 
 _COLOURS = {**COLOURS, "expected": "cyan"}
-_MARKS = {"pass": "✓", "fail": "✗", "error": "!", "unsupported": "-", "unbounded": "∞", "expected": "~"}
+_SYMBOLS = {**SYMBOLS, "expected": "~"}
 _WORST_FIRST = ("error", "fail", "unbounded", "unsupported", "expected", "pass")
 _MOST_MESSAGES = 12
 
@@ -33,7 +33,7 @@ def show_run(console: Console, document: RunDocument, *, recording: bool = False
     missing = {device["id"] for device in document["devices"] if device["unavailable"]}
     bad = [test for test in document["tests"] if test["fails_run"] and test["device"] not in missing]
     for test in bad[:_MOST_MESSAGES]:
-        mark = Text(f"{_MARKS[test['verdict']]} {test['verdict']} ", style=_COLOURS[test["verdict"]])
+        mark = Text(f"{MARKS[test['verdict']]} ", style=COLOURS[test["verdict"]])
         console.print(
             mark + Text(one_line(f"{test['id']} {test['kernel']} on {names[test['device']]}: {_why(test)}", 2000))
         )
@@ -109,4 +109,4 @@ def _cell(tests: list[RunTest]) -> Text:
     states = ["expected" if test["outcome"] == "expected" else str(test["verdict"]) for test in tests]
     worst = next(state for state in _WORST_FIRST if state in states)
     count = str(len(tests)) if worst == "pass" else f"{states.count(worst)} of {len(tests)}"
-    return Text(f"{_MARKS[worst]} {worst} {count}", style=_COLOURS[worst])
+    return Text(f"{_SYMBOLS[worst]} {worst} {count}", style=_COLOURS[worst])

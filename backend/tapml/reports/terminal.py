@@ -16,13 +16,8 @@ from tapml.suite import Suite
 from tapml.text import indented, one_line
 
 COLOURS = {"pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow", "unbounded": "dark_cyan"}
-MARKS = {
-    "pass": "✓ pass",
-    "fail": "✗ fail",
-    "error": "! error",
-    "unsupported": "- unsupported",
-    "unbounded": "∞ unbounded",
-}
+SYMBOLS = {"pass": "✓", "fail": "✗", "error": "!", "unsupported": "-", "unbounded": "∞"}
+MARKS = {verdict: f"{symbol} {verdict}" for verdict, symbol in SYMBOLS.items()}
 _MOST_MESSAGES = 12
 
 
@@ -38,6 +33,12 @@ def size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     raise AssertionError("unreachable")
+
+
+def gpu_name(device: DeviceFacts) -> str:
+    """For people; empty where it is not named, as in Firefox."""
+    adapter = device["adapter"]
+    return " ".join(filter(None, (adapter["vendor"], adapter["architecture"] or adapter["description"])))
 
 
 def show_validation(console: Console, document: ValidationDocument) -> None:
@@ -68,13 +69,10 @@ def summary_line(document: ValidationDocument) -> str:
 
 
 def _validation_table(console: Console, device: DeviceFacts, tests: list[TestResult]) -> None:
-    adapter = device["adapter"]
-    # Firefox names no adapter.
-    gpu = " ".join(filter(None, (adapter["vendor"], adapter["architecture"] or adapter["description"])))
+    gpu = gpu_name(device)
+    errors = ("max abs error", "max rel error", "max ULP")
     title = device["name"] + (f" ({gpu})" if gpu else "")
-    table = Table(title=title)
-    for column in ("kernel", "tests", "verdict", "max abs error", "max rel error", "max ULP"):
-        table.add_column(column, justify="left" if column in ("kernel", "verdict") else "right", overflow="fold")
+    table = Table("kernel", "tests", "verdict", *errors, right=("tests", *errors), title=title)
     for kernel, rows in _by_kernel(tests).items():
         verdicts = [test["verdict"] for test in rows]
         worst = max(verdicts, key=SEVERITY.index)
@@ -103,9 +101,9 @@ def _most(found: Iterable[float | None]) -> float | None:
 def show_offload(console: Console, document: OffloadDocument) -> None:
     """The trace: a row a kernel, then the whole model."""
     _banner(console, document)
-    table = Table(title=f"offload to {document['devices'][0]['name']}")
-    for column in ("kernel", "nodes", "operator", "model cosine", "model max error", "now on the device"):
-        table.add_column(column, justify="left" if column in ("kernel", "operator") else "right", overflow="fold")
+    title = f"offload to {document['devices'][0]['name']}"
+    model = ("model cosine", "model max error", "now on the device")
+    table = Table("kernel", "nodes", "operator", *model, right=("nodes", *model), title=title)
     total = document["summary"]["nodes"]
     for step in document["steps"]:
         cosine, error = _metric(step["model_metric"])
@@ -136,9 +134,14 @@ def _metric(found: ModelMetric | None) -> tuple[str, str]:
     return "-" if found["cosine"] is None else f"{found['cosine']:.9f}", number(found["max_abs_error"])
 
 
-def _banner(console: Console, document: Header) -> None:
-    if document["synthetic"]:
+def warn_synthetic(console: Console, synthetic: bool) -> None:
+    """Say so where what is shown comes of made-up inputs."""
+    if synthetic:
         console.print(Text("SYNTHETIC INPUTS: this suite was carved from made-up data", style="yellow"))
+
+
+def _banner(console: Console, document: Header) -> None:
+    warn_synthetic(console, document["synthetic"])
     if document["edited_kernels"]:
         text = f"edited kernels (not what was generated): {', '.join(document['edited_kernels'])}"
         console.print(Text(one_line(text, 5000), style="yellow"))
@@ -148,8 +151,7 @@ def show_suite(console: Console, suite: Suite) -> None:
     """`tapml show`: provenance, graph, kernels, tests, sizes."""
     manifest = suite.manifest
     model = manifest["model"]
-    if suite.synthetic:
-        console.print(Text("SYNTHETIC INPUTS: this suite was carved from made-up data", style="yellow"))
+    warn_synthetic(console, suite.synthetic)
     generator = manifest["generator"]
     rows = [
         ("suite", f"{suite.name} ({suite.path})"),
@@ -172,9 +174,8 @@ def show_suite(console: Console, suite: Suite) -> None:
         table.add_row(*map(Text, row))
     console.print(table)
     console.print()
-    kernels = Table()
-    for column in ("kernel", "nodes", "sum of", "workgroup", "output", ""):
-        kernels.add_column(column, justify="left" if column in ("kernel", "output", "") else "right", overflow="fold")
+    numbers = ("nodes", "sum of", "workgroup")
+    kernels = Table("kernel", *numbers, "output", "", right=numbers)
     edited = set(suite.edited_kernels)
     for name in suite.kernels:
         bundle = suite.bundle(name)
@@ -193,9 +194,7 @@ def show_suite(console: Console, suite: Suite) -> None:
         )
     console.print(kernels)
     console.print()
-    tests = Table()
-    tests.add_column("kernel")
-    tests.add_column("tests", overflow="fold")
+    tests = Table("kernel", "tests")
     for name in suite.kernels:
         tests.add_row(name, " ".join(test.id for test in suite.tests if test.kernel == name))
     console.print(tests)

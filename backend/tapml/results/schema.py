@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import TypeAdapter
-
-from tapml.protocol.schema import PlainJsonSchema
+from tapml.protocol.schema import PlainJsonSchema, json_schema
 from tapml.results.base import DeviceFacts
 from tapml.results.history import SuiteHistory, SuiteHistoryDocument, TestHistory, TestHistoryDocument
 from tapml.results.locate import LocateDocument
@@ -39,12 +37,4 @@ class _AsRead(PlainJsonSchema):
 
 def schema() -> dict[str, Any]:
     """All types under `$defs`, with the fields that every document has once it was read."""
-    inputs: Any = [(number, "validation", TypeAdapter(document)) for number, document in enumerate(_ROOTS)]
-    _, found = TypeAdapter.json_schemas(inputs, schema_generator=_AsRead)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Results",
-        "description": "tapml result documents (docs/results-format.md)",
-        "type": "object",
-        "$defs": found["$defs"],
-    }
+    return json_schema("Results", {"description": "tapml result documents (docs/results-format.md)"}, _ROOTS, _AsRead)

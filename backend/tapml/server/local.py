@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 from flask import Flask
 from flask_socketio import SocketIO
@@ -72,9 +71,7 @@ class Server:
     def __enter__(self) -> Server:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 

@@ -192,7 +192,7 @@ def checked(where: Path | str, found: Any) -> ReproDocument:
     path = Path(where)
     if not isinstance(found, dict):
         raise InputError(f"{where} holds no JSON object: export the test again")
-    format_version(path, found.get("format"), FORMAT, "an exported test")
+    format_version(path, found, FORMAT, "an exported test")
     document = validated(where, ReproDocument, found, "; export the test again")
     _check_sizes(where, document)
     # Version 1 had kernels of a former version, and no sizes.

@@ -148,7 +148,7 @@ def _read(folder: Path, name: str) -> Share | None:
         path = folder / _facts_name(name)
         found = read_json(suite, _facts_name(name), most=_MOST_FACTS_BYTES)
         facts = validated(path, ShareDocument, found, "")
-        format_version(path, facts.format, FORMAT, "a shared link")
+        format_version(path, found, FORMAT, "a shared link")
         share = Share(name=name, **facts.model_dump(exclude={"format"}))
         expired = share.expired
     except (InputError, TypeError, OverflowError):

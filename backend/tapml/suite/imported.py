@@ -62,7 +62,7 @@ def read_imported(folder: Folder) -> Imported:
     except FileMissing:
         return Imported()
     path = folder.path / FILE
-    format_version(path, found.get("format") if isinstance(found, dict) else None, FORMAT, "a list of imported tests")
+    format_version(path, found, FORMAT, "a list of imported tests")
     document = validated(path, ImportedDocument, found, "; remove it and import the tests again")
     graph = read_graph(path, document.graph)
     tests = carved_tests(document.tests)

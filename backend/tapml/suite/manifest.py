@@ -16,7 +16,6 @@ from tapml.program.program import Program
 from tapml.protocol.fields import Created, Id, Line, Open, RefDocument
 from tapml.suite.program_document import graph_at
 from tapml.suite.tensors import TensorRef
-from tapml.suite.tests_document import tensor_ref
 
 
 class ModelDocument(Open):
@@ -102,7 +101,7 @@ def read_manifest(where: Path | str, found: Any, program: Program) -> tuple[dict
     ]
     least = {symbol.name: symbol.minimum for symbol in program.symbols}
     graph = graphs[0] if graphs else graph_at(f"{where}: steps", program, least)
-    parameters = {name: tensor_ref(ref) for name, ref in manifest.parameters.items()}
+    parameters = {name: TensorRef.from_json(ref) for name, ref in manifest.parameters.items()}
     for name, ref in parameters.items():
         _check(f"{where}: parameters.{name}", ref.type, name, graph)
     for number, name in enumerate(manifest.arguments):
@@ -117,7 +116,7 @@ def read_manifest(where: Path | str, found: Any, program: Program) -> tuple[dict
             if len(refs) != len(values):
                 raise InputError(f"{place}: {len(refs)} tensors, and the graph has {len(values)} {field}{REMEDY}")
             for given, value in zip(refs, values, strict=True):
-                _check(place, tensor_ref(given).type, value, graph)
+                _check(place, TensorRef.from_json(given).type, value, graph)
     _check_states(where, manifest, graphs, program)
     return parameters, graphs or [graph]
 

@@ -36,8 +36,7 @@ def read_results(folder: Folder, kind: str) -> tuple[list[dict[str, Any]], list[
 
 def checked_result(where: str, kind: str, document: Any) -> Any:
     """The document as one of this version. Raises InputError naming `where` and the field that is wrong."""
-    form = document.get("format") if isinstance(document, dict) else None
-    format_version(where, form, f"tapml.{kind}/1", f"the result of `tapml {kind}`")
+    format_version(where, document, f"tapml.{kind}/1", f"the result of `tapml {kind}`")
     return validated(where, RESULTS[kind], document, _MEND)
 
 

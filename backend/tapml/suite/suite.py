@@ -68,8 +68,7 @@ class Suite:
     def _read(self) -> None:
         path = self.path
         manifest = read_json(self.folder, "suite.json")
-        found = manifest.get("format") if isinstance(manifest, dict) else None
-        format_version(path / "suite.json", found, FORMAT, "a suite")
+        format_version(path / "suite.json", manifest, FORMAT, "a suite")
         self.manifest: dict[str, Any] = manifest
         self._program_file = "program.json" if self.folder.taken("program.json") else "graph.json"
         read = read_program if self._program_file == "program.json" else read_main

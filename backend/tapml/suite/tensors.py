@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -40,11 +40,9 @@ class TensorRef:
         return {"digest": self.digest, "dtype": cast(DType, self.dtype), "shape": list(self.shape)}
 
     @staticmethod
-    def from_json(document: Mapping[str, Any]) -> TensorRef:
-        digest = document["digest"]
-        if not isinstance(digest, str) or not DIGEST.fullmatch(digest):
-            raise InputError(f"{digest!r} is no SHA-256 digest")
-        return TensorRef(digest, str(document["dtype"]), tuple(int(d) for d in document["shape"]))
+    def from_json(document: RefDocument) -> TensorRef:
+        """Of what was checked by type."""
+        return TensorRef(document["digest"], document["dtype"], tuple(document["shape"]))
 
 
 class TensorStore:
@@ -100,14 +98,14 @@ class TensorStore:
                 while piece := file.read(_PIECE):
                     yield piece
         except FileMissing as error:
-            raise InputError(_missing(self.path(digest), digest)) from error
+            raise self._missing(digest) from error
 
     def get(self, ref: TensorRef) -> np.ndarray:
         """The tensor, checked against its digest. Raises InputError naming a missing or damaged file."""
         with self._open(ref) as file:
             data = file.read(ref.type.nbytes + 1)
         if sha256(data) != ref.digest or len(data) != ref.type.nbytes:
-            raise InputError(_damaged(self.path(ref.digest), ref.digest))
+            raise self._damaged(ref)
         return np.frombuffer(data, numpy_dtype(ref.dtype)).reshape(ref.shape)
 
     def verify(self, ref: TensorRef) -> None:
@@ -120,7 +118,7 @@ class TensorStore:
                 return
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != ref.digest:
-            raise InputError(_damaged(self.path(ref.digest), ref.digest))
+            raise self._damaged(ref)
         self._verified.add(version)
 
     def find(self, digest: str) -> FileInside | None:
@@ -130,22 +128,20 @@ class TensorStore:
 
     def _open(self, ref: TensorRef) -> BufferedReader:
         """The file, which has as many bytes as the reference says: a file without end is never read."""
-        path = self.path(ref.digest)
         try:
             file = self._suite.open(self._name(ref.digest))
         except FileMissing as error:
-            raise InputError(_missing(path, ref.digest)) from error
+            raise self._missing(ref.digest) from error
         except InputError as error:
             raise InputError(f"tensor {ref.digest}: {error}") from error
         if os.fstat(file.fileno()).st_size != ref.type.nbytes:
             file.close()
-            raise InputError(_damaged(path, ref.digest))
+            raise self._damaged(ref)
         return file
 
+    def _missing(self, digest: str) -> InputError:
+        return InputError(f"tensor {digest} is missing ({self.path(digest)}): copy the suite again, or carve it again")
 
-def _missing(path: Path, digest: str) -> str:
-    return f"tensor {digest} is missing ({path}): copy the suite again, or carve it again"
-
-
-def _damaged(path: Path, digest: str) -> str:
-    return f"tensor {digest} is corrupted ({path} holds other bytes): copy the suite again, or carve it again"
+    def _damaged(self, ref: TensorRef) -> InputError:
+        place = f"{self.path(ref.digest)} holds other bytes"
+        return InputError(f"tensor {ref.digest} is corrupted ({place}): copy the suite again, or carve it again")

@@ -54,7 +54,7 @@ def carved_tests(documents: Iterable[TestDocument]) -> list[CarvedTest]:
     def ref(found: RefDocument) -> TensorRef:
         made = known.get(found["digest"])
         if made is None or made.dtype != found["dtype"] or list(made.shape) != found["shape"]:
-            made = known[found["digest"]] = tensor_ref(found)
+            made = known[found["digest"]] = TensorRef.from_json(found)
         return made
 
     def tolerance(found: ToleranceDocument) -> Tolerance:
@@ -80,11 +80,6 @@ def carved_tests(documents: Iterable[TestDocument]) -> list[CarvedTest]:
         )
         for test in documents
     ]
-
-
-def tensor_ref(found: RefDocument) -> TensorRef:
-    """Made of what was checked by type."""
-    return TensorRef(found["digest"], found["dtype"], tuple(found["shape"]))
 
 
 def check_tests(where: Path | str, tests: Sequence[CarvedTest], graphs: Sequence[Graph]) -> None:

@@ -7,7 +7,6 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from tapml.errors import InputError
@@ -56,9 +55,7 @@ class SuiteWriter:
     def __enter__(self) -> SuiteWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         try:
             if isinstance(error, OSError):
                 raise InputError(self._not_written(error)) from error

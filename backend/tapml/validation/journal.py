@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedWriter
-from types import TracebackType
 
 import psutil
 
@@ -82,9 +81,7 @@ class Journal:
         with contextlib.suppress(OSError):
             self._folder.remove(self._name)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if self._file is not None:
             if kind is None:
                 self._give_up()
@@ -144,7 +141,7 @@ def _read(suite: Suite, name: str, process: int) -> LeftBehind | None:
             raise InputError(f"{where} is no journal")
         return LeftBehind(name, None, [])
     first = documents[0]
-    format_version(where, first.get("format") if isinstance(first, dict) else None, FORMAT, "a journal")
+    format_version(where, first, FORMAT, "a journal")
     header = validated(where, VALIDATION_HEADER, first, "")
     results: dict[str, TestResult] = {}
     for number, found in enumerate(documents[1:], 2):
