@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tapml.api import (
-        Device,
-        Function,
-        Library,
-        LoadedLibrary,
-        Module,
-        Tensor,
-        allocate,
-        batch,
-        compile,
-        cpu,
-        cuda,
-        load,
-        tensor,
-        upload,
-        webgpu,
-    )
+    from tapml.api.devices import Device, batch, cpu, cuda, webgpu
+    from tapml.api.library import Function, Library, LoadedLibrary, compile, upload
+    from tapml.api.modules import Module, load
+    from tapml.api.tensors import Tensor, allocate, tensor
     from tapml.errors import DeviceError, DeviceLost, InputError, TapmlError, ToolchainError
     from tapml.sharing import Repro, load_repro
     from tapml.suite import Suite
-
-_ERRORS = ("DeviceError", "DeviceLost", "InputError", "TapmlError", "ToolchainError")
 
 __all__ = [
     "Device",
@@ -55,18 +41,14 @@ __all__ = [
 ]
 
 
+_MODULES = ("errors", "suite", "sharing", "api.devices", "api.tensors", "api.modules", "api.library")
+
+
 def __getattr__(name: str) -> Any:
     # Late: TVM takes a second to load, which `tapml --help` need not wait for.
-    if name not in __all__:
-        raise AttributeError(f"module 'tapml' has no attribute {name!r}")
-    if name == "Suite":
-        from tapml.suite import Suite
-
-        return Suite
-    if name in _ERRORS:
-        from tapml import errors
-
-        return getattr(errors, name)
-    from tapml import api
-
-    return getattr(api, name)
+    if name in __all__:
+        for place in _MODULES:
+            module = import_module(f"tapml.{place}")
+            if hasattr(module, name):
+                return getattr(module, name)
+    raise AttributeError(f"module 'tapml' has no attribute {name!r}")

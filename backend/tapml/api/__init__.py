@@ -9,30 +9,3 @@ remote.get_function("transformer_block")(x, y)
 np.testing.assert_allclose(y.numpy(), expected)
 ```
 """
-
-from tapml.api.devices import Device, Info, batch, cpu, cuda, webgpu
-from tapml.api.library import Function, Library, LoadedLibrary, compile, upload
-from tapml.api.modules import Module, load
-from tapml.api.tensors import Tensor, allocate, tensor
-from tapml.sharing import Repro, load_repro
-
-__all__ = [
-    "Device",
-    "Function",
-    "Info",
-    "Library",
-    "LoadedLibrary",
-    "Module",
-    "Repro",
-    "Tensor",
-    "allocate",
-    "batch",
-    "compile",
-    "cpu",
-    "cuda",
-    "load",
-    "load_repro",
-    "tensor",
-    "upload",
-    "webgpu",
-]
