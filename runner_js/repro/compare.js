@@ -1,38 +1,11 @@
 /** The comparison with what was expected, element by element. */
-/** @import { Allowed, Bytes, Compared, ErrorMap } from "./types" */
+/** @import { Allowed, Bytes, Compared, DType, ErrorMap, TensorType } from "./types" */
+import { arrayOf, decoded, decodeHalf, elementsOf } from "../src/program/dtypes.js";
 
-/** @type {Record<string, number>} */
-const ITEM_BYTES = { float32: 4, float16: 2, int32: 4, uint32: 4, int8: 1, uint8: 1 };
-
-/** @param {readonly number[]} shape */
-function elementsOf(shape) {
-  return shape.reduce((product, extent) => product * extent, 1);
-}
-
-/** @param {{dtype: string, shape: readonly number[]}} tensor */
-export function bytesOf({ dtype, shape }) {
-  return elementsOf(shape) * (ITEM_BYTES[dtype] ?? 4);
-}
-
-/** @param {Bytes} bytes @param {string} dtype */
-function valuesOf({ buffer, byteOffset, byteLength }, dtype) {
-  const length = byteLength / (ITEM_BYTES[dtype] ?? 4);
-  if (dtype === "float32") return new Float32Array(buffer, byteOffset, length);
-  if (dtype === "float16") return Float32Array.from(new Uint16Array(buffer, byteOffset, length), decodeHalf);
-  if (dtype === "int32") return new Int32Array(buffer, byteOffset, length);
-  if (dtype === "uint32") return new Uint32Array(buffer, byteOffset, length);
-  return dtype === "int8"
-    ? new Int8Array(buffer, byteOffset, length)
-    : new Uint8Array(buffer, byteOffset, length);
-}
-
-/** Float16Array is younger than WebGPU. @param {number} bits */
-function decodeHalf(bits) {
-  const sign = bits & 0x8000 ? -1 : 1;
-  const [exponent, fraction] = [(bits >> 10) & 0x1f, bits & 0x3ff];
-  if (exponent === 0) return sign * fraction * 2 ** -24;
-  if (exponent === 0x1f) return fraction ? Number.NaN : sign * Number.POSITIVE_INFINITY;
-  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+/** @param {Bytes} bytes @param {DType} dtype */
+function valuesOf(bytes, dtype) {
+  const values = arrayOf(bytes, dtype);
+  return dtype === "float16" ? Float32Array.from(values, decodeHalf) : values;
 }
 
 /**
@@ -82,12 +55,13 @@ function tiedPositions(rows, got, expected) {
  * An element is right when |got - expected| <= bound[i] (without bounds: absolute + relative * |expected|), when it has the
  * very bits of the expected one, when both are NaN, or by its group of ties. One whose bound is Infinity is unbounded, which
  * is neither right nor wrong. `outside` is told of each that is wrong, and how many times the tolerance it is away.
- * @param {Bytes} got @param {Bytes} expected @param {{dtype: string, shape: readonly number[]}} type
+ * @param {Bytes} got @param {Bytes} expected @param {TensorType} type
  * @param {Allowed} allowed @param {(index: number, times: number) => void} outside
  * @returns {Compared}
  */
 export function compare(got, expected, type, allowed, outside = () => {}) {
   const { dtype, shape } = type;
+  [got, expected] = [decoded(got, type), decoded(expected, type)];
   const { absolute, relative, bound: bounds = null, ties = null } = allowed;
   const total = elementsOf(shape);
   const [gotValues, values] = [valuesOf(got, dtype), valuesOf(expected, dtype)];
@@ -173,7 +147,7 @@ function jsonNumber(value) {
 
 /**
  * Where an output is wrong, over its last two axes and the worst of all others.
- * @param {Bytes} got @param {Bytes} expected @param {{dtype: string, shape: readonly number[]}} type
+ * @param {Bytes} got @param {Bytes} expected @param {TensorType} type
  * @param {number} output @param {Allowed} allowed
  * @returns {ErrorMap}
  */

@@ -3,7 +3,15 @@ import { compare as compareInRunner } from "../src/compare/compare";
 import { compare, errorMap } from "./compare.js";
 import type { Allowed, Bytes, DType } from "./types";
 
-const BITS: Record<DType, number> = { float32: 32, float16: 16, int32: 32, uint32: 32, int8: 8, uint8: 8 };
+const BITS: Record<DType, number> = {
+  float32: 32,
+  float16: 16,
+  int32: 32,
+  uint32: 32,
+  int8: 8,
+  uint8: 8,
+  bool: 8,
+};
 /** Bit patterns at which floats are special: zeros, denormals, largest, Inf, NaN of both signs. */
 const SPECIAL: Partial<Record<DType, number[]>> = {
   float32: [
@@ -49,7 +57,13 @@ function anyBound(next: () => number): number {
 
 /** Groups over some of the elements: of what they are and should be, and of what they are not. */
 function anyTies(got: Bytes, expected: Bytes, dtype: DType, count: number, next: () => number): Int32Array {
-  const make = { int32: Int32Array, uint32: Uint32Array, int8: Int8Array, uint8: Uint8Array };
+  const make = {
+    int32: Int32Array,
+    uint32: Uint32Array,
+    int8: Int8Array,
+    uint8: Uint8Array,
+    bool: Uint8Array,
+  };
   const view = (bytes: Bytes) => new make[dtype as keyof typeof make](bytes.buffer);
   const rows: number[] = [];
   for (let position = 0; position < count; position++) {
@@ -128,7 +142,7 @@ describe.each(Object.keys(BITS) as DType[])("the reproducer compares %s", (dtype
 it("takes a buffer that nobody wrote for wrong, in all dtypes that could hold what is expected", () => {
   const untouched = new Uint8Array(16).fill(0xff);
   const expected = new Uint8Array(Float32Array.of(0, 1, 2, 3).buffer);
-  const type = { dtype: "float32", shape: [4] };
+  const type = { dtype: "float32" as const, shape: [4] };
   expect(compare(untouched, expected, type, { absolute: 1e9, relative: 1 })).toMatchObject({
     mismatched: 4,
     nan: 4,
@@ -137,7 +151,7 @@ it("takes a buffer that nobody wrote for wrong, in all dtypes that could hold wh
 
 describe("the error map", () => {
   const floats = (values: number[]) => new Uint8Array(Float32Array.from(values).buffer);
-  const type = (...shape: number[]) => ({ dtype: "float32", shape });
+  const type = (...shape: number[]) => ({ dtype: "float32" as const, shape });
   const WITHIN_ONE = { absolute: 1, relative: 0 };
 
   it("lies over the last two axes and shows the worst of the others", () => {

@@ -1,9 +1,9 @@
 /** The kernel: compiled, bound, dispatched, read back. The part to step through in a debugger. */
 /** @import { Bytes, Diagnostic, EntryPoint, Outcome, Repro, Tensor, Variant } from "./types" */
 
+import { bytesOf } from "../src/program/dtypes.js";
 import { checkSizes } from "../src/program/expressions.js";
 import { evaluateLaunches, storageBindings } from "../src/program/launches.js";
-import { bytesOf } from "./compare.js";
 import { captureErrors, Failure, within } from "./device.js";
 
 /** Work of the GPU, or a compilation, that takes longer is taken for hung. */

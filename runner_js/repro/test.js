@@ -1,6 +1,6 @@
 /** The test, out of this very file. */
 /** @import { Allowed, Bound, Bytes, Repro, Tensor, TensorRef } from "./types" */
-import { bytesOf } from "./compare.js";
+import { bytesOf } from "../src/program/dtypes.js";
 import { Failure } from "./device.js";
 
 /** @returns {Repro} */

@@ -12,20 +12,15 @@ import type {
   Symbol as SizeSymbol,
   Sizes,
   TensorRef,
+  TensorType,
   Uniform,
   Verdict,
 } from "../src/protocol/messages";
 import type { DeviceFacts, Measured } from "./generated/results";
 
-export type { AdapterInfo, Diagnostic, DType, Element, TensorRef, Verdict };
+export type { AdapterInfo, Diagnostic, DType, Element, TensorRef, TensorType, Verdict };
 
-export interface Tensor {
-  name: string;
-  /** SHA-256 of its bytes: little-endian, dense, row-major. */
-  digest: string;
-  dtype: DType;
-  shape: number[];
-}
+export type Tensor = TensorRef & { name: string };
 
 export interface Bound {
   absolute: number;

@@ -1,9 +1,9 @@
 /** The page. All texts of the document go in as text, never as HTML. */
 /** @import { Device, Diagnostic, ErrorMap, Expression, Numbers, Outcome, Output, Repro, Variant, View } from "./types" */
 
+import { bytesOf, describeType } from "../src/program/dtypes.js";
 import { evaluate } from "../src/program/expressions.js";
 import { storageBindings } from "../src/program/launches.js";
-import { bytesOf } from "./compare.js";
 import { placeOf } from "./kernel.js";
 import { toleranceTensors } from "./test.js";
 import { numbersOf, statement } from "./verdict.js";
@@ -109,11 +109,6 @@ function times(extents) {
   return extents.join(" \u00d7 ");
 }
 
-/** @param {{dtype: string, shape: readonly number[]}} type */
-function typeText({ dtype, shape }) {
-  return `${dtype}[${shape.join(", ")}]`;
-}
-
 /** @param {string} digest */
 function digestText(digest) {
   const made = el("code", `${digest.slice(0, 16)}\u2026`);
@@ -167,7 +162,7 @@ export function render(root, repro, view, actions) {
       ),
       el(
         "p.quiet",
-        `${outputs.map(typeText).join(", ")} \u00b7 test ${test.id} \u00b7 suite ${repro.suite.name}`,
+        `${outputs.map(describeType).join(", ")} \u00b7 test ${test.id} \u00b7 suite ${repro.suite.name}`,
       ),
     ),
     verdictCard(repro, view, here, actions),
@@ -386,7 +381,7 @@ function launches(repro, variant) {
         }
         const tensor = tensors[operand.argument];
         const role = operand.argument < repro.inputs.length ? "input" : "output";
-        return [String(binding), `${role} ${tensor?.name}`, tensor ? typeText(tensor) : ""];
+        return [String(binding), `${role} ${tensor?.name}`, tensor ? describeType(tensor) : ""];
       });
       const uniforms = launch.uniforms.map((uniform) => `${uniform.name} ${value(uniform.value)}`).join(", ");
       for (const { binding, access } of entry.bindings)
@@ -409,7 +404,7 @@ function tensors(repro) {
     [...inputs, ...outputs, ...toleranceTensors(repro)].map((tensor, i) => [
       tensor.name,
       roles[i] ?? "tolerance",
-      typeText(tensor),
+      describeType(tensor),
       bytesOf(tensor).toLocaleString("en"),
       digestText(tensor.digest),
     ]),

@@ -13,6 +13,7 @@ import tvm
 from tapml.api.devices import Device, LocalDevice, WebGpuDevice, find
 from tapml.api.remote import RemoteSession
 from tapml.devices.commands import allocated, uploaded
+from tapml.encodings import Encoding, check_encoding
 from tapml.errors import InputError
 from tapml.platforms.reference import to_numpy
 from tapml.program import TensorType
@@ -88,31 +89,35 @@ def _free(session: RemoteSession, name: str) -> None:
     session.drop(FreeCommand(tensors=[name]))
 
 
-def tensor(data: Any, device: Device | None = None) -> Tensor:
-    """A copy of `data` (anything numpy takes) on a device (default: the CPU).
+def tensor(data: Any, device: Device | None = None, *, encoding: Encoding | None = None) -> Tensor:
+    """A copy of `data` (anything numpy takes) on a device (default: the CPU); `encoding`: stored so on a WebGPU device.
 
     A C-contiguous array, a memory-mapped file too, is not copied in Python: its bytes stream to the device.
-    Raises InputError for a dtype that no kernel takes (WebGPU has no float64 and no int64).
+    Raises InputError for a dtype that no kernel takes (WebGPU has no float64 and no int64), and for an element that the
+    encoding cannot hold.
     """
     array = np.asarray(data, order="C")
-    tensor_type = _checked(array.shape, str(array.dtype))
+    tensor_type = _checked(array.shape, str(array.dtype), encoding)
     target = find(device)
     if isinstance(target, WebGpuDevice):
         name = target.session.new_name("t")
-        with target.session.blobs.holding([array.reshape(-1).view(np.uint8).data]) as (digest,):
+        stored = tensor_type.encoded(array).reshape(-1).view(np.uint8).data
+        with target.session.blobs.holding([stored]) as (digest,):
             target.session.run([uploaded(name, digest, tensor_type)])
         return Tensor(target, tensor_type, name)
     assert isinstance(target, LocalDevice)
     return Tensor(target, tensor_type, tvm.runtime.tensor(array, device=target.tvm))
 
 
-def allocate(shape: Sequence[int], dtype: str, device: Device | None = None) -> Tensor:
+def allocate(
+    shape: Sequence[int], dtype: str, device: Device | None = None, *, encoding: Encoding | None = None
+) -> Tensor:
     """A tensor to write into. On WebGPU asynchronous, as calls are, and filled with 0xFF (NaN for floats), so that
     unwritten elements show.
 
     Raises InputError for a dtype that no kernel takes, or a shape that is none.
     """
-    tensor_type = _checked(shape, str(dtype))
+    tensor_type = _checked(shape, str(dtype), encoding)
     target = find(device)
     if isinstance(target, WebGpuDevice):
         name = target.session.new_name("t")
@@ -122,7 +127,7 @@ def allocate(shape: Sequence[int], dtype: str, device: Device | None = None) -> 
     return Tensor(target, tensor_type, tvm.runtime.empty(tensor_type.shape, tensor_type.dtype, target.tvm))
 
 
-def _checked(shape: Sequence[int], dtype: str) -> TensorType:
+def _checked(shape: Sequence[int], dtype: str, encoding: Encoding | None) -> TensorType:
     if dtype not in DTYPES:
         names = ", ".join(DTYPES)
         raise InputError(f"a tensor of {dtype} cannot be on every device: convert it first, to one of {names}")
@@ -132,4 +137,8 @@ def _checked(shape: Sequence[int], dtype: str) -> TensorType:
         raise InputError(f"{shape!r} is no shape: give a tuple of integers") from None
     if any(not 0 <= extent <= MOST_ELEMENTS for extent in extents):
         raise InputError(f"{extents} is no shape of a tensor: extents are from 0 to {MOST_ELEMENTS}")
-    return TensorType(extents, dtype)
+    try:
+        check_encoding(encoding, dtype)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    return TensorType(extents, dtype, encoding)

@@ -25,7 +25,7 @@ from tapml.importing import ImportedModel, Step
 from tapml.kernels.bundle import CompiledKernel
 from tapml.lowering.lower import Lowered, LoweredProgram, lower_program
 from tapml.platforms.reference import Reference, Values, to_numpy
-from tapml.program import Graph, Node, NodeKind, ValueKind
+from tapml.program import Graph, Node, NodeKind, Value, ValueKind
 from tapml.program.program import MAIN, State, sizes_of
 from tapml.suite import CarvedTest, Suite, SuiteWriter, TensorRef, Tolerance
 
@@ -54,17 +54,17 @@ class _Recorder:
 
     def __init__(self, writer: SuiteWriter) -> None:
         self._writer = writer
-        self._queue: queue.Queue[tuple[str, np.ndarray] | None] = queue.Queue(maxsize=256)
+        self._queue: queue.Queue[tuple[str, np.ndarray, Value[Any]] | None] = queue.Queue(maxsize=256)
         self._error: BaseException | None = None
         self.refs: dict[str, TensorRef] = {}
         self._thread = threading.Thread(target=self._work, name="tensor writer")
         self._thread.start()
 
-    def put(self, value: str, array: np.ndarray) -> None:
+    def put(self, key: str, array: np.ndarray, value: Value[Any]) -> None:
         """Raises what writing an earlier one raised: on a full disk the rest of the run would be for nothing."""
         if self._error:
             raise self._error
-        self._queue.put((value, array))
+        self._queue.put((key, array, value))
 
     def finish(self) -> dict[str, TensorRef]:
         """Wait for everything to be written. Raises what writing raised (a full disk)."""
@@ -83,7 +83,10 @@ class _Recorder:
         while (item := self._queue.get()) is not None:
             if self._error is None:
                 try:
-                    self.refs[item[0]] = self._writer.tensors.put(item[1])
+                    key, array, value = item
+                    self.refs[key] = self._writer.tensors.put(array, value.type.encoding)
+                except InputError as error:
+                    self._error = InputError(f"{value.name or value.id}: {error}")
                 except BaseException as error:
                     self._error = error
 
@@ -110,10 +113,8 @@ def carve(
     clock = _Clock()
     with SuiteWriter(path, overwrite) as writer:
         progress("lowering", 0, 1)
-        lowered = _named(lower_program(model.module, len(model.input_names), model.symbols), model, writer)
+        lowered = lower_program(model.module, len(model.input_names), model.symbols)
         operators = lowered.documents()
-        graphs = [lowered.model.at(_sizes(lowered, model, step)) for step in model.steps]
-        models = {graph: lowered.at(graph.sizes, operators) for graph in graphs}
         timings.lower = clock.lap()
         # Before any thread starts: compiling forks a helper where it can.
         kernels = compile_operators(
@@ -122,6 +123,9 @@ def carve(
         for kernel in kernels.values():
             writer.write_kernel(kernel.document, {file.name: file.text for file in kernel.files})
         timings.kernels = clock.lap()
+        lowered = _named(lowered, model, kernels, writer)
+        graphs = [lowered.model.at(_sizes(lowered, model, step)) for step in model.steps]
+        models = {graph: lowered.at(graph.sizes, operators) for graph in graphs}
         platform = Reference(*models.values(), platform=reference)
         carver = _Carver(lowered, platform, model, writer)
         tolerances = {graph: _operator_tolerances(found, kernels, writer) for graph, found in models.items()}
@@ -191,6 +195,7 @@ class _Carver:
         }
         self._weights: Values = platform.values(self.parameters)
         self._store = writer.tensors
+        self._values = lowered.model.main.values
         self._symbols = {found.name: [symbol.name for symbol in found.symbols] for found in lowered.operators}
 
     def expected_bytes(self, graphs: Sequence[Graph]) -> int:
@@ -217,7 +222,7 @@ class _Carver:
         values = {**self._weights, **self._platform.values(inputs)}
         total, done = len(graph.nodes), 0
         for value, array in inputs.items():
-            self._recorder.put(run.key(value), array)
+            self._recorder.put(run.key(value), array, graph.values[value])
 
         def keep(node: Node, current: Values) -> None:
             nonlocal done
@@ -225,7 +230,7 @@ class _Carver:
             for value in node.outputs:
                 array = to_numpy(current[value], graph.values[value].type.dtype)
                 run.arrays[value] = array
-                self._recorder.put(run.key(value), array)
+                self._recorder.put(run.key(value), array, graph.values[value])
             done += 1
             progress("carving", done, total)
 
@@ -241,7 +246,7 @@ class _Carver:
     def finish_writing(self) -> dict[str, TensorRef]:
         """References of parameters by value id, of everything else by `_Run.key`."""
         for value, array in self.parameters.items():
-            self._recorder.put(value, array)
+            self._recorder.put(value, array, self._values[value])
         return self._recorder.finish()
 
     def describe_step(self, run: _Run, refs: dict[str, TensorRef]) -> dict[str, Any]:
@@ -388,21 +393,28 @@ def _operator_tolerances(
     return found
 
 
-def _named(lowered: LoweredProgram, model: ImportedModel, writer: SuiteWriter) -> LoweredProgram:
-    """Give inputs and parameters the names the model's file uses, and say which inputs and outputs are states."""
+def _named(
+    lowered: LoweredProgram, model: ImportedModel, kernels: Mapping[str, CompiledKernel], writer: SuiteWriter
+) -> LoweredProgram:
+    """Give inputs and parameters the names the model's file uses, say which inputs and outputs are states, and how the
+    kernels that there are take what is stored."""
     names = [*model.input_names, *(name for name, _ in model.parameters)]
     main = lowered.model.main
     values = dict(main.values)
     for value, name in zip(lowered.arguments, names, strict=False):  # lifted constants have no name of the file's
         values[value] = dataclasses.replace(values[value], name=name)
+    documents = [kernel.document for kernel in kernels.values() if not kernel.document["unsupported"]]
+    encodings = {found["kernel"]: [argument.get("encoding") for argument in found["arguments"]] for found in documents}
+    main = dataclasses.replace(main, values=values).stored_as(encodings)
     inputs = dict(zip(model.input_names, main.inputs, strict=True))
     carried = {name: (inputs[name], main.outputs[place]) for name, place in model.states.items()}
     states = []
     for name in carried:
         array = model.steps[0].inputs[name]
-        initial = writer.tensors.put(array).digest if array.tobytes().strip(b"\0") else None
-        states.append(State(name, values[inputs[name]].type, initial))
-    function = dataclasses.replace(main, values=values, states=carried)
+        state = main.values[inputs[name]].type
+        initial = writer.tensors.put(array, state.encoding).digest if array.tobytes().strip(b"\0") else None
+        states.append(State(name, state, initial))
+    function = dataclasses.replace(main, states=carried)
     program = dataclasses.replace(lowered.model, functions={MAIN: function}, states=tuple(states))
     program.check()
     return dataclasses.replace(lowered, model=program)

@@ -16,7 +16,6 @@ from pydantic import ValidationError
 from tapml.errors import DeviceError, DeviceLost
 from tapml.first_error import first_error
 from tapml.program import TensorType
-from tapml.program.graph import numpy_dtype
 from tapml.protocol import ErrorReport, Progress, Reply
 from tapml.protocol.methods import CompileProgress, TestVerdict
 from tapml.protocol.session import Method, Params, Result
@@ -115,7 +114,7 @@ class PendingCall(Generic[Params, Result]):
         rest = memoryview(self.downloads)
         for tensor in self._types:
             part, rest = rest[: tensor.nbytes], rest[tensor.nbytes :]
-            yield np.frombuffer(part, numpy_dtype(tensor.dtype)).reshape(tensor.shape)
+            yield tensor.decoded(part)
 
     def _take(self, form: type[_Form], message: Any) -> _Form | None:
         """The checked message if it is the next one."""

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from tapml.encodings import Encoding, check_encoding
 from tapml.errors import InputError
 from tapml.expressions import (
     MOST,
@@ -23,6 +24,7 @@ from tapml.expressions import (
 )
 from tapml.formats import format_version, validated
 from tapml.kernels.former import upgraded
+from tapml.program import TensorType
 from tapml.protocol.base import MAX_BYTES, MOST_ELEMENTS, Digest, Extent, Message, Name, Text
 from tapml.protocol.fields import KernelName, Open, WgslName
 from tapml.protocol.kernels import Binding, Launch, Requires
@@ -51,6 +53,12 @@ class _Argument(Message):
     dtype: Text
     shape: Annotated[list[CheckedExpression], Field(max_length=32)]
     role: Text
+    encoding: Encoding | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> _Argument:
+        check_encoding(self.encoding, self.dtype)
+        return self
 
 
 class _Binding(Binding):
@@ -114,8 +122,8 @@ def kernel_document(path: Path, found: Any) -> dict[str, Any]:
     return document
 
 
-def argument_types(document: Mapping[str, Any], sizes: Mapping[str, int]) -> list[tuple[str, tuple[int, ...]]]:
-    """Dtype and shape of each argument at a call with `sizes`: inputs, then outputs.
+def argument_types(document: Mapping[str, Any], sizes: Mapping[str, int]) -> list[TensorType]:
+    """What each argument is at a call with `sizes`: inputs, then outputs.
 
     Raises ExpressionError where `sizes` are not those of the kernel's symbols, or where something that the kernel
     counts with them (an extent, workgroups, bytes, a uniform) is nothing that can be.
@@ -123,7 +131,11 @@ def argument_types(document: Mapping[str, Any], sizes: Mapping[str, int]) -> lis
     check_sizes([Symbol.model_validate(symbol) for symbol in document["symbols"]], sizes)
     found = {field: extent(expression, sizes, field, *range_) for field, expression, *range_ in _expressions(document)}
     return [
-        (argument["dtype"], tuple(found[_shape_field(number, axis)] for axis in range(len(argument["shape"]))))
+        TensorType(
+            tuple(found[_shape_field(number, axis)] for axis in range(len(argument["shape"]))),
+            argument["dtype"],
+            argument.get("encoding"),
+        )
         for number, argument in enumerate(document["arguments"])
     ]
 

@@ -135,7 +135,7 @@ class Reduce:
         outputs = [f"{_LIBRARY}/o{place}" for place in range(len(refs))]
         commands: list[methods.Command] = []
         with ExitStack() as held:
-            pieces = [np.ascontiguousarray(array).tobytes() for array in inputs]
+            pieces = [ref.type.encoded(array).tobytes() for ref, array in zip(self.test.inputs, inputs, strict=True)]
             digests = held.enter_context(self._blobs.holding(pieces))
             for place, (name, digest, ref) in enumerate(zip(names, digests, self.test.inputs, strict=True)):
                 if self._uploaded.get(place) != digest:

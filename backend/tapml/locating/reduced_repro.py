@@ -9,6 +9,7 @@ import numpy as np
 from tapml.files import sha256
 from tapml.locating.reduced_reference import Reduced
 from tapml.locating.reduced_text import reduce_lines
+from tapml.program import TensorType
 from tapml.results import ReduceDocument
 from tapml.sharing.document import checked
 from tapml.sharing.repro import Repro, of_memory, of_suite
@@ -23,17 +24,16 @@ def reduced_repro(suite: Suite, test: str, reduced: Reduced, found: ReduceDocume
     original = of_suite(suite, test)
     tensors: dict[str, bytes] = {digest: array.tobytes() for digest, array in reduced.tensors.items()}
 
-    def put(array: np.ndarray) -> str:
-        data = np.ascontiguousarray(array).tobytes()
-        digest = sha256(data)
-        tensors[digest] = data
-        return digest
+    def put(entry: dict[str, Any], array: np.ndarray) -> None:
+        data = TensorType(tuple(entry["shape"]), entry["dtype"], entry["encoding"]).encoded(array).tobytes()
+        entry["digest"] = sha256(data)
+        tensors[entry["digest"]] = data
 
     document: dict[str, Any] = original.document.model_dump()
     for entry, array in zip(document["inputs"], reduced.inputs, strict=True):
-        entry["digest"] = put(array)
+        put(entry, array)
     for entry, expected in zip(document["outputs"], reduced.expected, strict=True):
-        entry["digest"] = put(expected.value)
+        put(entry, expected.value)
         known = {"bound": None, "ties": None}
         entry["tolerance"] = {**known, **expected.tolerance.to_json()}
     document["suite"]["name"] = f"{suite.name}, reduced"[:200]

@@ -78,7 +78,7 @@ def read_operator(suite: Suite, name: str, graph: Graph) -> Lowered:
 
 
 def _check_types(graph: Graph, node: Node, program: OperatorProgram, where: str) -> None:
-    expected = [graph.values[value].type for value in (*node.inputs, *node.outputs)]
+    expected = [graph.values[value].type.logical for value in (*node.inputs, *node.outputs)]
     found = [TensorType(buffer.shape, buffer.dtype) for buffer in program.parameters]
     if expected != found:
         raise InputError(

@@ -64,7 +64,8 @@ class Reference:
 
         Raises InputError for tensors of other types than the operator's: compiled code counts on them.
         """
-        types = [*(TensorType(tuple(tensor.shape), str(tensor.dtype)) for tensor in inputs), *outputs]
+        types = [TensorType(tuple(tensor.shape), str(tensor.dtype)) for tensor in inputs]
+        types += [found.logical for found in outputs]
         function = self.native(kernel, types)
         results = [tvm.runtime.empty(t.shape, t.dtype, self.device) for t in outputs]
         function(*inputs, *results)

@@ -6,13 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Generic, Protocol
+from typing import Any, Generic
 
 import ml_dtypes
 import numpy as np
 from typing_extensions import TypeVar
 
+from tapml.encodings import Encoding, decoded, encoded, stored
 from tapml.errors import InputError
+from tapml.expressions import printed
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -27,11 +29,28 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 @dataclass(frozen=True)
-class TensorType:
-    """Shape (elements along each axis) and dtype (numpy's name)."""
+class Typed:
+    """Shape (elements along each axis) and dtype (numpy's name); `encoding`, where it is not stored as that says."""
+
+    shape: tuple[Any, ...]
+    dtype: str
+    encoding: Encoding | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON; `encoding` only where there is one."""
+        encoding = {"encoding": self.encoding} if self.encoding else {}
+        return {"dtype": self.dtype, "shape": list(self.shape), **encoding}
+
+    def __str__(self) -> str:
+        text = f"{self.dtype}[{', '.join(map(printed, self.shape))}]"
+        return f"{text} as {self.encoding}" if self.encoding else text
+
+
+@dataclass(frozen=True)
+class TensorType(Typed):
+    """Of known sizes."""
 
     shape: tuple[int, ...]
-    dtype: str
 
     @property
     def size(self) -> int:
@@ -40,14 +59,30 @@ class TensorType:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements, densely packed."""
-        return self.size * numpy_dtype(self.dtype).itemsize
+        """Bytes that are stored of it."""
+        return self.size * numpy_dtype(self.dtype).itemsize if self.encoding is None else self.stored.nbytes
 
-    def to_json(self) -> dict[str, Any]:
-        return {"dtype": self.dtype, "shape": list(self.shape)}
+    @property
+    def logical(self) -> TensorType:
+        """What it is, however it is stored."""
+        return TensorType(self.shape, self.dtype)
 
-    def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+    @property
+    def stored(self) -> TensorType:
+        """What lies in memory."""
+        return TensorType(*stored(self.shape, self.dtype, self.encoding))
+
+    def encoded(self, array: np.ndarray) -> np.ndarray:
+        """What is stored of `array`. Raises InputError for an element that the encoding cannot hold."""
+        try:
+            return encoded(np.asarray(array, order="C"), self.encoding)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+    def decoded(self, data: bytes | memoryview) -> np.ndarray:
+        """The tensor of its stored bytes."""
+        words = np.frombuffer(data, numpy_dtype(self.stored.dtype))
+        return decoded(words, self.shape, numpy_dtype(self.dtype), self.encoding)
 
 
 class ValueKind(StrEnum):
@@ -63,11 +98,7 @@ class NodeKind(StrEnum):
     """The same bytes under another shape: no kernel runs, on no platform."""
 
 
-class _Type(Protocol):
-    def to_json(self) -> dict[str, Any]: ...
-
-
-_T = TypeVar("_T", bound=_Type, default=TensorType)
+_T = TypeVar("_T", bound=Typed, default=TensorType)
 _Carried = TypeVar("_Carried")
 
 
@@ -181,5 +212,5 @@ class Graph(Calls[TensorType]):
         if len(node.inputs) != 1 or len(node.outputs) != 1:
             raise InputError(f"view {node.id} has not one input and one output")
         before, after = (self.values[value].type for value in (*node.inputs, *node.outputs))
-        if (before.size, before.dtype) != (after.size, after.dtype):
+        if (before.size, before.dtype, before.encoding) != (after.size, after.dtype, after.encoding):
             raise InputError(f"view {node.id} shows {before} as {after}, which has other elements")

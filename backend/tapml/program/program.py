@@ -7,32 +7,24 @@ kernels, stands behind them all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from tapml.encodings import Encoding
 from tapml.errors import InputError
-from tapml.expressions import ExpressionError, Symbol, check_sizes, check_symbols, extent, printed
-from tapml.program.graph import Calls, Graph, TensorType, Value
+from tapml.expressions import ExpressionError, Symbol, check_sizes, check_symbols, extent
+from tapml.program.graph import Calls, Graph, NodeKind, TensorType, Typed, Value
 
 MAIN = "main"
 
 
 @dataclass(frozen=True)
-class SymbolicType:
-    """A tensor's shape, an expression for each axis, and its dtype (numpy's name)."""
-
-    shape: tuple[Any, ...]
-    dtype: str
+class SymbolicType(Typed):
+    """With an expression for each axis."""
 
     def at(self, sizes: Mapping[str, int], what: str) -> TensorType:
         """For the sizes of a call. Raises ExpressionError that begins with `what` it is the type of."""
-        return TensorType(tuple(extent(axis, sizes, what) for axis in self.shape), self.dtype)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"dtype": self.dtype, "shape": list(self.shape)}
-
-    def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join(map(printed, self.shape))}]"
+        return TensorType(tuple(extent(axis, sizes, what) for axis in self.shape), self.dtype, self.encoding)
 
 
 SymbolicValue: TypeAlias = Value[SymbolicType]
@@ -64,6 +56,31 @@ class Function(Calls[SymbolicType]):
         graph = Graph(values, self.nodes, self.inputs, self.outputs, dict(sizes), states=self.states)
         graph.check()
         return graph
+
+    def stored_as(self, encodings: Mapping[str, Sequence[Encoding | None]]) -> Function:
+        """With its values stored as their kernels take them: `encodings` of inputs, then outputs, by kernel; views as
+        what they show.
+
+        Raises InputError for a value that two kernels take in two ways.
+        """
+        shown: dict[str, str] = {}
+        found: dict[str, tuple[Encoding | None, str]] = {}
+        for node in self.nodes:
+            if node.kind is NodeKind.VIEW:
+                shown[node.outputs[0]] = shown.get(node.inputs[0], node.inputs[0])
+            for value, encoding in zip((*node.inputs, *node.outputs), encodings.get(node.kernel, ()), strict=False):
+                known, kernel = found.setdefault(shown.get(value, value), (encoding, node.kernel))
+                if known != encoding:
+                    names = f"{kernel} as {known or 'it is'}, and {node.kernel} as {encoding or 'it is'}"
+                    raise InputError(f"{self.values[value].name or value} is stored by {names}: let them agree")
+        taken = {name: found.get(shown.get(name, name), (None, ""))[0] for name in self.values}
+        return replace(
+            self,
+            values={
+                name: replace(value, type=replace(value.type, encoding=taken[name]))
+                for name, value in self.values.items()
+            },
+        )
 
 
 @dataclass(frozen=True)

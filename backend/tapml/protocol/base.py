@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 from typing_extensions import TypeAliasType
 
+from tapml.encodings import Encoding, check_encoding
 from tapml.first_error import FirstErrorModel
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 """Raised whenever a message changes shape; the server refuses a runner that speaks another one."""
 
 MAX_BYTES = 2**40
@@ -34,8 +35,8 @@ class Message(FirstErrorModel):
 Digest = TypeAliasType("Digest", Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")])
 """Lower-case hexadecimal SHA-256 of bytes that `/blobs/<digest>` serves."""
 
-DType = TypeAliasType("DType", Literal["float32", "float16", "int32", "uint32", "int8", "uint8"])
-"""Element types a device buffer may hold. WGSL has no i64, f64 or bool storage."""
+DType = TypeAliasType("DType", Literal["float32", "float16", "int32", "uint32", "int8", "uint8", "bool"])
+"""What an element may be. WGSL has no i64 and f64, and stores a bool as an encoding only."""
 
 DTYPES: tuple[str, ...] = get_args(DType.__value__)
 
@@ -69,6 +70,15 @@ class TensorType(Message):
 
     dtype: DType
     shape: Shape
+    encoding: Encoding | None = None
+    """How its elements are stored, where that is not one by one; bytes are always those that are stored."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> TensorType:
+        check_encoding(self.encoding, self.dtype)
+        if self.dtype == "bool" and self.encoding is None:
+            raise ValueError("a tensor of bool is on no device but as uint8x4, or another encoding")
+        return self
 
 
 class TensorRef(TensorType):

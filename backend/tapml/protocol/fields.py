@@ -8,6 +8,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import AfterValidator, ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
+from tapml.encodings import Encoding
 from tapml.first_error import FirstErrorModel
 from tapml.protocol.base import Digest, Shape
 
@@ -61,6 +62,8 @@ class RefDocument(Plain):
     digest: Digest
     dtype: DType
     shape: Shape
+    encoding: NotRequired[Encoding]
+    """How its elements are stored, where that is not one by one."""
 
 
 class ToleranceDocument(Plain):

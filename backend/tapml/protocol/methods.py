@@ -11,7 +11,6 @@ from tapml.expressions import Sizes
 from tapml.protocol.base import (
     Bytes,
     Digest,
-    DType,
     JsonNumber,
     LongText,
     Message,
@@ -172,27 +171,22 @@ class UnloadCommand(Message):
     library: Name
 
 
-class UploadCommand(Message):
+class UploadCommand(TensorRef):
     """The bytes of a blob into a new tensor. A tensor of that name is replaced."""
 
     op: Literal["upload"] = "upload"
     tensor: Name
-    digest: Digest
-    dtype: DType
-    shape: Shape
 
 
-class AllocateCommand(Message):
+class AllocateCommand(TensorType):
     """A new tensor, filled with 0xFF."""
 
     op: Literal["allocate"] = "allocate"
     tensor: Name
-    dtype: DType
-    shape: Shape
 
 
 class ViewCommand(Message):
-    """The same buffer under a second name and shape."""
+    """The same buffer under a second name and shape, with its dtype and encoding."""
 
     op: Literal["view"] = "view"
     tensor: Name

@@ -16,14 +16,11 @@ from tapml.expressions import ExpressionError, Sizes
 from tapml.files import sha256
 from tapml.formats import format_version, validated
 from tapml.kernels.document import argument_types, kernel_document
-from tapml.program.graph import numpy_dtype
 from tapml.protocol.base import (
     MAX_WGSL_BYTES,
     Digest,
-    DType,
     Message,
     Name,
-    Shape,
     TensorRef,
     Text,
     Tolerance,
@@ -81,13 +78,10 @@ class TestFacts(Message):
     """Of the kernel's symbols."""
 
 
-class Input(Message):
+class Input(TensorRef):
     """A tensor the call read; its bytes by digest, little-endian, dense, row-major."""
 
     name: Text
-    digest: Digest
-    dtype: DType
-    shape: Shape
 
 
 class Bound(Tolerance):
@@ -202,9 +196,9 @@ def checked(where: Path | str, found: Any) -> ReproDocument:
     return document
 
 
-def nbytes(tensor: Input | TensorRef) -> int:
-    """Bytes of its elements."""
-    return math.prod(tensor.shape) * numpy_dtype(tensor.dtype).itemsize
+def nbytes(tensor: TensorRef) -> int:
+    """Bytes that are stored of it."""
+    return carved_ref(tensor).type.nbytes
 
 
 def _check_sizes(where: Path | str, document: ReproDocument) -> None:
@@ -228,7 +222,9 @@ def _check_kernel(where: Path | str, document: ReproDocument) -> None:
         described = argument_types(document.kernel, document.test.sizes)
     except ExpressionError as error:
         raise InputError(f"{where}: test.sizes: {error}") from None
-    carried = [(tensor.dtype, tuple(tensor.shape)) for tensor in document.arguments]
+    carried = [carved_ref(tensor).type for tensor in document.arguments]
+    if document.kernel["unsupported"]:
+        carried = [found.logical for found in carried]
     if described != carried:
         raise InputError(f"{where}: kernel.arguments: dtypes and shapes are not those of inputs and outputs")
     names = [file.name for file in document.files]
@@ -249,9 +245,9 @@ def carved_tolerance(found: Bound) -> CarvedTolerance:
     return CarvedTolerance(found.absolute, found.relative, tuple(found.reasons), bound, ties)
 
 
-def carved_ref(tensor: Input | TensorRef) -> CarvedRef:
+def carved_ref(tensor: TensorRef) -> CarvedRef:
     """As a suite has it."""
-    return CarvedRef(tensor.digest, tensor.dtype, tuple(tensor.shape))
+    return CarvedRef(tensor.digest, tensor.dtype, tuple(tensor.shape), tensor.encoding)
 
 
 def with_texts(where: Path | str, document: ReproDocument, texts: dict[str, str]) -> ReproDocument:

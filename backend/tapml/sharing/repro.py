@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from tapml.errors import InputError
-from tapml.program import Graph, Node, NodeKind, TensorType, Value, ValueKind
-from tapml.program.graph import numpy_dtype
+from tapml.program import Graph, Node, NodeKind, Value, ValueKind
 from tapml.protocol.base import TensorRef
 from tapml.results import SEVERITY, ValidationDocument
-from tapml.sharing.document import FORMAT, Input, ReproDocument, checked, nbytes
+from tapml.sharing.document import FORMAT, ReproDocument, carved_ref, checked, nbytes
 from tapml.suite import CarvedTest, Suite
 from tapml.suite.ties import accepted_ties
 from tapml.validation.events import now
@@ -90,15 +89,14 @@ class Repro:
         for role, tensors in (("in", document.inputs), ("out", document.outputs)):
             kind = ValueKind.INPUT if role == "in" else ValueKind.INTERMEDIATE
             for number, tensor in enumerate(tensors):
-                found = TensorType(tuple(tensor.shape), tensor.dtype)
-                values.append(Value(f"{node}.{role}{number}", tensor.name, found, kind))
+                values.append(Value(f"{node}.{role}{number}", tensor.name, carved_ref(tensor).type, kind))
         names = tuple(value.id for value in values)
         count = len(document.inputs)
         call = Node(node, NodeKind.KERNEL, kernel or document.test.kernel, names[:count], names[count:])
         return Graph({value.id: value for value in values}, [call], names[:count], names[count:])
 
-    def _array(self, tensor: Input | TensorRef) -> np.ndarray:
-        return np.frombuffer(self.read(tensor.digest), numpy_dtype(tensor.dtype)).reshape(tensor.shape)
+    def _array(self, tensor: TensorRef) -> np.ndarray:
+        return carved_ref(tensor).type.decoded(self.read(tensor.digest))
 
 
 def of_memory(where: Path | str, document: ReproDocument, tensors: Mapping[str, bytes]) -> Repro:

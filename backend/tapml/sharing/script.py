@@ -27,9 +27,10 @@ repro = tml.load_repro(Path(__file__).with_name("{data}"))
 device = tml.webgpu(sys.argv[1] if len(sys.argv) > 1 else "chromium")
 kernel = tml.upload(tml.compile(repro, target=device), device)["{kernel}"]
 
-inputs = [tml.tensor(array, device) for array in repro.inputs]
+document = repro.document
+inputs = [tml.tensor(array, device, encoding=t.encoding) for array, t in zip(repro.inputs, document.inputs)]
 # Filled with NaN: what the kernel does not write shows.
-outputs = [tml.allocate(array.shape, str(array.dtype), device) for array in repro.expected]
+outputs = [tml.allocate(t.shape, t.dtype, device, encoding=t.encoding) for t in document.outputs]
 kernel(*inputs, *outputs)
 
 wrong = unbounded = 0

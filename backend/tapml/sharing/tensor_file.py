@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from tapml.errors import InputError
-from tapml.sharing.document import MOST_DOCUMENT_BYTES, nbytes, parse
+from tapml.protocol.base import TensorRef
+from tapml.sharing.document import MOST_DOCUMENT_BYTES, carved_ref, nbytes, parse
 from tapml.sharing.repro import Repro, of_pieces
 from tapml.sharing.sources import Open, in_pieces
 from tapml.strict_json import parse_json
@@ -24,6 +25,8 @@ _DTYPES = {
     "int8": "I8",
     "uint8": "U8",
 }
+"""Of what is stored."""
+
 _ITEM_BYTES = {"F32": 4, "F16": 2, "I32": 4, "U32": 4, "I8": 1, "U8": 1}
 _MOST_HEADER = MOST_DOCUMENT_BYTES + 4_000_000
 """The document, and what the format says of each tensor."""
@@ -36,12 +39,13 @@ def safetensors_file(repro: Repro) -> Iterator[bytes]:
     header: dict[str, object] = {"__metadata__": {_KEY: repro.document.model_dump_json()}}
     # As the format's own library does it: what is aligned to more bytes comes first.
     tensors = sorted(
-        repro.document.named_tensors.items(), key=lambda item: (-_ITEM_BYTES[_DTYPES[item[1].dtype]], item[0])
+        repro.document.named_tensors.items(), key=lambda item: (-_ITEM_BYTES[_stored(item[1])[0]], item[0])
     )
     at = 0
     for name, tensor in tensors:
         end = at + nbytes(tensor)
-        header[name] = {"dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [at, end]}
+        dtype, shape = _stored(tensor)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, end]}
         at = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
@@ -74,7 +78,7 @@ def read_safetensors(where: Path | str, open_file: Open) -> Repro:
         entry = entries.get(name)
         if entry is None:
             continue
-        if (entry.dtype, entry.shape, entry.length) != (_DTYPES[tensor.dtype], tensor.shape, nbytes(tensor)):
+        if (entry.dtype, entry.shape, entry.length) != (*_stored(tensor), nbytes(tensor)):
             raise InputError(f"{where}: {name} is not {tensor.dtype}{tensor.shape}: export the test again")
         places.setdefault(tensor.digest, (start + entry.begin, entry.length))
 
@@ -82,6 +86,12 @@ def read_safetensors(where: Path | str, open_file: Open) -> Repro:
         return _read(open_file, *places[digest]) if digest in places else None
 
     return of_pieces(where, document, pieces)
+
+
+def _stored(tensor: TensorRef) -> tuple[str, list[int]]:
+    """The format's name of its dtype, and its shape."""
+    found = carved_ref(tensor).type.stored
+    return _DTYPES[found.dtype], list(found.shape)
 
 
 @dataclass(frozen=True)

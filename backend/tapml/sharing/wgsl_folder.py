@@ -13,7 +13,7 @@ from tapml.files import write_json, write_text
 from tapml.folder import Folder
 from tapml.npy import Header, open_npy
 from tapml.program.graph import numpy_dtype
-from tapml.sharing.document import MOST_DOCUMENT_BYTES, parse, with_texts, without_texts
+from tapml.sharing.document import MOST_DOCUMENT_BYTES, carved_ref, parse, with_texts, without_texts
 from tapml.sharing.issue import issue_text
 from tapml.sharing.repro import Repro, of_pieces
 
@@ -28,7 +28,8 @@ def write_folder(repro: Repro, folder: Path) -> None:
     for file in document.files:
         write_text(folder / file.name, file.text)
     for name, array in repro.arrays.items():
-        np.save(folder / f"{name}.npy", array, allow_pickle=False)
+        stored = carved_ref(document.named_tensors[name]).type.encoded(array)
+        np.save(folder / f"{name}.npy", stored, allow_pickle=False)
 
 
 def read_folder(path: Path) -> Repro:
@@ -51,8 +52,9 @@ def read_folder(path: Path) -> Repro:
     for stem, tensor in document.named_tensors.items():
         name = f"{stem}.npy"
         header, _ = opened(name)
-        if header.dtype.newbyteorder("=") != numpy_dtype(tensor.dtype) or header.shape != tuple(tensor.shape):
-            raise InputError(f"{path / name} is not {tensor.dtype}{list(tensor.shape)}: export the test again")
+        stored = carved_ref(tensor).type.stored
+        if header.dtype.newbyteorder("=") != numpy_dtype(stored.dtype) or header.shape != stored.shape:
+            raise InputError(f"{path / name} is not {stored}: export the test again")
         found.setdefault(tensor.digest, name)
     return of_pieces(
         path,

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
+from tapml.encodings import Encoding, check_encoding
 from tapml.errors import InputError
 from tapml.expressions import CheckedExpression, Symbol
 from tapml.formats import REMEDY, validated
@@ -34,10 +35,17 @@ class TypeDocument(Open):
 
     dtype: DType
     shape: Annotated[list[_Extent], Field(max_length=32)]
+    encoding: Encoding | None = None
+    """How its elements are stored, where that is not one by one."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> TypeDocument:
+        check_encoding(self.encoding, self.dtype)
+        return self
 
     @property
     def type(self) -> SymbolicType:
-        return SymbolicType(tuple(self.shape), self.dtype)
+        return SymbolicType(tuple(self.shape), self.dtype, self.encoding)
 
 
 class ValueDocument(TypeDocument):

@@ -13,12 +13,12 @@ from typing import cast
 
 import numpy as np
 
+from tapml.encodings import Encoding
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.folder import FileInside, FileMissing, Folder
 from tapml.program import TensorType
-from tapml.program.graph import numpy_dtype
-from tapml.protocol.fields import DType, RefDocument
+from tapml.protocol.fields import RefDocument
 
 DIGEST = re.compile(r"[0-9a-f]{64}")
 _PIECE = 1 << 20
@@ -26,23 +26,24 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True)
 class TensorRef:
-    """A tensor's bytes (by digest) with dtype and shape; little-endian, dense, row-major."""
+    """A tensor's stored bytes (by digest) with what it is; little-endian, dense, row-major."""
 
     digest: str
     dtype: str
     shape: tuple[int, ...]
+    encoding: Encoding | None = None
 
     @property
     def type(self) -> TensorType:
-        return TensorType(self.shape, self.dtype)
+        return TensorType(self.shape, self.dtype, self.encoding)
 
     def to_json(self) -> RefDocument:
-        return {"digest": self.digest, "dtype": cast(DType, self.dtype), "shape": list(self.shape)}
+        return cast(RefDocument, {"digest": self.digest, **self.type.to_json()})
 
     @staticmethod
     def from_json(document: RefDocument) -> TensorRef:
         """Of what was checked by type."""
-        return TensorRef(document["digest"], document["dtype"], tuple(document["shape"]))
+        return TensorRef(document["digest"], document["dtype"], tuple(document["shape"]), document.get("encoding"))
 
 
 class TensorStore:
@@ -63,17 +64,19 @@ class TensorStore:
             raise InputError(f"{digest[:100]!r} is no SHA-256 digest")
         return f"{self.folder.name}/{digest[:2]}/{digest}.bin"
 
-    def put(self, array: np.ndarray) -> TensorRef:
-        """Store an array (once) and give its reference. Raises OSError where it cannot be written."""
+    def put(self, array: np.ndarray, encoding: Encoding | None = None) -> TensorRef:
+        """Store an array (once) and give its reference. Raises OSError where it cannot be written, and InputError for
+        an element that `encoding` cannot hold."""
         dense = np.ascontiguousarray(array)
         if dense.dtype.byteorder == ">":
             dense = dense.astype(dense.dtype.newbyteorder("<"))
-        data = dense.reshape(-1).view(np.uint8).data
+        tensor = TensorType(tuple(array.shape), str(dense.dtype), encoding)
+        data = tensor.encoded(dense).reshape(-1).view(np.uint8).data
         digest = sha256(data)
         name = self._name(digest)
         if self._suite.size(name) != data.nbytes:
             self._suite.write(name, data)
-        return TensorRef(digest, str(dense.dtype), tuple(array.shape))
+        return TensorRef(digest, tensor.dtype, tensor.shape, encoding)
 
     def put_pieces(self, digest: str, pieces: Iterable[bytes]) -> None:
         """Store (once) what comes in pieces. Raises InputError where its bytes are others, and OSError."""
@@ -106,7 +109,7 @@ class TensorStore:
             data = file.read(ref.type.nbytes + 1)
         if sha256(data) != ref.digest or len(data) != ref.type.nbytes:
             raise self._damaged(ref)
-        return np.frombuffer(data, numpy_dtype(ref.dtype)).reshape(ref.shape)
+        return ref.type.decoded(data)
 
     def verify(self, ref: TensorRef) -> None:
         """Read a tensor's file once, in pieces; raise InputError unless its bytes are what the digest says, and as many

@@ -97,10 +97,12 @@ class HybridRunner:
         metrics = []
         left: dict[str, np.ndarray] = {}
         for step in self.steps:
-            with self.blobs.holding(array.tobytes() for array in left.values()) as digests:
+            types = [step.graph.values[value].type for value in left]
+            pieces = [found.encoded(array).tobytes() for found, array in zip(types, left.values(), strict=True)]
+            with self.blobs.holding(pieces) as digests:
                 states = {
-                    value: (TensorRef(digest, str(array.dtype), array.shape), self.reference.tensor(array))
-                    for digest, (value, array) in zip(digests, left.items(), strict=True)
+                    value: (TensorRef(digest, found.dtype, found.shape, found.encoding), self.reference.tensor(array))
+                    for digest, found, (value, array) in zip(digests, types, left.items(), strict=True)
                 }
                 outputs = run(replace(step, inputs={**step.inputs, **states}))
             metrics.append(step.metric(outputs))
@@ -251,7 +253,7 @@ class _Run:
             self._commands.append(uploaded(name, self._inputs[value][0].digest, found.type))
         else:
             array = to_numpy(self._host[value], found.type.dtype)
-            digest = self._owner.blobs.hold(array.tobytes())
+            digest = self._owner.blobs.hold(found.type.encoded(array).tobytes())
             self._held.append(digest)
             self._commands.append(uploaded(name, digest, found.type))
         self._on_device.add(value)

@@ -179,6 +179,12 @@ class Offload:
     def _run_whole_model(self, kernels: KernelMessages, runner: HybridRunner) -> OffloadFinal:
         """As it would be deployed: one wasm, the tvmjs virtual machine, every node on the device."""
         try:
+            values = self.suite.model_graph.values.values()
+            if encoded := [value.name or value.id for value in values if value.type.encoding]:
+                raise InputError(
+                    "not run: TVM's virtual machine knows no encodings, and other kernels than the suite's would read "
+                    f"{', '.join(encoded[:4])}; the steps above ran the suite's"
+                )
             # A library's kernels are made for its sizes alone, a suite's for all that its symbols may have.
             symbolic = bool(self.suite.program.symbols)
             if symbolic and (edited := [name for name in self._kernels if kernels.edited(name)]):

@@ -1,6 +1,6 @@
-import { elementsOf } from "../program/dtypes";
+import { decoded, decodeHalf, elementsOf } from "../program/dtypes";
 import type { Comparison, DType, Element, JsonNumber, TensorType } from "../protocol/messages";
-import { decodeHalf, decodeHalves } from "./float16";
+import { decodeHalves } from "./float16";
 import { Tally } from "./tally";
 import { acceptedTies } from "./ties";
 
@@ -19,15 +19,17 @@ export interface Allowed {
 }
 
 /**
- * Compares the first elementsOf(type.shape) elements; both must hold at least that many and be aligned to
- * their dtype. The rule is in messages.ts (Tolerance, Comparison).
+ * Compares the first elementsOf(type.shape) elements of what is stored; both must hold at least that many and be
+ * aligned to their dtype. The rule is in messages.ts (Tolerance, Comparison).
  */
 export function compare(
-  got: Uint8Array,
-  expected: Uint8Array,
+  stored: Uint8Array,
+  storedExpected: Uint8Array,
   type: TensorType,
   allowed: Allowed,
 ): Comparison {
+  const got = decoded(stored, type);
+  const expected = decoded(storedExpected, type);
   const total = elementsOf(type.shape);
   const bound = allowed.bound ?? null;
   const tally = new Tally(allowed, bound);
@@ -109,6 +111,7 @@ function integerView(bytes: Uint8Array, dtype: IntegerDType, total: number) {
     case "int8":
       return new Int8Array(bytes.buffer, bytes.byteOffset, total);
     case "uint8":
+    case "bool":
       return new Uint8Array(bytes.buffer, bytes.byteOffset, total);
   }
 }
@@ -153,6 +156,7 @@ function valueAt(bytes: Uint8Array, dtype: DType, flat: number): number {
     case "int8":
       return view.getInt8(flat);
     case "uint8":
+    case "bool":
       return view.getUint8(flat);
   }
 }

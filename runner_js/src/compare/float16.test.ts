@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { decodeHalf, decodeHalves } from "./float16";
+import { decodeHalf } from "../program/dtypes";
+import { decodeHalves } from "./float16";
 
 describe("decodeHalf", () => {
   it.each([

@@ -3,16 +3,9 @@
  * All 65,536 values take 256 KiB and are made on first use.
  */
 
-let table: Float32Array | null = null;
+import { decodeHalf } from "../program/dtypes";
 
-export function decodeHalf(bits: number): number {
-  const sign = bits & 0x8000 ? -1 : 1;
-  const exponent = (bits >> 10) & 0x1f;
-  const fraction = bits & 0x3ff;
-  if (exponent === 0) return sign * fraction * 2 ** -24;
-  if (exponent === 0x1f) return fraction ? Number.NaN : sign * Number.POSITIVE_INFINITY;
-  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
-}
+let table: Float32Array | null = null;
 
 function halfTable(): Float32Array {
   if (!table) {

@@ -22,7 +22,7 @@ class FakeBuffers {
   };
 }
 
-const TYPE = { dtype: "uint8" as const, shape: [4] };
+const TYPE = { dtype: "uint8" as const, shape: [4], encoding: null };
 const DATA = Uint8Array.of(1, 2, 3, 4).buffer;
 
 let buffers: FakeBuffers;
@@ -84,7 +84,7 @@ describe("Tensors", () => {
   it("replace a name, also by a view of itself", () => {
     tensors.allocate("a", TYPE);
     tensors.view("a", "a", [2, 2]);
-    expect(tensors.typeOf("a")).toEqual({ dtype: "uint8", shape: [2, 2] });
+    expect(tensors.typeOf("a")).toEqual({ ...TYPE, shape: [2, 2] });
     tensors.upload("a", TYPE, "d", DATA);
     expect(content("a")).toBe("bytes 1 2 3 4");
     expect(buffers.alive.size).toBe(1);

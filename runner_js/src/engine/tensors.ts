@@ -42,7 +42,7 @@ export class Tensors {
 
   view(name: string, of: string, shape: number[]): void {
     const { type, storage } = this.get(of);
-    const viewed = { dtype: type.dtype, shape };
+    const viewed = { ...type, shape };
     if (bytesOf(viewed) > storage.bytes) {
       throw missing(`tensor ${name}: ${describeType(viewed)} does not fit into ${of}, ${describeType(type)}`);
     }
@@ -84,7 +84,8 @@ export class Tensors {
     storage.names++;
     const replaced = this.byName.get(name);
     // Not the command that it came with.
-    this.byName.set(name, { type: { dtype: type.dtype, shape: type.shape }, storage });
+    const { dtype, shape, encoding = null } = type;
+    this.byName.set(name, { type: { dtype, shape, encoding }, storage });
     if (replaced) this.drop(replaced.storage);
   }
 

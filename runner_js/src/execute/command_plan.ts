@@ -34,10 +34,10 @@ export function planDownloads(
         break;
       case "upload":
       case "allocate":
-        changed.set(command.tensor, { dtype: command.dtype, shape: command.shape });
+        changed.set(command.tensor, command);
         break;
       case "view":
-        changed.set(command.tensor, { dtype: need(command.of, i).dtype, shape: command.shape });
+        changed.set(command.tensor, { ...need(command.of, i), shape: command.shape });
         break;
       case "copy":
         need(command.of, i);

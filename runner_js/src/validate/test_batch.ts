@@ -212,7 +212,7 @@ function submitTest(
   return errors.then((found) => {
     const error = thrown ?? found.find((one) => one !== null) ?? null;
     if (!error) return null;
-    const types = [...test.inputs, ...test.outputs].map(({ dtype, shape }) => ({ dtype, shape }));
+    const types = [...test.inputs, ...test.outputs].map(({ digest: _, ...type }) => type);
     return { ...error, kernel: test.kernel, variant: kernel.variant.name, test: test.id, arguments: types };
   });
 }

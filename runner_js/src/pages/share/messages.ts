@@ -39,7 +39,12 @@ export function kernelMessage({ kernel, files }: Repro): Kernel {
 }
 
 export function testMessage({ test, kernel, inputs, outputs }: Repro): Test {
-  const ref = ({ digest, dtype, shape }: Repro["inputs"][number]) => ({ digest, dtype, shape });
+  const ref = ({ digest, dtype, shape, encoding = null }: Repro["inputs"][number]) => ({
+    digest,
+    dtype,
+    shape,
+    encoding,
+  });
   return {
     id: test.id,
     kernel: kernel.kernel,

@@ -1,0 +1,87 @@
+/**
+ * What a tensor is and how it is stored. A tensor without an encoding is stored element by element, as its dtype says;
+ * the encodings are those of backend/tapml/encodings.py, and tests/vectors/encodings.json holds both to the same bytes.
+ * Plain JavaScript, for it is also a part of the pages that `tapml export --html` writes.
+ */
+/** @import { DType, Encoding, TensorType } from "../protocol/messages" */
+
+/** @type {Record<DType, number>} */
+export const BYTES_PER_ELEMENT = {
+  float32: 4,
+  float16: 2,
+  int32: 4,
+  uint32: 4,
+  int8: 1,
+  uint8: 1,
+  bool: 1,
+};
+
+/** Bits of an element, and whether one of them is a sign. @type {Record<Encoding, readonly [number, boolean]>} */
+const STORED = {
+  int8x4: [8, true],
+  uint8x4: [8, false],
+  int4x8: [4, true],
+  uint4x8: [4, false],
+  float16: [16, true],
+};
+
+/** @param {readonly number[]} shape */
+export function elementsOf(shape) {
+  return shape.reduce((product, extent) => product * extent, 1);
+}
+
+/** Bytes that are stored of it. @param {TensorType} type */
+export function bytesOf({ dtype, shape, encoding }) {
+  const elements = elementsOf(shape);
+  if (!encoding) return elements * BYTES_PER_ELEMENT[dtype];
+  const [bits] = STORED[encoding];
+  return encoding === "float16" ? 2 * elements : 4 * Math.ceil((elements * bits) / 32);
+}
+
+/** "float32[1, 16, 384]", "int8[384] as int8x4" @param {TensorType} type */
+export function describeType({ dtype, shape, encoding }) {
+  return `${dtype}[${shape.join(", ")}]${encoding ? ` as ${encoding}` : ""}`;
+}
+
+/** Float16Array is younger than WebGPU. @param {number} bits */
+export function decodeHalf(bits) {
+  const sign = bits & 0x8000 ? -1 : 1;
+  const exponent = (bits >> 10) & 0x1f;
+  const fraction = bits & 0x3ff;
+  if (exponent === 0) return sign * fraction * 2 ** -24;
+  if (exponent === 0x1f) return fraction ? Number.NaN : sign * Number.POSITIVE_INFINITY;
+  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+}
+
+/**
+ * The elements, as their dtype says, of the bytes that are stored of them.
+ * @template {ArrayBufferLike} Buffer
+ * @param {Uint8Array<Buffer>} bytes @param {TensorType} type @returns {Uint8Array<Buffer | ArrayBuffer>}
+ */
+export function decoded(bytes, { dtype, shape, encoding }) {
+  if (!encoding || encoding === dtype) return bytes;
+  const [bits, signed] = STORED[encoding];
+  const out = new Uint8Array(elementsOf(shape) * BYTES_PER_ELEMENT[dtype]);
+  const elements = arrayOf(out, dtype);
+  const halves = bits === 16 ? new Uint16Array(bytes.buffer, bytes.byteOffset, elements.length) : null;
+  for (let i = 0; i < elements.length; i++) {
+    if (halves) elements[i] = decodeHalf(halves[i] ?? 0);
+    else {
+      const code = bits === 8 ? (bytes[i] ?? 0) : (bytes[i >>> 1] ?? 0) >>> (4 * (i & 1));
+      elements[i] = signed ? (code << (32 - bits)) >> (32 - bits) : code & ((1 << bits) - 1);
+    }
+  }
+  return out;
+}
+
+/** Bytes that are not encoded as what they hold; those of float16 as their patterns. @param {Uint8Array} bytes @param {DType} dtype */
+export function arrayOf({ buffer, byteOffset, byteLength }, dtype) {
+  const length = byteLength / BYTES_PER_ELEMENT[dtype];
+  if (dtype === "float32") return new Float32Array(buffer, byteOffset, length);
+  if (dtype === "float16") return new Uint16Array(buffer, byteOffset, length);
+  if (dtype === "int32") return new Int32Array(buffer, byteOffset, length);
+  if (dtype === "uint32") return new Uint32Array(buffer, byteOffset, length);
+  return dtype === "int8"
+    ? new Int8Array(buffer, byteOffset, length)
+    : new Uint8Array(buffer, byteOffset, length);
+}
