@@ -191,3 +191,16 @@ def test_unknown_shapes_are_refused() -> None:
         builder.emit_func_output(out)
     with pytest.raises(InputError, match="the inputs have a size n, which is not known"):
         lower(builder.finalize(), 1)
+
+
+def test_buffers_that_wgsl_has_not_are_said() -> None:
+    """TVM writes array<i8> for the result of a comparison."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((4,), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            result = builder.emit_output(relax.op.less(x, relax.const(0.5)))
+        builder.emit_func_output(result)
+    document = compiled_anew(lower(builder.finalize(), 1), "less").document
+    assert document["variants"] == []
+    assert "buffers of 8-bit numbers or bools, which WGSL has not" in document["unsupported"]

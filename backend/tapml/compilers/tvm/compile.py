@@ -157,6 +157,10 @@ def _generate(operator: Operator, spec: VariantSpec) -> tuple[dict[str, str], La
         entry: with_exact_constants(without_surplus_workgroup(without_idle_enable(text)), capture.constants)
         for entry, text in _split(webgpu.inspect_source()).items()
     }
+    if any(f"array<{small}>" in text for text in texts.values() for small in ("i8", "u8")):
+        raise LaunchError(
+            "TVM writes buffers of 8-bit numbers or bools, which WGSL has not: store them packed, in WGSL by hand"
+        )
     if not all(map(same_in_wgsl, texts.values())):
         raise LaunchError(f"TVM's subgroup operations in {name} mean something else in WGSL")
     return texts, plan_launches(hosts[0], info, prim_func.params, operator.sizes)
