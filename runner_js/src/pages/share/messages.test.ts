@@ -78,7 +78,9 @@ describe("a shared test", () => {
     const tolerance = { ...output.tolerance, bound } as Repro["outputs"][number]["tolerance"];
     const bounded = { ...repro, outputs: [{ ...output, tolerance }] };
     expect(testMessage(bounded).tolerances).toEqual([{ absolute: 1, relative: 2, bound, ties: null }]);
-    expect(testMessage(repro).outputs).toEqual([{ digest: SHA.output, dtype: "float16", shape: [6], encoding: null }]);
+    expect(testMessage(repro).outputs).toEqual([
+      { digest: SHA.output, dtype: "float16", shape: [6], encoding: null },
+    ]);
   });
 
   it("is refused where it does not hold a file that it names", () => {
