@@ -46,7 +46,9 @@ def parse_json(text: bytes | str, where: object, remedy: str, *, most_containers
             parse_int=_whole,
             object_pairs_hook=_names_once,
         )
-        _check(found, strings=_HALF_PAIR.search(decoded) is not None)
+        _check_depth(found)
+        if _HALF_PAIR.search(decoded):
+            _check_pairs(found)
     except RecursionError:
         raise InputError(f"{where} is nested too deeply (more than {MOST_DEPTH} levels): {remedy}") from None
     except ValueError as error:
@@ -79,12 +81,10 @@ def _names_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _check(found: Any, *, strings: bool) -> None:
-    """Depth, and where `strings` that none holds half of a surrogate pair. Level by level, for recursion has an end."""
+def _check_depth(found: Any) -> None:
+    """Level by level, for recursion has an end."""
     level: list[Any] = [[found]]
     for _ in range(MOST_DEPTH + 1):
-        if strings:
-            _check_strings(level)
         level = [
             inner
             for outer in level
@@ -96,16 +96,9 @@ def _check(found: Any, *, strings: bool) -> None:
     raise RecursionError
 
 
-def _check_strings(level: list[Any]) -> None:
-    for outer in level:
-        for text in (*outer, *outer.values()) if isinstance(outer, dict) else outer:
-            if isinstance(text, str) and not _is_text(text):
-                raise ValueError("a string holds half of a surrogate pair")
-
-
-def _is_text(text: str) -> bool:
+def _check_pairs(found: Any) -> None:
+    """Of surrogates: half of one is no text, and cannot be encoded."""
     try:
-        text.encode()
+        json.dumps(found, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        return False
-    return True
+        raise ValueError("a string holds half of a surrogate pair") from None
