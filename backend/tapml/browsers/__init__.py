@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tapml.browsers.drivers import WEBDRIVER_KINDS, find_driver, webdriver_startable
-from tapml.browsers.find import KINDS, Startable
-from tapml.browsers.find import startable as _browsers
-from tapml.browsers.headless import HEADLESS_KINDS, headless_startable, launch_headless
+from tapml.browsers.drivers import WEBDRIVER_KINDS, find_driver
+from tapml.browsers.find import KINDS, Startable, usable
+from tapml.browsers.headless import HEADLESS_KINDS, find_runtime, launch_headless
 from tapml.browsers.process import BrowserProcess, launch
 from tapml.browsers.running import DeviceProcess
 from tapml.errors import ToolchainError
@@ -56,4 +55,17 @@ def start(name: str, url: str, *, on_exit: Callable[[str], None] | None = None) 
 
 def startable() -> list[Startable]:
     """Whether each can be started here, and what to do where not; starts none."""
-    return [*_browsers(), *webdriver_startable(), *headless_startable()]
+    found = []
+    for name in STARTABLE_NAMES:
+        try:
+            found.append(Startable(name, available=True, version=_version(name), message=""))
+        except ToolchainError as error:
+            found.append(Startable(name, available=False, version="", message=str(error)))
+    return found
+
+
+def _version(name: str) -> str:
+    """Raises ToolchainError with what to do where it cannot be started."""
+    if name in HEADLESS_KINDS:
+        return find_runtime(name).version
+    return find_driver(name).version if name in WEBDRIVER_KINDS else usable(name)[1]

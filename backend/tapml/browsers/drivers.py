@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tapml.browsers import options
 from tapml.browsers.display import find_xvfb, has_display
-from tapml.browsers.find import Startable, chosen_program, major, startables, usable, version_of_program
+from tapml.browsers.find import chosen_program, major, usable, version_of_program
 from tapml.errors import ToolchainError
 
 if TYPE_CHECKING:
@@ -74,11 +74,6 @@ class Driver:
             # With what Chromium prints, or nobody would know why it does not start.
             return [str(self.program), f"--port={port}", "--enable-chrome-logs"]
         return [str(self.program), "-p", str(port)]
-
-
-def webdriver_startable() -> list[Startable]:
-    """Which of them `launch_webdriver` could start here, without starting any."""
-    return startables(WEBDRIVER_KINDS, lambda name: find_driver(name).version)
 
 
 def find_driver(name: str) -> Driver:

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -125,22 +124,6 @@ def chosen_program(variable: str, what: str) -> Path | None:
     if (program := shutil.which(chosen)) is None:
         raise ToolchainError(f"{variable} is {chosen!r}, which is not a program: set it to {what}'s path, or unset it")
     return Path(program)
-
-
-def startable() -> list[Startable]:
-    """What `launch` would say about each browser, without starting any: a fraction of a second."""
-    return startables(KINDS, lambda name: usable(name)[1])
-
-
-def startables(names: Iterable[str], version: Callable[[str], str]) -> list[Startable]:
-    """Each of them; `version` finds one here and gives its version, or raises ToolchainError with what to do."""
-    found = []
-    for name in names:
-        try:
-            found.append(Startable(name, available=True, version=version(name), message=""))
-        except ToolchainError as error:
-            found.append(Startable(name, available=False, version="", message=str(error)))
-    return found
 
 
 def usable(name: str) -> tuple[Found, str]:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tapml.browsers.find import Startable, major, require_vulkan, startables, version_of_program
+from tapml.browsers.find import major, require_vulkan, version_of_program
 from tapml.browsers.guarded import Child
 from tapml.browsers.options import has_hardware_vulkan
 from tapml.browsers.running import DeviceProcess
@@ -53,15 +53,12 @@ HEADLESS_KINDS = {
 
 
 @dataclass(frozen=True)
-class _Command:
+class Runtime:
+    """A program to start, as a device."""
+
     arguments: list[str]
     environment: dict[str, str]
     version: str
-
-
-def headless_startable() -> list[Startable]:
-    """Which of them `launch_headless` could start here, without starting any."""
-    return startables(HEADLESS_KINDS, lambda name: _command(name).version)
 
 
 def launch_headless(name: str, url: str, *, on_exit: Callable[[str], None] | None = None) -> HeadlessProcess:
@@ -72,16 +69,16 @@ def launch_headless(name: str, url: str, *, on_exit: Callable[[str], None] | Non
     """
     if not RUNNER.is_file():
         raise ToolchainError(f"the runner is not built ({RUNNER}): run `make setup` in the checkout")
-    return HeadlessProcess(HEADLESS_KINDS[name], _command(name), url, on_exit)
+    return HeadlessProcess(HEADLESS_KINDS[name], find_runtime(name), url, on_exit)
 
 
 class HeadlessProcess(DeviceProcess):
     """A runtime that `launch_headless` started."""
 
-    def __init__(self, kind: HeadlessKind, command: _Command, url: str, on_exit: Callable[[str], None] | None) -> None:
+    def __init__(self, kind: HeadlessKind, runtime: Runtime, url: str, on_exit: Callable[[str], None] | None) -> None:
         super().__init__(kind.name, kind.title, on_exit)
-        environment = {**os.environ, **command.environment, "TAPML_RUNNER_URL": url}
-        self._child = Child(kind.title, command.arguments, environment, self._ended)
+        environment = {**os.environ, **runtime.environment, "TAPML_RUNNER_URL": url}
+        self._child = Child(kind.title, runtime.arguments, environment, self._ended)
         atexit.register(self.close)
 
     @property
@@ -104,11 +101,12 @@ class HeadlessProcess(DeviceProcess):
         self._report(f"{self._title} ended unexpectedly (exit code {code})")
 
 
-def _command(name: str) -> _Command:
+def find_runtime(name: str) -> Runtime:
+    """How "node-dawn" or "deno" is started. Raises ToolchainError where something is missing, and says what to do."""
     return _deno() if name == "deno" else _node_dawn()
 
 
-def _node_dawn() -> _Command:
+def _node_dawn() -> Runtime:
     # Ours first (scripts/node puts it there where the machine's is missing or too old).
     path = os.pathsep.join([str(Path(sys.prefix) / "node" / "bin"), os.environ.get("PATH", os.defpath)])
     node = shutil.which(os.environ.get("TAPML_NODE", "node"), path=path)
@@ -133,10 +131,10 @@ def _node_dawn() -> _Command:
         "TAPML_DEVICE_NAME": f"node-dawn {version}".rstrip(),
         **_vulkan(software=True),
     }
-    return _Command(arguments, environment, version)
+    return Runtime(arguments, environment, version)
 
 
-def _deno() -> _Command:
+def _deno() -> Runtime:
     chosen = os.environ.get("TAPML_DENO")
     packaged = next(iter(sorted((_CHECKOUT_MODULES / "@deno").glob("*/deno*"))), None)
     program = shutil.which(chosen or "deno") or (str(packaged) if packaged and not chosen else None)
@@ -145,7 +143,7 @@ def _deno() -> _Command:
     require_vulkan("Deno")
     arguments = [program, "run", "--quiet", "--no-prompt", "--no-config", "--no-lock"]
     arguments += ["--allow-net", "--allow-env", str(RUNNER)]
-    return _Command(arguments, _vulkan(software=False), version_of_program(program))
+    return Runtime(arguments, _vulkan(software=False), version_of_program(program))
 
 
 def _vulkan(*, software: bool) -> dict[str, str]:
