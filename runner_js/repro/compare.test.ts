@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
+import vectors from "../../tests/vectors/encodings.json";
 import { compare as compareInRunner } from "../src/compare/compare";
 import { compare, errorMap } from "./compare.js";
-import type { Allowed, Bytes, DType } from "./types";
+import type { Allowed, Bytes, DType, TensorType } from "./types";
 
 const BITS: Record<DType, number> = {
   float32: 32,
@@ -138,6 +139,22 @@ describe.each(Object.keys(BITS) as DType[])("the reproducer compares %s", (dtype
     expect(compare(got, expected, { dtype, shape: [] }, { absolute: 0, relative: 0 })).toEqual(wanted);
   });
 });
+
+it.each(vectors.stored)(
+  "compares elements of $dtype as $encoding as the runner does",
+  ({ bytes, ...found }) => {
+    const { dtype, shape, encoding } = found;
+    const type = { dtype: dtype as DType, shape, encoding: encoding as TensorType["encoding"] & string };
+    const expected = Uint8Array.from(bytes.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
+    for (let at = 0; at < expected.length; at++) {
+      const got = expected.slice();
+      got[at] ^= 0x11;
+      const exact = { absolute: 0, relative: 0 };
+      const { ulp_histogram: _, ...wanted } = compareInRunner(got, expected, type, exact);
+      expect(compare(got, expected, type, exact)).toEqual(wanted);
+    }
+  },
+);
 
 it("takes a buffer that nobody wrote for wrong, in all dtypes that could hold what is expected", () => {
   const untouched = new Uint8Array(16).fill(0xff);

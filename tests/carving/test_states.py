@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import shutil
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from tapml.carving.carve import carve
 from tapml.devices.messages import KernelMessages
@@ -19,6 +21,7 @@ from tapml.importing import import_model
 from tapml.lowering.model import read_models
 from tapml.program import Node, NodeKind, ValueKind
 from tapml.program.program import Function, Program, State, SymbolicType, SymbolicValue
+from tapml.reports.terminal import show_suite
 from tapml.server import Server
 from tapml.suite import Suite
 from tapml.suite.program_document import read_program
@@ -88,6 +91,13 @@ def outputs(step: Any) -> list[Any]:
     from tapml.suite import TensorRef
 
     return [TensorRef.from_json(ref) for ref in step["outputs"]]
+
+
+@pytest.mark.torch
+def test_states_are_shown(carved: Suite) -> None:
+    console = Console(record=True, width=200, file=io.StringIO())
+    show_suite(console, carved)
+    assert "keys float32[1, 2, 8, 4]" in console.export_text()
 
 
 @pytest.mark.torch

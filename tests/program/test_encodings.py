@@ -96,6 +96,12 @@ def test_a_hostile_encoding_is_one_sentence(changed: Any, words: str) -> None:
         read_program("program.json", document)
 
 
+def test_what_is_stored_has_the_sizes_of_a_call() -> None:
+    tensor = SymbolicType((["mul", "n", 2], 3), "int8", "int4x8")
+    assert str(tensor) == "int8[n * 2, 3] as int4x8"
+    assert [tensor.at({"n": n}, "q").nbytes for n in (0, 1, 4, 5)] == [0, 4, 12, 16]
+
+
 def test_a_tensor_without_encoding_is_written_as_before() -> None:
     assert TensorType((2,), "int8").to_json() == {"dtype": "int8", "shape": [2]}
     assert str(TensorType((2,), "int8", "int8x4")) == "int8[2] as int8x4"

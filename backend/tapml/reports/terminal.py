@@ -167,6 +167,7 @@ def show_suite(console: Console, suite: Suite) -> None:
         ),
         ("size", f"{size(suite.nbytes())}, {len(suite.digests())} distinct tensors"),
     ]
+    rows += [("state", f"{state.name} {state.type}") for state in suite.program.states]
     rows += [("note", note) for note in model.get("notes", [])]
     rows += [("left out", problem) for kind in RESULTS for problem in suite.read_results(kind)[1]]
     table = Table(show_header=False)

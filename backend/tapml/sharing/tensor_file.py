@@ -27,7 +27,6 @@ _DTYPES = {
 }
 """Of what is stored."""
 
-_ITEM_BYTES = {"F32": 4, "F16": 2, "I32": 4, "U32": 4, "I8": 1, "U8": 1}
 _MOST_HEADER = MOST_DOCUMENT_BYTES + 4_000_000
 """The document, and what the format says of each tensor."""
 
@@ -38,9 +37,7 @@ def safetensors_file(repro: Repro) -> Iterator[bytes]:
     """The file's bytes in pieces."""
     header: dict[str, object] = {"__metadata__": {_KEY: repro.document.model_dump_json()}}
     # As the format's own library does it: what is aligned to more bytes comes first.
-    tensors = sorted(
-        repro.document.named_tensors.items(), key=lambda item: (-_ITEM_BYTES[_stored(item[1])[0]], item[0])
-    )
+    tensors = sorted(repro.document.named_tensors.items(), key=lambda item: (-int(_stored(item[1])[0][1:]), item[0]))
     at = 0
     for name, tensor in tensors:
         end = at + nbytes(tensor)
