@@ -166,6 +166,24 @@ def test_a_written_input_is_an_output_too(tmp_path: Path) -> None:
     assert [suite.tensors.get(ref).tolist() for ref in outputs(suite.manifest["steps"][0])] == [[5, 6, 7], [10, 12, 14]]
 
 
+@pytest.mark.torch
+def test_a_state_and_an_input_of_one_name_are_refused(tmp_path: Path) -> None:
+    import torch
+
+    class Adds(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("x", torch.zeros(3))
+
+        def forward(self, x: Any) -> Any:
+            return self.x.add_(x) * 2
+
+    torch.export.save(torch.export.export(Adds(), (torch.zeros(3),)), tmp_path / "adds.pt2")
+    np.savez(tmp_path / "in.npz", x=np.float32([1, 2, 3]))
+    with pytest.raises(InputError, match="x is an input and a buffer that the model writes: rename one of them"):
+        import_model(str(tmp_path / "adds.pt2"), input_files=[tmp_path / "in.npz"])
+
+
 def program(**changed: Any) -> dict[str, Any]:
     """Of one state that is doubled."""
     values = {

@@ -41,6 +41,8 @@ def import_exported_program(path: Path, gather: GatherSteps, progress: Progress)
     functional = _functional(program, path)
     written = _written(functional)
     buffers = {name: _array(buffer).copy() for name, buffer in functional.named_buffers() if name in written}
+    if twice := buffers.keys() & {spec.name for spec in specs}:
+        raise InputError(f"{path}: {min(twice)} is an input and a buffer that the model writes: rename one of them")
     steps = [dataclasses.replace(step, arrays={**buffers, **step.arrays}) for step in gather(specs)]
     progress("running the model in PyTorch")
     oracle: Oracle | None = Oracle(f"torch {torch.__version__}")
