@@ -178,7 +178,8 @@ class _Kernels:
             commands.append(methods.LoadCommand(library=self._names[function], kernels=messages))
         with session.blobs.holding(texts):
             session.load(commands)
-        self._finalizer = weakref.finalize(self, _unload, session, list(self._names.values()))
+        unloads = [methods.UnloadCommand(library=name) for name in self._names.values()]
+        self._finalizer = weakref.finalize(self, session.drop, *unloads)
         self._finalizer.atexit = False  # the device ends with the program
 
     def name(self, function: str) -> str:
@@ -204,11 +205,6 @@ class _RemoteLibrary(LoadedLibrary):
     def free(self) -> None:
         super().free()
         self._kernels.free()
-
-
-def _unload(session: RemoteSession, names: Sequence[str]) -> None:
-    for name in names:
-        session.drop(methods.UnloadCommand(library=name))
 
 
 class Function:

@@ -120,9 +120,10 @@ class RemoteSession:
         self.run(commands)
         self._libraries |= {command.library for command in commands}
 
-    def drop(self, command: methods.FreeCommand | methods.UnloadCommand) -> None:
-        """Send it some time soon. Never waits and takes no lock: finalizers call it."""
-        self._dropped.put(command)
+    def drop(self, *commands: methods.FreeCommand | methods.UnloadCommand) -> None:
+        """Send them some time soon. Never waits and takes no lock: finalizers call it."""
+        for command in commands:
+            self._dropped.put(command)
 
     @contextmanager
     def gather(self) -> Iterator[None]:

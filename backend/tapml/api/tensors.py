@@ -11,7 +11,6 @@ import numpy as np
 import tvm
 
 from tapml.api.devices import Device, LocalDevice, WebGpuDevice, find
-from tapml.api.remote import RemoteSession
 from tapml.devices.commands import allocated, uploaded
 from tapml.encodings import Encoding, check_encoding
 from tapml.errors import InputError
@@ -42,10 +41,9 @@ class Tensor(Freeable):
         self.device = device
         self.type = tensor_type
         self._handle = handle
-        self._finalizer = (
-            weakref.finalize(self, _free, device.session, handle) if isinstance(device, WebGpuDevice) else None
-        )
-        if self._finalizer:
+        self._finalizer: weakref.finalize[Any, Any] | None = None
+        if isinstance(device, WebGpuDevice):
+            self._finalizer = weakref.finalize(self, device.session.drop, FreeCommand(tensors=[handle]))
             self._finalizer.atexit = False  # the device ends with the program
 
     @property
@@ -83,10 +81,6 @@ class Tensor(Freeable):
     def __repr__(self) -> str:
         freed = ", freed" if self._handle is None else ""
         return f"<tapml.Tensor {self.type} on {self.device!r}{freed}>"
-
-
-def _free(session: RemoteSession, name: str) -> None:
-    session.drop(FreeCommand(tensors=[name]))
 
 
 def tensor(data: Any, device: Device | None = None, *, encoding: Encoding | None = None) -> Tensor:
