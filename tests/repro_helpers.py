@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tapml.npy import opening
 from tapml.results import counts
 from tapml.sharing import Repro, read
 from tapml.sharing.document import checked, with_texts
 from tapml.sharing.repro import of_memory
-from tapml.sharing.sources import opening
 from tapml.suite import Suite
 from tapml.validation.results import identity
 

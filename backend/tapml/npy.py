@@ -34,6 +34,11 @@ Open: TypeAlias = Callable[[], AbstractContextManager[IO[bytes]]]
 _LENGTH_BYTES = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
 
 
+def opening(path: Path) -> Open:
+    """For a file that lies at `path`."""
+    return lambda: path.open("rb")
+
+
 @dataclass(frozen=True)
 class Header:
     """What a .npy says of its array; `start` bytes of the file come before the elements."""

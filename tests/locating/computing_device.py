@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from helpers import FakeRunner, verdict
+from tapml.compare.elements import bound_of, errors, outside
 from tapml.devices import Blobs, DeviceHub
 from tapml.folder import FileInside
-from tapml.locating.judging import bound_of, errors, outside
 from tapml.lowering.model import read_model
 from tapml.platforms.reference import Reference, to_numpy
 from tapml.program import TensorType
@@ -116,7 +116,7 @@ class ComputingDevice:
         before = np.full(expected.nbytes, 0xFF, np.uint8).view(expected.dtype).reshape(expected.shape)
         got = self._run(test["kernel"], [self._blob(ref) for ref in test["inputs"]], before)
         error = errors(got, expected)
-        bound = bound_of(self.suite, carved.tolerances[0], expected)
+        bound = bound_of(carved.tolerances[0], expected, self.suite.tensors.get)
         wrong, unbounded = outside(error, bound), int(np.isposinf(bound).sum())
         finite = error[np.isfinite(error)]
         count = int(wrong.sum())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,6 @@ from computing_device import ComputingDevice, Fault
 
 from helpers import ROWS, WIDTH
 from tapml.locating import Locate
-from tapml.locating.delta import most_runs
 from tapml.locating.locate import clean, save_locate
 from tapml.locating.patterns import PATTERNS
 from tapml.reports.locate import verdict_line
@@ -238,7 +238,7 @@ def test_a_compound_error_is_traced_to_its_nodes_in_few_runs(suite: Suite) -> No
     assert len(model["minimal_nodes"]) == 1
     assert model["minimal_nodes"][0] in (last.id, before.id)
     nodes = len(suite.model_graph.kernel_nodes)
-    assert model["model_runs"] <= 1 + most_runs(1, nodes)
+    assert model["model_runs"] <= 1 + math.ceil(math.log2(nodes)) + 3
     assert model["minimal_nodes"][0] in model["text"]
     grown = {node["node"]: node for node in model["growth"]}
     steepest = max(model["growth"], key=lambda node: node["amplification"] or 0)

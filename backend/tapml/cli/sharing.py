@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -96,7 +95,7 @@ def share(options: argparse.Namespace, console: Console, progress: Console) -> i
     repro = of_suite(suite, options.test, options.device, lambda problem: _tell_left_out(problem, progress))
     share_id, made = links.create(suite.path, repro, None if options.forever else options.days or links.DEFAULT_DAYS)
     url = f"{base}/s/{share_id}"
-    document = {"format": FORMAT, "url": url, **dataclasses.asdict(made)}
+    document = {"format": FORMAT, "url": url, **made.model_dump()}
     if write_json_output(options.json, document):
         return 0
     console.print(url, markup=False, highlight=False, soft_wrap=True)
@@ -138,7 +137,7 @@ def _revoke(suite: Suite, given: str, console: Console) -> int:
 
 def _list(suite: Suite, options: argparse.Namespace, console: Console) -> int:
     found = links.shares(suite.path)
-    if write_json_output(options.json, {"format": FORMAT, "shares": [dataclasses.asdict(known) for known in found]}):
+    if write_json_output(options.json, {"format": FORMAT, "shares": [known.model_dump() for known in found]}):
         return 0
     if not found:
         console.print(f"{suite.path} has no links: `tapml share {suite.path} TEST_ID` makes one", markup=False)

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tapml.locating.judging import errors, excesses, outside
+from tapml.compare.elements import errors, excesses, outside
+from tapml.results.base import Element
 from tapml.results.locate import FoundPattern
 
 
@@ -77,6 +78,41 @@ class Evidence:
     def count(self) -> int:
         """How many elements are wrong."""
         return int(self.wrong.sum())
+
+    @property
+    def nan(self) -> int:
+        """Elements that are NaN and should not be."""
+        return int((np.isnan(self.g) & ~np.isnan(self.e)).sum())
+
+    @property
+    def inf(self) -> int:
+        """Elements that are infinite and should not be."""
+        return int((np.isinf(self.g) & ~np.isinf(self.e)).sum())
+
+    @property
+    def max_abs_error(self) -> float:
+        """Of the elements that are finite on both sides."""
+        return float(np.max(self.error[np.isfinite(self.g) & np.isfinite(self.e)], initial=0.0))
+
+    @property
+    def first(self) -> Element | None:
+        """The first wrong element."""
+        return self._element(self.wrong) if self.count else None
+
+    @property
+    def worst(self) -> Element | None:
+        """The wrong element that is furthest outside its bound."""
+        return self._element(np.where(self.wrong, self.excess, -1.0)) if self.count else None
+
+    def _element(self, key: np.ndarray) -> Element:
+        """The one with the largest key."""
+        place = np.unravel_index(int(np.argmax(key)), self.shape)
+        return {
+            "index": [int(i) for i in place],
+            "expected": jsonable(self.e[place]),
+            "got": jsonable(self.g[place]),
+            "bound": jsonable(self.bound[place]),
+        }
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import cast
 
 import numpy as np
 
+from tapml.compare.elements import errors
 from tapml.locating.evidence import jsonable
-from tapml.locating.judging import errors
 from tapml.program import Graph, NodeKind
 from tapml.results.locate import GrownNode
 
@@ -27,14 +28,7 @@ class Grown:
     amplification: float | None
 
     def to_json(self) -> GrownNode:
-        return {
-            "node": self.node,
-            "kernel": self.kernel,
-            "error": jsonable(self.error),
-            "relative": jsonable(self.relative),
-            "local": jsonable(self.local),
-            "amplification": jsonable(self.amplification),
-        }
+        return cast(GrownNode, {name: jsonable(value) for name, value in asdict(self).items()})
 
 
 def growth(

@@ -16,7 +16,7 @@ _INSIDE = 0.25
 
 
 def heatmap(excess: np.ndarray, unbounded: np.ndarray) -> HeatMap:
-    """`excess`: |error| / bound of each element (judging.excesses). The worst along leading axes and within a cell.
+    """`excess`: |error| / bound of each element (compare/elements.py). The worst along leading axes and within a cell.
 
     A cell is 0 where every element is inside its bound, else from 0.25 (just outside) to 1, by the excess' logarithm;
     null where none is outside and some are `unbounded`.

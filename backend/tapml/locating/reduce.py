@@ -16,15 +16,13 @@ from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, InputError
 from tapml.expressions import evaluate
-from tapml.locating.evidence import jsonable
-from tapml.locating.judging import errors, excesses, outside
-from tapml.locating.reduced_reference import Expected, Reduced, ReducedReference
+from tapml.locating.evidence import Evidence, jsonable
+from tapml.locating.reduced_reference import Reduced, ReducedReference
 from tapml.locating.reduced_repro import reduced_repro
 from tapml.locating.simplify import Budget, simplify
 from tapml.program import TensorType
 from tapml.protocol import Kernel, methods
 from tapml.results import ReduceDocument
-from tapml.results.base import Element
 from tapml.results.reduce import ReducedInput, ReducedOutput, Workgroups
 from tapml.sharing import Repro
 from tapml.suite import CarvedTest, Suite
@@ -102,7 +100,7 @@ class Reduce:
                 _input(name, before, after)
                 for name, before, after in zip(self._names, carved, self.reduced.inputs, strict=False)
             ],
-            "outputs": [_output(number, self.reduced) for number in range(len(self.reduced.got))],
+            "outputs": [_output(number, output) for number, output in enumerate(self.reduced.outputs)],
             "workgroups": workgroups,
         }
 
@@ -116,12 +114,12 @@ class Reduce:
     def _fails(self, inputs: list[np.ndarray]) -> bool:
         self._cancel.check()
         self._emit({"type": "reduce", "device": self.device.id, "runs": self._budget.spent})
-        judged = self._judge(inputs)
-        return any(_wrong(got, expected).any() for got, expected in zip(judged.got, judged.expected, strict=True))
+        return any(output.count for output in self._judge(inputs).outputs)
 
     def _judge(self, inputs: list[np.ndarray]) -> Reduced:
         expected = self._reference.expected_and_tolerance(inputs)
-        return Reduced(inputs, expected, self._call(inputs), dict(self._reference.tensors))
+        outputs = [one.evidence(got) for one, got in zip(expected, self._call(inputs), strict=True)]
+        return Reduced(inputs, expected, outputs, dict(self._reference.tensors))
 
     # ------------------------------------------------ the device
 
@@ -205,15 +203,9 @@ class Reduce:
             return False  # a device may refuse to run it so
         for a, b, expected in zip(first, second, self.reduced.expected, strict=True):
             written = a.view(f"u{a.dtype.itemsize}") == b.view(f"u{b.dtype.itemsize}")
-            if bool((written & _wrong(a, expected)).any()):
+            if bool((written & expected.evidence(a).wrong).any()):
                 return True
         return False
-
-
-def _wrong(got: np.ndarray, expected: Expected) -> np.ndarray:
-    """Outside the bound. Where the reference itself gives no number nothing is said of the kernel."""
-    found = outside(errors(got, expected.value), expected.bound)
-    return np.asarray(found & np.isfinite(expected.value.astype(np.float64)))
 
 
 def _input(name: str, before: np.ndarray, after: np.ndarray) -> ReducedInput:
@@ -240,24 +232,12 @@ def _input(name: str, before: np.ndarray, after: np.ndarray) -> ReducedInput:
     }
 
 
-def _output(number: int, reduced: Reduced) -> ReducedOutput:
-    got, expected = reduced.got[number], reduced.expected[number]
-    wrong = _wrong(got, expected)
-    element: Element | None = None
-    if wrong.any():
-        excess = np.where(wrong, excesses(errors(got, expected.value), expected.bound), -1.0)
-        flat = int(np.argmax(excess))
-        element = {
-            "index": [int(i) for i in np.unravel_index(flat, got.shape)],
-            "expected": jsonable(float(expected.value.reshape(-1)[flat])),
-            "got": jsonable(float(got.reshape(-1)[flat])),
-            "bound": jsonable(float(expected.bound.reshape(-1)[flat])),
-        }
+def _output(number: int, output: Evidence) -> ReducedOutput:
     return {
         "output": number,
-        "dtype": str(got.dtype),
-        "shape": list(got.shape),
-        "total": int(got.size),
-        "mismatched": int(wrong.sum()),
-        "worst": element,
+        "dtype": str(output.got.dtype),
+        "shape": list(output.shape),
+        "total": output.got.size,
+        "mismatched": output.count,
+        "worst": output.worst,
     }

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tapml.compare.elements import bound_of
 from tapml.compare.operators import OperatorTolerances
 from tapml.compare.tolerance import perturb
 from tapml.errors import InputError
 from tapml.files import sha256
-from tapml.locating.judging import scalar_bound
+from tapml.locating.evidence import Evidence
 from tapml.lowering.model import read_operator
 from tapml.platforms.reference import Reference, to_numpy
 from tapml.suite import CarvedTest, Suite, TensorRef, Tolerance
@@ -25,14 +26,19 @@ class Expected:
     tolerance: Tolerance
     bound: np.ndarray
 
+    def evidence(self, got: np.ndarray) -> Evidence:
+        """Of what a device gave. Where the reference itself gives no number nothing is said of the kernel."""
+        unknown = ~np.isfinite(self.value.astype(np.float64))
+        return Evidence(got, self.value, self.bound, accepted=unknown)
+
 
 @dataclasses.dataclass(frozen=True)
 class Reduced:
-    """What remained: inputs, what the reference gives for them and what the device gave; tensors of tolerances."""
+    """What remained: inputs, what the reference gives for them, what the device gave; tensors of tolerances."""
 
     inputs: list[np.ndarray]
     expected: list[Expected]
-    got: list[np.ndarray]
+    outputs: list[Evidence]
     tensors: Mapping[str, np.ndarray]
 
 
@@ -70,7 +76,7 @@ class ReducedReference:
 
         tolerances = self._tolerances.of_call(inputs, values, moved)
         return [
-            Expected(value, tolerance, self._bound(value, tolerance))
+            Expected(value, tolerance, bound_of(tolerance, value, lambda ref: self.tensors[ref.digest]))
             for value, tolerance in zip(values, tolerances, strict=True)
         ]
 
@@ -84,8 +90,3 @@ class ReducedReference:
         digest = sha256(dense.tobytes())
         self.tensors[digest] = dense
         return TensorRef(digest, str(dense.dtype), tuple(array.shape))
-
-    def _bound(self, value: np.ndarray, tolerance: Tolerance) -> np.ndarray:
-        if tolerance.bound is not None:
-            return self.tensors[tolerance.bound.digest].astype(np.float64).reshape(value.shape)
-        return scalar_bound(tolerance, value)

@@ -36,10 +36,10 @@ class AxisSet:
             return f"{name} {self.start}{last}"
         if self.kind == "range":
             end = " (the end)" if self.stop == self.size else ""
-            return f"{plural(name, 2)} {self.start} to {self.stop - 1}{end}"
+            return f"{plural(name)} {self.start} to {self.stop - 1}{end}"
         if self.kind == "stride":
             return f"every {ordinal(self.step)} {name} from {self.start}"
-        return f"{self.count} of {self.size} {plural(name, 2)} ({self.start} to {self.stop - 1})"
+        return f"{self.count} of {self.size} {plural(name)} ({self.start} to {self.stop - 1})"
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,7 @@ def axis_name(axis: int, ndim: int) -> str:
     return {ndim - 1: "column", ndim - 2: "row"}.get(axis, f"index of axis {axis}")
 
 
-def plural(name: str, count: int) -> str:
-    if count == 1:
-        return name
+def plural(name: str) -> str:
     return name.replace("index", "indices") if name.startswith("index") else f"{name}s"
 
 

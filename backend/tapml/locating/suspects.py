@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from tapml.compare.elements import bound_of, tied
 from tapml.locating.conditions import condition
 from tapml.locating.evidence import Evidence, Finding, jsonable
 from tapml.locating.examine import Outputs, fill_of
 from tapml.locating.heatmap import heatmap
-from tapml.locating.judging import bound_of, tied
 from tapml.locating.patterns import PLACES, findings
 from tapml.locating.patterns.determinism import differing
 from tapml.results import TestResult, Verdict
-from tapml.results.base import Element
 from tapml.results.locate import BoundFacts, Suspect, WrongOutput
 from tapml.suite import CarvedTest, Suite
 
@@ -32,6 +30,8 @@ class Examined:
     outputs: list[Evidence]
     found: list[tuple[int, Finding]]
     """(output, finding), strongest first."""
+    differing: int
+    """Elements that differ between runs that began alike."""
 
     @property
     def strength(self) -> float:
@@ -63,11 +63,11 @@ def examined(suite: Suite, test: CarvedTest, runs: Sequence[Outputs], verdict: s
         evidence = Evidence(
             got=given[0],
             expected=expected,
-            bound=bound_of(suite, tolerance, expected),
+            bound=bound_of(tolerance, expected, suite.tensors.get),
             inputs=inputs,
             runs=given,
             fills=[fill_of(number) for number in range(len(given))],
-            accepted=tied(suite, tolerance.ties, given[0], expected),
+            accepted=tied(tolerance, given[0], expected, suite.tensors.get),
             names=names[: len(inputs)],
         )
         outputs.append(evidence)
@@ -76,7 +76,7 @@ def examined(suite: Suite, test: CarvedTest, runs: Sequence[Outputs], verdict: s
         text = "it failed when it was validated and passed when it ran again: the result differs from run to run"
         found.append((0, Finding("race", text, 0.98, {"runs": len(runs)})))
     found.sort(key=lambda item: -item[1].strength)
-    return Examined(test, outputs, found)
+    return Examined(test, outputs, found, racing(runs))
 
 
 def _of_output(evidence: Evidence, *, has_ties: bool) -> list[Finding]:
@@ -126,14 +126,14 @@ def suspect(
     failing = {result["node"] for result in bad}
     nodes = [node.id for node in suite.graph.nodes_of(kernel)]
     outputs = [_output(place, evidence, shown.test) for place, evidence in enumerate(shown.outputs)] if shown else []
-    changing = _differing(tests) + sum(others.values())
+    changing = sum(test.differing for test in tests) + sum(others.values())
     return {
         "kernel": kernel,
         "nodes": [node for node in nodes if node in failing],
         "passing_nodes": [node for node in nodes if node not in failing],
         "verdict": worst,
         "tests": {"failed": len(bad), "total": len(results)},
-        "score": round(_score(worst, len(bad) / len(results), outputs, found), 4),
+        "score": round(_score(worst, len(bad) / len(results), shown, found), 4),
         "reason": reason(worst, culprit["message"], found),
         "edited": any(result["edited"] for result in results),
         "findings": [finding.to_json() for finding in found] if worst != "unsupported" else [],
@@ -163,7 +163,7 @@ def reason(verdict: str, message: str, found: Sequence[Finding]) -> str:
     return f"{first.text}; {place.text}"
 
 
-def _score(verdict: str, share: float, outputs: Sequence[WrongOutput], found: Sequence[Finding]) -> float:
+def _score(verdict: str, share: float, shown: Examined | None, found: Sequence[Finding]) -> float:
     """How surely the kernel is faulty: an error is; far outside in every test and by a pattern is nearly one."""
     if verdict == "unsupported":
         return 0.0
@@ -172,22 +172,9 @@ def _score(verdict: str, share: float, outputs: Sequence[WrongOutput], found: Se
     strength = found[0].strength if found else 0.0
     if verdict == "unbounded":
         return 0.2 + 0.1 * strength
-    excess = max((_number(output["max_excess"]) for output in outputs), default=math.inf)
+    excess = max((float(np.max(e.excess, initial=0.0)) for e in shown.outputs), default=math.inf) if shown else math.inf
     margin = min(1.0, math.log10(max(1.0, excess)) / 3) if math.isfinite(excess) else 1.0
     return 0.5 + 0.25 * margin + 0.15 * share + 0.09 * strength
-
-
-def _number(value: Any) -> float:
-    return float(value.replace("Infinity", "inf")) if isinstance(value, str) else float(value)
-
-
-def _differing(tests: Sequence[Examined]) -> int:
-    """Elements of all examined tests that differ between runs that began alike."""
-    return sum(
-        int(differing(evidence.runs, evidence.fills, same_fill=True).sum())
-        for test in tests
-        for evidence in test.outputs
-    )
 
 
 def _deterministic(tests: Sequence[Examined], runs: int, changing: int) -> bool | None:
@@ -197,11 +184,8 @@ def _deterministic(tests: Sequence[Examined], runs: int, changing: int) -> bool 
 
 
 def _output(place: int, evidence: Evidence, test: CarvedTest) -> WrongOutput:
-    got, expected = evidence.g, evidence.e
     unbounded = np.isposinf(evidence.bound)
     bounded = evidence.bound[~unbounded]
-    both = np.isfinite(got) & np.isfinite(expected)
-    excess = evidence.excess
     bound: BoundFacts = {
         "min": jsonable(np.min(bounded, initial=math.inf)),
         "median": jsonable(np.median(bounded) if bounded.size else math.inf),
@@ -215,21 +199,12 @@ def _output(place: int, evidence: Evidence, test: CarvedTest) -> WrongOutput:
         "total": evidence.got.size,
         "mismatched": evidence.count,
         "unbounded": int(unbounded.sum()),
-        "nan": int((np.isnan(got) & ~np.isnan(expected)).sum()),
-        "inf": int((np.isinf(got) & ~np.isinf(expected)).sum()),
-        "max_abs_error": jsonable(np.max(evidence.error[both], initial=0.0)),
-        "max_excess": jsonable(np.max(excess, initial=0.0)),
+        "nan": evidence.nan,
+        "inf": evidence.inf,
+        "max_abs_error": evidence.max_abs_error,
+        "max_excess": jsonable(np.max(evidence.excess, initial=0.0)),
         "bound": bound,
-        "first": _element(evidence, int(np.argmax(evidence.wrong))) if evidence.count else None,
-        "worst": _element(evidence, int(np.argmax(np.where(evidence.wrong, excess, -1)))) if evidence.count else None,
-        "heatmap": heatmap(excess, unbounded),
-    }
-
-
-def _element(evidence: Evidence, flat: int) -> Element:
-    return {
-        "index": [int(i) for i in np.unravel_index(flat, evidence.shape)],
-        "expected": jsonable(float(evidence.e.reshape(-1)[flat])),
-        "got": jsonable(float(evidence.g.reshape(-1)[flat])),
-        "bound": jsonable(float(evidence.bound.reshape(-1)[flat])),
+        "first": evidence.first,
+        "worst": evidence.worst,
+        "heatmap": heatmap(evidence.excess, unbounded),
     }

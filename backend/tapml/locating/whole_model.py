@@ -100,7 +100,7 @@ class WholeModel:
             return within(step.metric(result.outputs), self._tolerance)
 
         try:
-            nodes = culprits(self._nodes, good_without, MOST_GUILTY).nodes
+            nodes = culprits(self._nodes, good_without, MOST_GUILTY)
         except TooMany as error:
             text = f"; more than {len(error.nodes)} nodes share it, so that no few of them bring it back"
             return None, text

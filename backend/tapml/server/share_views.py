@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import io
 import json
 import shutil
@@ -18,12 +17,12 @@ from flask import Blueprint, Response, abort, jsonify, request
 from tapml.cache import data_dir
 from tapml.errors import InputError
 from tapml.files import sha256
+from tapml.npy import opening
 from tapml.server.bodies import json_object, text_field
 from tapml.server.pages import blob_response, page_file
 from tapml.server.state import State
 from tapml.sharing import FORMS, Repro, export, file_name, issue_text, links, of_suite, read
 from tapml.sharing.imports import add_to_suite, new_suite
-from tapml.sharing.sources import opening
 from tapml.suite import Suite
 
 _MOST_IMPORT_BYTES = 1 << 30
@@ -104,7 +103,7 @@ def _links(routes: Blueprint, state: State) -> None:
     @routes.get("/api/suites/<suite_id>/shares")
     def list_shares(suite_id: str) -> Response:
         suite = state.suites.require(suite_id)
-        return jsonify({"shares": [dataclasses.asdict(share) for share in links.shares(suite.path)]})
+        return jsonify({"shares": [share.model_dump() for share in links.shares(suite.path)]})
 
     @routes.post("/api/suites/<suite_id>/tests/<test_id>/shares")
     def create_share(suite_id: str, test_id: str) -> Response:
@@ -116,7 +115,7 @@ def _links(routes: Blueprint, state: State) -> None:
         if days is not None and (isinstance(days, bool) or not isinstance(days, int | float)):
             raise InputError("days: give a number, or null for a link that lives until it is revoked")
         share_id, share = links.create(suite.path, of_suite(suite, test_id, device), days)
-        return jsonify({"path": f"/s/{share_id}", "share": dataclasses.asdict(share)})
+        return jsonify({"path": f"/s/{share_id}", "share": share.model_dump()})
 
     @routes.delete("/api/suites/<suite_id>/shares/<name>")
     def revoke_share(suite_id: str, name: str) -> Response:

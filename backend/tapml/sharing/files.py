@@ -8,11 +8,11 @@ from pathlib import Path
 from tapml.errors import InputError
 from tapml.files import cannot_write, slug, write_bytes, write_pieces, write_text
 from tapml.leftovers import put_in_place, sweep_beside, temporary_folder
+from tapml.npy import Open, opening
 from tapml.sharing.html_file import html_file, read_html
 from tapml.sharing.issue import issue_text
 from tapml.sharing.repro import Repro
 from tapml.sharing.script import script_text
-from tapml.sharing.sources import Open, opening
 from tapml.sharing.tensor_file import read_safetensors, safetensors_file
 from tapml.sharing.wgsl_folder import DOCUMENT, read_folder, write_folder
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import IO
 
 from tapml.errors import InputError, ToolchainError
+from tapml.npy import Open, in_pieces
 from tapml.sharing import packing
-from tapml.sharing.document import MOST_DOCUMENT_BYTES, Input, nbytes, parse, with_texts, without_texts
+from tapml.sharing.document import MOST_DOCUMENT_BYTES, Input, ReproDocument, nbytes, parse, with_texts, without_texts
 from tapml.sharing.html_elements import Element, elements
 from tapml.sharing.repro import Repro, of_pieces
-from tapml.sharing.sources import Open, in_pieces
 
 _TEMPLATE = Path(__file__).parents[1] / "server" / "static" / "repro" / "template.html"
 _UNSAFE_WGSL = re.compile(r"</|<!|<script", re.IGNORECASE)
@@ -41,7 +41,7 @@ def html_file(repro: Repro) -> bytes:
     values = {
         b"title": _ascii(html.escape(title)),
         b"csp": _policy(template),
-        b"document": _json(without_texts(document).model_dump_json()),
+        b"document": _json(document),
         b"wgsl": b"\n".join(wgsl),
         b"tensors": b"\n".join(sizes.values()),
     }
@@ -64,14 +64,9 @@ def _ascii(text: str) -> bytes:
     return text.encode("ascii", "xmlcharrefreplace")
 
 
-def _json(text: str) -> bytes:
-    escaped = "".join(c if c.isascii() else _escaped(c) for c in text)
-    return escaped.replace("<", "\\u003c").encode("ascii")
-
-
-def _escaped(character: str) -> str:
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+def _json(document: ReproDocument) -> bytes:
+    text = without_texts(document).model_dump_json(ensure_ascii=True)
+    return text.replace("<", "\\u003c").encode("ascii")
 
 
 def _wgsl_element(name: str, text: str) -> bytes:

@@ -8,12 +8,10 @@ suite's folder: a visitor's request does not read the whole suite.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import re
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from tapml.errors import InputError
@@ -32,29 +30,17 @@ _ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _NAME = re.compile(r"[0-9a-f]{64}")
 
 
-class ShareDocument(Open):
-    """`shares/NAME.json`."""
+class Share(Open):
+    """One link as its suite knows it: `shares/NAME.json`, without its format; `name` revokes it."""
 
-    format: Line
+    name: Line
     test: Line
     kernel: Line
     device: Line | None
     verdict: Line | None
     created: Created
     expires: Created | None
-
-
-@dataclass(frozen=True)
-class Share:
-    """One link as its suite knows it; `name` revokes it. `expires` is None for never (ISO 8601, UTC)."""
-
-    name: str
-    test: str
-    kernel: str
-    device: str | None
-    verdict: str | None
-    created: str
-    expires: str | None
+    """None: never."""
 
     @property
     def expired(self) -> bool:
@@ -86,7 +72,7 @@ def create(folder: Path, repro: Repro, days: float | None = DEFAULT_DAYS) -> tup
     )
     try:
         suite.write_pieces(_data_name(name), safetensors_file(repro))
-        suite.write(_facts_name(name), json_bytes({"format": FORMAT, **_facts(share)}))
+        suite.write(_facts_name(name), json_bytes({"format": FORMAT, **share.model_dump(exclude={"name"})}))
     except OSError as error:
         with contextlib.suppress(OSError):
             suite.remove(_data_name(name))
@@ -147,9 +133,8 @@ def _read(folder: Path, name: str) -> Share | None:
     try:
         path = folder / _facts_name(name)
         found = read_json(suite, _facts_name(name), most=_MOST_FACTS_BYTES)
-        facts = validated(path, ShareDocument, found, "")
+        share = validated(path, Share, {**found, "name": name}, "")
         format_version(path, found, FORMAT, "a shared link")
-        share = Share(name=name, **facts.model_dump(exclude={"format"}))
         expired = share.expired
     except (InputError, TypeError, OverflowError):
         return None  # damaged: as good as revoked
@@ -159,10 +144,6 @@ def _read(folder: Path, name: str) -> Share | None:
             revoke(folder, name)
         return None
     return share
-
-
-def _facts(share: Share) -> dict[str, str | None]:
-    return {key: value for key, value in dataclasses.asdict(share).items() if key != "name"}
 
 
 def _facts_name(name: str) -> str:

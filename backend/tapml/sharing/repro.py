@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from tapml.compare.elements import bound_of, tied
 from tapml.errors import InputError
 from tapml.program import Graph, Node, NodeKind, Value, ValueKind
 from tapml.protocol.base import TensorRef
 from tapml.results import SEVERITY, ValidationDocument
 from tapml.sharing.document import FORMAT, ReproDocument, carved_ref, checked, nbytes
 from tapml.suite import CarvedTest, Suite
-from tapml.suite.ties import accepted_ties
 from tapml.validation.events import now
 
 
@@ -48,24 +48,12 @@ class Repro:
     @cached_property
     def bounds(self) -> list[np.ndarray]:
         """What each element of each output may differ by, in float64; infinite where WGSL promises nothing."""
-        found = []
-        for output, expected in zip(self.document.outputs, self.expected, strict=True):
-            tolerance = output.tolerance
-            if tolerance.bound is not None:
-                found.append(self._array(tolerance.bound).astype(np.float64))
-                continue
-            with np.errstate(invalid="ignore"):
-                bound = tolerance.absolute + tolerance.relative * np.abs(expected.astype(np.float64))
-            # NaN and infinities pass for themselves only.
-            found.append(np.where(np.isfinite(bound), bound, 0.0))
-        return found
+        pairs = zip(self.document.outputs, self.expected, strict=True)
+        return [bound_of(output.tolerance, expected, self._array) for output, expected in pairs]
 
     def tied(self, number: int, got: np.ndarray) -> np.ndarray:
         """A mask: elements of output `number` that differ and are right, as the operator may choose among equals."""
-        ties = self.document.outputs[number].tolerance.ties
-        if ties is None:
-            return np.zeros(got.shape, bool)
-        return accepted_ties(self._array(ties), got, self.expected[number])
+        return tied(self.document.outputs[number].tolerance, got, self.expected[number], self._array)
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from tapml.errors import InputError
+from tapml.npy import Open, in_pieces
 from tapml.protocol.base import TensorRef
 from tapml.sharing.document import MOST_DOCUMENT_BYTES, carved_ref, nbytes, parse
 from tapml.sharing.repro import Repro, of_pieces
-from tapml.sharing.sources import Open, in_pieces
 from tapml.strict_json import parse_json
 
 _KEY = "tapml"

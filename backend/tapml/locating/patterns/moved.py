@@ -50,10 +50,10 @@ def _repeats(evidence: Evidence) -> list[Finding]:
             continue
         details = {"axis": axis, "from": start, "repeats": start - 1, "explained": explained}
         if start == 1:
-            text = f"all {size} {plural(name, size)} are the same; the reference's are not"
+            text = f"all {size} {plural(name)} are the same; the reference's are not"
             found.append(Finding("broadcast", text, 0.95, details))
         else:
-            text = f"{plural(name, 2)} from {start} on repeat {name} {start - 1}"
+            text = f"{plural(name)} from {start} on repeat {name} {start - 1}"
             found.append(Finding("repeat-row", text, 0.96 * explained / evidence.count, details))
     return found
 
@@ -66,7 +66,7 @@ def _periodic(evidence: Evidence, g: np.ndarray, e: np.ndarray, wrong: np.ndarra
             continue
         explained = int(wrong[period:].sum())
         if explained >= _ENOUGH * evidence.count:
-            text = f"{plural(name, 2)} repeat after {period}: those from {period} on are the first {period} again"
+            text = f"{plural(name)} repeat after {period}: those from {period} on are the first {period} again"
             details = {"period": period, "explained": explained}
             return [Finding("broadcast", text, 0.94 * explained / evidence.count, details)]
     return []

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from tapml.suite import Suite, TensorRef, Tolerance
+from tapml.protocol import base as protocol
+from tapml.suite import Tolerance
 from tapml.suite.ties import accepted_ties
 
+Read = Callable[[Any], np.ndarray]
+"""Gives the array of a tensor that a tolerance refers to."""
 
-def bound_of(suite: Suite, tolerance: Tolerance, expected: np.ndarray) -> np.ndarray:
-    """What each element may differ by, in float64; infinite where it is unbounded."""
+
+def bound_of(tolerance: Tolerance | protocol.Tolerance, expected: np.ndarray, read: Read) -> np.ndarray:
+    """What each element may differ by, in float64; infinite where it is unbounded, and 0 where `expected` is no number:
+    such are met exactly."""
     if tolerance.bound is not None:
-        return suite.tensors.get(tolerance.bound).astype(np.float64).reshape(expected.shape)
-    return scalar_bound(tolerance, expected)
-
-
-def scalar_bound(tolerance: Tolerance, expected: np.ndarray) -> np.ndarray:
-    """`absolute + relative * |expected|` of each element; 0 where that is no number, for such are met exactly."""
+        return read(tolerance.bound).astype(np.float64).reshape(expected.shape)
     with np.errstate(invalid="ignore", over="ignore"):
         bound = tolerance.absolute + tolerance.relative * np.abs(expected.astype(np.float64))
     return np.where(np.isfinite(bound), bound, 0.0)
@@ -43,8 +46,8 @@ def excesses(error: np.ndarray, bound: np.ndarray) -> np.ndarray:
     return np.where(error == 0, 0.0, np.where(np.isposinf(bound), 0.0, ratio))
 
 
-def tied(suite: Suite, ties: TensorRef | None, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Index elements that are accepted because the operator may choose among equals (suite-format.md, "Tolerances")."""
-    if ties is None:
+def tied(tolerance: Tolerance | protocol.Tolerance, got: np.ndarray, expected: np.ndarray, read: Read) -> np.ndarray:
+    """Elements that differ and are accepted, because the operator may choose among equals (suite-format.md)."""
+    if tolerance.ties is None:
         return np.zeros(expected.shape, bool)
-    return accepted_ties(suite.tensors.get(ties), got, expected)
+    return accepted_ties(read(tolerance.ties), got, expected)
