@@ -27,7 +27,8 @@ endif
 # What stands beside each other prints its output whole, when it has ended (GNU make 4; macOS's own cannot).
 BESIDE := --no-print-directory --jobs 2 --keep-going $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 # Each worker has its own server and browsers; a file's tests share them. `make unit-test WORKERS=` for none.
-WORKERS := --numprocesses 2 --dist loadfile
+# Two processors, three workers: tests wait for browsers and time-outs, and one more has work meanwhile.
+WORKERS := --numprocesses 3 --dist loadfile
 
 help:
 	@echo 'make demo       set up, then carve, validate and offload a real model in headless Chromium'
@@ -127,8 +128,6 @@ check: setup-dev
 unit-test: setup-dev
 	@$(MAKE) $(BESIDE) LANES=1 python-test javascript-test
 
-# These wait for time-outs now and then: a third worker has work meanwhile.
-python-test: WORKERS := --numprocesses 3 --dist loadfile
 python-test: setup-dev
 	$(BIN)/pytest $(WORKERS) --no-loadscope-reorder tests
 

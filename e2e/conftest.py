@@ -30,20 +30,23 @@ TEXT = "Every operator of this model is tested in the browser."
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     in_order(
         items,
-        "test_workflow.py",
         "test_device_faults.py",
-        "test_share.py",
+        "test_workflow.py",
         "test_offload.py",
-        "test_gallery_browsers.py",
+        "test_share.py",
         "test_models.py",
-        "test_validate.py",
-        "test_faults.py",
-        "test_ci.py",
-        "test_variants.py",
         "test_compile_faults.py",
-        "test_webdriver.py",
         "test_api.py",
+        "test_faults.py",
+        "test_gallery_browsers.py",
+        "test_ci.py",
+        "test_validate.py",
+        "test_webdriver.py",
         "test_bounds.py",
+        "test_locate.py",
+        "test_variants.py",
+        "test_locate_page.py",
+        "test_history.py",
     )
 
 

@@ -16,6 +16,9 @@ from tapml.server import Server
 from tapml.suite import Suite
 from tapml.validation.operatorwise import OperatorRun
 
+SEVERAL = ("cast", "layer_norm", "softmax", "matmul2", "fused_matmul_add2")
+"""Kernels of 43 tests: enough for harm in the middle, and a software GPU compiles them in a second, all 22 in five."""
+
 
 def until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page
 
 import tapml as tml
 from conftest import Edit, command, listening, port_of, read_json, serving, tapml
-from faults import Network, Run, until
+from faults import SEVERAL, Network, Run, until
 from pages import People
 from process_watch import command_line, zombies
 from tapml.api.devices import WebGpuDevice
@@ -89,7 +89,7 @@ def test_a_gpu_device_destroyed_between_calls_is_no_wrong_result(server: Server,
 
 
 def test_a_closed_tab_ends_its_run_at_once(server: Server, page: Page, chromium: Browser, suite: Path) -> None:
-    run = Run(server, suite, joined(server))
+    run = Run(server, suite, joined(server), SEVERAL)
     run.reported(4)
     page.close()
     results = run.finish(20)  # nobody waits for it to come back, which is 25 s
@@ -103,7 +103,7 @@ def test_a_closed_tab_ends_its_run_at_once(server: Server, page: Page, chromium:
 
 
 def test_a_worker_that_ends_is_started_again(server: Server, page: Page, suite: Path) -> None:
-    run = Run(server, suite, joined(server))
+    run = Run(server, suite, joined(server), SEVERAL)
     run.reported(4)
     page.workers[0].evaluate("self.close()")
     results = run.finish()
@@ -118,7 +118,7 @@ def test_ten_seconds_without_network_lose_nothing(server: Server, chromium: Brow
     page = chromium.new_page()
     page.goto(f"http://127.0.0.1:{network.port}/runner")
     device = joined(server)
-    run = Run(server, suite, device)
+    run = Run(server, suite, device, SEVERAL)
     run.reported(6)
     network.cut(10)
     results = run.finish()
@@ -183,7 +183,7 @@ def test_a_device_process_that_is_killed_is_started_again(server: Server, suite:
     # Other tests' devices may live on beside it; this one is the youngest.
     devices = [child for child in psutil.Process().children() if "device.mjs" in command_line(child)]
     victim = max(devices, key=lambda child: child.create_time())
-    results = Run(server, suite, device, at_first_verdict=victim.kill).finish(20)
+    results = Run(server, suite, device, SEVERAL, at_first_verdict=victim.kill).finish(20)
     lost = [test for test in results.values() if test["verdict"] != "pass"]
     assert lost
     assert all("ended unexpectedly" in test["message"] for test in lost)
@@ -235,7 +235,7 @@ def test_malformed_messages_harm_nobody_else(server: Server, page: Page, suite: 
     assert "malformed" in rogue.ask("hello", {**HELLO, "limits": {"x": "big"}})["error"]
     stolen = {"device": device.id, "session": "guessed", "calls": []}
     assert rogue.ask("hello", {**HELLO, "resume": stolen})["device"] == "rogue-1"
-    run = Run(server, suite, device)
+    run = Run(server, suite, device, SEVERAL)
     run.reported(2)
     running = device._call
     assert running is not None
@@ -265,8 +265,7 @@ def test_an_upload_that_is_too_large_says_so_and_the_device_goes_on(tmp_path: Pa
     np.testing.assert_array_equal(tml.tensor(small, device).numpy(), small)
 
 
-@pytest.mark.parametrize("name", ["node-dawn", "firefox"])
-def test_a_call_that_overtakes_the_welcome_runs(server: Server, suite: Path, name: str) -> None:
+def test_a_call_that_overtakes_the_welcome_runs(server: Server, suite: Path) -> None:
     """The server may use a device as soon as it said hello; its answer to that may come later than the first call."""
     hub = server.state.hub
     hello = hub.hello
@@ -277,6 +276,6 @@ def test_a_call_that_overtakes_the_welcome_runs(server: Server, suite: Path, nam
         return answer
 
     hub.hello = slow  # type: ignore[method-assign]
-    device = server.state.device(name)
+    device = server.state.device("node-dawn")
     document = OperatorRun(Suite(suite), [device], server.state.blobs, kernels=["softmax"]).run()
     assert document["summary"]["pass"] == document["summary"]["total"] > 0

@@ -64,9 +64,10 @@ def ten_kernels(suite: Path) -> list[dict[str, Any]]:
     return [*chosen, *list(first.values())[:7]]
 
 
-def test_the_html_files_of_ten_tests_give_the_suites_verdicts_in_both_browsers(
+def test_the_html_files_of_ten_tests_give_the_suites_verdicts(
     validated: tuple[Path, dict[str, dict[str, Any]]], opened: Opened, tmp_path: Path
 ) -> None:
+    """All in Chromium; in Firefox the largest, the two that are broken and one that passes."""
     suite, verdicts = validated
     tests = ten_kernels(suite)
     assert len({test["kernel"] for test in tests}) == 10
@@ -79,7 +80,7 @@ def test_the_html_files_of_ten_tests_give_the_suites_verdicts_in_both_browsers(
         with opened(name) as page:
             requests: list[str] = []
             page.on("request", lambda request, seen=requests: seen.append(request.url))
-            for test in tests:
+            for test in tests if name == "chromium" else tests[:4]:
                 expected = verdicts[name][test["id"]]
                 verdict = run_to_end(page, files[test["id"]].as_uri())
                 assert verdict == expected["verdict"], (name, test["id"])

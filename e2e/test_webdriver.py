@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from conftest import command, read_json, serving, tapml
-from faults import Run, until
+from faults import SEVERAL, Run, until
 from process_watch import processes_named
 from tapml.server import Server
 
@@ -64,7 +64,7 @@ def test_a_death_in_mid_run_is_reported_and_the_next_run_works(killed: str, suit
         driver = processes_named("chromedriver")[0]
         # Of its own browser: other tests' Chromium may live on.
         victim = driver if killed == "chromedriver" else processes_named(killed, driver)[0]
-        results = Run(server, suite, device, at_first_verdict=victim.kill).finish(60)
+        results = Run(server, suite, device, SEVERAL, at_first_verdict=victim.kill).finish(60)
         lost = [test for test in results.values() if test["verdict"] != "pass"]
         assert lost
         assert len(lost) < len(results)

@@ -50,7 +50,11 @@ def test_page_has_webgpu_in_its_worker_and_closes_without_a_trace(name: str, sit
         assert len(started) > 3
         wait_for(lambda: f"log: device with {128 << 20}" in browser.console)
         assert "error: a mistake in the page" in browser.console
+        picture = browser.screenshot()
+        assert picture is not None
+        assert picture.startswith(b"\x89PNG\r\n")
     assert not browser.alive
+    assert browser.screenshot() is None
     wait_until_gone(started)
     browser.close()
     assert reasons == []

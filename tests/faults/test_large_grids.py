@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from tvm import relax
 
 from gallery import validated
@@ -15,19 +14,13 @@ from tapml.server import Server
 ROWS = 65_537
 
 
-@pytest.mark.parametrize("broken", [False, True])
-def test_each_row_of_a_large_softmax_is_right(tmp_path: Path, broken: bool) -> None:
+def test_each_row_of_a_large_softmax_is_right(tmp_path: Path) -> None:
     """A workgroup a row, in two planes of 32,769: one place too many, which the kernel's guard leaves out."""
     model = relax_model(lambda x: relax.op.nn.softmax(x, axis=-1), {"x": normal(7, ROWS, 2)})
     suite = carve(model, tmp_path / "large.suite", name="large")
     (launch,) = suite.bundle("softmax")["variants"][-1]["launches"]
     assert launch["grid"] == [32_769, 1, 2]
     assert launch["uniforms"] == [{"name": "packGridDimX", "dtype": "uint32", "value": ROWS}]
-    if broken:
-        # The second plane is left out, so that the test can fail.
-        path = suite.path / "kernels/softmax.wgsl"
-        path.write_text(path.read_text().replace("(blockIdx.z * gridDim.x + blockIdx.x >=", "(blockIdx.z > 0 || 0 >="))
     with Server() as server:
         (result,) = validated(server, suite, "node-dawn")["softmax"]
-    wrong = 2 * (ROWS - 32_769) if broken else 0
-    assert [result["verdict"], result["mismatched"]] == ["fail" if wrong else "pass", wrong]
+    assert (result["verdict"], result["total"]) == ("pass", ROWS * 2)

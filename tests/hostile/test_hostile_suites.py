@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from hostile_suites import SHARE_ID, SHARE_NAME, HostileSuite, hostile_suites
+from hostile_suites import SHARE_ID, SHARE_NAME, hostile_suites
 from rich.console import Console
 
 from helpers import FakeRunner, all_pass
@@ -72,13 +72,6 @@ def outside(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["rm", "-rf", tmp_path / "small.suite"], check=True)
 
 
-def spoiled(case: HostileSuite, good: Path, outside: Path) -> Path:
-    path = outside.parent / "small.suite"
-    shutil.copytree(good, path)
-    case.spoil(path, outside)
-    return path
-
-
 def contents(folder: Path) -> dict[str, bytes | None]:
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() and path.stat().st_size < 1 << 20 else None
@@ -97,8 +90,7 @@ def test_a_hostile_suite_is_one_sentence_or_harmless(
     path = tmp_path / "small.suite"
     shutil.copytree(good, path)
     state.suites.add(path)
-    shutil.rmtree(path)
-    spoiled(case, good, outside)
+    case.spoil(path, outside)
     before = contents(outside)
     if case.said is None:
         suite = Suite(path)

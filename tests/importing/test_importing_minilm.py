@@ -22,14 +22,15 @@ def batch() -> ImportedModel:
     return import_model("minilm", texts=texts)
 
 
-def test_default_text_matches_the_oracle(matches: Callable[..., None]) -> None:
-    model = import_model("minilm")
-    assert model.steps[0].inputs["input_ids"].shape == (1, 16)
-    assert not model.steps[0].synthetic
-    matches(model)
+def test_default_text_is_no_synthetic_input() -> None:
+    (step,) = import_model("minilm").steps
+    assert step.inputs["input_ids"].shape == (1, 16)
+    assert not step.synthetic
 
 
-def test_padding_does_not_change_an_embedding(batch: ImportedModel, matches: Callable[..., None]) -> None:
+def test_padded_texts_match_the_oracle_and_padding_changes_no_embedding(
+    batch: ImportedModel, matches: Callable[..., None]
+) -> None:
     matches(batch)
     alone = import_model("minilm", texts=["Short."])
     assert batch.steps[0].expected

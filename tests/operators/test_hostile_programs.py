@@ -231,13 +231,12 @@ def test_an_operator_called_like_a_c_function_is_no_such_symbol() -> None:
     np.testing.assert_array_equal(tensors[-1].array, x)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_changed_programs_never_reach_outside(seed: int) -> None:
+def test_changed_programs_never_reach_outside() -> None:
     """In a process of its own, where a crash would be seen."""
     script = Path(__file__).parent / "mutated_programs.py"
-    command = [sys.executable, str(script), str(seed), "200"]
+    command = [sys.executable, str(script), "0", "400"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     counts = json.loads(done.stdout)
-    assert counts["ran"] >= 60, counts
-    assert counts["refused"] >= 20, counts
+    assert counts["ran"] >= 120, counts
+    assert counts["refused"] >= 40, counts
