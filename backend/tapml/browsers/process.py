@@ -14,15 +14,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future
 
 import psutil
-from playwright.async_api import (
-    Browser,
-    BrowserType,
-    ConsoleMessage,
-    Error,
-    Page,
-    Playwright,
-    async_playwright,
-)
+from playwright.async_api import Browser, BrowserType, Error, Page, Playwright, async_playwright
 
 from tapml.browsers import options
 from tapml.browsers.find import Found, usable, version_of
@@ -182,7 +174,7 @@ class BrowserProcess(DeviceProcess):
             browser.on("disconnected", lambda _: end(f"{title} ended unexpectedly"))
             page.on("crash", lambda _: end(f"{title}'s tab crashed"))
             page.on("close", closed)
-            page.on("console", self._note_console)
+            page.on("console", lambda message: self._note(f"{message.type}: {message.text}"))
             page.on("pageerror", lambda error: self._note(f"error: {error.message}"))
             await self._open(page)
             self._page = page
@@ -249,9 +241,6 @@ class BrowserProcess(DeviceProcess):
         if kind.name == "chromium" and "sandbox" in printed.lower():
             reason += "; in a container without user namespaces, set TAPML_NO_SANDBOX=1"
         return ToolchainError(f"{what} ({program}) did not start: {reason}")
-
-    def _note_console(self, message: ConsoleMessage) -> None:
-        self._note(f"{message.type}: {message.text}")
 
     def _note(self, line: str) -> None:
         line = without_secrets(line, self.url)

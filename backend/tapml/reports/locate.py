@@ -163,7 +163,7 @@ def _model(console: Console, model: ModelCheck) -> None:
     guilty = set(model["minimal_nodes"] or ())
     for node in steepest(model["growth"])[:_MOST_GROWN]:
         style = "bold red" if node["node"] in guilty else ""
-        cells = (_number(node[key]) for key in ("error", "relative", "local", "amplification"))
+        cells = (number(node[key]) for key in ("error", "relative", "local", "amplification"))
         table.add_row(node["node"], node["kernel"], *cells, style=style)
     console.print(table)
 
@@ -176,7 +176,3 @@ def steepest(growth: Sequence[GrownNode]) -> list[GrownNode]:
         return -1.0 if value is None else float("inf") if isinstance(value, str) else float(value)
 
     return sorted(growth, key=key, reverse=True)
-
-
-def _number(value: float | str | None) -> str:
-    return value if isinstance(value, str) else number(value)

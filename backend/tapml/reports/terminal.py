@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from tapml.protocol.base import JsonNumber
 from tapml.reports.console import Table
 from tapml.results import RESULTS, SEVERITY, VERDICTS, OffloadDocument, TestResult, ValidationDocument
 from tapml.results.base import DeviceFacts, Header, ModelMetric
@@ -21,9 +22,9 @@ MARKS = {verdict: f"{symbol} {verdict}" for verdict, symbol in SYMBOLS.items()}
 _MOST_MESSAGES = 12
 
 
-def number(value: float | None) -> str:
+def number(value: JsonNumber | None) -> str:
     """Short scientific notation; a dash where there is none."""
-    return "-" if value is None else f"{value:.2e}"
+    return (value or "-") if isinstance(value, str | None) else f"{value:.2e}"
 
 
 def size(count: float) -> str:
