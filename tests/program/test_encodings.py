@@ -12,7 +12,9 @@ import pytest
 from tapml.errors import InputError
 from tapml.program import Node, NodeKind, TensorType, ValueKind
 from tapml.program.program import Function, Program, SymbolicType, SymbolicValue
+from tapml.suite import TensorRef, Tolerance
 from tapml.suite.program_document import read_program
+from tapml.suite.tests_document import wrong_tolerance
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors/encodings.json").read_text())
 
@@ -100,6 +102,20 @@ def test_what_is_stored_has_the_sizes_of_a_call() -> None:
     tensor = SymbolicType((["mul", "n", 2], 3), "int8", "int4x8")
     assert str(tensor) == "int8[n * 2, 3] as int4x8"
     assert [tensor.at({"n": n}, "q").nbytes for n in (0, 1, 4, 5)] == [0, 4, 12, 16]
+
+
+def test_what_a_tolerance_is_made_of_has_no_encoding() -> None:
+    output = TensorRef("0" * 64, "int32", (2,))
+    bound, ties = (
+        TensorRef("0" * 64, "float32", (2,), "float16"),
+        TensorRef("0" * 64, "int32", (5, 3), "int8x4"),
+    )
+    assert wrong_tolerance(Tolerance(0, 0, bound=bound), output) == (
+        "bound: float32[2] as float16, and its output's shape wants float32[2]"
+    )
+    assert wrong_tolerance(Tolerance(0, 0, ties=ties), output) == (
+        "ties: int32[5, 3] as int8x4, which is not int32[n, 3]"
+    )
 
 
 def test_a_tensor_without_encoding_is_written_as_before() -> None:

@@ -11,7 +11,7 @@ from pydantic import Field
 from tapml.errors import InputError
 from tapml.expressions import Sizes
 from tapml.formats import REMEDY, validated
-from tapml.program import Graph, NodeKind
+from tapml.program import Graph, NodeKind, TensorType
 from tapml.protocol.fields import Id, KernelName, Open, Plain, RefDocument, ToleranceDocument
 from tapml.suite.tensors import TensorRef
 from tapml.suite.tests import CarvedTest, Tolerance
@@ -136,9 +136,9 @@ def _wrong_tolerances(test: CarvedTest) -> str | None:
 def wrong_tolerance(tolerance: Tolerance, output: TensorRef) -> str | None:
     """What is wrong with the tensors of an output's tolerance, by their dtypes and shapes."""
     bound, ties = tolerance.bound, tolerance.ties
-    if bound is not None and (bound.dtype != "float32" or bound.shape != output.shape):
+    if bound is not None and bound.type != TensorType(output.shape, "float32"):
         return f"bound: {bound.type}, and its output's shape wants float32{list(output.shape)}"
-    if ties is not None and (ties.dtype != "int32" or len(ties.shape) != 2 or ties.shape[1] != 3):
+    if ties is not None and ties.type != TensorType((*ties.shape[:1], 3), "int32"):
         return f"ties: {ties.type}, which is not int32[n, 3]"
     if ties is not None and "int" not in output.dtype:
         return f"ties: its output is {output.dtype}, and ties are for integers"

@@ -26,7 +26,7 @@ export function malformed({ id, outputs, tolerances }: Test): string | null {
     if (output.dtype === "float32" || output.dtype === "float16") {
       return `the ties ${of} are for an output of integers, it is ${describeType(output)}`;
     }
-    if (ties.dtype !== "int32" || ties.shape.length !== 2 || ties.shape[1] !== 3) {
+    if (ties.dtype !== "int32" || ties.encoding || ties.shape.length !== 2 || ties.shape[1] !== 3) {
       return `the ties ${of} are ${describeType(ties)}, not int32[n, 3]`;
     }
   }
