@@ -99,7 +99,7 @@ $(STATIC)/runner/index.html: $(STAMPS)/runner_js-packages docs/protocol.schema.j
 	@$(STEP) runner_js-build 'build of runner_js' npm --prefix runner_js run build
 	@touch $@
 
-$(STATIC)/webui/index.html: $(STAMPS)/webui-packages $(STAMPS)/runner_js-packages docs/results.schema.json $(call sources,webui)
+$(STATIC)/webui/index.html: $(STAMPS)/webui-packages $(STAMPS)/runner_js-packages docs/results.schema.json $(call sources,webui) $(call sources,runner_js/kit) $(call sources,runner_js/src/program)
 	@$(STEP) webui-build 'build of webui' npm --prefix webui run build
 	@touch $@
 

@@ -1,6 +1,7 @@
 /** The page. All texts of the document go in as text, never as HTML. */
 /** @import { Device, Diagnostic, ErrorMap, Expression, Numbers, Outcome, Output, Repro, Variant, View } from "./types" */
 
+import { adapter, caret, DASH, exact, GLYPH, grouped, number, seconds } from "../kit/text.js";
 import { bytesOf, describeType } from "../src/program/dtypes.js";
 import { evaluate } from "../src/program/expressions.js";
 import { storageBindings } from "../src/program/launches.js";
@@ -9,17 +10,6 @@ import { toleranceTensors } from "./test.js";
 import { numbersOf, statement } from "./verdict.js";
 
 /** @typedef {Node | string | null | undefined | Child[]} Child */
-
-/** @type {Record<string, string>} */
-const SIGNS = {
-  pass: "\u2713",
-  fail: "\u2717",
-  error: "!",
-  unsupported: "\u25cb",
-  unbounded: "\u221e",
-  running: "\u2026",
-};
-const DASH = "\u2013";
 
 /**
  * An element: "td.number" is a cell of class "number".
@@ -82,31 +72,20 @@ function details(open, summary, ...children) {
   return made;
 }
 
-/** @param {number | string | null | undefined} value */
-function number(value, digits = 4) {
-  if (typeof value !== "number") return value ?? DASH;
-  const size = Math.abs(value);
-  if (Number.isInteger(value) && size < 1e9) return String(value);
-  const short = Number(value.toPrecision(digits));
-  return size < 1e-3 || size >= 1e6 ? short.toExponential().replace("+", "") : String(short);
-}
-
-/** @param {number | null | undefined} seconds */
-function time(seconds) {
-  if (typeof seconds !== "number") return DASH;
-  return seconds < 1 ? `${number(1000 * seconds, 2)} ms` : `${number(seconds, 3)} s`;
-}
-
 /** @param {Device | null | undefined} device */
 function gpuOf(device) {
   if (!device) return "";
-  const { vendor, architecture, device: model, description } = device.adapter;
-  return description || [vendor, architecture, model].filter(Boolean).join(" ") || "not named by the browser";
+  return adapter(device.adapter) || "not named by the browser";
 }
 
 /** @param {readonly number[]} extents */
 function times(extents) {
   return extents.join(" \u00d7 ");
+}
+
+/** @param {number | null | undefined} value */
+function time(value) {
+  return typeof value === "number" ? seconds(value) : DASH;
 }
 
 /** @param {string} digest */
@@ -120,13 +99,12 @@ function digestText(digest) {
 function elementText(found, repro) {
   if (!found) return DASH;
   const which = repro.outputs.length > 1 ? `output ${found.output} ` : "";
-  // Nine digits tell any two float32 apart.
   return [
     el("span.at", `${which}[${found.index.join(", ")}]`),
     " ",
-    el("span.got", `got ${number(found.got, 9)},`),
+    el("span.got", `got ${exact(found.got)},`),
     " ",
-    el("span.got", `expected ${number(found.expected, 9)}`),
+    el("span.got", `expected ${exact(found.expected)}`),
     // Reports of earlier versions do not tell it.
     found.bound === undefined || found.bound === null
       ? null
@@ -136,8 +114,8 @@ function elementText(found, repro) {
 
 /** @param {string} verdict */
 function badge(verdict) {
-  const known = Object.hasOwn(SIGNS, verdict) ? verdict : "error";
-  return el(`span.badge.is-${known}`, `${SIGNS[known]} ${verdict}`);
+  const known = Object.hasOwn(GLYPH, verdict) ? /** @type {keyof typeof GLYPH} */ (verdict) : "error";
+  return el(`span.verdict.is-${known}`, `${GLYPH[known]} ${verdict}`);
 }
 
 /**
@@ -154,14 +132,14 @@ export function render(root, repro, view, actions) {
   root.replaceChildren(
     el(
       "header",
-      el("p.quiet", `One operator of ${model.title}, as a test of WebGPU`),
+      el("p.muted", `One operator of ${model.title}, as a test of WebGPU`),
       el(
         "h1",
         test.kernel,
-        repro.files.some(({ edited }) => edited) ? el("span.badge.is-edited", "edited kernel") : null,
+        repro.files.some(({ edited }) => edited) ? el("span.verdict.is-edited", "edited kernel") : null,
       ),
       el(
-        "p.quiet",
+        "p.muted",
         `${outputs.map(describeType).join(", ")} \u00b7 test ${test.id} \u00b7 suite ${repro.suite.name}`,
       ),
     ),
@@ -190,8 +168,8 @@ function verdictCard(repro, view, here, actions) {
   const copy = button("Copy result", () => copyText(plainResult(repro, view.outcome), copy));
   const waiting = view.state === "waiting";
   const made = el(
-    `section.verdict.is-${waiting ? "unsupported" : state}`,
-    el("p.word", waiting ? "Not run" : here ? `${SIGNS[state]} ${state}` : "\u2026 running"),
+    `section.outcome.is-${waiting ? "unsupported" : state}`,
+    el("p.word", waiting ? "Not run" : here ? `${GLYPH[state]} ${state}` : `${GLYPH.running} running`),
     said ? el("p.statement", said.text) : null,
     here
       ? el("p.message", here.message || (state === "pass" ? "Every element is inside the tolerance." : ""))
@@ -259,7 +237,10 @@ function capabilities(devices) {
         name,
         ...devices.map((one) => (one?.features.includes(name) ? "yes" : DASH)),
       ]),
-      ...[...names].map((name) => [name, ...devices.map((one) => number(one?.limits[name]))]),
+      ...[...names].map((name) => [
+        name,
+        ...devices.map((one) => (one?.limits[name] === undefined ? DASH : grouped(one.limits[name]))),
+      ]),
     ],
   );
 }
@@ -321,15 +302,12 @@ function picture({ width, height, step, cells, output: place }, output) {
 function diagnosticText(diagnostic) {
   const { severity, column, message, source, line } = diagnostic;
   // Firefox draws the place itself.
-  const caret =
-    line > 0 && source && !message.includes("\n")
-      ? `\n${source}\n${" ".repeat(Math.max(0, column - 1))}^`
-      : "";
+  const place = line > 0 && source && !message.includes("\n") ? `\n${source}\n${caret(source, column)}` : "";
   return el(
     `pre.diagnostic.is-${severity}`,
     el("b", `${placeOf(diagnostic)}: ${severity}: `),
     message,
-    caret,
+    place,
   );
 }
 
@@ -405,7 +383,7 @@ function tensors(repro) {
       tensor.name,
       roles[i] ?? "tolerance",
       describeType(tensor),
-      bytesOf(tensor).toLocaleString("en"),
+      grouped(bytesOf(tensor)),
       digestText(tensor.digest),
     ]),
   );

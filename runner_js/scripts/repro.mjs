@@ -7,6 +7,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 const SOURCE = new URL("../repro/", import.meta.url);
 const TARGET = new URL("../../backend/tapml/server/static/repro/", import.meta.url);
 const SCRIPTS = [
+  "../kit/text.js",
   "device.js",
   "../src/program/expressions.js",
   "../src/program/launches.js",
@@ -31,7 +32,7 @@ async function part(name) {
 }
 
 const script = (await Promise.all(SCRIPTS.map(part))).join("\n");
-const style = await read("repro.css");
+const style = (await read("../kit/kit.css")) + (await read("repro.css"));
 const page = (await read("template.html"))
   .replace("{{style}}", () => style.trimEnd())
   .replace("{{script}}", () => script.trimEnd());

@@ -12,6 +12,7 @@ const [bundle] = await build({
   configFile: false,
   root: here,
   logLevel: "warn",
+  oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   build: {
     write: false,
     target: "es2022",
@@ -19,11 +20,14 @@ const [bundle] = await build({
   },
 });
 const script = bundle.output[0].code.trim();
-const style = (
-  await Promise.all(["../src/style/base.css", "report.css"].map((name) => readFile(join(here, name), "utf8")))
-)
-  .join("\n")
-  .trim();
+const STYLES = [
+  "../../runner_js/kit/kit.css",
+  "../src/style/base.css",
+  "../src/style/common.css",
+  "../src/style/evidence.css",
+  "report.css",
+];
+const style = (await Promise.all(STYLES.map((name) => readFile(join(here, name), "utf8")))).join("\n").trim();
 for (const [text, end] of [
   [script, "</script"],
   [style, "</style"],

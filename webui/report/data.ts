@@ -1,6 +1,6 @@
 /** The document that the page carries (tapml.test/1), unpacked, and what follows from it. */
 
-import type { OutputElement, RunDocument, RunTest } from "../src/api/generated/results";
+import type { RunDocument, RunTest } from "../src/api/generated/results";
 
 export interface Report {
   document: RunDocument;
@@ -61,19 +61,4 @@ export function matches(test: RunTest, words: readonly string[], device: string)
 /** A word of the shell, quoted where it has to be. */
 export function shellQuoted(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
-}
-
-/** |got − expected|, what the tolerance allows there, and how many times over it is. */
-export function excess(
-  element: OutputElement,
-  test: RunTest,
-): { difference: number; allowed: number; times: number } | null {
-  const { expected, got } = element;
-  const tolerance = test.tolerances[element.output];
-  if (typeof expected !== "number" || typeof got !== "number" || !tolerance) return null;
-  const allowed = Number(
-    element.bound ?? Number(tolerance.absolute) + Number(tolerance.relative) * Math.abs(expected),
-  );
-  const difference = Math.abs(got - expected);
-  return { difference, allowed, times: allowed > 0 ? difference / allowed : Number.POSITIVE_INFINITY };
 }

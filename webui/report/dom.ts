@@ -10,26 +10,14 @@ export function el<K extends keyof HTMLElementTagNameMap>(
   ...children: Child[]
 ): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
-  fill(element, attributes, children);
-  return element;
-}
-
-export function svg(tag: string, attributes: Attributes = {}, ...children: Child[]): SVGElement {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  fill(element, attributes, children);
-  return element;
-}
-
-function fill(element: Element, attributes: Attributes, children: readonly Child[]): void {
   for (const [name, value] of Object.entries(attributes)) {
-    if (value === true) element.setAttribute(name, "");
-    else if (value !== null && value !== undefined && value !== false)
-      element.setAttribute(name, String(value));
+    if (value !== null && value !== undefined && value !== false) element.setAttribute(name, String(value));
   }
   for (const child of children) {
     if (child !== null && child !== undefined && child !== false)
       element.append(child instanceof Node ? child : String(child));
   }
+  return element;
 }
 
 /** Name and value pairs; those without a value are left out. */

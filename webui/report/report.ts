@@ -87,7 +87,7 @@ function suites(found: RunDocument): HTMLElement {
         "article",
         { class: "card" },
         el("h3", {}, suite.id),
-        suite.synthetic ? el("span", { class: "verdict is-mark" }, "synthetic inputs") : null,
+        suite.synthetic ? el("span", { class: "verdict is-edited" }, "synthetic inputs") : null,
         facts(
           [
             ["name", suite.name !== suite.id && suite.name],

@@ -125,7 +125,7 @@ export class TestList {
         "summary",
         {},
         el("span", { class: `verdict is-${test.verdict}` }, `${GLYPH[test.verdict] ?? "?"} ${test.verdict}`),
-        ...marks.map((mark) => el("span", { class: "verdict is-mark" }, mark)),
+        ...marks.map((mark) => el("span", { class: "verdict is-edited" }, mark)),
         el("code", {}, test.id),
         el("strong", {}, test.kernel),
         el("span", { class: "muted" }, `on ${this.devices.get(test.device) ?? test.device}`),

@@ -115,7 +115,7 @@ class NodeBox extends Component<NodeBoxProps> {
     return (
       // biome-ignore lint/a11y/useSemanticElements: SVG has no button element
       <g
-        class={`box box-${kind} fill-${state}${selected ? " selected" : ""}`}
+        class={`box box-${kind} is-${state}${selected ? " selected" : ""}`}
         transform={`translate(${x} ${y})`}
         role="button"
         tabindex={stop ? 0 : -1}

@@ -27,7 +27,7 @@ export function Legend(props: { states: NodeStates; marks: Marks; view: View }) 
         .filter((state) => counts.has(state))
         .map((state) => (
           <li key={state}>
-            <span class={`swatch fill-${state}`} aria-hidden="true">
+            <span class={`swatch is-${state}`} aria-hidden="true">
               {GLYPH[state]}
             </span>
             {counts.get(state)} {(props.view === "offload" ? OFFLOAD[state] : undefined) ?? WORD[state]}

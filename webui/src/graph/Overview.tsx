@@ -80,7 +80,7 @@ class Marks extends Component<MarksProps> {
           .map((box) => (
             <rect
               key={box.id}
-              class={`fill-${states.get(box.id) ?? "none"}`}
+              class={`is-${states.get(box.id) ?? "none"}`}
               x={box.x * across}
               y={box.y * down}
               width={Math.max(3, box.width * across)}

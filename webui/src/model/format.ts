@@ -1,38 +1,23 @@
 /** Numbers and words, short enough for a table cell. */
 
+import {
+  adapter,
+  caret,
+  exact,
+  grouped,
+  number,
+  seconds,
+  tensorType,
+  trimZeros,
+} from "../../../runner_js/kit/text";
 import type { JsonNumber } from "../api/generated/results";
 
-/** 1.9e-7, 0.43, 12.3, 88 M: at most `digits` significant ones. */
-export function number(value: JsonNumber | null | undefined, digits = 3): string {
-  if (value === null || value === undefined) return "–";
-  if (typeof value === "string") return value === "Infinity" ? "∞" : value === "-Infinity" ? "−∞" : value;
-  if (Number.isNaN(value)) return "NaN";
-  if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
-  if (value === 0) return "0";
-  const size = Math.abs(value);
-  if (size < 1e-3 || size >= 1e6) return tidyExponent(value.toExponential(Math.max(0, digits - 1)));
-  return trimZeros(value.toPrecision(Math.max(digits, Math.ceil(Math.log10(size + 1)))));
-}
+/** What exported files write too. */
+export { adapter, caret, exact, grouped, number, seconds, tensorType };
 
 /** For measured errors: two digits say enough. */
 export function error(value: JsonNumber | null | undefined): string {
   return number(value, 2);
-}
-
-function tidyExponent(text: string): string {
-  const [mantissa = "", exponent = ""] = text.split("e");
-  return `${trimZeros(mantissa)}e${exponent.replace("+", "")}`;
-}
-
-function trimZeros(text: string): string {
-  return text.includes(".") && !text.includes("e") ? text.replace(/\.?0+$/, "") : text;
-}
-
-/** Enough digits to tell two float32 apart: expected beside got. */
-export function exact(value: JsonNumber): string {
-  if (typeof value === "string" || !Number.isFinite(value)) return number(value);
-  if (Number.isInteger(value) && Math.abs(value) < 1e9) return String(value);
-  return number(value, 8);
 }
 
 /** Cosine similarity: six decimals, and never rounded up to a perfect one. */
@@ -62,10 +47,6 @@ export function count(n: number, one: string, many = `${one}s`): string {
   return `${grouped(n)} ${n === 1 ? one : many}`;
 }
 
-export function grouped(n: number): string {
-  return String(n).replace(/\B(?=(\d{3})+$)/g, ",");
-}
-
 /** Large counts where space is short: 88 M, 12.3 k. */
 export function short(n: number): string {
   if (Math.abs(n) < 10_000) return grouped(n);
@@ -85,18 +66,6 @@ export function tiny(n: number): string {
   const power = Math.min(3, Math.floor(Math.log10(n) / 3));
   const value = n / 1000 ** power;
   return `${value < 9.95 ? trimZeros(value.toFixed(1)) : Math.round(value)}${["", "k", "M", "G"][power]}`;
-}
-
-export function seconds(value: number): string {
-  if (value >= 90) return `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
-  if (value >= 1) return `${number(value, 2)} s`;
-  if (value >= 1e-3) return `${number(value * 1e3, 2)} ms`;
-  return value <= 0 ? "0 s" : `${number(value * 1e6, 2)} µs`;
-}
-
-/** float32[1, 15, 384] */
-export function tensorType(dtype: string, shape: readonly number[]): string {
-  return `${dtype}[${shape.join(", ")}]`;
 }
 
 export function percent(partial: number, total: number): string {
@@ -123,13 +92,4 @@ export function browser(userAgent: string): string {
   if (found) return `${found[1]} ${found[2]}`;
   const safari = /Version\/(\d+(?:\.\d+)?).*Safari\//.exec(userAgent);
   return safari ? `Safari ${safari[1]}` : "";
-}
-
-export function adapter(facts: {
-  vendor: string;
-  architecture: string;
-  device: string;
-  description: string;
-}): string {
-  return facts.description || [facts.vendor, facts.architecture].filter(Boolean).join(" ") || facts.device;
 }

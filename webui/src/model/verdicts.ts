@@ -1,19 +1,11 @@
 /** The states a test may be shown in: a verdict, or on the way to one. Each has a glyph and a word, not only a colour. */
 
+import { GLYPH } from "../../../runner_js/kit/text";
 import type { Verdict } from "../api/generated/results";
 
 export type State = Verdict | "running" | "waiting" | "none";
 
-export const GLYPH: Record<State, string> = {
-  pass: "✓",
-  fail: "✗",
-  error: "!",
-  unsupported: "–",
-  unbounded: "∞",
-  running: "▸",
-  waiting: "…",
-  none: "·",
-};
+export { GLYPH };
 
 export const WORD: Record<State, string> = {
   pass: "pass",

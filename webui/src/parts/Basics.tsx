@@ -77,14 +77,11 @@ export function Fact(props: { name: string; value: string; note?: string }) {
   );
 }
 
-export function Badge(props: {
-  kind: "synthetic" | "edited" | "plain";
-  title?: string;
-  children: ComponentChildren;
-}) {
+/** A mark of what was done to a kernel by hand. */
+export function Edited(props: { title: string; names?: string }) {
   return (
-    <span class={`badge badge-${props.kind}`} title={props.title}>
-      {props.children}
+    <span class="verdict is-edited" title={props.title}>
+      <span aria-hidden="true">✎ </span>edited{props.names && `: ${props.names}`}
     </span>
   );
 }

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { api } from "../api/client";
 import { nodeNames, testState } from "../model/matrix";
 import { useResource } from "../state/resource";
-import { Badge, Loading, Problem, Tabs, VerdictBadge } from "./Basics";
+import { Edited, Loading, Problem, Tabs, VerdictBadge } from "./Basics";
 import { HistoryTab } from "./HistoryTab";
 import { KernelTab } from "./KernelTab";
 import { NodePicker, type NodePickerProps } from "./NodePicker";
@@ -58,11 +58,7 @@ export function DetailPane(props: DetailPaneProps) {
         </div>
         <p class="detail-sub">
           <code>{node.id}</code> <span class="muted">{nodeNames(suite).get(node.id)}</span>
-          {edited && (
-            <Badge kind="edited" title="The WGSL differs from what was generated.">
-              <span aria-hidden="true">✎ </span>edited
-            </Badge>
-          )}
+          {edited && <Edited title="The WGSL differs from what was generated." />}
         </p>
         <NodePicker {...props} />
         {test && (

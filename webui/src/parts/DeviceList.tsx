@@ -52,7 +52,7 @@ function ConnectedDevice(props: { device: Device }) {
   return (
     <li class="card">
       <strong>{device.name}</strong> <span class="muted">{browser(device.user_agent)}</span>
-      <span class={`device-state ${device.unavailable === null ? "is-pass-text" : "is-fail-text"}`}>
+      <span class={`device-state tinted is-${device.unavailable === null ? "pass" : "fail"}`}>
         <span aria-hidden="true">{device.unavailable === null ? (device.busy ? "◐" : "●") : "✗"}</span>{" "}
         {state}
       </span>

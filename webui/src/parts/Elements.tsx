@@ -1,7 +1,8 @@
-import type { JsonNumber } from "../api/generated/results";
-import { exact, number } from "../model/format";
+import type { JsonNumber, ToleranceDocument } from "../api/generated/results";
+import { error, exact, number } from "../model/format";
+import { excess } from "../model/tolerance";
 
-export interface ShownElement {
+interface ShownElement {
   /** Absent where it is known which output is meant. */
   output?: number;
   index: number[];
@@ -10,35 +11,51 @@ export interface ShownElement {
   bound?: JsonNumber | null;
 }
 
-/** Single elements: expected beside got. */
-export function Elements(props: { rows: readonly { name: string; element: ShownElement | null }[] }) {
-  const rows = props.rows.filter(
-    (row): row is { name: string; element: ShownElement } => row.element !== null,
+/** Single elements: expected beside got, and how far that is beyond what is allowed. */
+export function Elements(props: {
+  rows: readonly { name: string; element: ShownElement | null }[];
+  /** By output; an element's own bound comes first. */
+  tolerances?: readonly ToleranceDocument[];
+}) {
+  const rows = props.rows.flatMap(({ name, element }) =>
+    element === null
+      ? []
+      : [{ name, element, over: excess(element, props.tolerances?.[element.output ?? 0]) }],
   );
   if (rows.length === 0) return null;
-  const bounded = rows.some(({ element }) => element.bound !== undefined && element.bound !== null);
+  // Elements are columns, for there are two of them at most: both fit beside the graph and on a phone.
+  const facts: [string, (row: (typeof rows)[number]) => string][] = [
+    [
+      "index",
+      ({ element: { output, index } }) =>
+        `${(output ?? 0) > 0 ? `output ${output} ` : ""}[${index.join(", ")}]`,
+    ],
+    ["expected", ({ element }) => exact(element.expected)],
+    ["got", ({ element }) => exact(element.got)],
+    ["difference", ({ over }) => error(over.difference)],
+    ["allowed", ({ over }) => error(over.allowed)],
+    ["of what is allowed", ({ over }) => (over.times === null ? "–" : `${number(over.times, 2)}×`)],
+  ];
   return (
     <div class="scroll-x">
       <table class="elements">
         <thead>
           <tr>
             <th scope="col">element</th>
-            <th scope="col">index</th>
-            <th scope="col">expected</th>
-            <th scope="col">got</th>
-            {bounded && <th scope="col">may differ by</th>}
+            {rows.map(({ name }) => (
+              <th key={name} scope="col">
+                {name}
+              </th>
+            ))}
           </tr>
         </thead>
         <tbody>
-          {rows.map(({ name, element }) => (
+          {facts.map(([name, text]) => (
             <tr key={name}>
               <th scope="row">{name}</th>
-              <td>
-                {(element.output ?? 0) > 0 ? `output ${element.output} ` : ""}[{element.index.join(", ")}]
-              </td>
-              <td>{exact(element.expected)}</td>
-              <td>{exact(element.got)}</td>
-              {bounded && <td>{number(element.bound)}</td>}
+              {rows.map((row) => (
+                <td key={row.name}>{text(row)}</td>
+              ))}
             </tr>
           ))}
         </tbody>

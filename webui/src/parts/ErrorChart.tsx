@@ -57,13 +57,13 @@ export function ErrorChart(props: {
               {state === "unsupported" ? "–" : "!"}
             </text>
           ) : step.kept ? (
-            <circle key={step.kernel} class={`point fill-${state}${chosen}`} cx={x(at)} cy={y(value)} r={4}>
+            <circle key={step.kernel} class={`point is-${state}${chosen}`} cx={x(at)} cy={y(value)} r={4}>
               <title>{title}</title>
             </circle>
           ) : (
             <path
               key={step.kernel}
-              class={`point cross stroke-${state}${chosen}`}
+              class={`point cross is-${state}${chosen}`}
               d={`M${x(at) - 4} ${y(value) - 4}l8 8m0 -8l-8 8`}
             >
               <title>{title}</title>

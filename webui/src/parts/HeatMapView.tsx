@@ -65,11 +65,11 @@ export function HeatMapView({ output }: { output: WrongOutput }) {
           onPointerDown={point}
           onKeyDown={keys}
         >
-          <rect class="shade-0" width={map.columns} height={map.rows} />
+          <rect class="shade shade-0" width={map.columns} height={map.rows} />
           {runs(map).map((run) => (
             <rect
               key={`${run.row} ${run.column}`}
-              class={`shade-${run.shade}`}
+              class={`shade shade-${run.shade}`}
               x={run.column}
               y={run.row}
               width={run.length}
@@ -94,7 +94,7 @@ export function HeatMapView({ output }: { output: WrongOutput }) {
       <ul class="heat-legend" aria-label="Shades">
         {(output.unbounded ? [...SHADES, "unbounded: WGSL promises nothing"] : SHADES).map((name, shade) => (
           <li key={name}>
-            <span class={`heat-swatch shade-${shade}`} aria-hidden="true" />
+            <span class={`heat-swatch shade shade-${shade}`} aria-hidden="true" />
             {name}
           </li>
         ))}

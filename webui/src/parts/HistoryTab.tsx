@@ -36,9 +36,9 @@ function DeviceCard({ entry }: { entry: DeviceHistory }) {
     <article class="card device-verdict history">
       <h3>
         {entry.device} <VerdictBadge state={asState(trend.last.verdict)} />
-        {trend.new_failure && <span class="badge badge-edited">new failure</span>}
+        {trend.new_failure && <span class="verdict is-flaky">new failure</span>}
         {trend.flaky_runs > 0 && (
-          <span class="badge badge-edited">flaky {percent(trend.flaky_runs, trend.runs)}</span>
+          <span class="verdict is-flaky">flaky {percent(trend.flaky_runs, trend.runs)}</span>
         )}
         <span class="muted">{entry.gpu}</span>
       </h3>

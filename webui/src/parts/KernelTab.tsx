@@ -3,7 +3,7 @@ import type { Diagnostic } from "../api/generated/results";
 import type { KernelDetail } from "../api/types";
 import { launchFacts, variantOf } from "../model/launch";
 import type { ResultsState } from "../model/results";
-import { Badge } from "./Basics";
+import { Edited } from "./Basics";
 import { LaunchSection } from "./LaunchSection";
 import { WgslCode } from "./WgslCode";
 
@@ -64,11 +64,7 @@ export function KernelTab(props: {
             ) : (
               <code>{file.name}</code>
             )}{" "}
-            {file.edited && (
-              <Badge kind="edited" title="Differs from what was generated.">
-                <span aria-hidden="true">✎ </span>edited
-              </Badge>
-            )}
+            {file.edited && <Edited title="Differs from what was generated." />}
           </h3>
           <WgslCode
             text={file.text}

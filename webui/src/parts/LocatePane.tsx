@@ -4,6 +4,7 @@ import type { LocateDocument, Suspect } from "../api/generated/results";
 import { date, seconds } from "../model/format";
 import { notRun, suspects, verdictSentence } from "../model/locate";
 import type { JobState, ResultsState } from "../model/results";
+import { GLYPH } from "../model/verdicts";
 import { VerdictBadge } from "./Basics";
 import { ModelCheckCard } from "./ModelCheckCard";
 import { NodeButtons } from "./NodeButtons";
@@ -89,13 +90,13 @@ function Found(props: LocatePaneProps & { document: LocateDocument; name: string
   const { document, name } = props;
   const { summary } = document;
   const good = summary.verdict === "clean";
-  const mark = good ? "✓" : summary.verdict === "unknown" ? "–" : "✗";
+  const state = good ? "pass" : summary.verdict === "unknown" ? "unsupported" : "fail";
   const rest = notRun(document);
   return (
     <>
-      <div class={`locate-verdict${good ? " is-good" : ""}`}>
+      <div class={`locate-verdict is-${state}`}>
         <p>
-          <span aria-hidden="true">{mark} </span>
+          <span aria-hidden="true">{GLYPH[state]} </span>
           {verdictSentence(document, name)}
         </p>
         <p class="muted">

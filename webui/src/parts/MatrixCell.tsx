@@ -24,7 +24,7 @@ export function CountsBar(props: { counts: Counts }) {
     <span class="counts-bar" aria-hidden="true">
       {[...ORDER].reverse().map((state) => {
         const n = props.counts[state];
-        return n > 0 ? <span key={state} class={`fill-${state}`} style={{ flexGrow: n }} /> : null;
+        return n > 0 ? <span key={state} class={`is-${state}`} style={{ flexGrow: n }} /> : null;
       })}
     </span>
   );

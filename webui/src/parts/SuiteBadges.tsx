@@ -1,6 +1,6 @@
 import type { SuiteFacts } from "../api/types";
 import { cosine, error } from "../model/format";
-import { Badge } from "./Basics";
+import { Edited } from "./Basics";
 
 /** What must be seen before any verdict is believed: made-up inputs, edited kernels. */
 export function SuiteBadges(props: { suite: SuiteFacts }) {
@@ -8,15 +8,18 @@ export function SuiteBadges(props: { suite: SuiteFacts }) {
   return (
     <>
       {synthetic && (
-        <Badge kind="synthetic" title="The inputs were made up, not taken from real use of the model.">
+        <span
+          class="verdict is-edited outlined"
+          title="The inputs were made up, not taken from real use of the model."
+        >
           <span aria-hidden="true">⚠ </span>synthetic inputs
-        </Badge>
+        </span>
       )}
       {edited.length > 0 && (
-        <Badge kind="edited" title="The WGSL of these kernels differs from what was generated.">
-          <span aria-hidden="true">✎ </span>edited: {edited.slice(0, 3).join(", ")}
-          {edited.length > 3 && ` and ${edited.length - 3} more`}
-        </Badge>
+        <Edited
+          title="The WGSL of these kernels differs from what was generated."
+          names={`${edited.slice(0, 3).join(", ")}${edited.length > 3 ? ` and ${edited.length - 3} more` : ""}`}
+        />
       )}
     </>
   );
@@ -27,7 +30,7 @@ export function OracleFact(props: { suite: SuiteFacts }) {
   const { oracle, oracle_missing } = props.suite;
   if (oracle === null) return <span>{oracle_missing || "not compared with another framework"}</span>;
   return (
-    <span class={oracle.agrees ? "" : "is-fail-text"}>
+    <span class={oracle.agrees ? "" : "tinted is-fail"}>
       <span aria-hidden="true">{oracle.agrees ? "✓ " : "✗ "}</span>
       {oracle.agrees ? "agrees" : "disagrees"} with {oracle.name}: cosine {cosine(oracle.cosine)}, max error{" "}
       {error(oracle.max_abs_error)}

@@ -5,7 +5,7 @@ import type { FoundPattern, Suspect, WrongOutput } from "../api/generated/result
 import { error, grouped, number, percent, short, tensorType } from "../model/format";
 import { determinism } from "../model/locate";
 import { asState } from "../model/verdicts";
-import { Badge, Fact, VerdictBadge } from "./Basics";
+import { Edited, Fact, VerdictBadge } from "./Basics";
 import { Elements } from "./Elements";
 import { HeatMapView } from "./HeatMapView";
 import { NodeButtons } from "./NodeButtons";
@@ -35,11 +35,7 @@ export function SuspectCard(props: {
           <span class="rank">{rank}</span>
           <span class="suspect-name">{suspect.kernel}</span>
           <VerdictBadge state={state} />
-          {suspect.edited && (
-            <Badge kind="edited" title="The WGSL differs from what was generated.">
-              <span aria-hidden="true">✎ </span>edited
-            </Badge>
-          )}
+          {suspect.edited && <Edited title="The WGSL differs from what was generated." />}
           <span class="score" title="How certain the accusation is, from 0 to 1">
             <Meter value={suspect.score} />
             {suspect.score.toFixed(2)}

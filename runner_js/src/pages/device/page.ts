@@ -1,4 +1,5 @@
 /** The page: starts the worker and shows what it tells. */
+import "../../../kit/kit.css";
 import "./page.css";
 import {
   type Joined,

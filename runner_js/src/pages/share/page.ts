@@ -1,4 +1,5 @@
 /** The page behind a shared link: loads the test, has the worker run it, shows what came out beside the report. */
+import "../../../kit/kit.css";
 import "../../../repro/repro.css";
 import type { Outcome, Repro, View } from "../../../repro/types";
 import { lostItsDevice, numbersOf, statement } from "../../../repro/verdict.js";
@@ -45,7 +46,7 @@ function setState(state: string, outcome: Outcome | null): void {
 function broken(message: string): void {
   setState("error", null);
   document.title = "no test · tapml";
-  const card = el("section.verdict.is-error", el("p.word", "No test here"), el("p.message", message));
+  const card = el("section.outcome.is-error", el("p.word", "No test here"), el("p.message", message));
   card.setAttribute("role", "alert");
   root.replaceChildren(card);
 }
@@ -62,7 +63,7 @@ class Page {
     this.extra = [save, copy];
     const { expires } = shared;
     if (expires)
-      this.extra.push(el("span.quiet", `This link is good until ${new Date(expires).toLocaleString()}.`));
+      this.extra.push(el("span.muted", `This link is good until ${new Date(expires).toLocaleString()}.`));
   }
 
   begin(): void {
