@@ -1,5 +1,7 @@
 /** A GPU device that can run the kernel. */
-/** @import { Bundle, Device, Outcome, Requires, Variant } from "./types" */
+/** @import { Bundle, Device, Outcome, Variant } from "./types" */
+
+import { firstFitting } from "../src/program/requirements.js";
 
 const ADAPTER_SECONDS = 5;
 /** A GPU process that hangs never answers. */
@@ -40,35 +42,13 @@ export async function findAdapter() {
 }
 
 /**
- * What `requires` asks beyond a device, as one sentence; null when the device will do. Of names that begin with "min"
- * less is more. A limit that this browser does not know cannot be checked ahead.
- * @param {Requires} requires @param {readonly string[]} features @param {Record<string, number>} limits
- */
-export function unmetRequirement(requires, features, limits) {
-  const unmet = requires.features
-    .filter((feature) => !features.includes(feature))
-    .map((feature) => `needs the feature ${feature}, which this device lacks`);
-  for (const [name, wanted] of Object.entries(requires.limits)) {
-    const allowed = limits[name] ?? wanted;
-    if (name.startsWith("min") ? allowed > wanted : allowed < wanted) {
-      unmet.push(`needs ${name} ${wanted}, this device allows ${allowed}`);
-    }
-  }
-  return unmet.join("; ") || null;
-}
-
-/**
- * The first variant of the kernel that the device can run: they are ordered, the one that asks most first.
+ * The variant of the kernel that the device runs.
  * @param {Bundle} kernel @param {readonly string[]} features @param {Record<string, number>} limits
  */
 export function chooseVariant(kernel, features, limits) {
-  let why = kernel.unsupported ?? "the kernel has no variant";
-  for (const variant of kernel.variants) {
-    const unmet = unmetRequirement(variant.requires, features, limits);
-    if (unmet === null) return variant;
-    why = kernel.variants.length > 1 ? `even its least demanding variant, ${variant.name}, ${unmet}` : unmet;
-  }
-  throw new Failure("unsupported", why);
+  const { variant, why } = firstFitting(kernel.variants, features, limits);
+  if (variant) return variant;
+  throw new Failure("unsupported", why || kernel.unsupported || "the kernel has no variant");
 }
 
 /** GPUSupportedLimits as a plain object: its attributes live on the prototype. @param {GPUAdapter} adapter */

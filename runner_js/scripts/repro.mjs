@@ -8,6 +8,8 @@ const SOURCE = new URL("../repro/", import.meta.url);
 const TARGET = new URL("../../backend/tapml/server/static/repro/", import.meta.url);
 const SCRIPTS = [
   "../kit/text.js",
+  "../src/program/bytes.js",
+  "../src/program/requirements.js",
   "device.js",
   "../src/program/expressions.js",
   "../src/program/launches.js",

@@ -8,7 +8,7 @@ import { shellQuoted } from "./data";
 import { el } from "./dom";
 
 export function detail(test: RunTest, suite: RunSuite | undefined): HTMLElement {
-  const box = el("div", { class: "detail" });
+  const box = el("div", { class: "stack detail" });
   try {
     render(<Detail test={test} suite={suite} />, box);
   } catch {
@@ -34,7 +34,7 @@ function Detail({ test, suite }: { test: RunTest; suite: RunSuite | undefined })
       )}
       <Evidence result={test} />
       <Tolerances tolerances={test.tolerances} />
-      <dl class="facts">
+      <dl class="row facts">
         <Fact name="node" value={test.node} />
         <Fact name="step" value={String(test.step)} />
       </dl>
@@ -53,7 +53,7 @@ function Expectation({ test }: { test: RunTest }) {
   if (!expected) return null;
   const until = expected.expires ? `until ${expected.expires}` : "without an end";
   return (
-    <dl class="facts box">
+    <dl class="row facts box">
       <Fact
         name="baseline"
         value={`expects ${expected.verdict} (${expected.expired ? "expired: " : ""}${until})`}

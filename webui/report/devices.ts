@@ -26,7 +26,7 @@ function card(
       "div",
       {},
       el("h3", {}, device.requested, el("span", { class: "muted" }, ` ${device.name}`)),
-      device.unavailable ? el("p", { class: "problem" }, `No WebGPU: ${device.unavailable}`) : null,
+      device.unavailable ? el("p", { class: "row problem" }, `No WebGPU: ${device.unavailable}`) : null,
       facts(
         [
           ["adapter", adapter(device.adapter) || "not named"],

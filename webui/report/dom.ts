@@ -22,7 +22,7 @@ export function el<K extends keyof HTMLElementTagNameMap>(
 
 /** Name and value pairs; those without a value are left out. */
 export function facts(pairs: readonly (readonly [string, Child])[], className: string): HTMLElement {
-  const list = el("dl", { class: className });
+  const list = el("dl", { class: `row ${className}` });
   for (const [name, value] of pairs) {
     if (value === null || value === undefined || value === false || value === "") continue;
     list.append(el("div", {}, el("dt", {}, name), el("dd", {}, value)));

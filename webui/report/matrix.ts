@@ -1,7 +1,7 @@
 /** Kernels by suite and device: how many tests, and the worst that came of them. */
 
-import type { RunDocument, RunTest, Verdict } from "../src/api/generated/results";
-import { GLYPH } from "../src/model/verdicts";
+import type { RunDocument, RunTest } from "../src/api/generated/results";
+import { type Counts, describe, GLYPH, noCounts, worst } from "../src/model/verdicts";
 import { el } from "./dom";
 
 export interface Place {
@@ -12,13 +12,11 @@ export interface Place {
 
 interface Cell {
   tests: number;
-  verdicts: Record<Verdict, number>;
+  counts: Counts;
   failing: number;
   flaky: number;
   outcomes: Set<string>;
 }
-
-const WORST: readonly Verdict[] = ["error", "fail", "unbounded", "unsupported", "pass"];
 
 export function matrix(document: RunDocument, choose: (place: Place) => void): HTMLElement {
   const cells = count(document.tests);
@@ -65,12 +63,9 @@ export function matrix(document: RunDocument, choose: (place: Place) => void): H
 }
 
 function button(cell: Cell, place: Place, choose: (place: Place) => void): HTMLElement {
-  const worst = WORST.find((verdict) => cell.verdicts[verdict] > 0) ?? "pass";
-  const excused = worst !== "pass" && cell.failing === 0 && cell.outcomes.has("expected");
-  const counted = worst === "pass" ? `${cell.tests}` : `${cell.verdicts[worst]}/${cell.tests}`;
-  const said = WORST.filter((verdict) => cell.verdicts[verdict] > 0)
-    .map((verdict) => `${cell.verdicts[verdict]} ${verdict}`)
-    .join(", ");
+  const state = worst(cell.counts);
+  const excused = state !== "pass" && cell.failing === 0 && cell.outcomes.has("expected");
+  const counted = state === "pass" ? `${cell.tests}` : `${cell.counts[state]}/${cell.tests}`;
   const notes = [
     excused && "as expected",
     cell.flaky > 0 && `${cell.flaky} flaky`,
@@ -80,10 +75,10 @@ function button(cell: Cell, place: Place, choose: (place: Place) => void): HTMLE
     "button",
     {
       type: "button",
-      class: `cell is-${worst}${excused ? " is-excused" : ""}`,
-      title: [said, ...notes].join("; "),
+      class: `cell is-${state}${excused ? " is-excused" : ""}`,
+      title: [describe(cell.counts), ...notes].join("; "),
     },
-    `${GLYPH[worst]} ${counted}`,
+    `${GLYPH[state]} ${counted}`,
     notes.length > 0 ? el("small", {}, ` ${notes.join(", ")}`) : null,
   );
   element.addEventListener("click", () => choose(place));
@@ -96,12 +91,11 @@ function count(tests: readonly RunTest[]): Map<string, Cell> {
     const at = key(test);
     let cell = cells.get(at);
     if (!cell) {
-      const verdicts = { pass: 0, fail: 0, error: 0, unsupported: 0, unbounded: 0 };
-      cell = { tests: 0, verdicts, failing: 0, flaky: 0, outcomes: new Set() };
+      cell = { tests: 0, counts: noCounts(), failing: 0, flaky: 0, outcomes: new Set() };
       cells.set(at, cell);
     }
     cell.tests += 1;
-    cell.verdicts[test.verdict] += 1;
+    cell.counts[test.verdict] += 1;
     cell.failing += Number(test.fails_run);
     cell.flaky += Number(test.flaky);
     cell.outcomes.add(test.outcome);

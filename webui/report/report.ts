@@ -54,7 +54,7 @@ function header(title: string, found: RunDocument): HTMLElement {
 }
 
 function counts(found: RunDocument, choose: (choice: Choice) => void): HTMLElement {
-  const bar = el("div", { class: "counts" });
+  const bar = el("div", { class: "row counts" });
   for (const name of [
     "pass",
     "fail",
@@ -109,7 +109,7 @@ async function main(): Promise<void> {
     draw(root, await unpack(document.getElementById("data")?.textContent ?? ""));
     document.body.dataset.state = "ready";
   } catch (problem) {
-    root.replaceChildren(el("p", { class: "problem" }, `The report cannot be read: ${problem}`));
+    root.replaceChildren(el("p", { class: "row problem" }, `The report cannot be read: ${problem}`));
     document.body.dataset.state = "damaged";
     throw problem;
   }

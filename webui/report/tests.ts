@@ -20,7 +20,7 @@ export class TestList {
   });
   private readonly count = el("span", { class: "muted", role: "status" });
   private readonly place = el("span");
-  private readonly rows = el("div", { class: "rows" });
+  private readonly rows = el("div", { class: "stack rows" });
   private readonly more = el("button", { type: "button", class: "more" });
   private readonly devices: Map<string, string>;
   private readonly suites: Map<string, RunDocument["suites"][number]>;
@@ -47,7 +47,7 @@ export class TestList {
       el("h2", {}, "Tests"),
       el(
         "div",
-        { class: "filter" },
+        { class: "row filter" },
         el("label", { for: "choice" }, "show"),
         this.select,
         el("label", { for: "words" }, "with"),

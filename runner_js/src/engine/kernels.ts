@@ -4,9 +4,9 @@ import { DeviceFailure, toErrorReport } from "../hal/errors";
 import type { Executable, Executables } from "../hal/executable";
 import type { Gpu } from "../hal/gpu";
 import { Lru } from "../hal/lru";
-import { unmetRequirement } from "../hal/requirements";
 import { checkSizes, ExpressionError, type Sizes } from "../program/expressions";
 import { evaluateLaunches } from "../program/launches";
+import { firstFitting } from "../program/requirements";
 import type { CompileProgress, Compiling, ErrorReport, Kernel, Variant } from "../protocol/messages";
 import { checkLaunches } from "./launch";
 
@@ -39,15 +39,9 @@ export type KernelState = LoadedKernel | { kernel: string; seconds: number; erro
 /** The best variant that this device can run; throws a DeviceFailure of kind "unsupported" where none is. */
 export function chooseVariant(kernel: Kernel, gpu: Gpu): Variant {
   const { features, limits } = gpu.capabilities;
-  let least = "";
-  for (const variant of kernel.variants) {
-    const unmet = unmetRequirement(variant.requires, features, limits);
-    if (unmet === null) return variant;
-    // The last one asks least.
-    least =
-      kernel.variants.length > 1 ? `even its least demanding variant, ${variant.name}, ${unmet}` : unmet;
-  }
-  throw new DeviceFailure({ kind: "unsupported", message: least, kernel: kernel.kernel });
+  const { variant, why } = firstFitting(kernel.variants, features, limits);
+  if (variant) return variant;
+  throw new DeviceFailure({ kind: "unsupported", message: why, kernel: kernel.kernel });
 }
 
 /** Dispatches of kernels that are kept for the next call with the same kernels. */

@@ -1,7 +1,8 @@
+import { describePair } from "../program/bytes";
 import type { ErrorReport } from "../protocol/messages";
 import { DeviceFailure } from "./errors";
 import { captureErrors } from "./scopes";
-import { describePair, paddedBytes, sizeClass } from "./sizes";
+import { paddedBytes, sizeClass } from "./sizes";
 
 /** Bytes of buffers that wait to be used again. */
 const IDLE_BYTES = 256 << 20;

@@ -1,6 +1,6 @@
+import { describeBytes } from "../program/bytes";
 import type { ErrorReport } from "../protocol/messages";
 import type { Gpu } from "./gpu";
-import { describeBytes } from "./sizes";
 
 /** Compilations under way at a time: browsers compile on several threads, and a pipeline may take a second. */
 const MOST_UNDER_WAY = 8;

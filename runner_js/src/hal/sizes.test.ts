@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { describeBytes, paddedBytes, sizeClass } from "./sizes";
+import { describeBytes } from "../program/bytes";
+import { paddedBytes, sizeClass } from "./sizes";
 
 describe("sizes", () => {
   it("rounds up to words, and nothing to one", () => {

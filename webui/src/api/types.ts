@@ -1,6 +1,6 @@
 /**
  * What the server sends: the words of docs/http-api.md, nothing added.
- * Result documents (docs/results-format.md) are in documents.ts.
+ * Result documents (docs/results-format.md) are in generated/results.ts.
  */
 
 import type {
@@ -9,6 +9,7 @@ import type {
   OffloadDocument,
   OffloadStep,
   TestResult,
+  ToleranceDocument,
   ValidationDocument,
 } from "./generated/results";
 
@@ -133,7 +134,7 @@ export interface TensorStatistics extends TensorRef {
 
 export interface TestDetail extends TestRef {
   tensors: TensorStatistics[];
-  tolerances: { absolute: number; relative: number; reasons: string[] }[];
+  tolerances: ToleranceDocument[];
 }
 
 export interface Device extends DeviceDocument {

@@ -13,17 +13,15 @@ interface GraphNodesProps {
   select: (node: string) => void;
 }
 
-/** Not drawn again for a mere pan: `select` is a new function each time and is left out of the comparison. */
+/** `select` is a new function each time and is left out. */
+function changed<T extends { select: unknown }>(before: T, next: T): boolean {
+  return (Object.keys(next) as (keyof T)[]).some((key) => key !== "select" && next[key] !== before[key]);
+}
+
+/** Not drawn again for a mere pan. */
 export class GraphNodes extends Component<GraphNodesProps> {
   override shouldComponentUpdate(next: GraphNodesProps): boolean {
-    const { layout, states, marks, view, selected } = this.props;
-    return (
-      next.layout !== layout ||
-      next.states !== states ||
-      next.marks !== marks ||
-      next.view !== view ||
-      next.selected !== selected
-    );
+    return changed(this.props, next);
   }
 
   override render() {
@@ -84,15 +82,7 @@ interface NodeBoxProps {
 
 class NodeBox extends Component<NodeBoxProps> {
   override shouldComponentUpdate(next: NodeBoxProps): boolean {
-    const { box, state, mark, view, selected, stop } = this.props;
-    return (
-      next.box !== box ||
-      next.state !== state ||
-      next.mark !== mark ||
-      next.view !== view ||
-      next.selected !== selected ||
-      next.stop !== stop
-    );
+    return changed(this.props, next);
   }
 
   override render() {

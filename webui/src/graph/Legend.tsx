@@ -21,7 +21,7 @@ export function Legend(props: { states: NodeStates; marks: Marks; view: View }) 
   if (counts.size === 0) return null;
   const marked = [...new Map([...props.marks.values()].map((mark) => [mark.label, mark])).values()];
   return (
-    <ul class="legend" aria-label="Nodes by state">
+    <ul class="row legend" aria-label="Nodes by state">
       {[...ORDER]
         .reverse()
         .filter((state) => counts.has(state))

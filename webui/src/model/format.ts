@@ -68,6 +68,11 @@ export function tiny(n: number): string {
   return `${value < 9.95 ? trimZeros(value.toFixed(1)) : Math.round(value)}${["", "k", "M", "G"][power]}`;
 }
 
+/** What a device is, beside its name. */
+export function deviceText(device: { user_agent: string; adapter: Parameters<typeof adapter>[0] }): string {
+  return [browser(device.user_agent), adapter(device.adapter)].filter(Boolean).join(" · ");
+}
+
 export function percent(partial: number, total: number): string {
   if (total <= 0) return "0%";
   const value = (100 * partial) / total;

@@ -44,9 +44,9 @@ describe("tokenizeLines", () => {
     expect(kinds("red_buf0")).toEqual([["plain", "red_buf0"]]);
   });
 
-  it("is quick on a long line", () => {
-    const started = performance.now();
-    tokenizeLines("((((v__1 * 384i) + ".repeat(20_000));
-    expect(performance.now() - started).toBeLessThan(2000);
+  it("loses nothing of a very long line", () => {
+    const line = "((((v__1 * 384i) + ".repeat(20_000);
+    const [tokens] = tokenizeLines(line);
+    expect(tokens?.map(({ text }) => text).join("")).toBe(line);
   });
 });

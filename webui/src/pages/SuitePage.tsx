@@ -1,6 +1,6 @@
 import { useEffect } from "preact/hooks";
 import { api } from "../api/client";
-import { Loading, Problem, TopBar } from "../parts/Basics";
+import { Pending, TopBar } from "../parts/Basics";
 import { SuiteHeader } from "../parts/SuiteHeader";
 import { Workspace } from "../parts/Workspace";
 import { useResource } from "../state/resource";
@@ -15,11 +15,7 @@ export function SuitePage(props: { id: string }) {
       <>
         <TopBar />
         <main class="page">
-          {suite.error ? (
-            <Problem title="The suite could not be loaded." error={suite.error} retry={suite.reload} />
-          ) : (
-            <Loading what="the suite" />
-          )}
+          <Pending what="the suite" of={suite} />
         </main>
       </>
     );

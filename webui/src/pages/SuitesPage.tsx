@@ -1,9 +1,11 @@
+import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { api } from "../api/client";
+import type { DeviceDocument } from "../api/generated/results";
 import type { Results, SuiteSummary } from "../api/types";
 import { bytes, count, date } from "../model/format";
 import { VERDICTS } from "../model/verdicts";
-import { Link, Loading, Problem, TopBar, VerdictBadge } from "../parts/Basics";
+import { Link, Pending, Problem, TopBar, VerdictBadge } from "../parts/Basics";
 import { DeviceList } from "../parts/DeviceList";
 import { OpenTest } from "../parts/OpenTest";
 import { OracleFact, referenceText, SuiteBadges } from "../parts/SuiteBadges";
@@ -20,15 +22,12 @@ export function SuitesPage() {
       <TopBar />
       <main class="page">
         <h1>Suites</h1>
-        {suites.loading && <Loading what="suites" />}
-        {suites.error && (
-          <Problem title="The suites could not be loaded." error={suites.error} retry={suites.reload} />
-        )}
+        {(suites.loading || suites.error) && <Pending what="the suites" of={suites} />}
         {suites.data?.length === 0 && <NoSuites />}
-        <ul class="suites">
+        <ul class="stack suites">
           {suites.data?.map((suite) =>
             "problem" in suite ? (
-              <li key={suite.id} class="card suite-card">
+              <li key={suite.id} class="stack card suite-card">
                 <Problem title={`${suite.id} is damaged.`} error={suite.problem} />
               </li>
             ) : (
@@ -64,8 +63,8 @@ function NoSuites() {
 function SuiteCard(props: { suite: SuiteSummary }) {
   const { suite } = props;
   return (
-    <li class="card suite-card">
-      <div class="card-head">
+    <li class="stack card suite-card">
+      <div class="row card-head">
         <h2>
           <Link href={suitePath(suite.id)}>{suite.name}</Link>
         </h2>
@@ -74,7 +73,7 @@ function SuiteCard(props: { suite: SuiteSummary }) {
       <p class="model">
         {suite.model.title} <span class="muted">{suite.model.kind}</span>
       </p>
-      <p class="facts">
+      <p class="row facts">
         <span>{count(suite.kernels, "kernel")}</span>
         <span>{count(suite.nodes, "node")}</span>
         <span>{count(suite.tests, "test")}</span>
@@ -83,7 +82,7 @@ function SuiteCard(props: { suite: SuiteSummary }) {
           {suite.model.kind === "imported" ? "opened" : "carved"} {date(suite.created)}
         </span>
       </p>
-      <p class="facts">
+      <p class="row facts">
         <span>reference: {referenceText(suite.reference)}</span>
         <OracleFact suite={suite} />
       </p>
@@ -104,60 +103,77 @@ function LatestResults(props: { suite: string }) {
   return (
     <ul class="latest" aria-label="Latest results">
       {validations.map((document) => (
-        <ValidationLine key={document.devices.map((device) => device.id).join()} document={document} />
+        <ValidationLine key={idsOf(document)} document={document} />
       ))}
       {offloads.map((document) => (
-        <OffloadLine key={document.devices.map((device) => device.id).join()} document={document} />
+        <OffloadLine key={idsOf(document)} document={document} />
       ))}
       {locates.map((document) => (
-        <LocateLine key={document.devices.map((device) => device.id).join()} document={document} />
+        <LocateLine key={idsOf(document)} document={document} />
       ))}
     </ul>
   );
 }
 
-function ValidationLine(props: { document: Results["validations"][number] }) {
-  const { summary, devices, interrupted, created } = props.document;
-  const names = devices.map((device) => device.name).join(", ");
+function idsOf({ devices }: { devices: readonly DeviceDocument[] }): string {
+  return devices.map(({ id }) => id).join();
+}
+
+/** When it was, on which devices, and what came of it. */
+function Line(props: {
+  document: { devices: readonly DeviceDocument[]; created: string; interrupted?: boolean };
+  children: ComponentChildren;
+}) {
+  const { devices, created, interrupted } = props.document;
   return (
     <li title={date(created)}>
-      <span class="latest-device">{names}</span>
-      {VERDICTS.filter((verdict) => (summary[verdict] ?? 0) > 0).map((verdict) => (
-        <VerdictBadge key={verdict} state={verdict} word={`${summary[verdict]} ${verdict}`} />
-      ))}
-      {summary.failing_kernels.length > 0 && (
-        <span class="muted">
-          {summary.failing_kernels.slice(0, 4).join(", ")}
-          {summary.failing_kernels.length > 4 && ` and ${summary.failing_kernels.length - 4} more`}
-        </span>
-      )}
+      <span class="latest-device">{devices.map(({ name }) => name).join(", ")}</span>
+      {props.children}
       {interrupted && <span class="muted">interrupted</span>}
     </li>
   );
 }
 
+const MOST_NAMES = 4;
+
+function Kernels({ names }: { names: readonly string[] }) {
+  if (names.length === 0) return null;
+  const rest = names.length > MOST_NAMES ? ` and ${names.length - MOST_NAMES} more` : "";
+  return <span class="muted">{`${names.slice(0, MOST_NAMES).join(", ")}${rest}`}</span>;
+}
+
+function ValidationLine(props: { document: Results["validations"][number] }) {
+  const { summary } = props.document;
+  return (
+    <Line document={props.document}>
+      {VERDICTS.filter((verdict) => (summary[verdict] ?? 0) > 0).map((verdict) => (
+        <VerdictBadge key={verdict} state={verdict} word={`${summary[verdict]} ${verdict}`} />
+      ))}
+      <Kernels names={summary.failing_kernels} />
+    </Line>
+  );
+}
+
 function OffloadLine(props: { document: Results["offloads"][number] }) {
-  const { summary, devices, final } = props.document;
+  const { summary, final } = props.document;
   const all = summary.kept_on_reference.length === 0;
   return (
-    <li>
-      <span class="latest-device">{devices.map((device) => device.name).join(", ")}</span>
+    <Line document={props.document}>
       <span>offload</span>
       <VerdictBadge
         state={all ? "pass" : "fail"}
         word={`${summary.offloaded} of ${count(summary.kernels, "kernel")} offloaded`}
       />
       {final && <VerdictBadge state={final.verdict} word={`whole model: ${final.verdict}`} />}
-    </li>
+    </Line>
   );
 }
 
 function LocateLine(props: { document: Results["locates"][number] }) {
-  const { summary, devices, interrupted, created } = props.document;
+  const { summary, interrupted } = props.document;
   const faulty = summary.faulty_kernels;
   return (
-    <li title={date(created)}>
-      <span class="latest-device">{devices.map((device) => device.name).join(", ")}</span>
+    <Line document={props.document}>
       <span>locate</span>
       {summary.verdict === "clean" ? (
         <VerdictBadge state={interrupted ? "none" : "pass"} word="no faulty kernel" />
@@ -167,11 +183,7 @@ function LocateLine(props: { document: Results["locates"][number] }) {
           word={summary.verdict === "compound" ? "compound error" : count(faulty.length, "faulty kernel")}
         />
       )}
-      <span class="muted">
-        {faulty.slice(0, 4).join(", ")}
-        {faulty.length > 4 && ` and ${faulty.length - 4} more`}
-      </span>
-      {interrupted && <span class="muted">interrupted</span>}
-    </li>
+      <Kernels names={faulty} />
+    </Line>
   );
 }

@@ -5,7 +5,7 @@ import type { Devices, JobKind } from "../api/types";
 import type { DeviceChoice } from "../state/device-choice";
 import type { Resource } from "../state/resource";
 import type { LiveResults } from "../state/use-results";
-import { Problem } from "./Basics";
+import { Pending } from "./Basics";
 
 export function ActionBar(props: {
   devices: Resource<Devices>;
@@ -31,12 +31,10 @@ export function ActionBar(props: {
   const first = choices.find((choice) => choice.value === selected[0])?.name ?? "";
   const idle = !running && !sending && selected.length > 0;
 
-  if (devices.error) {
-    return <Problem title="The devices could not be loaded." error={devices.error} retry={devices.reload} />;
-  }
+  if (devices.error) return <Pending what="the devices" of={devices} />;
   return (
-    <div class="actions">
-      <fieldset class="choices">
+    <div class="row actions">
+      <fieldset class="row choices">
         <legend>Devices</legend>
         {devices.data && choices.length === 0 && (
           <span class="muted">

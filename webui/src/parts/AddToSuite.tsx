@@ -31,7 +31,7 @@ export function AddToSuite({ suite }: { suite: SuiteDetail }) {
     }
   };
   return (
-    <div class="add-to-suite">
+    <div class="row add-to-suite">
       {problem && (
         <Problem title="The test was not added." error={problem} dismiss={() => setProblem(null)} />
       )}

@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { GLYPH, type State, WORD } from "../model/verdicts";
+import type { Resource } from "../state/resource";
 import { navigate } from "../state/router";
 
 /** A link within the page; a modified click opens a tab as everywhere. */
@@ -102,7 +103,7 @@ export function Problem(props: {
 }) {
   const text = typeof props.error === "string" ? props.error : props.error.message;
   return (
-    <div class="problem" role="alert">
+    <div class="row problem" role="alert">
       <p>
         <strong>{props.title}</strong> {text}
       </p>
@@ -118,6 +119,14 @@ export function Problem(props: {
       )}
     </div>
   );
+}
+
+/** What stands where a resource will be: that it is on its way, or why it did not come. */
+export function Pending(props: { what: string; of: Resource<unknown> }) {
+  const { what, of } = props;
+  if (of.error === null) return <Loading what={what} />;
+  const title = `${what.charAt(0).toUpperCase()}${what.slice(1)} could not be loaded.`;
+  return <Problem title={title} error={of.error} retry={of.reload} />;
 }
 
 export function Tabs<T extends string>(props: {

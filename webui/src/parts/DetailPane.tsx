@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { api } from "../api/client";
 import { nodeNames, testState } from "../model/matrix";
 import { useResource } from "../state/resource";
-import { Edited, Loading, Problem, Tabs, VerdictBadge } from "./Basics";
+import { Edited, Pending, Tabs, VerdictBadge } from "./Basics";
 import { HistoryTab } from "./HistoryTab";
 import { KernelTab } from "./KernelTab";
 import { NodePicker, type NodePickerProps } from "./NodePicker";
@@ -49,20 +49,20 @@ export function DetailPane(props: DetailPaneProps) {
 
   return (
     <aside class="pane pane-detail" aria-label={`Node ${node.id}`}>
-      <header class="detail-head">
+      <header class="stack detail-head">
         <div class="detail-title">
           <h2 title={node.kernel}>{node.kernel}</h2>
           <button type="button" class="close" aria-label="Close the details" onClick={() => select(null)}>
             ✕
           </button>
         </div>
-        <p class="detail-sub">
+        <p class="row detail-sub">
           <code>{node.id}</code> <span class="muted">{nodeNames(suite).get(node.id)}</span>
           {edited && <Edited title="The WGSL differs from what was generated." />}
         </p>
         <NodePicker {...props} />
         {test && (
-          <ul class="chips" aria-label="Verdicts">
+          <ul class="row chips" aria-label="Verdicts">
             {state.devices.map((column) => (
               <li key={column.id}>
                 {column.name} <VerdictBadge state={testState(state, column.id, test)} />
@@ -117,20 +117,12 @@ export function DetailPane(props: DetailPaneProps) {
               />
             )}
             {tab === "tensors" &&
-              (facts.data ? (
-                <TensorsTab detail={facts.data} />
-              ) : facts.error ? (
-                <Problem title="The tensors could not be loaded." error={facts.error} retry={facts.reload} />
-              ) : (
-                <Loading what="tensors" />
-              ))}
+              (facts.data ? <TensorsTab detail={facts.data} /> : <Pending what="the tensors" of={facts} />)}
             {tab === "kernel" &&
               (detail.data ? (
                 <KernelTab detail={detail.data} state={state} line={line} rerun={props.rerun} />
-              ) : detail.error ? (
-                <Problem title="The kernel could not be loaded." error={detail.error} retry={detail.reload} />
               ) : (
-                <Loading what="the kernel" />
+                <Pending what="the kernel" of={detail} />
               ))}
             {tab === "history" && <HistoryTab key={test.id} suite={suite.id} test={test.id} round={round} />}
           </section>

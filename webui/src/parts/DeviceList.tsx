@@ -1,7 +1,7 @@
 import type { Device } from "../api/types";
 import { adapter, browser, count } from "../model/format";
 import { useDevices } from "../state/use-devices";
-import { Loading, Problem } from "./Basics";
+import { Pending } from "./Basics";
 
 export function DeviceList() {
   const devices = useDevices();
@@ -10,10 +10,7 @@ export function DeviceList() {
   return (
     <section class="devices" aria-labelledby="devices-title">
       <h2 id="devices-title">Devices</h2>
-      {devices.loading && <Loading what="devices" />}
-      {devices.error && (
-        <Problem title="The devices could not be loaded." error={devices.error} retry={devices.reload} />
-      )}
+      {(devices.loading || devices.error) && <Pending what="the devices" of={devices} />}
       {devices.data && (
         <>
           {connected.length === 0 && <p class="muted">No device is connected.</p>}
@@ -56,7 +53,7 @@ function ConnectedDevice(props: { device: Device }) {
         <span aria-hidden="true">{device.unavailable === null ? (device.busy ? "◐" : "●") : "✗"}</span>{" "}
         {state}
       </span>
-      <p class="facts">
+      <p class="row facts">
         {device.unavailable ?? (
           <>
             <span>{adapter(device.adapter) || "unnamed adapter"}</span>

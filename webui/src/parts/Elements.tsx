@@ -1,6 +1,7 @@
 import type { JsonNumber, ToleranceDocument } from "../api/generated/results";
 import { error, exact, number } from "../model/format";
 import { excess } from "../model/tolerance";
+import { Table } from "./Table";
 
 interface ShownElement {
   /** Absent where it is known which output is meant. */
@@ -37,29 +38,9 @@ export function Elements(props: {
     ["of what is allowed", ({ over }) => (over.times === null ? "–" : `${number(over.times, 2)}×`)],
   ];
   return (
-    <div class="scroll-x">
-      <table class="elements">
-        <thead>
-          <tr>
-            <th scope="col">element</th>
-            {rows.map(({ name }) => (
-              <th key={name} scope="col">
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {facts.map(([name, text]) => (
-            <tr key={name}>
-              <th scope="row">{name}</th>
-              {rows.map((row) => (
-                <td key={row.name}>{text(row)}</td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      heads={["element", ...rows.map(({ name }) => name)]}
+      rows={facts.map(([name, text]) => ({ key: name, cells: [name, ...rows.map(text)] }))}
+    />
   );
 }

@@ -30,7 +30,7 @@ export function ErrorChart(props: {
   const y = (value: number) => TOP + (1 - scale.position(value)) * (HEIGHT - TOP - BOTTOM);
   const line = steps.flatMap((step, at) => (step.kept ? [`${x(at)},${y(errors[at] ?? 0)}`] : [])).join(" ");
   return (
-    <figure class="error-chart">
+    <figure class="chart error-chart">
       <figcaption>Model's max error after each move (log scale)</figcaption>
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img">
         <title>

@@ -22,7 +22,7 @@ export function Evidence(props: { result: TestResult; showLine?: ShowLine }) {
       )}
       {compared && (
         <>
-          <dl class="numbers">
+          <dl class="row numbers">
             <Fact name="max abs error" value={error(result.max_abs_error)} />
             <Fact name="max rel error" value={error(result.max_rel_error)} />
             <Fact
@@ -106,7 +106,7 @@ function Diagnostics({
   showLine?: ShowLine | undefined;
 }) {
   return (
-    <ul class="diagnostics" aria-label="WGSL compiler messages">
+    <ul class="stack diagnostics" aria-label="WGSL compiler messages">
       {diagnostics.map((item) => (
         <li key={`${placeOf(item)}:${item.message}`} class={`is-${item.severity}`}>
           {showLine ? (

@@ -65,7 +65,7 @@ export function GraphPane(props: GraphPaneProps) {
 
   return (
     <section class="pane pane-graph" aria-label="Graph">
-      <div class="pane-tools">
+      <div class="row pane-tools">
         <label class="colour-by">
           <span>Colours:</span>
           <select

@@ -43,7 +43,7 @@ export function GrowthChart(props: {
   const shown = at === null ? undefined : points[at];
   const title = "Error along the graph, largest of each node's output (log scale)";
   return (
-    <figure class="error-chart growth-chart">
+    <figure class="chart error-chart growth-chart">
       <figcaption>{title}</figcaption>
       <svg
         viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
@@ -84,7 +84,7 @@ export function GrowthChart(props: {
       <output class="heat-readout" aria-live="polite">
         {shown === undefined ? "Point at the chart, or use the arrow keys, to read a node." : reading(shown)}
       </output>
-      <ul class="heat-legend" aria-label="Signs">
+      <ul class="row heat-legend" aria-label="Signs">
         <li>
           <span class="key-line" aria-hidden="true" />
           in the whole model

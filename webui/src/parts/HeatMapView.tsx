@@ -46,7 +46,7 @@ export function HeatMapView({ output }: { output: WrongOutput }) {
   const across = output.shape.at(-1) ?? 1;
   const cell = Math.max(5, Math.min(22, Math.floor(220 / map.rows)));
   return (
-    <figure class="heat">
+    <figure class="stack heat">
       <figcaption>{name}</figcaption>
       <div class="heat-frame" style={{ "--columns": map.columns }}>
         <span class="heat-down" aria-hidden="true">
@@ -91,7 +91,7 @@ export function HeatMapView({ output }: { output: WrongOutput }) {
           ? "Point at a cell, or use the arrow keys, to read it."
           : cellText(output, at.row, at.column)}
       </output>
-      <ul class="heat-legend" aria-label="Shades">
+      <ul class="row heat-legend" aria-label="Shades">
         {(output.unbounded ? [...SHADES, "unbounded: WGSL promises nothing"] : SHADES).map((name, shade) => (
           <li key={name}>
             <span class={`heat-swatch shade shade-${shade}`} aria-hidden="true" />

@@ -7,15 +7,14 @@ import { percent, seconds } from "../model/format";
 import { type Curve, curve, facts, pointText, timeScale, ulpScale, version } from "../model/history";
 import { asState, GLYPH, VERDICTS } from "../model/verdicts";
 import { useResource } from "../state/resource";
-import { Loading, Problem, VerdictBadge } from "./Basics";
+import { Fact, Pending, VerdictBadge } from "./Basics";
+import { Table } from "./Table";
 
 export function HistoryTab(props: { suite: string; test: string; round: string }) {
   const found = useResource(`${props.suite} ${props.test} ${props.round}`, () =>
     api.testHistory(props.suite, props.test),
   );
-  if (found.error)
-    return <Problem title="The history could not be loaded." error={found.error} retry={found.reload} />;
-  if (found.data === null) return <Loading what="the history" />;
+  if (found.data === null) return <Pending what="the history" of={found} />;
   if (found.data.devices.length === 0)
     return <p class="hint">No runs are recorded yet. Every validation from now on is.</p>;
   return (
@@ -44,14 +43,9 @@ function DeviceCard({ entry }: { entry: DeviceHistory }) {
       </h3>
       <Strip points={points} shown={shown} choose={setChosen} />
       {point && <Chosen point={point} />}
-      <dl class="numbers">
-        {facts(trend).map(({ name, value, note }) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>
-              {value} {note && <span class="muted">{note}</span>}
-            </dd>
-          </div>
+      <dl class="row numbers">
+        {facts(trend).map((fact) => (
+          <Fact key={fact.name} {...fact} />
         ))}
       </dl>
       <Charts points={points} shown={shown} />
@@ -78,7 +72,7 @@ function Strip(props: { points: readonly HistoryPoint[]; shown: number; choose: 
     if (strip instanceof HTMLElement) strip.querySelector<HTMLElement>(`[data-run="${next}"]`)?.focus();
   };
   return (
-    <div class="strip" role="toolbar" aria-label="Runs, oldest first" onKeyDown={move}>
+    <div class="row strip" role="toolbar" aria-label="Runs, oldest first" onKeyDown={move}>
       {points.map((point, at) => {
         const state = asState(point.verdict);
         const text = pointText(point);
@@ -149,7 +143,7 @@ function Chart(props: { name: string; points: readonly HistoryPoint[]; shown: nu
   const x = (at: number) => (at / points.length) * SIZE.width;
   const news = points.flatMap((point, at) => (point.device_changed || point.kernel_changed ? [at] : []));
   return (
-    <figure>
+    <figure class="chart">
       <figcaption>{props.name}</figcaption>
       <svg viewBox={`0 0 ${LEFT + SIZE.width + 4} ${TOP + SIZE.height + 8}`} role="img">
         <title>{`${props.name} over ${points.length} runs, oldest first`}</title>
@@ -188,30 +182,17 @@ function Chart(props: { name: string; points: readonly HistoryPoint[]; shown: nu
 function Versions({ versions }: { versions: Trend["versions"] }) {
   const verdicts = VERDICTS.filter((verdict) => versions.some((row) => row[verdict] > 0));
   return (
-    <div class="scroll-x">
-      <table class="elements">
-        <thead>
-          <tr>
-            {["version", "runs", ...verdicts, "median time"].map((name) => (
-              <th key={name} scope="col">
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {versions.map((row) => (
-            <tr key={row.device}>
-              <th scope="row">{row.device}</th>
-              <td>{row.runs}</td>
-              {verdicts.map((verdict) => (
-                <td key={verdict}>{row[verdict]}</td>
-              ))}
-              <td>{row.seconds === null ? "–" : seconds(row.seconds)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      heads={["version", "runs", ...verdicts, "median time"]}
+      rows={versions.map((row) => ({
+        key: row.device,
+        cells: [
+          row.device,
+          row.runs,
+          ...verdicts.map((verdict) => row[verdict]),
+          row.seconds === null ? "–" : seconds(row.seconds),
+        ],
+      }))}
+    />
   );
 }

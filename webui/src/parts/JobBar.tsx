@@ -17,7 +17,7 @@ export function JobBar(props: { job: JobState | null; devices: readonly DeviceDo
   const bar = job.phase ?? { done, total: job.total };
   return (
     <section class={`job job-${job.state}`} aria-label="Job">
-      <div class="job-line">
+      <div class="row job-line">
         <strong>
           {job.kind === null ? "Starting" : VERB[job.kind]}
           {job.state !== "running" && ` ${ENDED[job.state]}`}

@@ -30,7 +30,7 @@ export function KernelTab(props: {
           <span aria-hidden="true">⚠ </span>No WGSL could be made: {detail.unsupported}
         </p>
       )}
-      <div class="rerun">
+      <div class="row">
         <button type="button" disabled={!rerun.possible} onClick={rerun.start}>
           Run this kernel again
         </button>

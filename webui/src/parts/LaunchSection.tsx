@@ -1,5 +1,6 @@
 import { count } from "../model/format";
 import type { LaunchFacts } from "../model/launch";
+import { Table } from "./Table";
 
 /** How a variant is launched: one line, opened to bindings and limits. The WGSL below is what one comes for. */
 export function LaunchSection(props: {
@@ -13,7 +14,7 @@ export function LaunchSection(props: {
   const bindings = facts.entryPoints.reduce((sum, entry) => sum + entry.bindings.length, 0);
   const shown = facts.launches.slice(0, 6);
   return (
-    <section class="launch" aria-label="Launch">
+    <section class="stack launch" aria-label="Launch">
       {variants.length > 1 && (
         <label>
           variant{" "}
@@ -53,47 +54,20 @@ export function LaunchSection(props: {
           {facts.temporaries > 0 && `, ${count(facts.temporaries, "scratch buffer")}`}
         </summary>
         {facts.entryPoints.map((entry) => (
-          <div key={entry.name} class="scroll-x">
-            <table class="elements">
-              <caption>
-                <code>{entry.name}</code>
-              </caption>
-              <thead>
-                <tr>
-                  <th scope="col">binding</th>
-                  <th scope="col">name</th>
-                  <th scope="col">access</th>
-                  <th scope="col">type</th>
-                  <th scope="col">holds</th>
-                </tr>
-              </thead>
-              <tbody>
-                {entry.bindings.map((binding) => (
-                  <tr key={binding.binding}>
-                    <td>{binding.binding}</td>
-                    <td>{binding.name}</td>
-                    <td>{binding.access}</td>
-                    <td>{binding.type}</td>
-                    <td>{binding.holds}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table
+            key={entry.name}
+            caption={<code>{entry.name}</code>}
+            heads={["binding", "name", "access", "type", "holds"]}
+            rows={entry.bindings.map(({ binding, name, access, type, holds }) => ({
+              key: binding,
+              cells: [binding, name, access, type, holds],
+            }))}
+          />
         ))}
-        <div class="scroll-x">
-          <table class="elements">
-            <caption>Required limits</caption>
-            <tbody>
-              {facts.limits.map((limit) => (
-                <tr key={limit.name}>
-                  <th scope="row">{limit.name}</th>
-                  <td>{limit.bound}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          caption="Required limits"
+          rows={facts.limits.map(({ name, bound }) => ({ key: name, cells: [name, bound] }))}
+        />
         <details>
           <summary>As JSON</summary>
           <pre class="json">{JSON.stringify(props.bundle, null, 2)}</pre>

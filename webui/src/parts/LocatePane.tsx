@@ -9,6 +9,7 @@ import { VerdictBadge } from "./Basics";
 import { ModelCheckCard } from "./ModelCheckCard";
 import { NodeButtons } from "./NodeButtons";
 import { SuspectCard } from "./SuspectCard";
+import { TriedDevices } from "./TriedDevices";
 
 interface LocatePaneProps {
   state: ResultsState;
@@ -25,42 +26,26 @@ export function LocatePane(props: LocatePaneProps) {
   const running = state.job?.kind === "locate" && state.job.state === "running" ? state.job : null;
   if (running !== null && (device === null || running.devices.includes(device)))
     return <Searching job={running} />;
-  const tried = state.devices.filter((column) => state.locates[column.id] !== undefined);
-  const document = device === null ? undefined : state.locates[device];
-  const name = state.devices.find((column) => column.id === device)?.name ?? device ?? "";
-  if (tried.length === 0) {
-    return (
-      <p class="hint">
-        Not searched yet. Locate runs every kernel on its carved inputs, runs those that fail again, and says
-        which kernels are faulty and why. Where all pass, it runs the whole model.
-      </p>
-    );
-  }
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard
-    <section class="scroll locate" tabIndex={0} aria-label="Faulty kernels">
-      {tried.length > 1 || document === undefined ? (
-        <p class="pane-tools">
-          {tried.map((column) => (
-            <button
-              type="button"
-              key={column.id}
-              aria-pressed={column.id === device}
-              onClick={() => props.choose(column.id)}
-            >
-              {column.name}
-            </button>
-          ))}
-        </p>
-      ) : null}
-      {document === undefined ? (
-        <p class="hint">Not searched on {name} yet.</p>
-      ) : (
+    <TriedDevices
+      name="Faulty kernels"
+      class="locate"
+      state={state}
+      results={state.locates}
+      device={device}
+      choose={props.choose}
+      none={NOT_SEARCHED}
+      missing="Not searched on"
+      draw={(document, name) => (
         <Found {...props} key={`${device} ${document.created}`} document={document} name={name} />
       )}
-    </section>
+    />
   );
 }
+
+const NOT_SEARCHED =
+  "Not searched yet. Locate runs every kernel on its carved inputs, runs those that fail again, and says " +
+  "which kernels are faulty and why. Where all pass, it runs the whole model.";
 
 function Searching({ job }: { job: JobState }) {
   return (
@@ -121,7 +106,7 @@ function NotRun(props: {
   select: (node: string | null) => void;
 }) {
   return (
-    <section class="card locate-card">
+    <section class="stack card locate-card">
       <h2>Could not run there</h2>
       <ul class="not-run">
         {props.suspects.map((suspect) => (

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import type { DeviceDocument } from "../api/generated/results";
-import { adapter, browser } from "../model/format";
+import { adapter, browser, deviceText } from "../model/format";
 import { entryNode, type Filter, filterRows, type KernelRow, type Matrix } from "../model/matrix";
 import { isReported, reporter } from "../model/reported";
 import type { JobState } from "../model/results";
@@ -37,7 +37,7 @@ export function MatrixPane(props: MatrixPaneProps) {
   };
   return (
     <>
-      <div class="pane-tools">
+      <div class="row pane-tools">
         <input
           type="search"
           placeholder="Filter operators"
@@ -93,13 +93,12 @@ export function MatrixPane(props: MatrixPaneProps) {
 
 function DeviceColumn(props: MatrixPaneProps & { column: DeviceDocument; counts: Counts | undefined }) {
   const { column, counts } = props;
-  const what = [browser(column.user_agent), adapter(column.adapter)].filter(Boolean).join(" · ");
   return (
     <th scope="col" class="device-column">
       <button
         type="button"
         aria-pressed={column.id === props.device}
-        title={`${what}\nColour the graph by this device`}
+        title={`${deviceText(column)}\nColour the graph by this device`}
         onClick={() => props.choose(column.id)}
       >
         {isReported(column) && <span class="device-note">reported by</span>}

@@ -6,6 +6,7 @@ import { growthPoints, MINIMAL, steepest } from "../model/locate";
 import { asState } from "../model/verdicts";
 import { Fact, VerdictBadge } from "./Basics";
 import { GrowthChart } from "./GrowthChart";
+import { Table } from "./Table";
 
 const STEEPEST = 8;
 
@@ -19,14 +20,14 @@ export function ModelCheckCard(props: {
   const minimal = points.filter((point) => point.minimal);
   const steep = steepest(points, STEEPEST);
   return (
-    <section class="card locate-card" aria-label="Whole model">
+    <section class="stack card locate-card" aria-label="Whole model">
       <h2>
         Whole model <VerdictBadge state={asState(model.verdict)} />
         <span class="muted">{count(model.model_runs, "run")}</span>
       </h2>
       <p class="reason">{model.text}</p>
       {model.metric && (
-        <dl class="numbers">
+        <dl class="row numbers">
           <Fact
             name="max error"
             value={error(model.metric.max_abs_error)}
@@ -42,7 +43,7 @@ export function ModelCheckCard(props: {
       {minimal.length > 0 && (
         <div class="suspect-nodes">
           <h3>Computed by the reference, these bring it back</h3>
-          <span class="node-buttons">
+          <span class="row node-buttons">
             {minimal.map((point) => (
               <button
                 type="button"
@@ -62,33 +63,23 @@ export function ModelCheckCard(props: {
       )}
       <GrowthChart points={points} selected={node} select={select} />
       {model.verdict !== "pass" && steep.length > 0 && (
-        <div class="scroll-x">
-          <table class="elements">
-            <thead>
-              <tr>
-                <th scope="col">grows most at</th>
-                <th scope="col">times</th>
-                <th scope="col">error</th>
-                <th scope="col">of its own</th>
-              </tr>
-            </thead>
-            <tbody>
-              {steep.map((point) => (
-                <tr key={point.node}>
-                  <th scope="row">
-                    <button type="button" class="link" onClick={() => select(point.node)}>
-                      {point.node}
-                    </button>{" "}
-                    {point.kernel}
-                  </th>
-                  <td>{number(point.amplification, 2)}</td>
-                  <td>{error(point.error)}</td>
-                  <td>{error(point.local)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          heads={["grows most at", "times", "error", "of its own"]}
+          rows={steep.map((point) => ({
+            key: point.node,
+            cells: [
+              <>
+                <button type="button" class="link" onClick={() => select(point.node)}>
+                  {point.node}
+                </button>{" "}
+                {point.kernel}
+              </>,
+              number(point.amplification, 2),
+              error(point.error),
+              error(point.local),
+            ],
+          }))}
+        />
       )}
     </section>
   );

@@ -23,12 +23,12 @@ export function NodeButtons(props: {
   );
   const rest = props.nodes.slice(MOST);
   return (
-    <span class="node-buttons">
+    <span class="row node-buttons">
       {props.nodes.slice(0, MOST).map(button)}
       {rest.length > 0 && (
         <details>
           <summary>{rest.length} more</summary>
-          <span class="node-buttons">{rest.map(button)}</span>
+          <span class="row node-buttons">{rest.map(button)}</span>
         </details>
       )}
     </span>

@@ -31,7 +31,7 @@ export function NodePicker(props: NodePickerProps) {
   const after = problems.find((id) => order.indexOf(id) > here);
   if (siblings.length < 2 && problems.length === 0) return null;
   return (
-    <div class="node-picker">
+    <div class="row node-picker">
       {siblings.length > 1 && (
         <select aria-label="Node" value={node.id} onChange={(event) => select(event.currentTarget.value)}>
           {siblings.map((other, position) => (

@@ -8,6 +8,7 @@ import type { OffloadRun, ResultsState } from "../model/results";
 import { asState } from "../model/verdicts";
 import { Glyph, VerdictBadge } from "./Basics";
 import { ErrorChart } from "./ErrorChart";
+import { TriedDevices } from "./TriedDevices";
 
 export function OffloadPane(props: {
   suite: SuiteDetail;
@@ -17,42 +18,24 @@ export function OffloadPane(props: {
   selected: string | null;
   select: (node: string | null) => void;
 }) {
-  const { state, device } = props;
-  const tried = state.devices.filter((column) => state.offloads[column.id] !== undefined);
-  const run = device === null ? undefined : state.offloads[device];
-  const name = state.devices.find((column) => column.id === device)?.name ?? device ?? "";
-  if (tried.length === 0) {
-    return (
-      <p class="hint">
-        Not offloaded yet. Offload moves the model to a device kernel by kernel and runs it after each move,
-        so that the kernel that breaks it is named.
-      </p>
-    );
-  }
   return (
-    <section class="scroll offload" aria-label="Offload trace">
-      {tried.length > 1 || run === undefined ? (
-        <p class="pane-tools">
-          {tried.map((column) => (
-            <button
-              type="button"
-              key={column.id}
-              aria-pressed={column.id === device}
-              onClick={() => props.choose(column.id)}
-            >
-              {column.name}
-            </button>
-          ))}
-        </p>
-      ) : null}
-      {run === undefined ? (
-        <p class="hint">Not offloaded to {name} yet.</p>
-      ) : (
-        <Trace {...props} run={run} name={name} />
-      )}
-    </section>
+    <TriedDevices
+      name="Offload trace"
+      class="offload"
+      state={props.state}
+      results={props.state.offloads}
+      device={props.device}
+      choose={props.choose}
+      none={NOT_OFFLOADED}
+      missing="Not offloaded to"
+      draw={(run, name) => <Trace {...props} run={run} name={name} />}
+    />
   );
 }
+
+const NOT_OFFLOADED =
+  "Not offloaded yet. Offload moves the model to a device kernel by kernel and runs it after each move, " +
+  "so that the kernel that breaks it is named.";
 
 function Trace(props: {
   run: OffloadRun;
@@ -86,16 +69,11 @@ function Trace(props: {
       <table class="trace" hidden={run.steps.length === 0}>
         <thead>
           <tr>
-            <th scope="col">#</th>
-            <th scope="col">kernel</th>
-            <th scope="col">operator</th>
-            <th scope="col" class="num">
-              cosine
-            </th>
-            <th scope="col" class="num">
-              max error
-            </th>
-            <th scope="col">then</th>
+            {["#", "kernel", "operator", "cosine", "max error", "then"].map((head) => (
+              <th key={head} scope="col" class={head === "cosine" || head === "max error" ? "num" : ""}>
+                {head}
+              </th>
+            ))}
           </tr>
         </thead>
         {run.steps.map((step, at) => (

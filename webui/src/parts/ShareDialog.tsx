@@ -109,7 +109,7 @@ function LinkSection({ suite, test, device }: ShareDialogProps) {
       {problem && <Problem title="" error={problem} dismiss={() => setProblem(null)} />}
       {made ? (
         <>
-          <div class="share-row">
+          <div class="row">
             <input
               class="share-url"
               readOnly
@@ -134,7 +134,7 @@ function LinkSection({ suite, test, device }: ShareDialogProps) {
           </p>
         </>
       ) : (
-        <div class="share-row">
+        <div class="row">
           <label>
             Works for{" "}
             <select
@@ -181,7 +181,7 @@ function IssueSection({ suite, test, device }: ShareDialogProps) {
   return (
     <section>
       <h3>Issue text</h3>
-      <div class="share-row">
+      <div class="row">
         <CopyButton
           text={() => api.text(api.exportPath(suite, test.id, "markdown", device))}
           name="Copy as Markdown"

@@ -9,7 +9,7 @@ export function SuiteHeader(props: { suite: SuiteDetail }) {
   const steps = suite.steps.map((step) => step.description).filter(Boolean);
   return (
     <header class="suite-header">
-      <div class="card-head">
+      <div class="row card-head">
         <Link href="/" class="crumb">
           Suites
         </Link>
@@ -19,7 +19,7 @@ export function SuiteHeader(props: { suite: SuiteDetail }) {
         <h1>{suite.name}</h1>
         <SuiteBadges suite={suite} />
       </div>
-      <p class="facts">
+      <p class="row facts">
         <span title={suite.model.source}>{suite.model.title}</span>
         <span>{count(suite.kernels.length, "kernel")}</span>
         <span>{count(suite.nodes, "node")}</span>

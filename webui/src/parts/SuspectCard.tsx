@@ -29,9 +29,9 @@ export function SuspectCard(props: {
   }, [chosen]);
   const state = asState(suspect.verdict);
   return (
-    <article class={`card locate-card suspect${chosen ? " selected" : ""}`} aria-label={suspect.kernel}>
+    <article class={`stack card locate-card suspect${chosen ? " selected" : ""}`} aria-label={suspect.kernel}>
       <h2>
-        <button type="button" class="suspect-head" aria-expanded={open} onClick={() => setOpen(!open)}>
+        <button type="button" class="row suspect-head" aria-expanded={open} onClick={() => setOpen(!open)}>
           <span class="rank">{rank}</span>
           <span class="suspect-name">{suspect.kernel}</span>
           <VerdictBadge state={state} />
@@ -49,7 +49,7 @@ export function SuspectCard(props: {
       <p class="reason">{suspect.reason}</p>
       {open && (
         <>
-          <dl class="numbers">
+          <dl class="row numbers">
             <Fact
               name="tests that fail"
               value={`${grouped(suspect.tests.failed)} of ${grouped(suspect.tests.total)}`}
@@ -123,12 +123,12 @@ function FindingList({ findings }: { findings: readonly FoundPattern[] }) {
 function Output({ output, several }: { output: WrongOutput; several: boolean }) {
   const wrong = output.mismatched > 0;
   return (
-    <section class="wrong-output">
+    <section class="stack wrong-output">
       <h3>
         Output {several && `${output.output}, `}
         <code>{tensorType(output.dtype, output.shape)}</code>
       </h3>
-      <dl class="numbers">
+      <dl class="row numbers">
         <Fact
           name="outside their bound"
           value={`${short(output.mismatched)} of ${short(output.total)}`}

@@ -40,7 +40,7 @@ function TensorCard(props: { tensor: TensorStatistics }) {
           {tensor.digest.slice(0, 12)}
         </a>
       </p>
-      <dl class="numbers">
+      <dl class="row numbers">
         {facts.map(([name, value]) => (
           <div key={name} class={(name === "NaN" || name === "Inf") && value !== "0" ? "warn" : ""}>
             <dt>{name}</dt>

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import type { DeviceDocument, Suspect, TestResult } from "../api/generated/results";
 import type { TestDetail, TestRef } from "../api/types";
-import { adapter, browser } from "../model/format";
+import { deviceText } from "../model/format";
 import { accusation } from "../model/locate";
 import { testState } from "../model/matrix";
 import type { ResultsState } from "../model/results";
@@ -61,9 +61,7 @@ function DeviceVerdict(props: {
     <article class="card device-verdict">
       <h3>
         {device.name} {props.badge}
-        <span class="muted">
-          {[browser(device.user_agent), adapter(device.adapter)].filter(Boolean).join(" · ")}
-        </span>
+        <span class="muted">{deviceText(device)}</span>
         {result && (
           <button type="button" class="share-button" onClick={props.share}>
             Share…

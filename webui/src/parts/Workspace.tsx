@@ -105,7 +105,7 @@ export function Workspace(props: { suite: SuiteDetail }) {
       {node !== null && known === null && (
         <Problem title="" error={`This suite has no node ${node}.`} dismiss={() => setNode(null)} />
       )}
-      <div class={`workspace view-${view}${known ? " with-detail" : ""}`}>
+      <div class={`stack workspace view-${view}${known ? " with-detail" : ""}`}>
         <section class="pane pane-list" aria-label="Results">
           <Tabs
             label="Results"
