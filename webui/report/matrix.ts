@@ -50,7 +50,7 @@ export function matrix(document: RunDocument, choose: (place: Place) => void): H
   const body = el("tbody");
   for (const kernel of kernels) {
     const mark = edited.has(kernel) && el("span", { class: "edited" }, " (edited)");
-    const row = el("tr", {}, el("th", { scope: "row", title: kernel }, kernel, mark));
+    const row = el("tr", {}, el("th", { scope: "row", class: "clip", title: kernel }, kernel, mark));
     for (const { suite, device } of shown) {
       const cell = cells.get(key({ kernel, suite: suite.id, device: device.id }));
       row.append(

@@ -127,10 +127,10 @@ export class TestList {
         el("span", { class: `verdict is-${test.verdict}` }, `${GLYPH[test.verdict] ?? "?"} ${test.verdict}`),
         ...marks.map((mark) => el("span", { class: "verdict is-edited" }, mark)),
         el("code", {}, test.id),
-        el("strong", {}, test.kernel),
+        el("strong", { class: "clip" }, test.kernel),
         el("span", { class: "muted" }, `on ${this.devices.get(test.device) ?? test.device}`),
         this.document.suites.length > 1 && suite ? el("span", { class: "muted" }, suite.id) : null,
-        el("span", { class: "first-line" }, test.message.split("\n", 1)[0]?.slice(0, 300)),
+        el("span", { class: "first-line muted clip" }, test.message.split("\n", 1)[0]?.slice(0, 300)),
       ),
     );
     row.addEventListener("toggle", () => {

@@ -53,7 +53,7 @@ export function ActionBar(props: {
               onChange={() => toggle(choice.value)}
             />
             <span class="choice-name">{choice.name}</span>
-            <span class="muted choice-note">{choice.note}</span>
+            <span class="muted choice-note clip">{choice.note}</span>
           </label>
         ))}
       </fieldset>

@@ -9,7 +9,7 @@ export function MatrixCell(props: { name: string; cell: Cell | undefined; select
     <td class="cell">
       <button type="button" class={`is-${cell.state}`} title={describe(cell.counts)} onClick={props.select}>
         <span aria-hidden="true">{GLYPH[cell.state]}</span>
-        <span class="cell-text">{cellText(cell)}</span>
+        <span class="cell-text clip">{cellText(cell)}</span>
         <span class="sr-only">
           {props.name}: {describe(cell.counts)}
         </span>

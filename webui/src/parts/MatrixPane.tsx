@@ -101,12 +101,12 @@ function DeviceColumn(props: MatrixPaneProps & { column: DeviceDocument; counts:
         title={`${deviceText(column)}\nColour the graph by this device`}
         onClick={() => props.choose(column.id)}
       >
-        {isReported(column) && <span class="device-note">reported by</span>}
-        <span class="device-name">{reporter(column)}</span>
-        <span class="device-note">{adapter(column.adapter) || browser(column.user_agent)}</span>
+        {isReported(column) && <span class="device-note clip">reported by</span>}
+        <span class="device-name clip">{reporter(column)}</span>
+        <span class="device-note clip">{adapter(column.adapter) || browser(column.user_agent)}</span>
         {counts && total(counts) > counts.none && (
           <>
-            <span class="device-note">
+            <span class="device-note clip">
               ✓ {counts.pass}/{total(counts)}
             </span>
             <CountsBar counts={counts} />
@@ -142,7 +142,7 @@ function KernelRows(
             >
               <span aria-hidden="true">▸</span>
             </button>
-            <button type="button" class="row-name" title={row.kernel} onClick={() => pick()}>
+            <button type="button" class="row-name clip" title={row.kernel} onClick={() => pick()}>
               {row.kernel}
             </button>
             {row.edited && (
@@ -178,7 +178,7 @@ function KernelRows(
         row.nodes.map((node) => (
           <tr key={node.node} class={`node-row${node.node === selected ? " selected" : ""}`}>
             <th scope="row">
-              <button type="button" class="row-name" onClick={() => props.select(node.node)}>
+              <button type="button" class="row-name clip" onClick={() => props.select(node.node)}>
                 <code>{node.node}</code> <span class="muted">{node.name}</span>
               </button>
             </th>

@@ -119,7 +119,7 @@ function StepRow(props: {
         <th scope="row">
           <button
             type="button"
-            class="row-name"
+            class="row-name clip"
             title={step.kernel}
             onClick={() => props.select(step.nodes[0] ?? null)}
           >

@@ -56,7 +56,7 @@ export function ShareDialog(props: ShareDialogProps) {
         <LinkSection {...props} />
         <section>
           <h3>File</h3>
-          <ul class="share-files">
+          <ul class="stack">
             {FILES.map(({ form, name, note }) => (
               <li key={form}>
                 <a href={api.exportPath(suite, test.id, form, device)} download>
@@ -156,7 +156,7 @@ function LinkSection({ suite, test, device }: ShareDialogProps) {
         </div>
       )}
       {links.length > 0 && (
-        <ul class="share-links" aria-label="Links to this test">
+        <ul class="stack" aria-label="Links to this test">
           {links.map((share) => (
             <li key={share.name}>
               <code>{share.name.slice(0, 8)}</code> made {date(share.created)}, works {until(share)}{" "}
