@@ -10,6 +10,7 @@ const SCRIPTS = [
   "../kit/text.js",
   "../src/program/bytes.js",
   "../src/program/requirements.js",
+  "../src/program/dtypes.js",
   "device.js",
   "../src/program/expressions.js",
   "../src/program/launches.js",
@@ -28,6 +29,11 @@ const read = (name) => readFile(new URL(name, SOURCE), "utf8");
 /** A module as a part of the one script. */
 async function part(name) {
   const text = await read(name);
+  for (const [, from] of text.matchAll(/^import [^;]* from "(.*)";$/gm)) {
+    const needed = new URL(from, new URL(name, SOURCE)).href;
+    if (!SCRIPTS.some((known) => new URL(known, SOURCE).href === needed))
+      throw new Error(`${name} needs ${from}, which is not among the scripts of the page`);
+  }
   const ties = /^import [^;]*;\n|^\/\*\* @import .*\*\/\n/gm;
   const rule = `// ---- ${name} ${"-".repeat(100 - name.length)}\n\n`;
   return rule + text.replace(ties, "").replace(/^export (?=async |function |class |const )/gm, "");
