@@ -43,7 +43,7 @@ def judge(verdict: str, expires: datetime.date | None = None, **options: Any) ->
         ("[]", "is no JSON object"),
         (json.dumps({"format": "tapml.suite/1"}), "has the format 'tapml.suite/1', not 'tapml.baseline/1'"),
         (json.dumps({"format": "tapml.baseline/2"}), "newer tapml"),
-        (json.dumps({"format": "tapml.baseline/1"}), "has no list `expected`"),
+        (json.dumps({"format": "tapml.baseline/1"}), "expected: Field required: see docs/results-format.md"),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, broken: str, words: str) -> None:
@@ -58,18 +58,18 @@ def test_a_damaged_file_is_named(tmp_path: Path, broken: str, words: str) -> Non
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        (7, "entry 2 is no JSON object"),
-        ({k: v for k, v in entry().items() if k != "reason"}, "entry 2 has no `reason`"),
-        (entry(expire=None), "entry 2 has the unknown field 'expire'"),
-        (entry(reason="  "), "entry 2: `reason` is '  ', not a text"),
-        (entry(kernel=None), "entry 2: `kernel` is None"),
+        (7, "expected[1]: Input should be a valid dictionary"),
+        ({k: v for k, v in entry().items() if k != "reason"}, "expected[1].reason: Field required"),
+        (entry(expire=None), "expected[1].expire: Extra inputs are not permitted"),
+        (entry(reason="  "), "expected[1].reason: Value error, it is blank"),
+        (entry(kernel=None), "expected[1].kernel: Input should be a valid string"),
         (
             entry(verdict="pass"),
-            "(n000.s0 of s on chromium): `verdict` is 'pass', not one of unsupported, unbounded, fail, error",
+            "expected[1].verdict: Value error, what passes needs no entry: give unsupported, unbounded, fail or error",
         ),
-        (entry(expires="2027-13-01"), "`expires` is '2027-13-01', not a date"),
-        (entry(expires="20270131"), "`expires` is '20270131', not a date"),
-        (entry(expires=20270131), "`expires` is 20270131, not a date"),
+        (entry(expires="2027-13-01"), "expected[1].expires: Value error, it is not a date such as 2027-01-31"),
+        (entry(expires="20270131"), "expires: Value error, it is not a date"),
+        (entry(expires=20270131), "expires: Input should be a valid string"),
         (entry(test="first"), "entry 2: first of s on chromium is there twice"),
     ],
 )

@@ -10,8 +10,10 @@ from typing import TypeAlias
 
 from tapml.errors import InputError
 from tapml.files import cannot_write, write_json
-from tapml.formats import format_version, whole_pairs
+from tapml.formats import format_version, validated, whole_pairs
+from tapml.protocol.fields import day
 from tapml.results import SEVERITY, Verdict
+from tapml.results.checks import BASELINE
 from tapml.results.run import BaselineDocument, BaselineEntry
 from tapml.strict_json import parse_json
 from tapml.validation.events import now
@@ -21,8 +23,6 @@ _MOST_BYTES = 32_000_000
 
 Key: TypeAlias = tuple[str, str, str, str]
 """Suite's name, test, kernel, device as it was asked for."""
-
-_FIELDS = {"suite", "test", "kernel", "device", "verdict", "reason", "expires"}
 
 
 def rank(verdict: Verdict) -> int:
@@ -111,55 +111,22 @@ def read_baseline(path: Path, *, may_be_new: bool = False) -> Baseline:
     if not isinstance(document, dict):
         raise InputError(f"the baseline {path} is no JSON object: see docs/results-format.md")
     format_version(path, document, FORMAT, "a baseline")
-    entries = document.get("expected")
-    if not isinstance(entries, list):
-        raise InputError(f"the baseline {path} has no list `expected`: see docs/results-format.md")
+    whole: BaselineDocument = validated(path, BASELINE, document, ": see docs/results-format.md")
     found: dict[Key, Expected] = {}
-    for number, entry in enumerate(entries, 1):
-        expected = _entry(f"{path}: entry {number}", entry)
+    for number, entry in enumerate(whole["expected"], 1):
+        until = datetime.date.fromisoformat(entry["expires"]) if entry["expires"] else None
+        expected = Expected(**{**entry, "expires": until})
         if expected.key in found:
             raise InputError(
                 f"{path}: entry {number}: {expected.test} of {expected.suite} on {expected.device} is there twice"
             )
         found[expected.key] = expected
-    return Baseline(path, str(document.get("created", "")), found)
-
-
-def _entry(where: str, entry: object) -> Expected:
-    if not isinstance(entry, dict):
-        raise InputError(f"{where} is no JSON object")
-    if missing := sorted(_FIELDS - {"expires"} - entry.keys()):
-        raise InputError(f"{where} has no `{missing[0]}`")
-    if unknown := sorted(map(str, entry.keys() - _FIELDS)):
-        raise InputError(f"{where} has the unknown field {unknown[0]!r}: a baseline has {', '.join(sorted(_FIELDS))}")
-    for name in sorted(_FIELDS - {"expires"}):
-        if not isinstance(entry[name], str) or not entry[name].strip():
-            raise InputError(f"{where}: `{name}` is {entry[name]!r}, not a text")
-    where = f"{where} ({entry['test']} of {entry['suite']} on {entry['device']})"
-    if entry["verdict"] not in SEVERITY[1:]:
-        raise InputError(f"{where}: `verdict` is {entry['verdict']!r}, not one of {', '.join(SEVERITY[1:])}")
-    return Expected(**{**entry, "expires": _date(where, entry.get("expires"))})
-
-
-def _date(where: str, value: object) -> datetime.date | None:
-    if value is None:
-        return None
-    if isinstance(value, str) and (date := _iso(value)):
-        return date
-    raise InputError(f"{where}: `expires` is {value!r}, not a date such as 2027-01-31 (or null)")
-
-
-def _iso(text: str) -> datetime.date | None:
-    """YYYY-MM-DD only: fromisoformat also takes 20270131 and weeks."""
-    try:
-        return datetime.datetime.strptime(text, "%Y-%m-%d").date() if len(text) == len("YYYY-MM-DD") else None
-    except ValueError:
-        return None
+    return Baseline(path, whole["created"], found)
 
 
 def parse_expiry(text: str) -> datetime.date | None:
     """From `--expires`: a date, or "never". Raises InputError for anything else."""
-    date = _iso(text)
-    if date is None and text != "never":
-        raise InputError(f"--expires {text}: write a date such as 2027-01-31, or never")
-    return date
+    try:
+        return None if text == "never" else datetime.date.fromisoformat(day(text))
+    except ValueError:
+        raise InputError(f"--expires {text}: write a date such as 2027-01-31, or never") from None

@@ -47,6 +47,17 @@ def _iso(text: str) -> str:
 Created = Annotated[str, Field(max_length=64), AfterValidator(_iso)]
 """ISO 8601."""
 
+
+def day(text: str) -> str:
+    """YYYY-MM-DD only: fromisoformat also takes 20270131 and weeks."""
+    try:
+        if datetime.date.fromisoformat(text).isoformat() == text:
+            return text
+    except ValueError:
+        pass
+    raise ValueError("it is not a date such as 2027-01-31")
+
+
 Count = Annotated[int, Field(ge=0, le=2**53)]
 """Of elements; JavaScript knows no larger whole numbers."""
 

@@ -22,6 +22,7 @@ from tapml.protocol.base import (
     Tolerance,
 )
 from tapml.protocol.errors import ErrorReport
+from tapml.protocol.fields import Count
 from tapml.protocol.kernels import Kernel
 
 # ------------------------------------------------ validate: carved tests, compared on the device
@@ -61,15 +62,15 @@ class Element(Message):
 class Comparison(Message):
     """One output against the expected one."""
 
-    total: int
-    mismatched: int
-    unbounded: int
+    total: Count
+    mismatched: Count
+    unbounded: Count
     """Elements whose bound is Infinity, whatever their value; they are never mismatched."""
-    tied: int
+    tied: Count
     """Elements that differ from the expected ones and pass by their group of ties."""
-    nan: int
+    nan: Count
     """Elements that are NaN on the device while the expected one is not."""
-    inf: int
+    inf: Count
     """Elements that are infinite on the device while the expected one is not."""
     max_abs_error: float
     """Over the elements where both are finite."""
@@ -77,7 +78,7 @@ class Comparison(Message):
     """The same, over those whose expected value is not 0."""
     max_ulp: float
     """Distance in representable values of the dtype where both are finite; for integers the absolute difference."""
-    ulp_histogram: Annotated[list[int], Field(max_length=64)]
+    ulp_histogram: Annotated[list[Count], Field(max_length=64)]
     """Counts of elements with ULP distance 0, 1, 2, 3-4, 5-8, 9-16, ... (powers of two up to 2^32), last: NaN on one
     side. 35 counts for every dtype; Inf counts as the value after the largest finite one."""
     first: Element | None

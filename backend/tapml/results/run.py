@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, ConfigDict, Field, with_config
 from typing_extensions import TypeAliasType
 
 from tapml.protocol.base import LongText
-from tapml.protocol.fields import Count, Created, Line, Plain
+from tapml.protocol.fields import Count, Created, Line, Plain, day
 from tapml.protocol.methods import Verdict
 from tapml.results.base import DeviceDocument, OutputElement, Seconds
 from tapml.results.validation import TestResult
@@ -122,18 +122,34 @@ class RunDocument(Plain):
     summary: RunSummary
 
 
+def _said(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is blank")
+    return text
+
+
+def _no_pass(verdict: Verdict) -> Verdict:
+    if verdict == "pass":
+        raise ValueError("what passes needs no entry: give unsupported, unbounded, fail or error")
+    return verdict
+
+
+Said = Annotated[Line, AfterValidator(_said)]
+
+
+@with_config(ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True))
 class BaselineEntry(Plain):
     """One test on one device that is expected not to pass."""
 
-    suite: Line
+    suite: Said
     """Its name."""
-    test: Line
-    kernel: Line
-    device: Line
+    test: Said
+    kernel: Said
+    device: Said
     """As `--device` names it."""
-    verdict: Verdict
-    reason: Line
-    expires: Line | None
+    verdict: Annotated[Verdict, AfterValidator(_no_pass)]
+    reason: Said
+    expires: Annotated[Annotated[Line, AfterValidator(day)] | None, Field(default=None)]
     """YYYY-MM-DD, the last day on which it excuses."""
 
 
@@ -141,5 +157,5 @@ class BaselineDocument(Plain):
     """tapml.baseline/1."""
 
     format: Literal["tapml.baseline/1"]
-    created: Line
+    created: Annotated[Line, Field(default="")]
     expected: list[BaselineEntry]

@@ -121,14 +121,8 @@ class RemoteServer:
     def _named(self) -> answers.Connected:
         found = {device["id"]: device for device in self.devices()}
         if startable_kind(self._wanted):
-            known: Any = {
-                "id": self._wanted,
-                "name": self._wanted,
-                "user_agent": "",
-                "adapter": {},
-                "unavailable": None,
-            }
-            return answers.CONNECTED.validate_python(known)
+            known: dict[str, Any] = {"id": self._wanted, "name": self._wanted, "user_agent": "", "adapter": {}}
+            return answers.CONNECTED.validate_python({**known, "unavailable": None})
         names = {device["id"]: device["name"] for device in found.values()}
         return found[device_named(self._wanted, names, ", ".join(STARTABLE_NAMES))]
 
