@@ -156,6 +156,8 @@ def _serve(connection: socket.socket) -> None:
 
     import tapml.carving.carve
     import tapml.cli.commands
+    import tapml.cli.locate_command
+    import tapml.cli.test_command
     import tapml.importing.onnx_file  # noqa: F401
 
     del onnx, playwright, websocket

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import itertools
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,12 @@ def why(error: OSError) -> str:
 def sha256(data: bytes | memoryview | str) -> str:
     """Lower-case hexadecimal SHA-256."""
     return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
+
+
+def unique(name: str, taken: Callable[[str], bool], separator: str = "-") -> str:
+    """`name`, with the first number from 2 on behind it where it is taken."""
+    names = (f"{name}{separator}{number}" if number > 1 else name for number in itertools.count(1))
+    return next(candidate for candidate in names if not taken(candidate))
 
 
 def slug(name: str, otherwise: str) -> str:

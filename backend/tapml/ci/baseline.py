@@ -115,7 +115,8 @@ def read_baseline(path: Path, *, may_be_new: bool = False) -> Baseline:
     found: dict[Key, Expected] = {}
     for number, entry in enumerate(whole["expected"], 1):
         until = datetime.date.fromisoformat(entry["expires"]) if entry["expires"] else None
-        expected = Expected(**{**entry, "expires": until})
+        key = entry["suite"], entry["test"], entry["kernel"], entry["device"]
+        expected = Expected(*key, entry["verdict"], entry["reason"], until)
         if expected.key in found:
             raise InputError(
                 f"{path}: entry {number}: {expected.test} of {expected.suite} on {expected.device} is there twice"

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from tapml.ci.baseline import Baseline, Expected, Key, rank
 from tapml.results import FAILING, TestResult, Verdict
-from tapml.results.run import Attempt, Expectation, Judgement, Outcome
+from tapml.results.checks import ATTEMPT
+from tapml.results.run import Expectation, Judgement, Outcome
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Judge:
         flaky_fails = flaky and self.fail_on_flaky and outcome != "expected"
         return {
             "attempts": [attempt["verdict"] for attempt in attempts],
-            "earlier": [_attempt(attempt) for attempt in attempts[:-1]],
+            "earlier": [ATTEMPT.validate_python(attempt) for attempt in attempts[:-1]],
             "flaky": flaky,
             "outcome": outcome,
             "fails_run": (bad and not excused) or flaky_fails,
@@ -52,18 +53,6 @@ class Judge:
 
     def _entry(self, key: Key) -> Expected | None:
         return self.baseline.find(key) if self.baseline else None
-
-
-def _attempt(result: TestResult) -> Attempt:
-    return {
-        "verdict": result["verdict"],
-        "message": result["message"],
-        "mismatched": result["mismatched"],
-        "total": result["total"],
-        "first": result["first"],
-        "worst": result["worst"],
-        "seconds": result["seconds"],
-    }
 
 
 def _expectation(entry: Expected | None, today: datetime.date) -> Expectation | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from tapml.browsers import STARTABLE_NAMES, DeviceProcess, startable_kind
 from tapml.browsers.drivers import WEBDRIVER_KINDS
 from tapml.browsers.find import KINDS
 from tapml.devices import Blobs, Device
 from tapml.errors import InputError, TapmlError, ToolchainError
-from tapml.files import slug
+from tapml.files import slug, unique
 from tapml.jobs import Job, JobSpecification
 from tapml.results import DeviceDocument, TestResult, ValidationDocument
 from tapml.results.checks import DEVICE
@@ -23,10 +23,8 @@ Elsewhere: TypeAlias = Callable[[str], RemoteServer | None]
 """The running server that a name means, if it means one."""
 
 
-class RunJob(Protocol):
-    """Runs a job on one device; gives its document."""
-
-    def __call__(self, specification: JobSpecification, suite: Suite, emit: Emit, cancel: Cancel, /) -> Any: ...
+RunJob: TypeAlias = Callable[[JobSpecification, Suite, Emit, Cancel], Any]
+"""Runs a job on one device; gives its document."""
 
 
 class Place:
@@ -157,10 +155,7 @@ def find_places(
             if not isinstance(problem, ToolchainError) and not _is_address(name):
                 raise
             place = nowhere(shown, problem)
-        base, number = place.id, 1
-        while any(place.id == other.id for other in found):
-            number += 1
-            place.id = f"{base}-{number}"
+        place.id = unique(place.id, {other.id for other in found}.__contains__)
         found.append(place)
     return found
 

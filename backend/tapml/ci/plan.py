@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tapml.ci.shards import Shard
 from tapml.errors import InputError
-from tapml.files import slug
+from tapml.files import slug, unique
 from tapml.suite import CarvedTest, Suite
 
 
@@ -67,10 +67,5 @@ def _ids(suites: Sequence[Suite]) -> list[str]:
     """Names made fit for ids, numbered where two are alike."""
     ids: list[str] = []
     for suite in suites:
-        base = slug(suite.name, "suite").lower()
-        number, candidate = 1, base
-        while candidate in ids:
-            number += 1
-            candidate = f"{base}-{number}"
-        ids.append(candidate)
+        ids.append(unique(slug(suite.name, "suite").lower(), ids.__contains__))
     return ids

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -11,16 +12,16 @@ from typing import Any, TypeAlias
 from tapml.ci.baseline import Key
 from tapml.ci.places import Place
 from tapml.ci.plan import PlannedSuite
-from tapml.ci.recording import record
 from tapml.devices.device import HANG_SECONDS
 from tapml.errors import TapmlError
 from tapml.history import Recorder
 from tapml.jobs import JobSpecification
 from tapml.results import TestResult, ValidationDocument, Verdict
+from tapml.results.validation import ValidationRun
 from tapml.suite import CarvedTest
 from tapml.validation.events import Cancel, Emit
 from tapml.validation.operatorwise import recover
-from tapml.validation.results import result_without_run
+from tapml.validation.results import header, result_without_run
 
 _RETRIED = ("fail", "error")
 """Not what is unbounded: that depends on the bounds alone."""
@@ -97,15 +98,18 @@ class CiRun:
             self._warn(list(dict.fromkeys(filter(None, found))))
 
     def _record(self, planned: PlannedSuite, history: Recorder) -> str | None:
-        return record(
-            history,
-            planned.suite,
-            [place.document for place in self.places if place.problem is None],
-            {which[1:]: attempts for which, attempts in self.attempts.items() if which[0] == planned.id},
-            interrupted=self.interrupted,
-            edited=self.edited[planned.id],
-            digests=self.digests[planned.id],
-        )
+        """One record a test, whatever its retries; gives what went wrong, as a sentence."""
+        attempts = {which[1:]: found for which, found in self.attempts.items() if which[0] == planned.id}
+        document: ValidationRun = {
+            "format": "tapml.validation/1",
+            **header(planned.suite, [], interrupted=self.interrupted, edited=self.edited[planned.id]),
+            "devices": [place.document for place in self.places if place.problem is None],
+            "run": uuid.uuid4().hex,
+            "kernel_digests": self.digests[planned.id],
+            "tests": [results[-1] for results in attempts.values()],
+        }
+        again = {place: [result["verdict"] for result in results] for place, results in attempts.items() if results[1:]}
+        return history.keep(planned.suite, document, again) if attempts else None
 
     def _warn(self, problems: Sequence[str]) -> None:
         for problem in problems:

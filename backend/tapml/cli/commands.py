@@ -15,14 +15,9 @@ from typing import Any
 from rich.console import Console
 
 from tapml.cache import cache_dir
-from tapml.cli.devices import device, devices
-from tapml.cli.history import history
 from tapml.cli.history_options import database_url
-from tapml.cli.locate_command import locate, reduce
 from tapml.cli.outputs import Outputs
 from tapml.cli.runs import run, specification
-from tapml.cli.sharing import export, import_, share
-from tapml.cli.test_command import test
 from tapml.compilers.tvm.variants import BASE, parse_specs
 from tapml.compilers.tvm.wasm import runtime_wasm
 from tapml.errors import InputError
@@ -35,25 +30,6 @@ from tapml.server.registry import detail
 from tapml.suite import Suite
 from tapml.validation.operatorwise import passed
 from tapml.validation.results import succeeded
-
-__all__ = [
-    "carve",
-    "demo",
-    "device",
-    "devices",
-    "export",
-    "history",
-    "import_",
-    "locate",
-    "offload",
-    "reduce",
-    "serve",
-    "setup",
-    "share",
-    "show",
-    "test",
-    "validate",
-]
 
 _DEMO_TEXT = "A model is carved into tests, and each operator moves to the browser."
 

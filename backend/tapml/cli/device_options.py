@@ -51,7 +51,7 @@ def add_parsers(commands: Any) -> None:
     parser.add_argument("--server", metavar="URL", help=f"a running `tapml serve` (default {DEFAULT_SERVER})")
     parser.add_argument("--no-probe", action="store_true", help="start nothing")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write it as JSON (- for standard output)")
-    parser.set_defaults(run="devices")
+    parser.set_defaults(run="devices:devices")
     parser = commands.add_parser(
         "device",
         help="attach a device to a running server: node-dawn, deno, chromium, firefox, safari",
@@ -63,4 +63,4 @@ def add_parsers(commands: Any) -> None:
         "--server", metavar="URL", default=DEFAULT_SERVER,
         help=f"the server's address, with its token where it has one (default {DEFAULT_SERVER})",
     )  # fmt: skip
-    parser.set_defaults(run="device")
+    parser.set_defaults(run="devices:device")

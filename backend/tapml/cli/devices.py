@@ -17,7 +17,6 @@ from tapml.errors import InputError, TapmlError
 from tapml.files import write_json_output
 from tapml.reports.devices import show_devices
 from tapml.reports.progress import ProgressReport
-from tapml.server import Server
 from tapml.server.answers import Connected
 from tapml.server.client import RemoteServer
 
@@ -43,6 +42,8 @@ def _connected(server: str | None) -> list[Connected]:
 
 
 def _startable(options: argparse.Namespace, progress: Console) -> list[dict[str, Any]]:
+    from tapml.server import Server  # late: Flask takes a second to load
+
     found = [
         {"name": s.name, "available": s.available, "version": s.version, "message": s.message, "device": None}
         for s in startable()

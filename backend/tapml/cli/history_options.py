@@ -40,4 +40,4 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write it as JSON, whole (- for standard output)")
     add_database_option(parser)
-    parser.set_defaults(run="history")
+    parser.set_defaults(run="history:history")

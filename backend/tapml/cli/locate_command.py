@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 from rich.console import Console
 
-from tapml.cli.outputs import Outputs
+from tapml.ci.document import write_report
+from tapml.cli.outputs import Outputs, check_writable
 from tapml.cli.runs import run, specification
 from tapml.errors import InputError
-from tapml.files import cannot_write, write_text
 from tapml.locating.locate import clean
 from tapml.locating.reduced_text import reduce_lines
 from tapml.reports.locate import show_locate
@@ -26,8 +25,8 @@ from tapml.suite import Suite
 def locate(options: argparse.Namespace, console: Console, progress: Console) -> int:
     """Exit code 0 where nothing is suspected, 1 otherwise."""
     job = specification("locate", options)
-    _check_output(options.html)
-    _check_output(options.json)
+    check_writable(options.html)
+    check_writable(options.json)
     document = run(job, Suite(options.suite), options, progress)
     outputs = Outputs(progress)
 
@@ -37,27 +36,8 @@ def locate(options: argparse.Namespace, console: Console, progress: Console) -> 
 
     outputs.report(options.json, document, show_it)
     if options.html is not None:
-        outputs.write(lambda: _write_page(options.html, document))
+        outputs.write(lambda: write_report(options.html, locate_page(document)))
     return outputs.exit_code(130 if document["interrupted"] else 0 if clean(document) else 1)
-
-
-def _check_output(path: Path | None) -> None:
-    """Before the work is done. Raises InputError."""
-    if path is None or str(path) == "-":
-        return
-    if path.is_dir():
-        raise InputError(f"{path} is a folder: choose another name")
-    if not path.parent.is_dir():
-        raise InputError(f"{path}: there is no folder {path.parent}: make it first")
-    if not os.access(path.parent, os.W_OK):
-        raise InputError(f"{path} cannot be written: the folder {path.parent} is read-only")
-
-
-def _write_page(path: Path, document: LocateDocument) -> None:
-    try:
-        write_text(path, locate_page(document))
-    except OSError as error:
-        raise InputError(cannot_write(path, error)) from error
 
 
 def _suggest(suite: Path, device: str, document: LocateDocument, progress: Console) -> None:
@@ -74,7 +54,7 @@ _FORMS = {".html": "html", ".safetensors": "safetensors", ".py": "python", ".md"
 def reduce(options: argparse.Namespace, console: Console, progress: Console) -> int:
     """Exit code 0: it was reduced. One that passes is a wrong input."""
     form = _form(options.output, overwrite=options.force)
-    _check_output(options.json)
+    check_writable(options.json)
     reduced: list[Repro] = []
     offer = reduced.append if form is not None else None
     document = run(specification("reduce", options), Suite(options.suite), options, progress, offer=offer)

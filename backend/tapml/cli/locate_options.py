@@ -41,7 +41,7 @@ def add_parsers(commands: Any) -> None:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the document (- for standard output)")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write one page with heat maps")
-    parser.set_defaults(run="locate")
+    parser.set_defaults(run="locate_command:locate")
     parser = commands.add_parser("reduce", help="shrink a failing test while it still fails", description=_REDUCE)
     parser.add_argument("suite", type=Path, metavar="SUITE", help="folder that `tapml carve` wrote")
     parser.add_argument("test", metavar="TEST_ID", help="such as n012.s0")
@@ -52,4 +52,4 @@ def add_parsers(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="replace a file that exists")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the document (- for standard output)")
-    parser.set_defaults(run="reduce")
+    parser.set_defaults(run="locate_command:reduce")

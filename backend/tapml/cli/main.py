@@ -6,6 +6,7 @@ import argparse
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import TextIO, TypeAlias
@@ -64,9 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace, console: Console, progress: Console) -> int:
     try:
-        from tapml.cli import commands  # late: TVM takes a second to load, `--help` should not
-
-        code: int = getattr(commands, options.run)(options, console, progress)
+        # Late: a command loads what it needs, and `--help` nothing.
+        module, _, name = options.run.partition(":")
+        code: int = getattr(import_module(f"tapml.cli.{module}"), name)(options, console, progress)
         return code
     except TapmlError as error:
         progress.print(f"tapml: {indented(str(error), '  ')}", style="red", highlight=False)
@@ -120,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     add_locate_parsers(commands)
     add_device_parsers(commands)
     setup = commands.add_parser("setup", help="build TVM's wasm runtime (done by itself when first needed)")
-    setup.set_defaults(run="setup")
+    setup.set_defaults(run="commands:setup")
     return parser
 
 
@@ -161,7 +162,7 @@ def _carve(commands: _Commands) -> None:
     )  # fmt: skip
     parser.add_argument("--name", help="the suite's name (default: the output's)")
     parser.add_argument("--force", action="store_true", help="replace a suite that exists")
-    parser.set_defaults(run="carve")
+    parser.set_defaults(run="commands:carve")
 
 
 def _validate(commands: _Commands) -> None:
@@ -177,7 +178,7 @@ def _validate(commands: _Commands) -> None:
         "--kernel", action="append", metavar="NAME", help="only this kernel's tests; repeat for several"
     )
     add_database_option(parser)
-    parser.set_defaults(run="validate")
+    parser.set_defaults(run="commands:validate")
 
 
 def _offload(commands: _Commands) -> None:
@@ -191,7 +192,7 @@ def _offload(commands: _Commands) -> None:
     parser.add_argument("suite", type=Path, metavar="SUITE", help="folder that `tapml carve` wrote")
     add_run_options(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result document (- for standard output)")
-    parser.set_defaults(run="offload")
+    parser.set_defaults(run="commands:offload")
 
 
 def _serve(commands: _Commands) -> None:
@@ -206,14 +207,14 @@ def _serve(commands: _Commands) -> None:
         help="PEM files for https: browsers on other machines offer WebGPU to secure pages only",
     )  # fmt: skip
     add_database_option(parser)
-    parser.set_defaults(run="serve")
+    parser.set_defaults(run="commands:serve")
 
 
 def _show(commands: _Commands) -> None:
     parser = commands.add_parser("show", help="print a suite's graph, kernels, tests, sizes and provenance")
     parser.add_argument("suite", type=Path, metavar="SUITE", help="folder that `tapml carve` wrote")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write it as JSON (- for standard output)")
-    parser.set_defaults(run="show")
+    parser.set_defaults(run="commands:show")
 
 
 def _demo(commands: _Commands) -> None:
@@ -228,7 +229,7 @@ def _demo(commands: _Commands) -> None:
     parser.add_argument("--port", type=int, default=8808, help="port of the web page at the end (default 8808)")
     parser.add_argument("--no-serve", action="store_true", help="end after the summary instead of serving the page")
     add_database_option(parser)
-    parser.set_defaults(run="demo")
+    parser.set_defaults(run="commands:demo")
 
 
 if __name__ == "__main__":

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from tapml.errors import TapmlError
-from tapml.files import write_json_output
+from tapml.errors import InputError, TapmlError
+from tapml.files import cannot_write, write_json_output
 from tapml.text import indented
 
 _NOT_WRITTEN = 2
@@ -40,3 +41,17 @@ class Outputs:
         for problem in self._problems:
             self._progress.print(f"tapml: {indented(problem, '  ')}", style="red", highlight=False)
         return found or (_NOT_WRITTEN if self._problems else 0)
+
+
+def check_writable(path: Path | None) -> None:
+    """Before the work is done: make the file's folder, and try. Raises InputError."""
+    if path is None or str(path) == "-":
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise InputError(cannot_write(path, error)) from error
+    if path.is_dir():
+        raise InputError(f"cannot write {path}: it is a folder")

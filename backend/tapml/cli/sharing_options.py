@@ -37,7 +37,7 @@ def _export(commands: Any) -> None:
         parser.add_argument(option, type=Path, metavar=metavar, help=text)
     _device(parser)
     parser.add_argument("--force", action="store_true", help="replace files that exist")
-    parser.set_defaults(run="export")
+    parser.set_defaults(run="sharing:export")
 
 
 def _import(commands: Any) -> None:
@@ -52,7 +52,7 @@ def _import(commands: Any) -> None:
     place.add_argument("-o", "--output", type=Path, metavar="SUITE", help="suite to make (default: FILE's name.suite)")
     place.add_argument("--into", type=Path, metavar="SUITE", help="suite to add it to")
     parser.add_argument("--force", action="store_true", help="with -o: replace a suite that exists")
-    parser.set_defaults(run="import_")
+    parser.set_defaults(run="sharing:import_")
 
 
 def _share(commands: Any) -> None:
@@ -74,7 +74,7 @@ def _share(commands: Any) -> None:
         help=f"address under which others reach `tapml serve` (default {DEFAULT_SERVER})",
     )  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="FILE", help="write it as JSON (- for standard output)")
-    parser.set_defaults(run="share")
+    parser.set_defaults(run="sharing:share")
 
 
 def _device(parser: argparse.ArgumentParser) -> None:

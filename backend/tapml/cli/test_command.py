@@ -8,7 +8,6 @@ import datetime
 import os
 import secrets
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,11 +24,10 @@ from tapml.ci.run import CiRun
 from tapml.ci.shards import Shard, parse_shard
 from tapml.ci.update import updated
 from tapml.cli.history_options import database_url
-from tapml.cli.outputs import Outputs
+from tapml.cli.outputs import Outputs, check_writable
 from tapml.cli.runs import JobEvents, acquire, elsewhere, interruptible, served
 from tapml.devices import Device
 from tapml.errors import InputError
-from tapml.files import cannot_write
 from tapml.history import Recorder, check_database
 from tapml.reports.annotations import github_annotations, github_commands_off, github_commands_on, summary_markdown
 from tapml.reports.html import html, report_template
@@ -95,22 +93,8 @@ def _settings(options: argparse.Namespace) -> _Settings:
         report_template()  # not built: said now rather than after the run
     check_database(database_url(options))
     for path in (options.json, options.junit, options.html, options.baseline if options.update_baseline else None):
-        _check_writable(path)
+        check_writable(path)
     return _Settings(list(devices), shard, planned, baseline, datetime.date.today(), expires)
-
-
-def _check_writable(path: Path | None) -> None:
-    """Now rather than after the run: make the folder, and try. Raises InputError."""
-    if path is None or str(path) == "-":
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise InputError(cannot_write(path, error)) from error
-    if path.is_dir():
-        raise InputError(f"cannot write {path}: it is a folder")
 
 
 def _run(

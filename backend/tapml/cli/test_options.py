@@ -51,7 +51,7 @@ def add_parser(commands: Any) -> None:
         help="with --update-baseline: the last day of new entries, or never (default: in 90 days)",
     )  # fmt: skip
     add_database_option(parser)
-    parser.set_defaults(run="test")
+    parser.set_defaults(run="test_command:test")
 
 
 def _count(text: str) -> int:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from tapml.devices.calls import PendingCall
 from tapml.devices.device import Device, Send
-from tapml.files import sha256
+from tapml.files import sha256, unique
 from tapml.first_error import first_error
 from tapml.protocol import PROTOCOL_VERSION, Hello, Refusal, Welcome
 
@@ -85,14 +85,16 @@ class DeviceHub:
         known = next((d for d in self._devices.values() if started and d.started == started), None)
         if known is None:
             slug = re.sub(r"[^a-z0-9]+", "-", hello.name.lower()).strip("-")[:60] or "device"
-            number, device_id = 1, slug
-            while (known := self._devices.get(device_id)) is not None and (known.connected or known.started or started):
-                number += 1
-                device_id = f"{slug}-{number}"
+            device_id = unique(slug, lambda taken: self._is_taken(taken, started))
+            known = self._devices.get(device_id)
         if known is not None:
             return known, known.rejoin(hello, send, connection)
         device = self._devices[device_id] = Device(device_id, hello, send, connection, started)
         return device, device.welcome()
+
+    def _is_taken(self, device_id: str, started: str | None) -> bool:
+        known = self._devices.get(device_id)
+        return known is not None and bool(known.connected or known.started or started)
 
     def _move(self, connection: str, device: Device) -> None:
         """From now on `connection` alone speaks for `device`, and for no other."""

@@ -14,7 +14,7 @@ from tapml.results.base import DeviceDocument, Header
 from tapml.results.locate import LocateDocument
 from tapml.results.offload import OffloadDocument
 from tapml.results.reduce import ReduceDocument
-from tapml.results.run import BaselineDocument
+from tapml.results.run import Attempt, BaselineDocument
 from tapml.results.validation import TestResult, ValidationDocument, ValidationHeader
 
 
@@ -44,6 +44,7 @@ RESULTS: dict[str, TypeAdapter[Any]] = {
 
 REDUCE: TypeAdapter[ReduceDocument] = TypeAdapter(Annotated[ReduceDocument, FirstError(), AfterValidator(_one_device)])
 """A suite keeps none: what it is about is the exported test."""
+ATTEMPT: TypeAdapter[Attempt] = TypeAdapter(Attempt)
 BASELINE: TypeAdapter[BaselineDocument] = TypeAdapter(Annotated[BaselineDocument, FirstError()])
 VALIDATION_HEADER: TypeAdapter[ValidationHeader] = TypeAdapter(
     Annotated[ValidationHeader, FirstError(), AfterValidator(_one_device)]

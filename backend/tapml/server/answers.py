@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, create_model
 
 from tapml.errors import InputError
 from tapml.formats import MOST_BYTES, Form, validated
@@ -65,70 +65,23 @@ class State(Open):
     error: LongText | None
 
 
-class _Number(Open):
-    number: Count
-    total: Count
-    kernel: Line
+def _form(name: str, **fields: Any) -> type[Open]:
+    return create_model(name, __base__=Open, **fields)
 
 
-class _StartedEvent(Open):
-    kind: Line
-    total: Count
+_RESULT = _form("Result", verdict=Verdict)
+_STEP = _form("Step", kernel=Line, kept=bool)
 
-
-class _DeviceEvent(Open):
-    device: DeviceDocument
-
-
-class _CompileEvent(Open):
-    device: Line
-    kernel: Line
-    done: Count
-    total: Count
-
-
-class _Result(Open):
-    verdict: Verdict
-
-
-class _VerdictEvent(Open):
-    device: Line
-    result: _Result
-
-
-class _Step(Open):
-    kernel: Line
-    kept: bool
-
-
-class _StepEvent(Open):
-    number: Count
-    total: Count
-    step: _Step
-
-
-class _RunsEvent(Open):
-    runs: Count
-
-
-class _ModelEvent(_RunsEvent):
-    text: LongText
-
-
-class _MessageEvent(Open):
-    text: LongText
-
-
-EVENTS: dict[str, type[Open]] = {
-    "started": _StartedEvent,
-    "device": _DeviceEvent,
-    "compile": _CompileEvent,
-    "verdict": _VerdictEvent,
-    "step": _StepEvent,
-    "examine": _Number,
-    "model": _ModelEvent,
-    "reduce": _RunsEvent,
-    "message": _MessageEvent,
+EVENTS = {
+    "started": _form("started", kind=Line, total=Count),
+    "device": _form("device", device=DeviceDocument),
+    "compile": _form("compile", device=Line, kernel=Line, done=Count, total=Count),
+    "verdict": _form("verdict", device=Line, result=_RESULT),
+    "step": _form("step", number=Count, total=Count, step=_STEP),
+    "examine": _form("examine", number=Count, total=Count, kernel=Line),
+    "model": _form("model", runs=Count, text=LongText),
+    "reduce": _form("reduce", runs=Count),
+    "message": _form("message", text=LongText),
 }
 """By type, what is shown of each."""
 

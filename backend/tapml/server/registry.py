@@ -12,6 +12,7 @@ from typing import Any
 from flask import abort
 
 from tapml.devices import Blobs
+from tapml.files import unique
 from tapml.history import Recorder
 from tapml.suite import Suite
 from tapml.validation.operatorwise import recover
@@ -40,10 +41,7 @@ class SuiteRegistry:
             for known, other in self._paths.items():
                 if other == resolved:
                     return known
-            number, suite_id = 1, slug
-            while suite_id in self._paths:
-                number += 1
-                suite_id = f"{slug}-{number}"
+            suite_id = unique(slug, self._paths.__contains__)
             self._paths[suite_id] = resolved
         return suite_id
 

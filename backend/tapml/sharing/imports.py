@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tapml.errors import InputError
-from tapml.files import why
+from tapml.files import unique, why
 from tapml.program.program import Program
 from tapml.results import TestResult, ValidationDocument, counts
 from tapml.sharing.document import carved_ref, carved_tolerance
@@ -124,10 +124,7 @@ def _add_kernel(repro: Repro, suite: Suite) -> str:
     """Write the kernel under a name that is free."""
     old = repro.document.test.kernel
     texts = {file.name: file.text for file in repro.document.files}
-    number, name = 1, old
-    while suite.folder.taken(f"kernels/{name}.json") or _taken(suite, texts, old, name):
-        number += 1
-        name = f"{old}_{number}"
+    name = unique(old, lambda name: suite.folder.taken(f"kernels/{name}.json") or _taken(suite, texts, old, name), "_")
     bundle, files = _renamed(repro.document.kernel, texts, old, name)
     suite.write_kernel(bundle, files)
     return name
