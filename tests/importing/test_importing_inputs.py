@@ -62,12 +62,6 @@ def test_safetensors(tmp_path: Path) -> None:
     assert not step.synthetic
 
 
-def test_steps_of_different_shapes_name_both(tmp_path: Path) -> None:
-    paths = [written(tmp_path / f"{n}.npz", ids=np.ones((1, n), np.int64), x=X) for n in (3, 5)]
-    with pytest.raises(InputError, match=r"ids is \[1, 3\] in 3.npz but \[1, 5\] in 5.npz"):
-        gather_steps(SPECS, paths, {}, False, 0)
-
-
 def test_no_inputs_says_how_to_give_some() -> None:
     with pytest.raises(InputError, match="--inputs or --input, or --random-inputs"):
         gather_steps(SPECS, [], {}, False, 0)

@@ -12,6 +12,7 @@ import numpy as np
 import tvm
 
 from tapml.errors import InputError
+from tapml.expressions import Symbol
 from tapml.importing.dtypes import SMALL, stored
 from tapml.importing.fold import fold
 from tapml.importing.inputs import RawStep
@@ -30,6 +31,7 @@ def assemble(
     oracle: Oracle | None,
     oracle_missing: str | None,
     provenance: dict[str, object],
+    symbols: Sequence[Symbol] = (),
 ) -> ImportedModel:
     """Finish an import whose `module` has its weights inline and takes the steps' inputs in their
         order.
@@ -63,6 +65,7 @@ def assemble(
         provenance={**provenance, "notes": notes + result.notes},
         outputs=outputs,
         states=states,
+        symbols=symbols,
         oracle=oracle,
         oracle_missing=oracle_missing,
     )

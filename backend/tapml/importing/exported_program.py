@@ -18,6 +18,7 @@ from tapml.importing.assemble import assemble
 from tapml.importing.inputs import InputSpec, RawStep
 from tapml.importing.model import Array, ImportedModel, Oracle, Progress
 from tapml.importing.rewrite import reason
+from tapml.importing.sizes import LONGEST, Bounds, Sizes
 from tapml.importing.torch_fixes import converters
 from tapml.lowering.quiet import quiet_tvm
 
@@ -53,11 +54,16 @@ def import_exported_program(path: Path, gather: GatherSteps, progress: Progress)
         oracle, missing = None, f"PyTorch could not run the model on these inputs: {reason(error)}"
     progress("converting to Relax")
     _pass_in_and_out(functional, buffers)
-    module = _convert(functional, path, specs, steps[0])
+    bounds = _bounds(functional)
+    sizes = Sizes(specs, steps, bounds)
+    # What it writes has a size of its own.
+    shapes = [sizes.shapes.get(name, array.shape) for name, array in steps[0].arrays.items()]
+    module = _convert(functional, path, shapes, bounds)
     return assemble(
         module,
         tensors=_tensors(functional),
         steps=steps,
+        symbols=sizes.symbols,
         expected=expected,
         outputs=[*written, *map(str, program.graph_signature.user_outputs)],
         states={name: written.index(name) for name in buffers},
@@ -198,7 +204,18 @@ def _run(program: Any, steps: Sequence[RawStep], inputs: Sequence[str], written:
     return found
 
 
-def _convert(program: Any, path: Path, specs: Sequence[InputSpec], step: RawStep) -> Any:
+def _bounds(program: Any) -> dict[str, tuple[int, int]]:
+    """Of the program's symbols; sizes without an end go as far as tapml takes them."""
+    found = {}
+    for symbol, values in program.range_constraints.items():
+        low, high = (int(bound) if abs(bound) < LONGEST else LONGEST for bound in (values.lower, values.upper))
+        # PyTorch says 2 also where it takes 1.
+        found[str(symbol)] = (low if low > 2 else 1, high)
+    return found
+
+
+def _convert(program: Any, path: Path, shapes: Sequence[Sequence[Any]], bounds: Bounds) -> Any:
+    import tvm
     from tvm import relax
     from tvm.relax.frontend.torch import from_exported_program
 
@@ -208,11 +225,16 @@ def _convert(program: Any, path: Path, specs: Sequence[InputSpec], step: RawStep
             module = from_exported_program(
                 program,
                 unwrap_unit_return_tuple=True,
-                custom_convert_map=converters(),
+                custom_convert_map=converters(bounds),
                 run_ep_decomposition=False,
             )
-            sizes = _sizes(module["main"].params, step)
-            return relax.transform.BindSymbolicVars(sizes, "main")(module) if sizes else module
+            bound = {
+                axis: size
+                for parameter, shape in zip(module["main"].params, shapes, strict=True)
+                for axis, size in zip(parameter.ty.shape.values, shape, strict=True)
+                if tvm.ir.is_prim_var(axis)
+            }
+            return relax.transform.BindSymbolicVars(bound, "main")(module) if bound else module
         except Exception as error:  # the importer asserts, raises ValueError, TVM's errors...
             failure = reason(error)
         # Leaving the handler drops the half-built function, of which TVM warns while quiet.
@@ -222,18 +244,6 @@ def _convert(program: Any, path: Path, specs: Sequence[InputSpec], step: RawStep
             f"{path}: TVM's PyTorch importer lacks the operator {lacking.group(1)}: export the model without it"
         )
     raise InputError(f"{path}: TVM's PyTorch importer cannot convert it: {failure}")
-
-
-def _sizes(parameters: Sequence[Any], step: RawStep) -> dict[Any, int]:
-    """The symbolic dimensions among main's parameters, as this step's inputs have them."""
-    import tvm
-
-    return {
-        dimension: size
-        for parameter, array in zip(parameters, step.arrays.values(), strict=True)
-        for dimension, size in zip(parameter.ty.shape.values, array.shape, strict=True)
-        if tvm.ir.is_prim_var(dimension)
-    }
 
 
 def _tensors(program: Any) -> list[tuple[str, Array]]:

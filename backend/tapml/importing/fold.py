@@ -118,10 +118,12 @@ class _Folder:
             self._program.bindings.append((var, value))
 
     def _read_shape(self, var: Expr, value: Expr) -> None:
-        shape = static_shape(value.args[0].ty)
-        if shape is None:
-            raise InputError(f"the shape of {value.args[0]} depends on the data: tapml needs fixed shapes")
-        self._program.known[var] = relax.ShapeExpr(list(shape))
+        shape = value.args[0].ty.shape
+        if not isinstance(shape, relax.ShapeExpr):
+            raise InputError(
+                f"the shape of {value.args[0]} depends on the values of the input: tapml needs known sizes"
+            )
+        self._program.known[var] = shape
 
     def _branch(self, value: Expr) -> Expr:
         if not self._is_constant(value.cond):
@@ -145,7 +147,8 @@ class _Folder:
 
     def _is_constant(self, expr: Expr) -> bool:
         if isinstance(expr, tvm.ir.Var) and not tvm.ir.is_prim_expr(expr):
-            return expr in self._pending or expr in self._program.known
+            known = self._program.known
+            return expr in self._pending or (expr in known and self._is_constant(known[expr]))
         if tvm.ir.is_prim_expr(expr):
             return all(symbol in self._program.symbols for symbol in symbols_in(expr))
         if isinstance(expr, tvm.ir.GenericConst):

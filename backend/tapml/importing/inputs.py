@@ -73,7 +73,7 @@ def gather_steps(
     """One step for each input file, one for the named arrays together, or one that is made up.
 
     Raises InputError where none is asked for, a file cannot be read, an input is missing,
-    unexpected or of the wrong shape or dtype, or two steps differ in shape.
+    unexpected or of the wrong shape or dtype.
     """
     steps = [_from_file(specs, path) for path in input_files]
     if input_arrays:
@@ -87,14 +87,6 @@ def gather_steps(
             f"the model needs inputs ({_listed(specs)}): give real inputs with --inputs or "
             "--input, or --random-inputs for made-up ones"
         )
-    for step in steps[1:]:
-        for name, array in step.arrays.items():
-            first = steps[0].arrays[name]
-            if array.shape != first.shape:
-                raise InputError(
-                    f"input {name} is {list(first.shape)} in {steps[0].description} but "
-                    f"{list(array.shape)} in {step.description}: all steps need the same shapes"
-                )
     return steps
 
 

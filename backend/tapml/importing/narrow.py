@@ -27,7 +27,6 @@ from tapml.importing.rewrite import (
     attributes,
     operator_name,
     reason,
-    static_shape,
     tensor_dtype,
     with_attributes,
 )
@@ -174,6 +173,8 @@ class _Narrower(Rewriter):
         value = self.visit(expr)
         if not _is_bool(getattr(expr, "ty", None)):
             return value
+        if isinstance(value, tvm.ir.GenericConst):
+            return relax.const(value.value.numpy().astype(bool), "bool")
         # One cast for each use: a shared one would be a kernel of its own that stores bool.
         return self._builder.emit(op.astype(value, "bool"), "mask")
 
@@ -200,9 +201,9 @@ class _Narrower(Rewriter):
 
     @staticmethod
     def _input_type(parameter: Expr) -> Expr:
-        shape, dtype = static_shape(parameter.ty), tensor_dtype(parameter.ty)
+        shape, dtype = parameter.ty.shape, tensor_dtype(parameter.ty)
         if shape is None or dtype is None:
-            raise InputError(f"input {parameter.name}: tapml needs a fixed shape and dtype, it has {parameter.ty}")
+            raise InputError(f"input {parameter.name}: tapml needs a rank and a dtype, it has {parameter.ty}")
         return relax.TensorType(shape, stored(dtype))
 
 

@@ -15,16 +15,17 @@ from tapml.importing.assemble import assemble
 from tapml.importing.inputs import InputSpec, RawStep
 from tapml.importing.model import Array, ImportedModel, Oracle, Progress
 from tapml.importing.onnx_file import fingerprint, input_specs, nodes, read, with_known_operators
-from tapml.importing.onnx_run import OnnxRuntime, installed
-from tapml.importing.onnx_static import fix_shapes
+from tapml.importing.onnx_graph import GraphImporter
+from tapml.importing.onnx_run import OnnxRuntime, drop_unused, installed
 from tapml.importing.rewrite import reason
+from tapml.importing.sizes import Sizes
 from tapml.lowering.quiet import quiet_tvm
 
 GatherSteps = Callable[[Sequence[InputSpec]], list[RawStep]]
 
 
 def import_onnx(path: Path, gather: GatherSteps, progress: Progress) -> ImportedModel:
-    """Import an ONNX file for the shapes of the given inputs; ONNX Runtime is its oracle.
+    """Import an ONNX file for the sizes of the given inputs; ONNX Runtime is its oracle.
 
     `gather` gives the steps for the model's inputs. Raises InputError naming file, node or tensor.
     """
@@ -36,11 +37,19 @@ def import_onnx(path: Path, gather: GatherSteps, progress: Progress) -> Imported
     outputs = [output.name for output in model.graph.output]
     # Runs first: what ONNX Runtime refuses is seldom worth a conversion, and its messages are good.
     oracle, missing, expected = _ask_oracle(path, outputs, steps, progress)
-    fix_shapes(model, path.parent, steps[0].arrays, progress)
+    drop_unused(model.graph)
     _load_external(model, path)
     progress("converting to Relax")
     try:
-        module = _convert(model, path, steps[0])
+        sizes = Sizes(specs, steps, {})
+        try:
+            module, computed = _convert(model, path, sizes)
+        except InputError:
+            if not sizes.mergeable:
+                raise
+            # Exporters may have several names for one size.
+            sizes = Sizes(specs, steps, {}, merged=True)
+            module, computed = _convert(model, path, sizes)
     except InputError as error:
         if missing and installed() is None:
             # ONNX Runtime refused the file as well: it may be at fault itself.
@@ -48,8 +57,9 @@ def import_onnx(path: Path, gather: GatherSteps, progress: Progress) -> Imported
         raise
     return assemble(
         module,
-        tensors=_tensors(model),
+        tensors=[*_tensors(model), *computed],
         steps=steps,
+        symbols=sizes.symbols,
         expected=expected,
         outputs=outputs,
         oracle=oracle,
@@ -89,19 +99,23 @@ def _load_external(model: Any, path: Path) -> None:
         raise InputError(f"{path}: its external data cannot be read: {error}") from error
 
 
-def _convert(model: Any, path: Path, step: RawStep) -> Any:
-    from tvm.relax.frontend.onnx import from_onnx
-
-    shapes = {name: list(array.shape) for name, array in step.arrays.items()}
+def _convert(model: Any, path: Path, sizes: Sizes) -> tuple[Any, list[tuple[str, Array]]]:
+    """The module, and what was computed of shapes alone."""
+    importer = GraphImporter(sizes, model.opset_import)
+    opset = next((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), 1)
     # The importer prints the operator it fails at, with all its operands.
     said = io.StringIO()
     with quiet_tvm(), contextlib.redirect_stdout(said), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return from_onnx(model, shape_dict=shapes, keep_params_in_input=False, sanitize_input_names=False)
+            return importer.from_onnx(model.graph, opset), importer.computed
+        except InputError as error:
+            failure: Exception | str = error
         except Exception as error:  # anything: the importer asserts, raises ValueError, KeyError, TVM's errors...
             failure = reason(error)
         # Leaving the handler drops the half-built function, of which TVM warns while quiet.
+    if isinstance(failure, InputError):
+        raise InputError(f"{path}: {failure}")
     found = re.search(r"Error converting operator (\w+)", said.getvalue())
     where = f" the operator {found.group(1)}" if found else " it"
     raise InputError(f"{path}: TVM's ONNX importer cannot convert{where}: {failure}")

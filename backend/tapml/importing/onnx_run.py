@@ -1,4 +1,4 @@
-"""Run an ONNX model on this CPU without TVM: the oracle, and values that only depend on shapes."""
+"""Run an ONNX model on this CPU without TVM: the oracle."""
 
 from __future__ import annotations
 
@@ -52,27 +52,6 @@ def installed() -> str | None:
     except ImportError:
         return "onnxruntime is not installed: pip install onnxruntime"
     return None
-
-
-def values(model: Any, folder: Path, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Array]:
-    """The graph's inner values `names` for the inputs, by ONNX Runtime or, without it, onnx's slow
-    reference.
-    """
-    import onnx
-
-    probe = onnx.ModelProto()
-    probe.CopyFrom(model)
-    del probe.graph.output[:]
-    probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
-    drop_unused(probe.graph)
-    if installed() is None:
-        # Outputs without a type are allowed: ONNX Runtime infers it.
-        return OnnxRuntime(probe.SerializeToString(), folder).run(names, inputs)
-    from onnx.external_data_helper import load_external_data_for_model
-    from onnx.reference import ReferenceEvaluator
-
-    load_external_data_for_model(probe, str(folder))
-    return list(ReferenceEvaluator(probe).run(list(names), dict(inputs)))
 
 
 def drop_unused(graph: Any) -> None:

@@ -18,7 +18,7 @@ from tvm.relax import op
 
 from tapml.errors import InputError
 from tapml.importing.dtypes import stored
-from tapml.importing.rewrite import Expr, static_shape
+from tapml.importing.rewrite import Expr
 
 LONGEST_AXIS = 8192
 """Above this the quadratic kernels below would take seconds."""
@@ -31,6 +31,8 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
     `arguments` are narrowed. Raises InputError where the axis is longer than `LONGEST_AXIS`.
     """
     data = arguments[0] if arguments else None
+    if name == "relax.shape_to_tensor":
+        return _tensor_of_sizes(builder, list(data.values))
     if name in ("relax.isinf", "relax.isfinite"):
         return _finite(builder, data, name == "relax.isfinite")
     if name in ("relax.full", "relax.full_like") and isinstance(arguments[1], relax.Var):
@@ -119,7 +121,9 @@ def _extremum(builder: Expr, name: str, data: Expr, attrs: dict[str, Any]) -> Ex
     places = emit(op.reshape(op.arange(0, shape[axis], 1, "int32"), column), "places")
     hit = emit(op.equal(data, best), "hit")
     # Where all elements are NaN none equals the best: the last place then, not one out of range.
-    place = emit(op.where(hit, places, relax.const(shape[axis] - 1, "int32")), "place")
+    last = shape[axis] - 1
+    last = relax.const(last, "int32") if isinstance(last, int) else emit(_tensor_of_sizes(builder, [last]))
+    place = emit(op.where(hit, places, last), "place")
     if flat and attrs["keepdims"]:
         return op.reshape(emit(op.min(place, axis=0)), [1] * rank)
     return op.min(place, axis=axis, keepdims=attrs["keepdims"] and not flat)
@@ -129,11 +133,11 @@ def _hint(name: str) -> dict[str, str]:
     return {"primfunc_name_hint": name.removeprefix("relax.")}
 
 
-def _shape(name: str, data: Expr) -> tuple[int, ...]:
-    shape = static_shape(data.ty)
-    if shape is None:
-        raise InputError(f"{name}: the shape of its operand depends on the data: tapml needs fixed shapes")
-    return shape
+def _shape(name: str, data: Expr) -> tuple[Any, ...]:
+    """Integers, and TVM's expressions where sizes are symbols."""
+    if not isinstance(data.ty.shape, relax.ShapeExpr):
+        raise InputError(f"{name}: the shape of its operand depends on the values of the input")
+    return tuple(getattr(axis, "value", axis) for axis in data.ty.shape.values)
 
 
 def _axis(name: str, data: Expr, axis: Any) -> int:
@@ -141,7 +145,7 @@ def _axis(name: str, data: Expr, axis: Any) -> int:
     if axis is None and len(shape) != 1:
         raise InputError(f"{name} over all dimensions of a tensor is not supported: give it an axis")
     axis = int(axis or 0) % len(shape)
-    if shape[axis] > LONGEST_AXIS:
+    if isinstance(shape[axis], int) and shape[axis] > LONGEST_AXIS:
         raise InputError(f"{name} over {shape[axis]} elements: tapml takes at most {LONGEST_AXIS} along the axis")
     return int(axis)
 
@@ -160,6 +164,23 @@ def _gather_nd(data: Any, indices: Any, batch_dims: int) -> Any:
 
 def _gather_elements(data: Any, indices: Any, axis: int) -> Any:
     return topi.gather(data, axis, indices)
+
+
+def _tensor_of_sizes(builder: Expr, values: list[Any]) -> Expr:
+    # Opaque to fusion, which takes a size for a shape's and for an argument's at once.
+    return builder.call_te(_sizes, values, primfunc_name_hint="sizes", primfunc_attrs={"op_pattern": 8})
+
+
+def _sizes(values: list[Any]) -> Any:
+    """A vector of sizes, which are expressions."""
+
+    def chosen(place: Any) -> Any:
+        found = values[-1]
+        for number, value in reversed(list(enumerate(values[:-1]))):
+            found = tirx.Select(place == number, value, found)
+        return found.astype("int32")
+
+    return te.compute((len(values),), chosen, name="sizes")
 
 
 def _cumsum(data: Any, axis: int, exclusive: bool, dtype: str) -> Any:

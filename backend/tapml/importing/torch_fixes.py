@@ -10,8 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvm import relax
+import tvm
+from tvm import relax, tirx
 from tvm.relax import op
+
+from tapml.importing.rewrite import symbols_in
+from tapml.importing.sizes import LONGEST, Bounds, integer
 
 _END = 2**31 - 1
 
@@ -19,8 +23,8 @@ Converter = Callable[[Any, Any], Any]
 """From an FX node and the importer to a Relax variable."""
 
 
-def converters() -> dict[str, Converter]:
-    """By the operator's name as the importer spells it."""
+def converters(bounds: Bounds) -> dict[str, Converter]:
+    """By the operator's name as the importer spells it; `bounds`: least and most of each symbol."""
     return {
         "addmm.default": _addmm,
         "bmm.default": _matmul,
@@ -29,6 +33,7 @@ def converters() -> dict[str, Converter]:
         "matmul.default": _matmul,
         "mm.default": _matmul,
         "select.int": _select,
+        "slice.Tensor": lambda node, importer: _slice(node, importer, bounds),
     }
 
 
@@ -94,6 +99,28 @@ def _select(node: Any, importer: Any) -> Any:
     # The size may be a symbol still, so that no place can be told yet: a slice counts from the end by itself.
     end = index + 1 if index < -1 else _END
     return emit(op.squeeze(emit(op.strided_slice(tensor, [dimension], [index], [end])), [dimension]))
+
+
+def _slice(node: Any, importer: Any, bounds: Bounds) -> Any:
+    """Of which the shape is as simple as the symbols' bounds allow, so that it fits what it is combined with."""
+    tensor, dimension, start, end, step = (*importer.retrieve_args(node), *(0, None, None, 1)[len(node.args) - 1 :])
+    dimension %= tensor.ty.ndim
+    size = tensor.ty.shape.values[dimension]
+    analyzer = tvm.sym.Analyzer()
+    for symbol in {found for value in (size, start, end) if value is not None for found in symbols_in(integer(value))}:
+        low, high = bounds.get(symbol.name, (1, LONGEST))
+        analyzer.bind(symbol, tvm.ir.Range(low, high + 1))
+
+    def place(value: Any) -> Any:
+        value = integer(value)
+        if not analyzer.can_prove(value >= 0) and analyzer.can_prove(value < 0):
+            value = tirx.max(value + size, 0)
+        return analyzer.simplify(tirx.min(value, size))
+
+    first, last = place(0 if start is None else start), place(size if end is None else end)
+    if analyzer.can_prove(first == 0) and analyzer.can_prove(last == size) and step == 1:
+        return tensor
+    return importer.block_builder.emit(op.strided_slice(tensor, [dimension], [first], [last], [step], True))
 
 
 def _scaled(importer: Any, value: Any, factor: float) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable
 
@@ -103,7 +104,9 @@ class Weights:
                 unique = f"{name}.{number}"
             self._taken.add(unique)
             self.parameters.append((unique, data))
-            self._variables[key] = relax.Var(unique, relax.TensorType(data.shape, str(data.dtype)))
+            # Kernels are called, and their arguments, after TVM's variables.
+            plain = re.sub(r"[^\w.]", "_", unique)
+            self._variables[key] = relax.Var(plain, relax.TensorType(data.shape, str(data.dtype)))
         return self._variables[key]
 
     def _narrow(self, array: Array, name: str) -> Array:

@@ -33,6 +33,9 @@ from tapml.program.program import SymbolicType
 # Raised whenever this module would write something else for the same PrimFunc.
 _GENERATION = 7
 
+# Characters of WGSL. Kernels with fixed sizes have a tenth of it.
+_LONG_TEXT = 64_000
+
 _WASM = {"kind": "llvm", "mtriple": "wasm32-unknown-unknown-wasm"}
 
 # Fewer than this are compiled faster than a second process starts (measured: 50 ms a kernel).
@@ -44,10 +47,14 @@ def webgpu_target(spec: VariantSpec = BASE) -> tvm.target.Target:
     return tvm.target.Target(spec.target, host=_WASM)
 
 
-def schedule(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
-    """Thread-bind every PrimFunc of `module` for a GPU target (dlight's rules, first that fits)."""
+def schedule(module: tvm.IRModule, target: tvm.target.Target, tiled: bool = True) -> tvm.IRModule:
+    """Thread-bind every PrimFunc of `module` for a GPU target (dlight's rules, first that fits).
+
+    `tiled`: also by the rules that give an invocation several elements.
+    """
     gpu = dlight.gpu
-    rules = gpu.Matmul(), gpu.GEMV(), gpu.Reduction(), gpu.GeneralReduction(), gpu.Fallback()
+    tiles = [gpu.Matmul(), gpu.GEMV()] if tiled else []
+    rules = *tiles, gpu.Reduction(), gpu.GeneralReduction(), gpu.Fallback()
     with target:
         return dlight.ApplyDefaultSchedule(*rules)(module)
 
@@ -141,11 +148,22 @@ def compile_variant(operator: Operator, spec: VariantSpec = BASE) -> CompiledKer
 
 
 def _generate(operator: Operator, spec: VariantSpec) -> tuple[dict[str, str], LaunchPlan]:
+    found = _generate_scheduled(operator, spec, tiled=True)
+    if not operator.sizes or sum(map(len, found[0].values())) < _LONG_TEXT:
+        return found
+    # Divisions by symbols, repeated for each element of a tile: some drivers compile that for minutes.
+    try:
+        return _generate_scheduled(operator, spec, tiled=False)
+    except Exception:  # not every operator can do without
+        return found
+
+
+def _generate_scheduled(operator: Operator, spec: VariantSpec, tiled: bool) -> tuple[dict[str, str], LaunchPlan]:
     name, prim_func = operator.name, operator.prim_func
     target = webgpu_target(spec)
     capture = _Capture()
     with quiet_tvm():
-        scheduled = schedule(tvm.IRModule({name: prim_func}), target)[name].with_attr("global_symbol", name)
+        scheduled = schedule(tvm.IRModule({name: prim_func}), target, tiled)[name].with_attr("global_symbol", name)
         with tvm.transform.PassContext(opt_level=3, instruments=[capture]):
             library = tvm.tirx.build(scheduled, target)
     webgpu = next(module for module in library.imports if module.kind == "webgpu")

@@ -1,0 +1,319 @@
+"""TVM's ONNX importer, with everything that depends on shapes alone computed beside it.
+
+Exports compute shapes inside the graph (Shape, Gather, Concat, Reshape...), and TVM's importer needs to know them when
+it meets their consumers. Here each value that depends neither on an input's values nor on a weight is computed as soon
+as it is met: as an array, or, where sizes are symbols, as expressions over them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax import op
+from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
+
+from tapml.errors import InputError
+from tapml.importing.model import Array
+from tapml.importing.onnx_run import read_by
+from tapml.importing.onnx_values import Known, evaluate, is_weight, symbolic
+from tapml.importing.rewrite import Expr
+from tapml.importing.sizes import Sizes, integer
+
+
+class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no types
+    """`from_onnx` as TVM's, for one model. Raises InputError naming the operator that cannot be imported."""
+
+    def __init__(self, sizes: Sizes, opsets: Any) -> None:
+        super().__init__(sizes.shapes, "float32", sanitize=False)
+        self._sizes = sizes
+        self._opsets = opsets
+        self._known: dict[str, Known] = {}
+
+    @property
+    def computed(self) -> list[tuple[str, Array]]:
+        """The arrays that were computed, by name."""
+        return [(name, found.array) for name, found in self._known.items() if not found.symbolic]
+
+    def _parse_graph_initializers(self, graph: Any) -> None:
+        from onnx import numpy_helper
+
+        super()._parse_graph_initializers(graph)
+        for tensor in graph.initializer:
+            if not is_weight(tensor):
+                self._known[tensor.name] = Known.of(numpy_helper.to_array(tensor))
+
+    def _construct_nodes(self, graph: Any) -> None:
+        for node in graph.node:
+            if node.op_type == "If":
+                self._take_branch(node)
+            elif (found := self._evaluate(node)) is not None:
+                self._known.update(zip(node.output, found, strict=True))
+            else:
+                self._convert(node)
+        for output in getattr(graph, "output", ()):
+            self._declare(output.name)
+
+    def _evaluate(self, node: Any) -> list[Known] | None:
+        """A node's outputs, where they depend on shapes only."""
+        if node.op_type in ("Shape", "Size"):
+            known = self._known.get(node.input[0])
+            shape = list(known.array.shape) if known else self._axes_of(node.input[0])
+            if node.op_type == "Size":
+                return [symbolic([self._sizes.simplified(_product(shape))], ())]
+            ends = {a.name: a.i for a in node.attribute}
+            chosen = shape[ends.get("start", 0) : ends.get("end")]
+            return [symbolic(chosen, (len(chosen),))]
+        if not all(name in self._known for name in read_by(node)):
+            return None
+        if node.op_type == "Constant" and any(a.name == "value" and is_weight(a.t) for a in node.attribute):
+            return None
+        return evaluate(node, [self._known.get(name) for name in node.input], self._sizes, self._opsets)
+
+    def _take_branch(self, node: Any) -> None:
+        condition = self._known.get(node.input[0])
+        if condition is None:
+            raise InputError("the model branches on its input's values (If): tapml carves plain data flow only")
+        wanted = "then_branch" if bool(condition.array.item()) else "else_branch"
+        branch = next(a.g for a in node.attribute if a.name == wanted)
+        self._parse_graph_initializers(branch)
+        self._construct_nodes(branch)
+        for name, inner in zip(node.output, branch.output, strict=True):
+            self._nodes[name] = self._nodes[inner.name]
+            if inner.name in self._known:
+                self._known[name] = self._known[inner.name]
+
+    def _convert(self, node: Any) -> None:
+        """Add a node to TVM's module."""
+        for name in read_by(node):
+            self._declare(name)
+        converter = _CONVERTERS.get(node.op_type)
+        result = converter(self, node) if converter else None
+        if result is not None:
+            self._nodes[node.output[0]] = self.bb.normalize(result)
+        else:
+            super()._construct_nodes(SimpleNamespace(node=[node]))
+
+    def _declare(self, name: str) -> None:
+        """Make a known value one of TVM's module, unless it is one."""
+        if name not in self._known or name in self._nodes:
+            return
+        found = self._known[name]
+        if not found.symbolic:
+            self._nodes[name] = _constant(found.array)
+            return
+        self._nodes[name] = self._tensor(found)
+
+    def _tensor(self, found: Known) -> Expr:
+        """A tensor of sizes."""
+        emit = self.bb.emit
+        vector = emit(op.shape_to_tensor(relax.ShapeExpr(found.elements)))
+        if found.dtype != "int64":
+            vector = emit(op.astype(vector, found.dtype))
+        return vector if found.array.ndim == 1 else emit(op.reshape(vector, found.array.shape))
+
+    def _axes_of(self, name: str) -> list[Any]:
+        """Of a tensor. Raises InputError where it depends on data."""
+        shape = getattr(getattr(self._nodes[name], "ty", None), "shape", None)
+        if not isinstance(shape, relax.ShapeExpr):
+            raise InputError(f"the shape of {name} depends on the values of the input: tapml needs shapes of sizes")
+        return [self._sizes.simplified(axis) for axis in shape.values]
+
+    # ------------------------------------------------ operators that TVM imports for fixed sizes only
+
+    def _varies(self, node: Any, *positions: int) -> bool:
+        """Whether a symbol is among the first operand's sizes or the operands at `positions`."""
+        known = [self._known.get(node.input[place]) for place in positions if place < len(node.input)]
+        fixed = all(isinstance(axis, int) for axis in self._axes_of(node.input[0]))
+        return not fixed or any(found is not None and found.symbolic for found in known)
+
+    def _floats_at(self, node: Any, position: int) -> list[float]:
+        """A constant operand, which is no weight of a kernel either."""
+        found = self._nodes[node.input[position]]
+        if not isinstance(found, tvm.ir.GenericConst):
+            raise InputError(f"{node.op_type} (at {node.output[0]}) depends on the values of the input in its shape")
+        return [float(value) for value in found.value.numpy()]
+
+    def _sizes_at(self, node: Any, position: int) -> list[Any]:
+        """An operand that is made of sizes. Raises InputError where it is not."""
+        if (found := self._known.get(node.input[position])) is None:
+            raise InputError(
+                f"the shape that {node.op_type} (at {node.output[0]}) gives depends on the values of the input: "
+                "tapml needs shapes of sizes"
+            )
+        return found.elements
+
+    def _reshape(self, node: Any) -> Expr | None:
+        if len(node.input) < 2 or not self._varies(node, 1):
+            return None
+        shape, wanted = self._axes_of(node.input[0]), self._sizes_at(node, 1)
+        keep = not any(a.name == "allowzero" and a.i for a in node.attribute)
+        wanted = [shape[place] if keep and isinstance(s, int) and s == 0 else s for place, s in enumerate(wanted)]
+        return self._reshaped(node, wanted)
+
+    def _flatten(self, node: Any) -> Expr | None:
+        if not self._varies(node):
+            return None
+        shape = self._axes_of(node.input[0])
+        axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+        return self._reshaped(node, [_product(shape[:axis]), -1])
+
+    def _reshaped(self, node: Any, wanted: list[Any]) -> Expr:
+        if any(isinstance(size, int) and size == -1 for size in wanted):
+            others = _product([size for size in wanted if not (isinstance(size, int) and size == -1)])
+            rest = _product(self._axes_of(node.input[0])) // others
+            wanted = [rest if isinstance(size, int) and size == -1 else size for size in wanted]
+        return op.reshape(self._nodes[node.input[0]], [self._sizes.simplified(size) for size in wanted])
+
+    def _expand(self, node: Any) -> Expr | None:
+        if not self._varies(node, 1):
+            return None
+        shape, wanted = self._axes_of(node.input[0]), self._sizes_at(node, 1)
+        rank = max(len(shape), len(wanted))
+        pairs = zip([1] * (rank - len(shape)) + shape, [1] * (rank - len(wanted)) + wanted, strict=True)
+        # One of the two is 1, or they are equal, which ONNX promises.
+        sizes = [wants if isinstance(has, int) and has == 1 else has for has, wants in pairs]
+        return op.broadcast_to(self._nodes[node.input[0]], relax.ShapeExpr(sizes))
+
+    def _full(self, node: Any) -> Expr:
+        from onnx import numpy_helper
+
+        value = next((numpy_helper.to_array(a.t) for a in node.attribute if a.name == "value"), np.zeros(1, np.float32))
+        return op.full(relax.ShapeExpr(self._sizes_at(node, 0)), _constant(value.reshape(())), str(value.dtype))
+
+    def _range(self, node: Any) -> Expr:
+        (start,), (limit,), (step,) = (self._sizes_at(node, place) for place in range(3))
+        dtype = self._known[node.input[0]].dtype
+        if not isinstance(step, int) or step <= 0 or "int" not in dtype:
+            raise InputError(f"a Range (at {node.output[0]}) of symbols goes up by a fixed integer only")
+        count = self._sizes.simplified((limit - start + step - 1) // step)
+        count = count if self._sizes.holds(integer(count) >= 0) else 0
+        places = op.arange(0, count, 1, dtype)
+        if step != 1:
+            places = op.multiply(self.bb.emit(places), relax.const(step, dtype))
+        if isinstance(start, int) and start == 0:
+            return places
+        return op.add(self.bb.emit(places), self._tensor(symbolic([start], (), dtype)))
+
+    def _tile(self, node: Any) -> Expr | None:
+        if not self._known[node.input[1]].symbolic:
+            return None
+        shape, times = self._axes_of(node.input[0]), self._sizes_at(node, 1)
+        # [a, b] -> [times, a, times, b], of which each pair is one axis in the end.
+        split = [size for axis in shape for size in (1, axis)]
+        spread = [size for pair in zip(times, shape, strict=True) for size in pair]
+        data = self.bb.emit(op.reshape(self._nodes[node.input[0]], split))
+        data = self.bb.emit(op.broadcast_to(data, relax.ShapeExpr(spread)))
+        return op.reshape(data, [self._sizes.simplified(_product(pair)) for pair in zip(times, shape, strict=True)])
+
+    def _slice(self, node: Any) -> Expr | None:
+        attributes = {a.name: list(a.ints) for a in node.attribute}
+        shape = self._axes_of(node.input[0])
+        if "starts" in attributes:
+            starts, ends = attributes["starts"], attributes["ends"]
+            axes, steps = attributes.get("axes"), None
+        else:
+            starts, ends = self._sizes_at(node, 1), self._sizes_at(node, 2)
+            axes, steps = (
+                self._sizes_at(node, place) if place < len(node.input) and node.input[place] else None
+                for place in (3, 4)
+            )
+        axes = [axis % len(shape) for axis in axes or range(len(starts))]
+        data = self._nodes[node.input[0]]
+        for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(starts), strict=True):
+            size = shape[axis]
+            if step == -1 and isinstance(start, int) and isinstance(end, int) and start == -1 and end < -(2**31):
+                data = self.bb.emit(op.flip(data, axis))
+                continue
+            if step < 1:
+                raise InputError(f"a Slice (at {node.output[0]}) of a size that varies cannot go down")
+            begin, end = self._place(start, size), self._place(end, size)
+            if not (isinstance(begin, int) and begin == 0 and step == 1 and self._equal(end, size)):
+                parts = ([integer(place)] for place in (begin, end, step))
+                data = self.bb.emit(op.strided_slice(data, [axis], *parts, assume_inbound=True))
+        return data
+
+    def _resize(self, node: Any) -> Expr | None:
+        if not self._varies(node, 3):
+            return None
+        shape, attributes = self._axes_of(node.input[0]), self._parse_attr(node.attribute)
+        if len(node.input) > 3 and node.input[3]:
+            wanted = self._sizes_at(node, 3)
+        else:
+            ratios = [Fraction(scale).limit_denominator(1 << 12) for scale in self._floats_at(node, 2)]
+            wanted = [size * ratio.numerator // ratio.denominator for size, ratio in zip(shape, ratios, strict=True)]
+        if len(shape) != 4 or any(not self._equal(wanted[axis], shape[axis]) for axis in (0, 1)):
+            raise InputError(f"a Resize (at {node.output[0]}) of sizes that vary is one of two axes of four, the last")
+        mode = attributes.get("mode", b"nearest").decode()
+        return op.image.resize2d(
+            self._nodes[node.input[0]],
+            relax.ShapeExpr([self._sizes.simplified(size) for size in wanted[2:]]),
+            layout="NCHW",
+            method="nearest_neighbor" if mode == "nearest" else mode,
+            coordinate_transformation_mode=attributes.get("coordinate_transformation_mode", b"half_pixel").decode(),
+            rounding_method=attributes.get("nearest_mode", b"round_prefer_floor").decode(),
+            cubic_alpha=attributes.get("cubic_coeff_a", -0.75),
+            cubic_exclude=attributes.get("exclude_outside", 0),
+            extrapolation_value=attributes.get("extrapolation_value", 0.0),
+        )
+
+    def _place(self, place: Any, size: Any) -> Any:
+        """Where a slice begins or ends: from 0 to `size`."""
+        if not self._sizes.holds(integer(place) >= 0):
+            place = self._sizes.simplified(place + size)
+            return place if self._sizes.holds(integer(place) >= 0) else 0
+        return place if self._sizes.holds(integer(place) <= size) else size
+
+    def _equal(self, a: Any, b: Any) -> bool:
+        difference = self._sizes.simplified(a - b)
+        return isinstance(difference, int) and difference == 0
+
+    def _gather(self, node: Any) -> Expr | None:
+        """By a known index that counts from the end of an axis that varies."""
+        index = self._known.get(node.input[1])
+        shape = self._axes_of(node.input[0])
+        axis = next((a.i for a in node.attribute if a.name == "axis"), 0) % len(shape)
+        if index is None or (isinstance(shape[axis], int) and not index.symbolic):
+            return None
+        places = [
+            self._sizes.simplified(shape[axis] + place) if self._below_zero(place) else place
+            for place in index.elements
+        ]
+        if index.array.ndim == 0:
+            begin = integer(places[0])
+            one = op.strided_slice(self._nodes[node.input[0]], [axis], [begin], [begin + 1], assume_inbound=True)
+            return op.squeeze(self.bb.emit(one), [axis])
+        found = symbolic(places, index.array.shape, index.dtype)
+        index_tensor = self._tensor(found) if found.symbolic else _constant(found.array)
+        return op.take(self._nodes[node.input[0]], index_tensor, axis)
+
+    def _below_zero(self, place: Any) -> bool:
+        return self._sizes.holds(integer(place) < 0)
+
+
+_CONVERTERS = {
+    "ConstantOfShape": GraphImporter._full,
+    "Expand": GraphImporter._expand,
+    "Flatten": GraphImporter._flatten,
+    "Gather": GraphImporter._gather,
+    "Range": GraphImporter._range,
+    "Reshape": GraphImporter._reshape,
+    "Resize": GraphImporter._resize,
+    "Slice": GraphImporter._slice,
+    "Tile": GraphImporter._tile,
+}
+
+
+def _constant(array: Array) -> Expr:
+    # relax.const makes int32 of an int64 without dimensions.
+    return relax.const(tvm.runtime.tensor(array))
+
+
+def _product(sizes: Sequence[Any]) -> Any:
+    return math.prod(sizes)
