@@ -31,8 +31,8 @@ def import_model(
     minilm takes `texts` (one batch, or with `one_by_one` a step for each; a sentence of its own if
     there are none). The files take their
     inputs from `input_files` (.npz or .safetensors, one step each), `input_arrays` (input name to
-    .npy file, one step together) or, with `random_inputs`, make them up from `seed`. The model is
-    fixed to the shapes of these inputs.
+    .npy file, one step together) or, with `random_inputs`, make them up from `seed`. Sizes
+    that are the same in all steps are fixed in the model, those that differ are its symbols.
 
     `progress` is told what is being done. Raises InputError for whatever cannot be used: one
     sentence that names the file, operator or tensor and what to do about it.

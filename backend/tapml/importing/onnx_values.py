@@ -102,7 +102,7 @@ def evaluate(node: Any, operands: Sequence[Known | None], sizes: Sizes, opsets: 
         return None
     if any(found is not None and found.symbolic for found in operands):
         return _evaluate_symbolic(node, operands, sizes, opsets)
-    return _run(node, [found and found.array for found in operands], opsets)
+    return _run(node, [None if found is None else found.array for found in operands], opsets)
 
 
 def _run(node: Any, arrays: Sequence[Any], opsets: Any) -> list[Known] | None:
@@ -139,7 +139,7 @@ def _evaluate_symbolic(node: Any, operands: Sequence[Known | None], sizes: Sizes
             return None  # ONNX rounds towards zero
         return [functools.reduce(lambda a, b: _elementwise(_ARITHMETIC[kind], a, b, sizes.simplified, a.dtype), given)]
     if kind in _CONDITIONS:
-        return [_elementwise(_CONDITIONS[kind], *given, sizes.holds, "bool")]
+        return [_elementwise(_CONDITIONS[kind], given[0], given[1], sizes.holds, "bool")]
     if kind == "Neg":
         return [_elementwise(operator.mul, given[0], Known.of(-1), sizes.simplified, given[0].dtype)]
     return None
@@ -161,7 +161,7 @@ def _move(node: Any, operands: Sequence[Known | None], opsets: Any) -> list[Know
         if found is None or position not in _MOVED[node.op_type]:
             if found is not None and found.symbolic:
                 return None
-            arrays.append(found and found.array)
+            arrays.append(None if found is None else found.array)
             continue
         places = np.arange(len(pool), len(pool) + found.array.size, dtype=np.int64)
         pool += found.elements

@@ -30,7 +30,7 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
 
     `arguments` are narrowed. Raises InputError where the axis is longer than `LONGEST_AXIS`.
     """
-    data = arguments[0] if arguments else None
+    data: Expr = arguments[0] if arguments else None
     if name == "relax.shape_to_tensor":
         return _tensor_of_sizes(builder, list(data.values))
     if name in ("relax.isinf", "relax.isfinite"):

@@ -103,7 +103,9 @@ def _select(node: Any, importer: Any) -> Any:
 
 def _slice(node: Any, importer: Any, bounds: Bounds) -> Any:
     """Of which the shape is as simple as the symbols' bounds allow, so that it fits what it is combined with."""
-    tensor, dimension, start, end, step = (*importer.retrieve_args(node), *(0, None, None, 1)[len(node.args) - 1 :])
+    given = importer.retrieve_args(node)
+    parts: list[Any] = [*given, *(0, None, None, 1)[len(given) - 1 :]]
+    tensor, dimension, start, end, step = parts
     dimension %= tensor.ty.ndim
     size = tensor.ty.shape.values[dimension]
     analyzer = tvm.sym.Analyzer()

@@ -21,7 +21,7 @@ from tapml.compilers.tvm.folding import without_surplus_workgroup
 from tapml.compilers.tvm.launches import LaunchError, LaunchPlan, plan_launches
 from tapml.compilers.tvm.subgroups import SUBGROUP_SIZE, same_in_wgsl, uses_subgroups, without_idle_enable
 from tapml.compilers.tvm.variants import BASE, VariantSpec, combine, parse_specs
-from tapml.expressions import evaluate
+from tapml.expressions import evaluate, symbols_of
 from tapml.files import sha256
 from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings, requirements, workgroup_size
 from tapml.kernels.document import FORMAT
@@ -31,10 +31,10 @@ from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.program.program import SymbolicType
 
 # Raised whenever this module would write something else for the same PrimFunc.
-_GENERATION = 7
+_GENERATION = 8
 
-# Characters of WGSL. Kernels with fixed sizes have a tenth of it.
-_LONG_TEXT = 64_000
+# In a kernel's WGSL. Those with fixed sizes have none.
+_MANY_DIVISIONS = 64
 
 _WASM = {"kind": "llvm", "mtriple": "wasm32-unknown-unknown-wasm"}
 
@@ -148,14 +148,16 @@ def compile_variant(operator: Operator, spec: VariantSpec = BASE) -> CompiledKer
 
 
 def _generate(operator: Operator, spec: VariantSpec) -> tuple[dict[str, str], LaunchPlan]:
-    found = _generate_scheduled(operator, spec, tiled=True)
-    if not operator.sizes or sum(map(len, found[0].values())) < _LONG_TEXT:
-        return found
-    # Divisions by symbols, repeated for each element of a tile: some drivers compile that for minutes.
+    # Tiles of several sizes are guarded and divided by symbols for each element: drivers compile that for minutes.
+    several = len({symbol for size in operator.sizes.values() for symbol in symbols_of(size)}) > 1
     try:
-        return _generate_scheduled(operator, spec, tiled=False)
-    except Exception:  # not every operator can do without
-        return found
+        found = _generate_scheduled(operator, spec, tiled=not several)
+        if several or sum(text.count("let rdiv") for text in found[0].values()) < _MANY_DIVISIONS:
+            return found
+    except Exception:  # not every operator can do without tiles
+        if not several:
+            raise
+    return _generate_scheduled(operator, spec, tiled=several)
 
 
 def _generate_scheduled(operator: Operator, spec: VariantSpec, tiled: bool) -> tuple[dict[str, str], LaunchPlan]:
