@@ -46,7 +46,7 @@ def floats(*shape: int) -> np.ndarray:
 def agrees_at_all_sizes(model: ImportedModel) -> None:
     """The program at each step's sizes, on this machine, gives the oracle's outputs."""
     lowered = lower_program(model.module, len(model.input_names), model.symbols)
-    operators, main = lowered.operators(), lowered.model.main
+    operators, main = lowered.documents(), lowered.model.main
     for step in model.steps:
         given = dict(zip(main.inputs, (step.inputs[name] for name in model.input_names), strict=True))
         found = lowered.at(sizes_of(main, {value: array.shape for value, array in given.items()}), operators)

@@ -57,7 +57,7 @@ def import_exported_program(path: Path, gather: GatherSteps, progress: Progress)
     bounds = _bounds(functional)
     sizes = Sizes(specs, steps, bounds)
     # What it writes has a size of its own.
-    shapes = [sizes.shapes.get(name, array.shape) for name, array in steps[0].arrays.items()]
+    shapes = [sizes.shapes.get(name, list(array.shape)) for name, array in steps[0].arrays.items()]
     module = _convert(functional, path, shapes, bounds)
     return assemble(
         module,
