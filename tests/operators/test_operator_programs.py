@@ -24,6 +24,7 @@ from tapml.lowering.model import read_model
 from tapml.lowering.write import program_of
 from tapml.operators.document import to_json_text
 from tapml.operators.guard import guarded
+from tapml.operators.numerics import numerics
 from tapml.operators.read import from_json
 from tapml.platforms.reference import Reference
 from tapml.suite import Suite
@@ -165,3 +166,21 @@ def test_integers_wrap_around_as_they_did(random: np.random.Generator) -> None:
                 result = run(Reference(lowered_of([program])), program, [a, b, np.zeros(256, dtype)])[-1].array
                 expected = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[name](a, b)
                 np.testing.assert_array_equal(result, expected)
+
+
+def test_a_logarithm_alone_is_no_mere_move() -> None:
+    function = computed("float32", tirx.log2)
+    assert numerics(program_of("log2", function)).builtins == ("log2",)
+
+
+def test_temporaries_of_other_shapes_are_filled_side_by_side() -> None:
+    """Read before they are written, so that each is filled first."""
+    pick = [["i", "int64", 4]], [["v", "int64", 4, "spatial", "i"]]
+    buffers = [{"name": name, "dtype": "float32", "shape": [size]} for name, size in (("s", 4), ("t", 9), ("y", 4))]
+    total = ["add", ["load", "s", "v"], ["load", "t", ["add", "v", 5]]]
+    block = {"name": "b", "loops": pick[0], "axes": pick[1], "body": [["store", "y", ["v"], total]]}
+    document = {"format": "tapml.operator/2", "operator": "x", "parameters": buffers[2:], "temporaries": buffers[:2]}
+    program = from_json({**document, "blocks": [block]}, "x", "x.json")
+    (y,) = run(Reference(lowered_of([program])), program, [np.full(4, 7, np.float32)])
+    assert y.array.tolist() == [0, 0, 0, 0]
+    assert y.intact
