@@ -112,6 +112,21 @@ def symbols_of(expression: Any) -> list[str]:
     return list(dict.fromkeys(name for operand in expression[1:] for name in symbols_of(operand)))
 
 
+def substituted(expression: Any, values: Mapping[str, Any]) -> Any:
+    """The expression with expressions in place of symbols; what has no symbols any more is its value.
+
+    Raises ExpressionError for a symbol without one, and where the value is nothing that can be.
+    """
+    if isinstance(expression, str):
+        if expression not in values:
+            raise ExpressionError(f"unknown symbol {expression}")
+        return values[expression]
+    if not isinstance(expression, list):
+        return expression
+    found = [expression[0], *(substituted(operand, values) for operand in expression[1:])]
+    return found if symbols_of(found) else evaluate(found, {})
+
+
 def printed(expression: Any) -> str:
     """A well-formed expression for people: `ceildiv(n, 64) * 12`."""
     return _printed(expression, 0)

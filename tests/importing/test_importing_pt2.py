@@ -95,18 +95,6 @@ def test_a_negative_index_counts_from_the_end(dynamic: bool, tmp_path: Path, mat
     matches(import_model(str(tmp_path / "last.pt2"), input_files=[tmp_path / "in.npz"]))
 
 
-def test_unknown_operator_is_named(tmp_path: Path) -> None:
-    import torch
-
-    class Model(torch.nn.Module):
-        def forward(self, x: Any) -> Any:
-            return torch.special.i0(x)
-
-    torch.export.save(torch.export.export(Model(), (torch.rand(3),)), tmp_path / "i0.pt2")
-    with pytest.raises(InputError, match=r"lacks the operator .*i0"):
-        import_model(str(tmp_path / "i0.pt2"), random_inputs=True)
-
-
 def test_wrong_input_names_the_expected(program: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", input=np.ones((1, 4), np.int64))
     with pytest.raises(InputError, match=r"the input 'ids' is missing; the model takes ids int64"):

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,10 @@ from tapml.compilers.tvm.compile import TVM
 from tapml.compilers.tvm.variants import BASE
 from tapml.errors import InputError
 from tapml.importing import ImportedModel, Step
+from tapml.importing.external import Functions
 from tapml.kernels.bundle import CompiledKernel
 from tapml.lowering.lower import Lowered, LoweredProgram, lower_program
+from tapml.operators.numerics import stated
 from tapml.platforms.reference import Reference, Values, to_numpy
 from tapml.program import Graph, Node, NodeKind, Value, ValueKind
 from tapml.program.program import MAIN, State, sizes_of
@@ -100,11 +103,13 @@ def carve(
     overwrite: bool = False,
     variants: Sequence[str] = (BASE.name,),
     compilers: Sequence[Compiler] = COMPILERS,
+    functions: Functions = MappingProxyType({}),
     progress: Progress = lambda phase, done, total: None,
 ) -> Suite:
     """Run `model` on the reference platform with each of its steps' inputs and write the suite at `path`.
 
-    `variants` are the specs of those that a compiler makes of each kernel, and `compilers` are asked in their order.
+    `variants` are the specs of those that a compiler makes of each kernel, and `compilers` are asked in their order;
+    `functions` compute the operators that the model was imported with them for.
 
     Raises InputError (graph that cannot be carved, path that is taken or cannot be written, unknown variant) and
     ToolchainError (no such platform); nothing is left at `path` then.
@@ -126,7 +131,7 @@ def carve(
         lowered = _named(lowered, model, kernels, writer)
         graphs = [lowered.model.at(_sizes(lowered, model, step)) for step in model.steps]
         models = {graph: lowered.at(graph.sizes, operators) for graph in graphs}
-        platform = Reference(*models.values(), platform=reference)
+        platform = Reference(*models.values(), platform=reference, functions=functions)
         carver = _Carver(lowered, platform, model, writer)
         tolerances = {graph: _operator_tolerances(found, kernels, writer) for graph, found in models.items()}
         timings.build = clock.lap()
@@ -389,7 +394,8 @@ def _operator_tolerances(
     found = {}
     for name, kernel in kernels.items():
         texts = [file.text for file in kernel.files]
-        found[name] = OperatorTolerances(lowered.programs[name], texts, writer.tensors.put)
+        program = lowered.externals.get(name) or lowered.programs[name]
+        found[name] = OperatorTolerances(program, texts, writer.tensors.put, stated(kernel.document))
     return found
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console
 
 from tapml.cache import cache_dir
+from tapml.cli.external import external
 from tapml.cli.history_options import database_url
 from tapml.cli.outputs import Outputs
 from tapml.cli.runs import run, specification
@@ -51,6 +52,7 @@ def carve(options: argparse.Namespace, console: Console, progress: Console) -> i
             variants=options.variants.split(","),
             name=options.name,
             overwrite=options.force,
+            external_paths=options.external,
         )
     show_suite(console, suite)
     oracle = suite.manifest["oracle"]
@@ -72,15 +74,20 @@ def _carve(
     variants: Sequence[str] = (BASE.name,),
     name: str | None = None,
     overwrite: bool = False,
+    external_paths: Sequence[Path] = (),
     **inputs: Any,
 ) -> Suite:
     # Late: TVM takes seconds to load, and most commands go without.
     from tapml.carving.carve import carve as carve_model
+    from tapml.compilers.choose import COMPILERS
+    from tapml.compilers.external.by_hand import ByHand
     from tapml.importing import import_model
 
     parse_specs(variants)  # a wrong one is an error before the model is loaded
+    functions, folders = external(external_paths)
+    by_hand = ByHand(*folders)
     report.update("importing", 0, 1)
-    imported = import_model(model, progress=report.line, **inputs)
+    imported = import_model(model, progress=report.line, functions=functions, **inputs)
     report.update("importing", 1, 1)
     return carve_model(
         imported,
@@ -89,6 +96,8 @@ def _carve(
         reference=reference,
         overwrite=overwrite,
         variants=variants,
+        compilers=(by_hand, *COMPILERS),
+        functions=functions,
         progress=lambda phase, done, total: report.update(phase, done, total),
     )
 

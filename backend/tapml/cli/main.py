@@ -160,6 +160,11 @@ def _carve(commands: _Commands) -> None:
         help="implementations of each kernel, by the most invocations of a workgroup (32 to 1024), +subgroups where a "
         "device may need them; a device takes the most demanding that it can run (default 256, which all can)",
     )  # fmt: skip
+    parser.add_argument(
+        "--external", action="append", default=[], type=Path, metavar="FILE.py|FOLDER",
+        help="what the compiler lacks: a Python file with a function for each operator that nothing else computes, or "
+        "a folder with kernels written by hand (NAME.json and WGSL); repeat for several",
+    )  # fmt: skip
     parser.add_argument("--name", help="the suite's name (default: the output's)")
     parser.add_argument("--force", action="store_true", help="replace a suite that exists")
     parser.set_defaults(run="commands:carve")

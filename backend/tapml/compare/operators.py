@@ -9,7 +9,8 @@ import numpy as np
 from tapml.bounds import Bound, NotDerivable, Operator
 from tapml.bounds.uncertain import FLOATS
 from tapml.compare.tolerance import UNIT, derived, estimated
-from tapml.operators.numerics import numerics
+from tapml.operators.external import External
+from tapml.operators.numerics import Numerics, numerics
 from tapml.operators.program import OperatorProgram
 from tapml.suite import TensorRef, Tolerance
 
@@ -24,12 +25,24 @@ _SMALL_RUNS = 4
 class OperatorTolerances:
     """Derives bounds as long as that can be done, and estimates from then on."""
 
-    def __init__(self, program: OperatorProgram, wgsl: Sequence[str], put: Callable[[np.ndarray], TensorRef]) -> None:
-        """`wgsl`: of its kernel; `put` stores the tensors of bounds."""
-        self.numerics = numerics(program)
+    def __init__(
+        self,
+        program: OperatorProgram | External,
+        wgsl: Sequence[str],
+        put: Callable[[np.ndarray], TensorRef],
+        said: Numerics,
+    ) -> None:
+        """`wgsl`: of its kernel; `put` stores the tensors of bounds; `said`: by its kernel's document, which counts
+        where there is no program.
+        """
+        self.numerics = said if isinstance(program, External) else numerics(program)
         self._put = put
         self._obstacle = ""
-        self._operator: Operator | None = Operator(program, wgsl)
+        self._operator: Operator | None = None
+        if isinstance(program, External):
+            self._obstacle = f"{program.who} computes it, and how is not known"
+        else:
+            self._operator = Operator(program, wgsl)
 
     @property
     def rounds(self) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tapml.compilers.base import Compiler, Progress
+from tapml.compilers.external.by_hand import EXTERNAL
 from tapml.compilers.tvm.compile import TVM
 from tapml.kernels.bundle import CompiledKernel
 from tapml.lowering.operator import Operator
 
-COMPILERS: tuple[Compiler, ...] = (TVM,)
+COMPILERS: tuple[Compiler, ...] = (EXTERNAL, TVM)
 """In the order in which they are asked."""
 
 

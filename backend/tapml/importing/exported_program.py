@@ -15,22 +15,23 @@ import numpy as np
 
 from tapml.errors import InputError
 from tapml.importing.assemble import assemble
+from tapml.importing.external import Functions
 from tapml.importing.inputs import InputSpec, RawStep
 from tapml.importing.model import Array, ImportedModel, Oracle, Progress
 from tapml.importing.rewrite import reason
 from tapml.importing.sizes import LONGEST, Bounds, Sizes
-from tapml.importing.torch_fixes import converters
+from tapml.importing.torch_fixes import computed_elsewhere, converters
 from tapml.lowering.quiet import quiet_tvm
 
 GatherSteps = Callable[[Sequence[InputSpec]], list[RawStep]]
 
 
-def import_exported_program(path: Path, gather: GatherSteps, progress: Progress) -> ImportedModel:
+def import_exported_program(path: Path, gather: GatherSteps, progress: Progress, functions: Functions) -> ImportedModel:
     """Import an exported program for the shapes of the given inputs; PyTorch itself is its oracle.
 
     `gather` gives the steps for the program's inputs, which have the names torch.export gave them.
-    Raises InputError where PyTorch is not installed, the file is no exported program, or TVM lacks
-    an operator.
+    `functions` compute the operators of their names. Raises InputError where PyTorch is not
+    installed, the file is no exported program, or nothing computes an operator.
     """
     try:
         import torch
@@ -58,7 +59,7 @@ def import_exported_program(path: Path, gather: GatherSteps, progress: Progress)
     sizes = Sizes(specs, steps, bounds)
     # What it writes has a size of its own.
     shapes = [sizes.shapes.get(name, list(array.shape)) for name, array in steps[0].arrays.items()]
-    module = _convert(functional, path, shapes, bounds)
+    module = _convert(functional, path, shapes, bounds, functions)
     return assemble(
         module,
         tensors=_tensors(functional),
@@ -214,18 +215,28 @@ def _bounds(program: Any) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _convert(program: Any, path: Path, shapes: Sequence[Sequence[Any]], bounds: Bounds) -> Any:
+def _convert(
+    program: Any,
+    path: Path,
+    shapes: Sequence[Sequence[Any]],
+    bounds: Bounds,
+    functions: Functions,
+    lacking: Sequence[str] = (),
+) -> Any:
     import tvm
     from tvm import relax
     from tvm.relax.frontend.torch import from_exported_program
 
+    names = {node.target.__name__ for node in program.graph.nodes if node.op == "call_function"}
+    own = [name for name in names if name.partition(".")[0] in functions]
+    elsewhere = {name: computed_elsewhere(functions) for name in (*lacking, *own)}
     with quiet_tvm(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             module = from_exported_program(
                 program,
                 unwrap_unit_return_tuple=True,
-                custom_convert_map=converters(bounds),
+                custom_convert_map=converters(bounds) | elsewhere,
                 run_ep_decomposition=False,
             )
             bound = {
@@ -235,14 +246,14 @@ def _convert(program: Any, path: Path, shapes: Sequence[Sequence[Any]], bounds: 
                 if tvm.ir.is_prim_var(axis)
             }
             return relax.transform.BindSymbolicVars(bound, "main")(module) if bound else module
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
         except Exception as error:  # the importer asserts, raises ValueError, TVM's errors...
             failure = reason(error)
         # Leaving the handler drops the half-built function, of which TVM warns while quiet.
-    lacking = re.search(r"Unsupported function types? \[(.*?)\]", failure)
-    if lacking:
-        raise InputError(
-            f"{path}: TVM's PyTorch importer lacks the operator {lacking.group(1)}: export the model without it"
-        )
+    unknown = re.search(r"Unsupported function types? \[(.*?)\]", failure)
+    if unknown and not lacking:
+        return _convert(program, path, shapes, bounds, functions, re.findall(r"'([^']+)'", unknown.group(1)))
     raise InputError(f"{path}: TVM's PyTorch importer cannot convert it: {failure}")
 
 

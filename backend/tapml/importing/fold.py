@@ -161,7 +161,7 @@ class _Folder:
             return self._is_constant(expr.tuple_value)
         if isinstance(expr, tvm.ir.Call):
             return all(self._is_constant(a) for a in expr.args if not isinstance(a, tvm.ir.GlobalVar))
-        return isinstance(expr, relax.StringImm | relax.DataTypeImm)
+        return isinstance(expr, tvm.ir.StringImm)
 
     def _value(self, expr: Expr) -> Expr:
         if isinstance(expr, tvm.ir.GenericConst | relax.ShapeExpr):

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tapml.errors import InputError
+from tapml.importing.external import Functions
 from tapml.importing.inputs import InputSpec, RawStep, gather_steps
 from tapml.importing.model import ImportedModel, Progress
 
@@ -24,6 +25,7 @@ def import_model(
     input_arrays: Mapping[str, Path] = MappingProxyType({}),
     random_inputs: bool = False,
     seed: int = 0,
+    functions: Functions = MappingProxyType({}),
     progress: Progress = _silent,
 ) -> ImportedModel:
     """Bring a model and its inputs in: `minilm`, a .onnx file or a .pt2 file.
@@ -34,7 +36,8 @@ def import_model(
     .npy file, one step together) or, with `random_inputs`, make them up from `seed`. Sizes
     that are the same in all steps are fixed in the model, those that differ are its symbols.
 
-    `progress` is told what is being done. Raises InputError for whatever cannot be used: one
+    `functions` compute the operators of their names; others that TVM lacks are computed by ONNX
+    Runtime or PyTorch. `progress` is told what is being done. Raises InputError for whatever cannot be used: one
     sentence that names the file, operator or tensor and what to do about it.
     """
     given = bool(input_files or input_arrays)
@@ -59,7 +62,7 @@ def import_model(
     if path.suffix == ".onnx":
         from tapml.importing.onnx_model import import_onnx
 
-        return import_onnx(path, gather, progress)
+        return import_onnx(path, gather, progress, functions)
     from tapml.importing.exported_program import import_exported_program
 
-    return import_exported_program(path, gather, progress)
+    return import_exported_program(path, gather, progress, functions)

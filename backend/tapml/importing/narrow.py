@@ -28,6 +28,7 @@ from tapml.importing.rewrite import (
     operator_name,
     reason,
     tensor_dtype,
+    tensor_types,
     with_attributes,
 )
 from tapml.importing.weights import Weights
@@ -116,6 +117,8 @@ class _Narrower(Rewriter):
         name, attrs = operator_name(expr), attributes(expr)
         if name == "relax.astype":
             return self._cast(expr, str(attrs["dtype"]))
+        if name == "relax.call_dps_packed":
+            return self._elsewhere(expr)
         if name.startswith("relax.call_") or not isinstance(expr.op, tvm.ir.Op):
             return self._foreign(expr)
         permuted = self._weights.permuted(expr)
@@ -199,6 +202,12 @@ class _Narrower(Rewriter):
         kernel = self._builder.add_func(self._program.module[target], target.name_hint)
         return self.rebuilt(expr, [kernel, *map(self.visit, expr.args[1:])], expr.attrs)
 
+    def _elsewhere(self, expr: Expr) -> Expr:
+        """A call of another implementation, which is given what it wants where it is run."""
+        function, operands = expr.args
+        types = [relax.TensorType(ty.shape, stored(tensor_dtype(ty) or "")) for ty in tensor_types(expr.ty)]
+        return op.call_dps_packed(function, self.visit(operands), types)
+
     @staticmethod
     def _input_type(parameter: Expr) -> Expr:
         shape, dtype = parameter.ty.shape, tensor_dtype(parameter.ty)
@@ -211,7 +220,7 @@ def _refuse_small(value: Expr) -> None:
     """Raise InputError for arithmetic whose 8- or 16-bit result would wrap around or saturate."""
     name = operator_name(value) if isinstance(value, tvm.ir.Call) else ""
     small = [dtype for dtype in _dtypes(value.ty) if dtype in SMALL]
-    if not small or name in _INDIFFERENT:
+    if not small or name in _INDIFFERENT or name == "relax.call_dps_packed":
         return
     if name == "relax.astype" and tensor_dtype(value.args[0].ty) in ("bool", *small):
         return
@@ -224,7 +233,4 @@ def _is_bool(ty: Expr) -> bool:
 
 def _dtypes(ty: Expr) -> list[str]:
     """The dtypes of a tensor type, or of all tensors in a tuple type."""
-    if isinstance(ty, relax.TupleType):
-        return [dtype for field in ty.fields for dtype in _dtypes(field)]
-    dtype = tensor_dtype(ty)
-    return [dtype] if dtype else []
+    return [dtype for found in tensor_types(ty) if (dtype := tensor_dtype(found))]

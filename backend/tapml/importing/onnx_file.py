@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,24 +52,29 @@ def with_known_operators(model: Any, path: Path) -> Any:
     """The model in operators that TVM's importer has.
 
     Operators it lacks are written out where ONNX defines them by others (Attention of opset 23, for
-    one). Raises InputError naming the first node that is left, subgraphs included.
+    one); others are left. Raises InputError naming the first that holds graphs of its own, which
+    nothing can compute by itself; subgraphs are looked into.
     """
-    lacking = {node.op_type for node in nodes(model.graph) if not _known(node)}
+    lacking = {node.op_type for node in nodes(model.graph) if not known(node)}
     if lacking:
         model = _expanded(model, lacking)
-    opsets = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
     for node in nodes(model.graph):
-        if not _known(node):
-            domain = node.domain or "ai.onnx"
-            name = node.name or (node.output[0] if node.output else "unnamed")
+        if not known(node) and any(True for _ in _graphs(node)):
             raise InputError(
-                f"{path}: TVM's ONNX importer lacks the operator {node.op_type} ({domain} opset "
-                f"{opsets.get(domain, '?')}, node {name!r}): export the model without it"
+                f"{path}: TVM's ONNX importer lacks the operator {described(node, opsets)}: export the model without it"
             )
     return model
 
 
-def _known(node: Any) -> bool:
+def described(node: Any, opsets: Mapping[str, int]) -> str:
+    """An operator with its set, and the node's name."""
+    name = node.name or (node.output[0] if node.output else "unnamed")
+    return f"{node.op_type} ({node.domain or 'ai.onnx'} opset {opsets.get(node.domain, '?')}, node {name!r})"
+
+
+def known(node: Any) -> bool:
+    """Whether TVM's importer has its operator."""
     from tvm.relax.frontend.onnx import onnx_frontend
 
     if node.domain == "com.microsoft":
@@ -96,10 +101,15 @@ def nodes(graph: Any) -> Iterator[Any]:
     """All nodes of a graph and of the graphs inside its nodes."""
     for node in graph.node:
         yield node
-        for attribute in node.attribute:
-            inner = [attribute.g] if attribute.HasField("g") else []
-            for subgraph in [*inner, *attribute.graphs]:
-                yield from nodes(subgraph)
+        for subgraph in _graphs(node):
+            yield from nodes(subgraph)
+
+
+def _graphs(node: Any) -> Iterator[Any]:
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
 
 
 def input_specs(model: Any, path: Path) -> list[InputSpec]:

@@ -20,7 +20,10 @@ from tvm.relax import op
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tapml.errors import InputError
+from tapml.importing.external import Functions
 from tapml.importing.model import Array
+from tapml.importing.onnx_external import elsewhere
+from tapml.importing.onnx_file import described, known
 from tapml.importing.onnx_run import read_by
 from tapml.importing.onnx_values import Known, evaluate, is_weight, symbolic
 from tapml.importing.rewrite import Expr
@@ -30,10 +33,12 @@ from tapml.importing.sizes import Sizes, integer
 class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no types
     """`from_onnx` as TVM's, for one model. Raises InputError naming the operator that cannot be imported."""
 
-    def __init__(self, sizes: Sizes, opsets: Any) -> None:
+    def __init__(self, sizes: Sizes, opsets: Any, functions: Functions) -> None:
+        """`functions` compute the operators of their names; what TVM lacks, or fails to convert, ONNX Runtime does."""
         super().__init__(sizes.shapes, "float32", sanitize=False)
         self._sizes = sizes
         self._opsets = opsets
+        self._functions = functions
         self._known: dict[str, Known] = {}
 
     @property
@@ -93,6 +98,36 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         """Add a node to TVM's module."""
         for name in read_by(node):
             self._declare(name)
+        if node.op_type in self._functions or not known(node):
+            self._convert_elsewhere(node)
+            return
+        try:
+            self._convert_known(node)
+        except Exception as failure:  # TVM and its importer raise their own types, without a common base
+            try:
+                self._nodes.update(self._elsewhere(node))
+            except InputError:
+                raise failure from None
+
+    def _check_for_unsupported_ops(self, graph: Any) -> None:
+        """They are computed elsewhere."""
+
+    def _elsewhere(self, node: Any) -> dict[str, Expr]:
+        inputs = [self._nodes[name] if name else None for name in node.input]
+        opsets = {entry.domain: entry.version for entry in self._opsets}
+        return elsewhere(node, inputs, opsets, self._functions, self.bb)
+
+    def _convert_elsewhere(self, node: Any) -> None:
+        try:
+            self._nodes.update(self._elsewhere(node))
+        except InputError as error:
+            opsets = {entry.domain: entry.version for entry in self._opsets}
+            raise InputError(
+                f"TVM's ONNX importer lacks the operator {described(node, opsets)}, and {error}: export the model "
+                "without it, or give a Python function that computes it with --external FILE.py"
+            ) from error
+
+    def _convert_known(self, node: Any) -> None:
         converter = _CONVERTERS.get(node.op_type)
         result = converter(self, node) if converter else None
         if result is not None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from tapml.errors import InputError
 from tapml.importing.assemble import assemble
+from tapml.importing.external import Functions
 from tapml.importing.inputs import InputSpec, RawStep
 from tapml.importing.model import Array, ImportedModel, Oracle, Progress
 from tapml.importing.onnx_file import fingerprint, input_specs, nodes, read, with_known_operators
@@ -24,10 +25,11 @@ from tapml.lowering.quiet import quiet_tvm
 GatherSteps = Callable[[Sequence[InputSpec]], list[RawStep]]
 
 
-def import_onnx(path: Path, gather: GatherSteps, progress: Progress) -> ImportedModel:
+def import_onnx(path: Path, gather: GatherSteps, progress: Progress, functions: Functions) -> ImportedModel:
     """Import an ONNX file for the sizes of the given inputs; ONNX Runtime is its oracle.
 
-    `gather` gives the steps for the model's inputs. Raises InputError naming file, node or tensor.
+    `gather` gives the steps for the model's inputs; `functions` compute the operators of their
+    names. Raises InputError naming file, node or tensor.
     """
     progress(f"reading {path.name}")
     model = with_known_operators(read(path), path)
@@ -43,13 +45,13 @@ def import_onnx(path: Path, gather: GatherSteps, progress: Progress) -> Imported
     try:
         sizes = Sizes(specs, steps, {})
         try:
-            module, computed = _convert(model, path, sizes)
+            module, computed = _convert(model, path, sizes, functions)
         except InputError:
             if not sizes.mergeable:
                 raise
             # Exporters may have several names for one size.
             sizes = Sizes(specs, steps, {}, merged=True)
-            module, computed = _convert(model, path, sizes)
+            module, computed = _convert(model, path, sizes, functions)
     except InputError as error:
         if missing and installed() is None:
             # ONNX Runtime refused the file as well: it may be at fault itself.
@@ -99,9 +101,9 @@ def _load_external(model: Any, path: Path) -> None:
         raise InputError(f"{path}: its external data cannot be read: {error}") from error
 
 
-def _convert(model: Any, path: Path, sizes: Sizes) -> tuple[Any, list[tuple[str, Array]]]:
+def _convert(model: Any, path: Path, sizes: Sizes, functions: Functions) -> tuple[Any, list[tuple[str, Array]]]:
     """The module, and what was computed of shapes alone."""
-    importer = GraphImporter(sizes, model.opset_import)
+    importer = GraphImporter(sizes, model.opset_import, functions)
     opset = next((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), 1)
     # The importer prints the operator it fails at, with all its operands.
     said = io.StringIO()

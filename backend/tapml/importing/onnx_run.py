@@ -16,19 +16,19 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 class OnnxRuntime:
-    """ONNX Runtime on a model file or on a serialized model whose external data lies in `folder`.
+    """ONNX Runtime on a model file or on a serialized model, whose external data may lie in `folder`.
 
     Graph optimizations are off: the oracle computes what the file says, operator by operator.
     Raises InputError (at construction) where ONNX Runtime refuses the model.
     """
 
-    def __init__(self, model: Path | bytes, folder: Path) -> None:
+    def __init__(self, model: Path | bytes, folder: Path | None = None) -> None:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 4
-        if isinstance(model, bytes):
+        if folder is not None and isinstance(model, bytes):
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
         source = model if isinstance(model, bytes) else str(model)
         try:

@@ -51,6 +51,11 @@ def tensor_dtype(ty: Expr) -> str | None:
     return str(ty.dtype)
 
 
+def tensor_types(ty: Expr) -> list[Expr]:
+    """A type itself, or those in a tuple type."""
+    return [found for field in ty.fields for found in tensor_types(field)] if isinstance(ty, relax.TupleType) else [ty]
+
+
 def static_shape(ty: Expr) -> tuple[int, ...] | None:
     """A tensor type's (or shape type's) dimensions where all are known numbers, else None."""
     values = getattr(ty, "values", None)

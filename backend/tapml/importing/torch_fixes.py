@@ -14,6 +14,8 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax import op
 
+from tapml.errors import InputError
+from tapml.importing.external import Functions, call
 from tapml.importing.rewrite import symbols_in
 from tapml.importing.sizes import LONGEST, Bounds, integer
 
@@ -35,6 +37,31 @@ def converters(bounds: Bounds) -> dict[str, Converter]:
         "select.int": _select,
         "slice.Tensor": lambda node, importer: _slice(node, importer, bounds),
     }
+
+
+def computed_elsewhere(functions: Functions) -> Converter:
+    """Of an operator that TVM lacks: PyTorch computes it, or the function of its name."""
+
+    def convert(node: Any, importer: Any) -> Any:
+        name = str(node.target)
+        own = name.split(".")[-2] if name.count(".") else name
+        fields = {
+            "source": "python" if own in functions else "torch",
+            "operator": own if own in functions else name,
+            "attributes": dict(node.kwargs),
+        }
+        outputs = node.meta["val"]
+        count = len(outputs) if isinstance(outputs, tuple | list) else 1
+        try:
+            made = call(fields, importer.retrieve_args(node), [True] * count, functions)
+        except InputError as error:
+            raise InputError(
+                f"TVM's PyTorch importer lacks the operator {node.target.__name__}, and {error}: export the model "
+                "without it, or give a Python function that computes it with --external FILE.py"
+            ) from error
+        return importer.block_builder.emit(made)
+
+    return convert
 
 
 def _matmul(node: Any, importer: Any) -> Any:

@@ -14,6 +14,7 @@ from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.locating.evidence import Evidence
 from tapml.lowering.model import read_operator
+from tapml.operators.numerics import stated
 from tapml.platforms.reference import Reference, to_numpy
 from tapml.suite import CarvedTest, Suite, TensorRef, Tolerance
 
@@ -62,7 +63,8 @@ class ReducedReference:
         self.tensors: dict[str, np.ndarray] = {}
         """Of the latest tolerances, by digest."""
         texts = [file.text for file in suite.kernel_files(test.kernel)]
-        self._tolerances = OperatorTolerances(lowered.programs[node.kernel], texts, self._put)
+        program = lowered.externals.get(node.kernel) or lowered.programs[node.kernel]
+        self._tolerances = OperatorTolerances(program, texts, self._put, stated(suite.bundle(test.kernel)))
 
     def expected_and_tolerance(self, inputs: Sequence[np.ndarray]) -> list[Expected]:
         """What a device has to give for `inputs`, output by output."""

@@ -7,6 +7,7 @@ comes from code generation, runtime, driver or browser, never from a different g
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,8 +25,9 @@ from tapml.lowering.operator import Operator
 from tapml.lowering.quiet import quiet_tvm
 from tapml.lowering.sizes import expression_of
 from tapml.operators.document import to_json_text
+from tapml.operators.external import External, external_of
 from tapml.operators.program import OperatorProgram
-from tapml.operators.read import from_json
+from tapml.operators.read import read_document
 from tapml.program import Graph, Node, NodeKind, Value, ValueKind
 from tapml.program.program import MAIN, Function, SymbolicType, SymbolicValue
 from tapml.program.program import Program as ModelProgram
@@ -47,6 +49,8 @@ class Lowered:
     arguments: list[str]
     constants: dict[str, np.ndarray]
     programs: Mapping[str, OperatorProgram] = field(default_factory=dict)
+    externals: Mapping[str, External] = field(default_factory=dict)
+    """Those that are computed elsewhere: they have neither PrimFunc nor program."""
 
     def kernel(self, name: str) -> Any:
         """The PrimFunc of a kernel: inputs, then the outputs it writes (destination passing)."""
@@ -55,9 +59,12 @@ class Lowered:
     @property
     def operators(self) -> list[Operator]:
         """One for each kernel, in their order."""
-        values, found = self.graph.values, {name: self.graph.nodes_of(name)[0] for name in self.graph.kernels}
-        functions = {name: self.kernel(name) for name in found}
-        return [Operator(n, (), _arguments(f, found[n], values, {}), f, {}) for n, f in functions.items()]
+        found = {name: self.graph.nodes_of(name)[0] for name in self.graph.kernels}
+        functions = {name: None if name in self.externals else self.kernel(name) for name in found}
+        return [
+            Operator(n, (), _arguments(f, found[n], self.graph.values, {}), f, {}, self.externals.get(n))
+            for n, f in functions.items()
+        ]
 
 
 @dataclass(frozen=True)
@@ -74,11 +81,12 @@ class LoweredProgram:
     constants: dict[str, np.ndarray]
     sizes: Mapping[str, Mapping[Any, Any]]
     functions: Mapping[str, str]
+    externals: Mapping[str, External]
 
     @property
     def kernels(self) -> list[str]:
         """In topological order of their first call."""
-        return list(self.functions)
+        return list(self.sizes)
 
     def kernel(self, name: str) -> Any:
         """The PrimFunc of a kernel: inputs, then outputs, of sizes that are its own variables."""
@@ -90,41 +98,48 @@ class LoweredProgram:
         return [self._operator(name) for name in self.kernels]
 
     def documents(self) -> dict[str, str]:
-        """The document of each operator's program (tapml.operator/2), by name.
+        """By name, the document of each operator's program (tapml.operator/2) or of who computes it (tapml.external/1).
 
         Raises InputError for one that a suite cannot hold.
         """
-        return {operator.name: to_json_text(operator.program) for operator in self.operators}
+        programs = {operator.name: operator.program for operator in self.operators}
+        return {name: to_json_text(program) for name, program in programs.items()}
 
     def at(self, sizes: Mapping[str, int], documents: Mapping[str, str]) -> Lowered:
         """For the sizes of a call, as a suite with these `documents` gives it back."""
         graph = self.model.at(sizes)
-        programs = {
-            name: from_json(json.loads(text), name, f"operator {name}", sizes) for name, text in documents.items()
+        found = {
+            name: read_document(json.loads(text), name, f"operator {name}", sizes) for name, text in documents.items()
         }
+        programs = {name: program for name, program in found.items() if isinstance(program, OperatorProgram)}
         functions = {name: prim_func(program) for name, program in programs.items()}
-        return Lowered(tvm.IRModule(functions), graph, self.arguments, self.constants, programs)
+        return Lowered(tvm.IRModule(functions), graph, self.arguments, self.constants, programs, self.externals)
 
     def _operator(self, name: str) -> Operator:
-        function, sizes = self.kernel(name), self.sizes[name]
+        external, sizes = self.externals.get(name), self.sizes[name]
+        function = None if external else self.kernel(name)
         used = {symbol for expression in sizes.values() for symbol in symbols_of(expression)}
         symbols = [symbol for symbol in self.model.symbols if symbol.name in used]
         node = next(node for node in self.model.main.nodes if node.kernel == name and node.kind is NodeKind.KERNEL)
-        return Operator(name, symbols, _arguments(function, node, self.model.main.values, sizes), function, sizes)
+        arguments = _arguments(function, node, self.model.main.values, sizes)
+        return Operator(name, symbols, arguments, function, sizes, external)
 
 
 def _arguments(
     prim_func: Any, node: Node, values: Mapping[str, Value | SymbolicValue], sizes: Mapping[Any, Any]
 ) -> list[dict[str, Any]]:
-    tensors = [parameter for parameter in prim_func.params if parameter not in sizes]
+    if prim_func is None:
+        names = [f"{kind}{n}" for kind in ("input", "output") for n in range(len(getattr(node, f"{kind}s")))]
+    else:
+        names = [parameter.name for parameter in prim_func.params if parameter not in sizes]
     return [
         {
-            "name": parameter.name,
+            "name": name,
             "dtype": values[value].type.dtype,
             "shape": list(values[value].type.shape),
             "role": "output" if value in node.outputs else "input",
         }
-        for parameter, value in zip(tensors, (*node.inputs, *node.outputs), strict=True)
+        for name, value in zip(names, (*node.inputs, *node.outputs), strict=True)
     ]
 
 
@@ -135,7 +150,7 @@ def lower(module: tvm.IRModule, input_count: int) -> Lowered:
     Raises InputError for what no kernel can be made of (data-dependent shapes, calls out of TVM, control flow).
     """
     found = lower_program(module, input_count, ())
-    return Lowered(found.module, found.model.at({}), found.arguments, found.constants)
+    return Lowered(found.module, found.model.at({}), found.arguments, found.constants, {}, found.externals)
 
 
 def lower_program(module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol]) -> LoweredProgram:
@@ -220,6 +235,7 @@ class _ProgramReader:
         self._kernels: dict[tuple[str, str], str] = {}
         """PrimFunc and what its sizes are, as text -> kernel."""
         self._kernel_sizes: dict[str, dict[Any, Any]] = {}
+        self._externals: dict[str, External] = {}
 
     def lowered(self) -> LoweredProgram:
         for position, parameter in enumerate(self._main.params):
@@ -234,7 +250,7 @@ class _ProgramReader:
         model = ModelProgram(self._symbols, {MAIN: function})
         model.check()
         functions = {kernel: function for (function, _), kernel in self._kernels.items()}
-        return LoweredProgram(self._module, model, self._arguments, {}, self._kernel_sizes, functions)
+        return LoweredProgram(self._module, model, self._arguments, {}, self._kernel_sizes, functions, self._externals)
 
     def _declare(self, var: Any, kind: ValueKind) -> list[str]:
         types = self._tensor_types(var.ty, var.name)
@@ -274,6 +290,9 @@ class _ProgramReader:
                 function, [*fields, *(call.args[2].values if len(call.args) > 2 else ())], outputs
             )
             kind, kernel = NodeKind.KERNEL, self._kernel(function, sizes)
+        elif operator == "relax.call_dps_packed":
+            operands = self._resolve(call.args[1])
+            kind, kernel = NodeKind.KERNEL, self._external(call.args[0].global_symbol, [*operands, *outputs])
         elif operator == "relax.reshape":
             kind, kernel, operands = NodeKind.VIEW, "reshape", self._resolve(call.args[0])
         else:
@@ -302,6 +321,26 @@ class _ProgramReader:
             others = sum(known == function for known, _ in self._kernels)
             kernel = self._kernels[key] = f"{function}_{others}" if others else function
             self._kernel_sizes[kernel] = sizes
+        return self._kernels[key]
+
+    def _external(self, text: str, values: list[str]) -> str:
+        """The kernel of an operator that is computed elsewhere, on values of these types."""
+        external = external_of(text)
+        types = [self._values[value].type for value in values]
+        if any(symbols_of(axis) for found in types for axis in found.shape):
+            raise InputError(
+                f"{external.name} is computed by {external.who}, which is done at fixed sizes only: carve the model at "
+                "one length, with fixed input shapes"
+            )
+        key = text, repr(types)
+        if key not in self._kernels:
+            # Names of files, which not every system tells apart by their case.
+            taken = {
+                name.casefold() for name in (*self._kernel_sizes, *(gv.name_hint for gv in self._module.functions))
+            }
+            names = (f"{external.name}_{number}" if number else external.name for number in itertools.count())
+            kernel = self._kernels[key] = next(name for name in names if name.casefold() not in taken)
+            self._kernel_sizes[kernel], self._externals[kernel] = {}, external
         return self._kernels[key]
 
     def _resolve(self, expression: Any) -> list[str]:

@@ -13,8 +13,9 @@ from tapml.errors import InputError
 from tapml.lowering.emit import prim_func
 from tapml.lowering.lower import Lowered
 from tapml.lowering.quiet import quiet_tvm, reason
+from tapml.operators.external import External
 from tapml.operators.program import OperatorProgram
-from tapml.operators.read import from_json
+from tapml.operators.read import read_document
 from tapml.program import Graph, Node, NodeKind, TensorType
 from tapml.suite import Suite
 
@@ -39,18 +40,19 @@ def read_model(suite: Suite, graph: Graph | None = None) -> Lowered:
     """
     arguments, graph = suite.model_arguments, graph or suite.model_graph
     operators = {name: read_operator(suite, name, graph) for name in graph.kernels}
-    programs = {name: operator.programs[name] for name, operator in operators.items()}
-    turns = sum(programs[node.kernel].turns for node in graph.kernel_nodes)
+    programs = {name: program for operator in operators.values() for name, program in operator.programs.items()}
+    externals = {name: found for operator in operators.values() for name, found in operator.externals.items()}
+    turns = sum(programs[node.kernel].turns for node in graph.kernel_nodes if node.kernel in programs)
     if turns > MOST_TURNS:
         raise InputError(f"{suite.path} has a model whose loops make {turns} turns, more than {MOST_TURNS}")
     try:
         with quiet_tvm():
-            module = _module(graph, arguments, {name: operator.kernel(name) for name, operator in operators.items()})
+            module = _module(graph, arguments, {name: operators[name].kernel(name) for name in programs}, externals)
     except Exception as error:  # TVM raises its own types, without a common base
         raise InputError(
             f"{suite.path} has a graph that is no model: {reason(error)}; carve the suite again"
         ) from error
-    return Lowered(module, graph, arguments, {}, programs)
+    return Lowered(module, graph, arguments, {}, programs, externals)
 
 
 def read_operator(suite: Suite, name: str, graph: Graph) -> Lowered:
@@ -64,20 +66,28 @@ def read_operator(suite: Suite, name: str, graph: Graph) -> Lowered:
             f"{suite.path} has an operator {name!r}, which is no name of a function: carve the suite again"
         )
     where, document = suite.operator_document(name)
-    program = from_json(document, name, str(where), graph.sizes)
+    program = read_document(document, name, str(where), graph.sizes)
     nodes = graph.nodes_of(name)
     if not nodes:
         raise InputError(f"{suite.path} has no operator {name!r} in its model")
     for node in nodes:
         _check_types(graph, node, program, str(where))
-    function = prim_func(program)
     node = nodes[0]
     values = {value: graph.values[value] for value in (*node.inputs, *node.outputs)}
     of_node = Graph(values, [node], node.inputs, node.outputs, graph.sizes)
-    return Lowered(tvm.IRModule({name: function}), of_node, [], {}, {name: program})
+    if isinstance(program, External):
+        return Lowered(tvm.IRModule(), of_node, [], {}, {}, {name: program})
+    return Lowered(tvm.IRModule({name: prim_func(program)}), of_node, [], {}, {name: program})
 
 
-def _check_types(graph: Graph, node: Node, program: OperatorProgram, where: str) -> None:
+def _check_types(graph: Graph, node: Node, program: OperatorProgram | External, where: str) -> None:
+    if isinstance(program, External):
+        counts, given = program.counts, (len(node.inputs), len(node.outputs))
+        if counts != given:
+            raise InputError(
+                f"{where} has {counts} inputs and outputs, but node {node.id} {given}: carve the suite again"
+            )
+        return
     expected = [graph.values[value].type.logical for value in (*node.inputs, *node.outputs)]
     found = [TensorType(buffer.shape, buffer.dtype) for buffer in program.parameters]
     if expected != found:
@@ -91,31 +101,39 @@ def _listed(types: Sequence[TensorType]) -> str:
     return ", ".join(map(str, types[:8])) + (", ..." if len(types) > 8 else "") or "nothing"
 
 
-def _module(graph: Graph, arguments: Sequence[str], functions: dict[str, Any]) -> tvm.IRModule:
+def _module(
+    graph: Graph, arguments: Sequence[str], functions: dict[str, Any], externals: dict[str, External]
+) -> tvm.IRModule:
     """The Relax function "main" over the graph's arguments, and the operators it calls."""
     module = tvm.IRModule(functions)
     for name, function in functions.items():
         # BlockBuilder.add_func would do it, but takes two equal functions for one.
         relax.expr._update_type(module.get_global_var(name), function.ty)
+    callees = {name: module.get_global_var(name) for name in functions}
+    callees |= {name: relax.ExternFunc(external.model_dump_json()) for name, external in externals.items()}
     builder = relax.BlockBuilder(module)
     variables: dict[str, Any] = {value: relax.Var(value, _tensor(graph, value)) for value in arguments}
     with builder.function(_MAIN, [variables[value] for value in arguments]):
         with builder.dataflow():
             for node in graph.nodes:
-                variables |= _emitted(builder, module, graph, node, [variables[value] for value in node.inputs])
+                variables |= _emitted(builder, callees, graph, node, [variables[value] for value in node.inputs])
             outputs = [variables[value] for value in graph.outputs]
             result = builder.emit_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
         builder.emit_func_output(result)
     return builder.finalize()
 
 
-def _emitted(builder: relax.BlockBuilder, module: tvm.IRModule, graph: Graph, node: Node, operands: list[Any]) -> Any:
+def _emitted(
+    builder: relax.BlockBuilder, callees: dict[str, Any], graph: Graph, node: Node, operands: list[Any]
+) -> Any:
     """Value id -> variable, of a node's outputs."""
     if node.kind is NodeKind.VIEW:
         (value,) = node.outputs
         return {value: builder.emit(relax.op.reshape(operands[0], graph.values[value].type.shape), value)}
     types = [_tensor(graph, value) for value in node.outputs]
-    found = builder.emit(relax.call_tir(module.get_global_var(node.kernel), operands, types), node.id)
+    callee = callees[node.kernel]
+    call = relax.call_dps_packed if isinstance(callee, relax.ExternFunc) else relax.call_tir
+    found = builder.emit(call(callee, relax.Tuple(operands), types), node.id)
     if len(types) == 1:
         return {node.outputs[0]: found}
     return {value: builder.emit(relax.TupleGetItem(found, place), value) for place, value in enumerate(node.outputs)}

@@ -10,6 +10,7 @@ from typing import Any
 from tapml.errors import InputError
 from tapml.expressions import Symbol
 from tapml.lowering.write import program_of
+from tapml.operators.external import External
 from tapml.operators.numerics import Numerics, numerics
 from tapml.operators.program import OperatorProgram
 
@@ -20,7 +21,7 @@ class Operator:
 
     `symbols` are those that its sizes are made of; `arguments` its inputs, then its outputs: `name`, `dtype`, `shape`
     (expressions) and `role`, as a kernel's document has them. `prim_func` is TVM's function, whose variables of
-    sizes are what `sizes` says.
+    sizes are what `sizes` says; None for an operator that is computed elsewhere, which is `external`.
     """
 
     name: str
@@ -28,17 +29,21 @@ class Operator:
     arguments: Sequence[dict[str, Any]]
     prim_func: Any
     sizes: Mapping[Any, Any]
+    external: External | None = None
 
     @cached_property
-    def program(self) -> OperatorProgram:
+    def program(self) -> OperatorProgram | External:
         """What it computes, as data: a template where it has symbols. Raises InputError where a program cannot say."""
-        return program_of(self.name, self.prim_func, self.sizes)
+        return self.external or program_of(self.name, self.prim_func, self.sizes)
 
     @cached_property
     def numerics(self) -> Numerics:
         """At the most that its symbols may be. None are known of what a program cannot say: no suite holds it, and
-        no tolerance is derived for it."""
+        no tolerance is derived for it. Of what is computed elsewhere a sum along its longest axis is supposed."""
         try:
-            return numerics(self.program, {symbol.name: symbol.maximum for symbol in self.symbols})
+            program = self.program
         except InputError:
             return Numerics(1, (), 0)
+        if isinstance(program, External):
+            return Numerics(max((axis for found in self.arguments for axis in found["shape"]), default=1), (), 1)
+        return numerics(program, {symbol.name: symbol.maximum for symbol in self.symbols})

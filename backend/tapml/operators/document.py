@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from tapml.operators import types
+from tapml.operators.external import External
 from tapml.operators.program import Block, Buffer, Expression, Let, OperatorProgram, Store
 
 FORMAT = "tapml.operator/2"
@@ -13,8 +14,10 @@ FORMAT = "tapml.operator/2"
 Json = Any
 
 
-def to_json_text(program: OperatorProgram) -> str:
-    """The document of a program, a block on a line."""
+def to_json_text(program: OperatorProgram | External) -> str:
+    """The document of a program, a block on a line; or of who computes the operator."""
+    if isinstance(program, External):
+        return program.model_dump_json(indent=1) + "\n"
     head = {
         "format": FORMAT,
         "operator": program.name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tapml.expressions import evaluate
 from tapml.operators.program import FLOATS, OperatorProgram
@@ -27,6 +28,12 @@ class Numerics:
     def exact(self) -> bool:
         """Only moves, selects or compares values: there is nothing to round."""
         return self.operations == 0 and not self.builtins
+
+
+def stated(document: Mapping[str, Any]) -> Numerics:
+    """What a kernel's document says."""
+    found = document["numerics"]
+    return Numerics(found["accumulation_length"], tuple(found["builtins"]), found["operations"])
 
 
 def numerics(program: OperatorProgram, sizes: Mapping[str, int] | None = None) -> Numerics:

@@ -12,9 +12,11 @@ from pathlib import Path
 
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, extent
-from tapml.formats import format_version
+from tapml.formats import REMEDY, format_version, validated
 from tapml.operators import types
 from tapml.operators.document import FORMAT, Json
+from tapml.operators.external import FORMAT as EXTERNAL_FORMAT
+from tapml.operators.external import External
 from tapml.operators.program import (
     ANNOTATIONS,
     DTYPES,
@@ -50,6 +52,17 @@ def from_json(document: Json, operator: str, where: str, sizes: Mapping[str, int
         return _Reader(document, sizes or {}).program(operator)
     except Wrong as error:
         raise InputError(f"{where} holds no program that tapml would run: {error}; carve the suite again") from error
+
+
+def read_document(
+    document: Json, operator: str, where: str, sizes: Mapping[str, int] | None = None
+) -> OperatorProgram | External:
+    """As `from_json`, or who computes the operator where it has no program."""
+    found = document.get("format") if isinstance(document, dict) else None
+    if not str(found).startswith("tapml.external/"):
+        return from_json(document, operator, where, sizes)
+    format_version(where, found, EXTERNAL_FORMAT, "an operator's implementation")
+    return validated(where, External, document, REMEDY)
 
 
 class _Reader:

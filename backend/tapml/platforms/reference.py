@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import tvm
 
 from tapml.compilers.tvm.compile import schedule
 from tapml.errors import InputError, ToolchainError
+from tapml.importing.external import Functions, implementation
 from tapml.lowering.emit import prim_func
 from tapml.lowering.lower import Lowered
 from tapml.lowering.quiet import quiet_tvm, reason
@@ -26,11 +28,13 @@ PLATFORMS = ("cpu", "cuda")
 class Reference:
     """Operators compiled for one reference platform, for the sizes of one call or several.
 
-    Raises InputError for an unknown platform and for operators that TVM cannot compile, or that could reach outside
-    their tensors; ToolchainError where the platform is not on this machine.
+    Those that are computed elsewhere are run there, by ONNX Runtime, PyTorch or `functions` of their names.
+
+    Raises InputError for an unknown platform, for operators that TVM cannot compile, or that could reach outside
+    their tensors, and for what cannot be run elsewhere; ToolchainError where the platform is not on this machine.
     """
 
-    def __init__(self, *lowered: Lowered, platform: str = "cpu") -> None:
+    def __init__(self, *lowered: Lowered, platform: str = "cpu", functions: Functions = MappingProxyType({})) -> None:
         if platform not in PLATFORMS:
             raise InputError(f"unknown reference platform {platform!r}: choose {' or '.join(PLATFORMS)}")
         if platform == "cuda" and not tvm.cuda().exist:
@@ -38,6 +42,8 @@ class Reference:
         self.platform = platform
         self.device = tvm.cuda() if platform == "cuda" else tvm.cpu()
         self._functions = _build(lowered, platform)
+        externals = {name: found for model in lowered for name, found in model.externals.items()}
+        self._elsewhere = {name: implementation(found, functions) for name, found in externals.items()}
 
     @property
     def description(self) -> str:
@@ -64,12 +70,24 @@ class Reference:
 
         Raises InputError for tensors of other types than the operator's: compiled code counts on them.
         """
+        if kernel in self._elsewhere:
+            return self._call_elsewhere(kernel, inputs, [found.logical for found in outputs])
         types = [TensorType(tuple(tensor.shape), str(tensor.dtype)) for tensor in inputs]
         types += [found.logical for found in outputs]
         function = self.native(kernel, types)
         results = [tvm.runtime.empty(t.shape, t.dtype, self.device) for t in outputs]
         function(*inputs, *results)
         return results
+
+    def _call_elsewhere(self, kernel: str, inputs: list[Any], outputs: list[TensorType]) -> list[Any]:
+        found = self._elsewhere[kernel]([tensor.numpy() for tensor in inputs])
+        types = [TensorType(array.shape, str(array.dtype)) for array in found]
+        if types != outputs:
+            raise InputError(
+                f"operator {kernel} gave {', '.join(map(str, types))}, not {', '.join(map(str, outputs))}: what it is "
+                "computed by may give no shape that depends on values"
+            )
+        return [self.tensor(array) for array in found]
 
     def native(self, kernel: str, types: Sequence[TensorType]) -> Callable[..., None]:
         """The compiled operator for arguments of these very types, on this platform: inputs, then outputs.
@@ -119,7 +137,12 @@ def _types(prim_func: Any) -> tuple[TensorType, ...]:
 def _build(models: Sequence[Lowered], platform: str) -> dict[str, dict[tuple[TensorType, ...], Any]]:
     """Kernel -> types of its arguments -> function. What is the same at all sizes is compiled once."""
     target = tvm.target.Target("llvm" if platform == "cpu" else {"kind": "cuda", "arch": _cuda_arch()})
-    chosen = {(name, _types(model.kernel(name))): model for model in models for name in model.graph.kernels}
+    chosen = {
+        (name, _types(model.kernel(name))): model
+        for model in models
+        for name in model.graph.kernels
+        if name not in model.externals
+    }
     # Symbols of our own: a suite's name for an operator may be that of a function of the C library.
     symbols = {key: f"operator_{number}" for number, key in enumerate(chosen)}
     try:

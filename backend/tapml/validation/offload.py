@@ -178,6 +178,10 @@ class Offload:
 
     def _run_whole_model(self, kernels: KernelMessages, runner: HybridRunner) -> OffloadFinal:
         """As it would be deployed: one wasm, the tvmjs virtual machine, every node on the device."""
+        if lacking := [name for name in self._kernels if not _in_library(self.suite.bundle(name))]:
+            text = f"not run: the library of the whole model is TVM's, which has no WGSL for {', '.join(lacking[:4])}"
+            text += f" and {len(lacking) - 4} more" if len(lacking) > 4 else ""
+            return {**_not_run(text), "verdict": "unsupported", "kept_on_reference": self._kept()}
         try:
             values = self.suite.model_graph.values.values()
             if encoded := [value.name or value.id for value in values if value.type.encoding]:
@@ -256,6 +260,11 @@ def _kernel_verdicts(document: ValidationDocument) -> dict[str, tuple[Verdict, s
         if known is None or SEVERITY.index(test["verdict"]) > SEVERITY.index(known[0]):
             worst[test["kernel"]] = (test["verdict"], test["message"])
     return worst
+
+
+def _in_library(bundle: Mapping[str, Any]) -> bool:
+    """Whether TVM made a kernel. Documents of version 1 do not say who did: nobody else could."""
+    return not bundle["unsupported"] and bundle["compiler"]["name"] in ("tvm", "")
 
 
 def _not_run(message: str) -> OffloadFinal:

@@ -77,6 +77,7 @@ class TvmCompiler:
         count on subgroups of 32. A kernel has those variants that differ in what they require, most demanding first.
         """
         specs = parse_specs(variants)
+        operators = [operator for operator in operators if operator.external is None]
         jobs = [(operator, spec) for operator in operators for spec in specs]
         keys = {(operator.name, spec): _key(operator, spec) for operator, spec in jobs}
         missing = [job for job in jobs if load(keys[job[0].name, job[1]]) is None]

@@ -1,0 +1,1 @@
+"""Kernels that somebody wrote by hand, and operators that have none."""

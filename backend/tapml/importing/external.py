@@ -1,0 +1,172 @@
+"""One operator run by another implementation: ONNX Runtime, PyTorch, or a function that somebody gave.
+
+What is asked for may stand in a stranger's suite: of PyTorch only operators that compute a new tensor of tensors are
+run, of ONNX only a single node without graphs or files, and functions only where they were given in this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from tapml.errors import InputError
+from tapml.formats import validated
+from tapml.importing.dtypes import narrow_array
+from tapml.importing.model import Array
+from tapml.importing.onnx_run import OnnxRuntime
+from tapml.importing.rewrite import static_shape, tensor_dtype
+from tapml.operators.external import External
+from tapml.program.graph import numpy_dtype
+
+Functions = Mapping[str, Callable[..., Any]]
+"""Name of an operator -> what computes it: takes its operands, and its attributes by name; gives arrays."""
+
+Implementation = Callable[[Sequence[Array]], list[Array]]
+"""From a node's inputs to its outputs, in the dtypes of the graph."""
+
+
+def implementation(external: External, functions: Functions) -> Implementation:
+    """What runs `external`. Raises InputError where it cannot be run here."""
+    run = _run(external, functions)
+
+    def called(inputs: Sequence[Array]) -> list[Array]:
+        found = run([array.astype(numpy_dtype(dtype)) for array, dtype in zip(inputs, external.inputs, strict=True)])
+        wanted = [dtype for dtype in external.outputs if dtype]
+        if (dtypes := [str(array.dtype) for array in found]) != wanted:
+            raise InputError(f"{external.who} gave {', '.join(dtypes)} in place of {', '.join(wanted)}")
+        return [narrow_array(array, f"an output of {external.who}")[0] for array in found]
+
+    return called
+
+
+def _run(external: External, functions: Functions) -> Callable[[list[Array]], list[Array]]:
+    """From inputs to outputs, in the implementation's own dtypes."""
+    with _told(external):
+        run = {"onnx": _onnx, "torch": _torch, "python": _python}[external.source](external, functions)
+
+    def called(inputs: list[Array]) -> list[Array]:
+        with _told(external), np.errstate(all="ignore"):
+            return [np.asarray(array) for array in run(inputs)]
+
+    return called
+
+
+@contextlib.contextmanager
+def _told(external: External) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # whatever its author raises
+        raise InputError(f"{external.who} cannot be run: {type(error).__name__}: {error}") from error
+
+
+def _filled(operands: Any, tensors: Iterator[Any]) -> Any:
+    """An external's operands with the next of `tensors` in each place of one."""
+    if isinstance(operands, dict):
+        return next(tensors)
+    return [_filled(item, tensors) for item in operands] if isinstance(operands, list) else operands
+
+
+def call(fields: Mapping[str, Any], operands: Sequence[Any], wanted: Sequence[bool], functions: Functions) -> Any:
+    """The Relax call of an operator that `fields` describe: `operands` are expressions or literals, `wanted` says of
+    each output whether the model reads it.
+
+    It is run once to know its outputs: on the constants among its operands, and zeros. Raises InputError where that
+    cannot be done.
+    """
+    arrays, tensors = [], []
+
+    def operand(found: Any) -> Any:
+        if isinstance(found, list | tuple):
+            return [operand(item) for item in found]
+        if not isinstance(found, relax.Expr):
+            return found
+        shape, dtype = static_shape(found.ty), tensor_dtype(found.ty)
+        if shape is None or dtype is None:
+            raise InputError(f"{fields['operator']} is computed elsewhere at fixed sizes only: give inputs of one size")
+        constant = isinstance(found, tvm.ir.GenericConst)
+        arrays.append(found.value.numpy() if constant else np.zeros(shape, numpy_dtype(dtype)))
+        tensors.append(found)
+        return {"tensor": dtype}
+
+    form = {**fields, "operands": operand(operands)}
+    draft = validated(
+        fields["operator"], External, {**form, "outputs": ["float32" if found else None for found in wanted]}, ""
+    )
+    results = [np.asarray(array) for array in _run(draft, functions)(arrays)]
+    dtypes = iter([str(array.dtype) for array in results])
+    external = External.model_validate({**form, "outputs": [next(dtypes) if found else None for found in wanted]})
+    types = [relax.TensorType(array.shape, str(array.dtype)) for array in results]
+    function = relax.ExternFunc(external.model_dump_json())
+    return relax.op.call_dps_packed(function, relax.Tuple(tensors), types[0] if len(types) == 1 else types)
+
+
+def _onnx(external: External, functions: Functions) -> Callable[[list[Array]], Sequence[Any]]:
+    from onnx import ValueInfoProto, helper
+
+    names = [f"x{number}" for number in range(len(external.inputs))]
+    given = [name or "" for name in _filled(external.operands, iter(names))]
+    outputs = [f"y{number}" if dtype else "" for number, dtype in enumerate(external.outputs)]
+    node = helper.make_node(external.operator, given, outputs, domain=external.domain)
+    node.attribute.extend(helper.make_attribute(name, value) for name, value in external.attributes.items())
+    dtypes = [helper.np_dtype_to_tensor_dtype(numpy_dtype(dtype)) for dtype in external.inputs]
+    takes = [helper.make_tensor_value_info(name, dtype, None) for name, dtype in zip(names, dtypes, strict=True)]
+    results = [name for name in outputs if name]
+    graph = helper.make_graph([node], "one", takes, [ValueInfoProto(name=name) for name in results])
+    versions = {"": _OPSET, external.domain: external.version}
+    opsets = [helper.make_opsetid(domain, version) for domain, version in versions.items()]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+    runtime = OnnxRuntime(model.SerializeToString())
+    return lambda arrays: runtime.run(results, dict(zip(names, arrays, strict=True)))
+
+
+# Of the one-node model; that of the operator's own set is the node's.
+_OPSET, _IR_VERSION = 17, 8
+
+
+def _torch(external: External, functions: Functions) -> Callable[[list[Array]], Sequence[Any]]:
+    try:
+        import torch
+    except ImportError as error:
+        raise InputError(f"{external.who} needs PyTorch: pip install 'tapml[torch]'") from error
+    overload: Any = torch.ops
+    for part in external.operator.split("."):
+        overload = getattr(overload, part, None)
+    # Others read files, or write into what they are given.
+    public = external.operator.startswith("aten.") and not external.operator.startswith("aten._")
+    schema = overload._schema if isinstance(overload, torch._ops.OpOverload) else None
+    if not public or schema is None or schema.is_mutable or not _of_tensors(schema):
+        raise InputError(f"{external.title} is no operator that tapml runs by PyTorch: it is no function of tensors")
+
+    def run(arrays: list[Array]) -> Sequence[Any]:
+        tensors = iter([torch.from_numpy(array.copy()) for array in arrays])
+        with torch.no_grad():
+            found = overload(*_filled(external.operands, tensors), **external.attributes)
+        return [one.numpy() for one in (found if isinstance(found, tuple | list) else [found])]
+
+    return run
+
+
+def _of_tensors(schema: Any) -> bool:
+    return bool(schema.arguments) and "Tensor" in str(schema.arguments[0].type)
+
+
+def _python(external: External, functions: Functions) -> Callable[[list[Array]], Sequence[Any]]:
+    function = functions.get(external.operator)
+    if function is None:
+        raise InputError(
+            f"{external.operator} was computed by a Python function when it was carved, and a suite holds no code: "
+            "the model cannot be run again, its carved tests can"
+        )
+
+    def run(arrays: list[Array]) -> Sequence[Any]:
+        found = function(*_filled(external.operands, iter(arrays)), **external.attributes)
+        return found if isinstance(found, tuple | list) else [found]
+
+    return run
