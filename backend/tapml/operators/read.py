@@ -61,7 +61,7 @@ def read_document(
     found = document.get("format") if isinstance(document, dict) else None
     if not str(found).startswith("tapml.external/"):
         return from_json(document, operator, where, sizes)
-    format_version(where, found, EXTERNAL_FORMAT, "an operator's implementation")
+    format_version(where, document, EXTERNAL_FORMAT, "an operator's implementation")
     return validated(where, External, document, REMEDY)
 
 
