@@ -14,7 +14,7 @@ K, N, BLOCK = 32, 8, 16
 
 WGSL = """\
 @group(0) @binding(0) var<storage, read> a : array<f32>;
-@group(0) @binding(1) var<storage, read> b : array<i32>; // a byte each: two weights of four bits
+@group(0) @binding(1) var<storage, read> b : array<u32>; // four bytes each: eight weights of four bits
 @group(0) @binding(2) var<storage, read> scales : array<f32>;
 @group(0) @binding(3) var<storage, read_write> y : array<f32>;
 struct Sizes { m : u32, n : u32, blocks : u32 }
@@ -29,8 +29,8 @@ fn matmul_4bits(@builtin(global_invocation_id) id : vec3<u32>) {
   let k = sizes.blocks * 16u;
   var sum = 0.0f;
   for (var i = 0u; i < k; i++) {
-    let byte = u32(b[column * k / 2u + i / 2u]);
-    let weight = f32((byte >> (4u * (i % 2u))) & 15u) - 8.0f;
+    let at_bits = column * k + i;
+    let weight = f32((b[at_bits / 8u] >> (4u * (at_bits % 8u))) & 15u) - 8.0f;
     sum += a[row * k + i] * weight * scales[column * sizes.blocks + i / 16u];
   }
   y[at] = sum;
@@ -105,6 +105,7 @@ def by_hand(folder: Path, **changes: Any) -> Path:
         "symbols": symbols,
         "arguments": [
             {"name": name, "dtype": dtype, "shape": shape, "role": role}
+            | ({"encoding": "uint8x4"} if name == "b" else {})
             for name, (dtype, shape, role) in shapes.items()
         ],
         "numerics": {"accumulation_length": 4096, "builtins": [], "operations": 3},

@@ -92,9 +92,14 @@ class ByHand:
             for variant in document["variants"]
         ]
         reference = {"reference": operator.external.who} if operator.external else {}
-        return CompiledKernel(
-            {**described(self, operator, **reference), "numerics": document["numerics"], "variants": variants}, files
-        )
+        stored = [{"encoding": found["encoding"]} if found.get("encoding") else {} for found in document["arguments"]]
+        filled = {
+            **described(self, operator, **reference),
+            "arguments": [{**given, **own} for given, own in zip(operator.arguments, stored, strict=True)],
+            "numerics": document["numerics"],
+            "variants": variants,
+        }
+        return CompiledKernel(filled, files)
 
 
 EXTERNAL = ByHand()
