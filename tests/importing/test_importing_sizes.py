@@ -47,11 +47,13 @@ def agrees_at_all_sizes(model: ImportedModel) -> None:
     """The program at each step's sizes, on this machine, gives the oracle's outputs."""
     lowered = lower_program(model.module, len(model.input_names), model.symbols)
     operators, main = lowered.documents(), lowered.model.main
-    for step in model.steps:
-        given = dict(zip(main.inputs, (step.inputs[name] for name in model.input_names), strict=True))
-        found = lowered.at(sizes_of(main, {value: array.shape for value, array in given.items()}), operators)
-        platform = Reference(found, platform="cpu")
-        weights = [*(array for _, array in model.parameters), *lowered.constants.values()]
+    inputs = [
+        dict(zip(main.inputs, (step.inputs[name] for name in model.input_names), strict=True)) for step in model.steps
+    ]
+    models = [lowered.at(sizes_of(main, {v: array.shape for v, array in given.items()}), operators) for given in inputs]
+    platform = Reference(*models)
+    weights = [*(array for _, array in model.parameters), *lowered.constants.values()]
+    for step, found, given in zip(model.steps, models, inputs, strict=True):
         arrays = {**given, **dict(zip(lowered.arguments[len(given) :], weights, strict=True))}
         values = platform.run(found.graph, platform.values(arrays))
         assert step.expected is not None, model.oracle_missing

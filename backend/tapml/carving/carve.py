@@ -302,7 +302,7 @@ class _Carver:
             moved: list[list[np.ndarray]] = [[] for _ in expected]
             for _ in range(times):
                 perturbed = [self._platform.tensor(perturb(array, random)) for array in inputs]
-                for position, result in enumerate(self._platform.call(node.kernel, perturbed, types)):
+                for position, result in enumerate(self._platform.call(node.kernel, perturbed, types, run.graph.sizes)):
                     moved[position].append(to_numpy(result, types[position].dtype))
             return moved
 

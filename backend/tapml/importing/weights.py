@@ -105,7 +105,7 @@ class Weights:
             self._taken.add(unique)
             self.parameters.append((unique, data))
             # Kernels are called, and their arguments, after TVM's variables.
-            plain = re.sub(r"[^\w.]", "_", unique)
+            plain = re.sub(r"^(?=\d)|[^\w.]", "_", unique)
             self._variables[key] = relax.Var(plain, relax.TensorType(data.shape, str(data.dtype)))
         return self._variables[key]
 

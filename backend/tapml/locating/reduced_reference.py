@@ -58,7 +58,7 @@ class ReducedReference:
         # Only this operator is built for the reference: a model's others take seconds.
         lowered = read_operator(suite, node.kernel, graph)
         self._reference = Reference(lowered)
-        self._kernel = node.kernel
+        self._kernel, self._sizes = node.kernel, graph.sizes
         self._types = [graph.values[name].type for name in node.outputs]
         self.tensors: dict[str, np.ndarray] = {}
         """Of the latest tolerances, by digest."""
@@ -84,7 +84,7 @@ class ReducedReference:
 
     def _call(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         tensors = [self._reference.tensor(array) for array in inputs]
-        results = self._reference.call(self._kernel, tensors, self._types)
+        results = self._reference.call(self._kernel, tensors, self._types, self._sizes)
         return [to_numpy(result, found.dtype) for result, found in zip(results, self._types, strict=True)]
 
     def _put(self, array: np.ndarray) -> TensorRef:

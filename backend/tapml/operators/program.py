@@ -124,7 +124,7 @@ class Block:
     axes: tuple[Axis, ...]
     first: tuple[Store | Let, ...]
     body: tuple[Store | Let, ...]
-    annotations: Mapping[str, int | str] = field(default_factory=dict)
+    annotations: Mapping[str, int | str] = field(default_factory=dict, hash=False)
 
     @property
     def expressions(self) -> Iterator[Expression]:

@@ -23,6 +23,8 @@ Values = dict[str, Any]
 """Value id -> tvm.runtime.Tensor on the reference device."""
 
 PLATFORMS = ("cpu", "cuda")
+_Call = tuple[tuple[TensorType, ...], frozenset[tuple[str, int]]]
+"""Types of the arguments, and sizes of the symbols: an operator may compute with a size that is in no shape."""
 
 
 class Reference:
@@ -65,8 +67,10 @@ class Reference:
     def values(self, arrays: Mapping[str, np.ndarray]) -> Values:
         return {value: self.tensor(array) for value, array in arrays.items()}
 
-    def call(self, kernel: str, inputs: list[Any], outputs: list[TensorType]) -> list[Any]:
-        """Run one operator on reference tensors into newly allocated outputs.
+    def call(
+        self, kernel: str, inputs: list[Any], outputs: list[TensorType], sizes: Mapping[str, int] = MappingProxyType({})
+    ) -> list[Any]:
+        """Run one operator, at the `sizes` of the call's symbols, on reference tensors into newly allocated outputs.
 
         Raises InputError for tensors of other types than the operator's: compiled code counts on them.
         """
@@ -74,7 +78,7 @@ class Reference:
             return self._call_elsewhere(kernel, inputs, [found.logical for found in outputs])
         types = [TensorType(tuple(tensor.shape), str(tensor.dtype)) for tensor in inputs]
         types += [found.logical for found in outputs]
-        function = self.native(kernel, types)
+        function = self.native(kernel, types, sizes)
         results = [tvm.runtime.empty(t.shape, t.dtype, self.device) for t in outputs]
         function(*inputs, *results)
         return results
@@ -89,15 +93,17 @@ class Reference:
             )
         return [self.tensor(array) for array in found]
 
-    def native(self, kernel: str, types: Sequence[TensorType]) -> Callable[..., None]:
-        """The compiled operator for arguments of these very types, on this platform: inputs, then outputs.
+    def native(
+        self, kernel: str, types: Sequence[TensorType], sizes: Mapping[str, int] = MappingProxyType({})
+    ) -> Callable[..., None]:
+        """The compiled operator for arguments of these very types, at these sizes: inputs, then outputs.
 
         Raises InputError where it was not compiled for them.
         """
         compiled = self._functions[kernel]
-        function: Callable[..., None] | None = compiled.get(tuple(types))
+        function: Callable[..., None] | None = compiled.get((tuple(types), frozenset(sizes.items())))
         if function is None:
-            takes = " or ".join(", ".join(map(str, known)) for known in list(compiled)[:4])
+            takes = " or ".join(", ".join(map(str, known)) for known, _ in list(compiled)[:4])
             raise InputError(f"operator {kernel} takes {takes} and was given {', '.join(map(str, types))}")
         return function
 
@@ -109,7 +115,7 @@ class Reference:
             # tvm.runtime.Tensor has no reshape that shares memory on every device; views are rare and small.
             values[node.outputs[0]] = self.tensor(inputs[0].numpy().reshape(types[0].shape))
         else:
-            values.update(zip(node.outputs, self.call(node.kernel, inputs, types), strict=True))
+            values.update(zip(node.outputs, self.call(node.kernel, inputs, types, graph.sizes), strict=True))
 
     def run(self, graph: Graph, values: Values, after: Callable[[Node, Values], None] | None = None) -> Values:
         """Run a graph's nodes in order. `after(node, values)` sees each call's outputs, and may replace them."""
@@ -134,30 +140,35 @@ def _types(prim_func: Any) -> tuple[TensorType, ...]:
     return tuple(TensorType(tuple(int(extent) for extent in ty.shape), str(ty.dtype)) for ty in types)
 
 
-def _build(models: Sequence[Lowered], platform: str) -> dict[str, dict[tuple[TensorType, ...], Any]]:
-    """Kernel -> types of its arguments -> function. What is the same at all sizes is compiled once."""
+def _build(models: Sequence[Lowered], platform: str) -> dict[str, dict[_Call, Any]]:
+    """Kernel -> call -> function. What is the same program at several sizes is compiled once."""
     target = tvm.target.Target("llvm" if platform == "cpu" else {"kind": "cuda", "arch": _cuda_arch()})
-    chosen = {
-        (name, _types(model.kernel(name))): model
-        for model in models
-        for name in model.graph.kernels
-        if name not in model.externals
-    }
+    calls: dict[tuple[str, _Call], str] = {}
+    functions: dict[str, Any] = {}
     # Symbols of our own: a suite's name for an operator may be that of a function of the C library.
-    symbols = {key: f"operator_{number}" for number, key in enumerate(chosen)}
+    symbols: dict[Any, str] = {}
     try:
         with quiet_tvm():
-            functions = {symbols[key]: _native(model, key[0], platform) for key, model in chosen.items()}
-            module = tvm.IRModule({symbol: f.with_attr("global_symbol", symbol) for symbol, f in functions.items()})
+            for model in models:
+                for name in model.graph.kernels:
+                    if name in model.externals:
+                        continue
+                    program = model.programs.get(name)
+                    symbol = symbols.setdefault((name, program), f"operator_{len(symbols)}")
+                    calls[name, (_types(model.kernel(name)), frozenset(model.graph.sizes.items()))] = symbol
+                    if symbol not in functions:
+                        found = _native(model, name, platform)
+                        functions[symbol] = found.with_attr("global_symbol", symbol)
+            module = tvm.IRModule(functions)
             if platform == "cuda":
                 module = schedule(module, target)
             library = tvm.tirx.build(module, target)
             # Host code becomes callable once it is linked; the JIT does that without a compiler on the machine.
             runnable = library.jit() if hasattr(library, "jit") else library
-            found: dict[str, dict[tuple[TensorType, ...], Any]] = {}
-            for (name, types), symbol in symbols.items():
-                found.setdefault(name, {})[types] = runnable[symbol]
-            return found
+            built: dict[str, dict[_Call, Any]] = {}
+            for (name, call), symbol in calls.items():
+                built.setdefault(name, {})[call] = runnable[symbol]
+            return built
     except InputError:
         raise
     except Exception as error:  # TVM raises its own types, without a common base

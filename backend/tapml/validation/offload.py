@@ -178,23 +178,20 @@ class Offload:
 
     def _run_whole_model(self, kernels: KernelMessages, runner: HybridRunner) -> OffloadFinal:
         """As it would be deployed: one wasm, the tvmjs virtual machine, every node on the device."""
+        values = self.suite.model_graph.values.values()
+        if encoded := [value.name or value.id for value in values if value.type.encoding]:
+            return self._unsupported(f"TVM's virtual machine knows no encodings, which {_first(encoded)} have")
         if lacking := [name for name in self._kernels if not _in_library(self.suite.bundle(name))]:
-            text = f"not run: the library of the whole model is TVM's, which has no WGSL for {', '.join(lacking[:4])}"
-            text += f" and {len(lacking) - 4} more" if len(lacking) > 4 else ""
-            return {**_not_run(text), "verdict": "unsupported", "kept_on_reference": self._kept()}
+            return self._unsupported(
+                f"the library of the whole model is TVM's, which has no WGSL for {_first(lacking)}"
+            )
         try:
-            values = self.suite.model_graph.values.values()
-            if encoded := [value.name or value.id for value in values if value.type.encoding]:
-                raise InputError(
-                    "not run: TVM's virtual machine knows no encodings, and other kernels than the suite's would read "
-                    f"{', '.join(encoded[:4])}; the steps above ran the suite's"
-                )
             # A library's kernels are made for its sizes alone, a suite's for all that its symbols may have.
             symbolic = bool(self.suite.program.symbols)
             if symbolic and (edited := [name for name in self._kernels if kernels.edited(name)]):
                 raise InputError(
                     f"not run: the library of a model with symbols is made for one size and takes no edited kernel "
-                    f"({', '.join(edited[:4])}); the steps above ran them"
+                    f"({_first(edited)}); the steps above ran them"
                 )
             libraries = {model.graph: self._library(model) for model in self._models}
             replace = {} if symbolic else kernels.replacements()
@@ -220,6 +217,10 @@ class Offload:
             "message": "" if good else self._too_far("everything", metric),
             "kept_on_reference": self._kept(),
         }
+
+    def _unsupported(self, reason: str) -> OffloadFinal:
+        text = f"not run: {reason}; the steps above ran what the suite has"
+        return {**_not_run(text), "verdict": "unsupported", "kept_on_reference": self._kept()}
 
     def _kept(self) -> list[str]:
         return [step["kernel"] for step in self._steps if not step["kept"]]
@@ -265,6 +266,10 @@ def _kernel_verdicts(document: ValidationDocument) -> dict[str, tuple[Verdict, s
 def _in_library(bundle: Mapping[str, Any]) -> bool:
     """Whether TVM made a kernel. Documents of version 1 do not say who did: nobody else could."""
     return not bundle["unsupported"] and bundle["compiler"]["name"] in ("tvm", "")
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def _not_run(message: str) -> OffloadFinal:
