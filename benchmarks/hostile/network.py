@@ -25,7 +25,7 @@ from tapml.reports.terminal import show_offload, show_validation
 from tapml.server import Server
 from tapml.server.client import RemoteServer
 from tapml.suite import Suite
-from tapml.validation.events import Cancel
+from tapml.validation.events import Cancel, Cancelled
 
 PORTS: set[int] = set()
 """What the servers of these checks listen on."""
@@ -335,7 +335,7 @@ def _remote(case: Case) -> None:
         try:
             with ProgressReport(console) as report:
                 found = server.run(specification, suite, JobEvents(report), cancel)
-        except KeyboardInterrupt:
+        except Cancelled:  # a terminal takes it for Ctrl-C
             return
         finally:
             timer.cancel()
