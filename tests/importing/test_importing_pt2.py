@@ -79,6 +79,19 @@ def test_half_precision_passes_through(tmp_path: Path, matches: Callable[..., No
     matches(model, atol=2e-3)
 
 
+def test_a_running_sum_of_bools_counts(tmp_path: Path, matches: Callable[..., None]) -> None:
+    import torch
+
+    class Count(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            places = torch.cumsum(torch.arange(x.shape[0]) % 2 == 0, dim=0)
+            return x + places, torch.cumsum(x > 0, dim=0).float()
+
+    torch.export.save(torch.export.export(Count(), (torch.zeros(6),)), tmp_path / "count.pt2")
+    np.savez(tmp_path / "in.npz", x=np.array([1, -1, 2, 3, -2, 5], np.float32))
+    matches(import_model(str(tmp_path / "count.pt2"), input_files=[tmp_path / "in.npz"]))
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_negative_index_counts_from_the_end(dynamic: bool, tmp_path: Path, matches: Callable[..., None]) -> None:
     """TVM's importer reads before the first element."""

@@ -23,7 +23,7 @@ from tapml.importing.rewrite import (
     tensor_dtype,
     variables_in,
 )
-from tapml.lowering.quiet import quiet_tvm
+from tapml.lowering.quiet import quiet_tvm, reason
 
 _GROWING = {
     f"relax.{name}"
@@ -186,9 +186,12 @@ class _Folder:
                 kernel = builder.emit(relax.op.add(one, one))
                 result = builder.emit_output(relax.Tuple([*(rewriter.variables[v] for v in variables), kernel]))
             builder.emit_func_output(result)
-        with quiet_tvm():
-            executable = relax.build(builder.finalize(), tvm.target.Target("llvm"))
-            results = relax.VirtualMachine(executable, tvm.cpu())["main"]()
+        try:
+            with quiet_tvm():
+                executable = relax.build(builder.finalize(), tvm.target.Target("llvm"))
+                results = relax.VirtualMachine(executable, tvm.cpu())["main"]()
+        except Exception as error:  # TVM raises its own types, without a common base
+            raise InputError(f"TVM cannot compute what the model makes of its constants: {reason(error)}") from error
         for variable, value in zip(variables, list(results)[:-1], strict=True):
             self._program.known[variable] = _expression(value)
 

@@ -2,7 +2,8 @@
 
 Its matrix products always give float32, so a float16 model no longer fits together; its division
 by a number makes that number int32 whatever the tensor's dtype is; its x[-1] reads before the
-tensor's first element; it writes at indices only where there is one for each dimension.
+tensor's first element; it writes at indices only where there is one for each dimension; it
+adds bools up as bools.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ def converters(bounds: Bounds) -> dict[str, Converter]:
     return {
         "addmm.default": _addmm,
         "bmm.default": _matmul,
+        "cumsum.default": _cumsum,
         "div.Tensor_mode": _divide,
         "index_put.default": _index_put,
         "matmul.default": _matmul,
@@ -114,6 +116,15 @@ def _index_put(node: Any, importer: Any) -> Any:
     there = op.greater_equal(number, relax.const(0, dtype))
     there = emit(op.reshape(there, [size, *([1] * (len(shape) - dimension - 1))]))
     return emit(op.where(there, taken, data))
+
+
+def _cumsum(node: Any, importer: Any) -> Any:
+    """A running sum; of bools it counts, as PyTorch's does."""
+    tensor = importer.env[node.args[0]]
+    if str(tensor.ty.dtype) != "bool":
+        return importer._cumsum(node)
+    emit = importer.block_builder.emit
+    return emit(op.cumsum(emit(op.astype(tensor, "int64")), node.args[1]))
 
 
 def _select(node: Any, importer: Any) -> Any:
