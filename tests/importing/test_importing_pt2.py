@@ -85,7 +85,7 @@ def test_a_running_sum_of_bools_counts(tmp_path: Path, matches: Callable[..., No
     class Count(torch.nn.Module):
         def forward(self, x: Any) -> Any:
             places = torch.cumsum(torch.arange(x.shape[0]) % 2 == 0, dim=0)
-            return x + places, torch.cumsum(x > 0, dim=0).float()
+            return x + places, torch.cumsum(x > 0, dim=0).float(), torch.cumsum(x > 1, 0, dtype=torch.float32) / 2
 
     torch.export.save(torch.export.export(Count(), (torch.zeros(6),)), tmp_path / "count.pt2")
     np.savez(tmp_path / "in.npz", x=np.array([1, -1, 2, 3, -2, 5], np.float32))

@@ -123,8 +123,10 @@ def _cumsum(node: Any, importer: Any) -> Any:
     tensor = importer.env[node.args[0]]
     if str(tensor.ty.dtype) != "bool":
         return importer._cumsum(node)
+    wanted = node.kwargs.get("dtype")
+    dtype = "int64" if wanted is None else importer._convert_data_type(str(wanted))
     emit = importer.block_builder.emit
-    return emit(op.cumsum(emit(op.astype(tensor, "int64")), node.args[1]))
+    return emit(op.cumsum(emit(op.astype(tensor, dtype)), node.args[1]))
 
 
 def _select(node: Any, importer: Any) -> Any:
