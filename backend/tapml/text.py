@@ -8,6 +8,7 @@ and emoji stay.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 # C0 and C1 with DEL, line and paragraph separators, what turns or isolates the reading order, annotations, surrogates.
 _HIDDEN = r"\x7f-\x9f\u061c\u2028\u2029\u202a-\u202e\u2066-\u206f\ufff9-\ufffb\ud800-\udfff"
@@ -32,6 +33,12 @@ def one_line(text: str, most: int = 500) -> str:
 def indented(text: str, by: str = "    ") -> str:
     """The same with every line but the first behind `by`, so that none can pass for a line of ours."""
     return f"\n{by}".join(visible(line) for line in text.splitlines())
+
+
+def listed(items: Sequence[object], most: int) -> str:
+    """The first of them, and how many more there are."""
+    shown = ", ".join(map(str, items[:most]))
+    return shown if len(items) <= most else f"{shown} and {len(items) - most} more"
 
 
 def exact(value: float | str | None) -> str:

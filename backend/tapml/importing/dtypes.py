@@ -6,6 +6,7 @@ import numpy as np
 
 from tapml.errors import InputError
 from tapml.importing.model import Array
+from tapml.text import listed
 
 SMALL = ("int8", "uint8", "int16", "uint16")
 """Integers that fit int32; kernels cannot address parts of a 32-bit word."""
@@ -51,7 +52,7 @@ def narrow_array(array: Array, name: str) -> tuple[Array, str | None]:
                     f"{name}: the value {value} does not fit {target}, the widest WebGPU has: "
                     f"use {array.dtype} only for values from {limits.min} to {limits.max}"
                 )
-        note = f"{name}: {_listed(values)} became the nearest {target}"
+        note = f"{name}: {listed(values, 3)} became the nearest {target}"
         array = np.clip(array, limits.min, limits.max)
     return _contiguous(array.astype(target)), note
 
@@ -69,7 +70,7 @@ def _narrow_floats(array: Array, name: str) -> tuple[Array, str | None]:
                     f"{name}: the value {value!r} does not fit float32, the widest WebGPU has: "
                     f"use values within +-{limit:.4g}"
                 )
-        note = f"{name}: {_listed(values)} became the nearest float32"
+        note = f"{name}: {listed(values, 3)} became the nearest float32"
         array = np.where(outside, np.copysign(limit, array), array)
     return _contiguous(_quiet_float32(array)), note
 
@@ -82,8 +83,3 @@ def _quiet_float32(array: Array) -> Array:
 def _contiguous(array: Array) -> Array:
     # np.ascontiguousarray would turn a scalar into one dimension.
     return np.asarray(array, order="C")
-
-
-def _listed(values: list[int] | list[float]) -> str:
-    shown = ", ".join(map(str, values[:3]))
-    return shown if len(values) <= 3 else f"{shown} and {len(values) - 3} more"

@@ -18,6 +18,7 @@ from tapml.results import TestResult, Verdict
 from tapml.results.base import ModelMetric, ModelTolerance, badness, within
 from tapml.results.locate import ModelCheck
 from tapml.suite import Suite
+from tapml.text import listed
 from tapml.validation.events import Cancel, Emit
 from tapml.validation.hybrid import HybridRunner, ModelStep
 
@@ -105,8 +106,7 @@ class WholeModel:
             text = f"; more than {len(error.nodes)} nodes share it, so that no few of them bring it back"
             return None, text
         kernels = {node.id: node.kernel for node in self._graph.kernel_nodes}
-        names = ", ".join(f"{node} ({kernels[node]})" for node in nodes[:_NAMED])
-        names += f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
+        names = listed([f"{node} ({kernels[node]})" for node in nodes], _NAMED)
         verb = "are" if len(nodes) > 1 else "is"
         return nodes, f"; the model is within its bound again when {names} {verb} computed by the reference"
 

@@ -11,7 +11,7 @@ from tapml.reports.console import Table
 from tapml.reports.terminal import COLOURS, MARKS, number, warn_synthetic
 from tapml.results import LocateDocument
 from tapml.results.locate import GrownNode, HeatMap, ModelCheck, Suspect, WrongOutput
-from tapml.text import exact, one_line
+from tapml.text import exact, listed, one_line
 
 _SHADES = ((0.0, "·"), (0.4, "░"), (0.6, "▒"), (0.8, "▓"), (1.0, "█"))
 _MOST_PICTURES = 5
@@ -79,9 +79,9 @@ def _table(suspects: Sequence[Suspect]) -> Table:
 def _suspect(console: Console, place: int, found: Suspect, *, picture: bool) -> None:
     console.print()
     head = one_line(f"{place}. {found['kernel']}, test {found['test']}")
-    nodes = f"; nodes {_listed(found['nodes'])} fail"
+    nodes = f"; nodes {listed(found['nodes'], 6)} fail"
     if found["passing_nodes"]:
-        nodes += f", {_listed(found['passing_nodes'])} pass"
+        nodes += f", {listed(found['passing_nodes'], 6)} pass"
     console.print(Text(head, style="bold") + Text(one_line(nodes)))
     for finding in found["findings"][:_MOST_FINDINGS]:
         console.print(Text(f"   {finding['pattern']}: ", style="bold") + Text(one_line(finding["text"])))
@@ -93,10 +93,6 @@ def _suspect(console: Console, place: int, found: Suspect, *, picture: bool) -> 
         if picture and output["mismatched"]:
             for line in picture_lines(output["heatmap"]):
                 console.print(Text("   " + line))
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
 def _output(console: Console, output: WrongOutput, *, several: bool) -> None:

@@ -27,10 +27,14 @@ from tapml.results import SEVERITY, OffloadDocument, ValidationDocument, Verdict
 from tapml.results.base import ModelMetric, ModelTolerance, badness, within
 from tapml.results.offload import OffloadFinal, OffloadStep
 from tapml.suite import Suite
+from tapml.text import listed
 from tapml.validation.events import Cancel, Cancelled, Emit
 from tapml.validation.hybrid import HybridRunner, ModelStep
 from tapml.validation.operatorwise import OperatorRun
 from tapml.validation.results import header
+
+_NAMED = 4
+"""Of kernels and values in a message."""
 
 
 class Offload:
@@ -180,10 +184,10 @@ class Offload:
         """As it would be deployed: one wasm, the tvmjs virtual machine, every node on the device."""
         values = self.suite.model_graph.values.values()
         if encoded := [value.name or value.id for value in values if value.type.encoding]:
-            return self._unsupported(f"TVM's virtual machine knows no encodings, which {_first(encoded)} have")
+            return self._unsupported(f"TVM's virtual machine knows no encodings, which {listed(encoded, _NAMED)} have")
         if lacking := [name for name in self._kernels if not _in_library(self.suite.bundle(name))]:
             return self._unsupported(
-                f"the library of the whole model is TVM's, which has no WGSL for {_first(lacking)}"
+                f"the library of the whole model is TVM's, which has no WGSL for {listed(lacking, _NAMED)}"
             )
         try:
             # A library's kernels are made for its sizes alone, a suite's for all that its symbols may have.
@@ -191,7 +195,7 @@ class Offload:
             if symbolic and (edited := [name for name in self._kernels if kernels.edited(name)]):
                 raise InputError(
                     f"not run: the library of a model with symbols is made for one size and takes no edited kernel "
-                    f"({_first(edited)}); the steps above ran them"
+                    f"({listed(edited, _NAMED)}); the steps above ran them"
                 )
             libraries = {model.graph: self._library(model) for model in self._models}
             replace = {} if symbolic else kernels.replacements()
@@ -266,10 +270,6 @@ def _kernel_verdicts(document: ValidationDocument) -> dict[str, tuple[Verdict, s
 def _in_library(bundle: Mapping[str, Any]) -> bool:
     """Whether TVM made a kernel. Documents of version 1 do not say who did: nobody else could."""
     return not bundle["unsupported"] and bundle["compiler"]["name"] in ("tvm", "")
-
-
-def _first(names: Sequence[str]) -> str:
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def _not_run(message: str) -> OffloadFinal:
