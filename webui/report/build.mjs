@@ -1,4 +1,4 @@
-// The report of `tapml test --html` as one file: report.ts bundled, styles and script in the page, their hashes in its policy.
+// The page of `tapml test --html` and `tapml locate --html` as one file: report.ts bundled, styles and script in the page, their hashes in its policy.
 import { createHash } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -25,6 +25,8 @@ const STYLES = [
   "../src/style/base.css",
   "../src/style/common.css",
   "../src/style/evidence.css",
+  "../src/style/offload.css",
+  "../src/style/locate.css",
   "report.css",
 ];
 const style = (await Promise.all(STYLES.map((name) => readFile(join(here, name), "utf8")))).join("\n").trim();

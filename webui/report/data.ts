@@ -1,20 +1,20 @@
-/** The document that the page carries (tapml.test/1), unpacked, and what follows from it. */
+/** The document that the page carries (tapml.test/1 or tapml.locate/1), unpacked, and what follows from it. */
 
-import type { RunDocument, RunTest } from "../src/api/generated/results";
+import type { LocateDocument, RunDocument, RunTest } from "../src/api/generated/results";
 
-export interface Report {
-  document: RunDocument;
+export interface Report<Document = RunDocument> {
+  document: Document;
   /** PNG in base64, by device id. */
   screenshots: Record<string, string>;
 }
 
 /** base64 of gzip of JSON. */
-export async function unpack(packed: string): Promise<Report> {
+export async function unpack(packed: string): Promise<Report<RunDocument | LocateDocument>> {
   const text = atob(packed.trim());
   const bytes = new Uint8Array(text.length);
   for (let at = 0; at < text.length; at += 1) bytes[at] = text.charCodeAt(at);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return JSON.parse(await new Response(stream).text()) as Report;
+  return JSON.parse(await new Response(stream).text()) as Report<RunDocument | LocateDocument>;
 }
 
 /** What a list can be narrowed to; "attention" is what someone should look at. */

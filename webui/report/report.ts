@@ -1,14 +1,15 @@
-/** The page of `tapml test --html`: unpacks the document it carries and draws it. */
+/** The page of `tapml test --html` and of `tapml locate --html`: unpacks the document it carries and draws it. */
 
 import type { RunDocument } from "../src/api/generated/results";
 import { date, grouped, seconds } from "../src/model/format";
 import { type Choice, type Report, unpack } from "./data";
 import { devices } from "./devices";
 import { el, facts } from "./dom";
+import { drawLocate } from "./locate";
 import { matrix } from "./matrix";
 import { TestList } from "./tests";
 
-function draw(root: HTMLElement, report: Report): void {
+function drawRun(root: HTMLElement, report: Report): void {
   const found = report.document;
   const list = new TestList(found);
   const title = `tapml test: ${found.suites.map((suite) => suite.id).join(", ")}`;
@@ -106,7 +107,9 @@ function suites(found: RunDocument): HTMLElement {
 async function main(): Promise<void> {
   const root = document.getElementById("report") as HTMLElement;
   try {
-    draw(root, await unpack(document.getElementById("data")?.textContent ?? ""));
+    const { document: found, screenshots } = await unpack(document.getElementById("data")?.textContent ?? "");
+    if (found.format === "tapml.locate/1") drawLocate(root, found);
+    else drawRun(root, { document: found, screenshots });
     document.body.dataset.state = "ready";
   } catch (problem) {
     root.replaceChildren(el("p", { class: "row problem" }, `The report cannot be read: ${problem}`));

@@ -13,8 +13,8 @@ from tapml.cli.runs import run, specification
 from tapml.errors import InputError
 from tapml.locating.locate import clean
 from tapml.locating.reduced_text import reduce_lines
+from tapml.reports.html import html, report_template
 from tapml.reports.locate import show_locate
-from tapml.reports.locate_html import locate_page
 from tapml.results import LocateDocument
 from tapml.sharing import check_export, export
 from tapml.sharing.imports import new_suite
@@ -25,6 +25,8 @@ from tapml.suite import Suite
 def locate(options: argparse.Namespace, console: Console, progress: Console) -> int:
     """Exit code 0 where nothing is suspected, 1 otherwise."""
     job = specification("locate", options)
+    if options.html is not None:
+        report_template()  # not built: said now rather than after the run
     check_writable(options.html)
     check_writable(options.json)
     document = run(job, Suite(options.suite), options, progress)
@@ -36,7 +38,7 @@ def locate(options: argparse.Namespace, console: Console, progress: Console) -> 
 
     outputs.report(options.json, document, show_it)
     if options.html is not None:
-        outputs.write(lambda: write_report(options.html, locate_page(document)))
+        outputs.write(lambda: write_report(options.html, html(document)))
     return outputs.exit_code(130 if document["interrupted"] else 0 if clean(document) else 1)
 
 

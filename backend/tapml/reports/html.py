@@ -1,4 +1,4 @@
-"""A run as one HTML file that needs nothing else: no network, no server."""
+"""A document as one HTML file that needs nothing else: no network, no server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tapml.errors import ToolchainError
-from tapml.results import RunDocument
+from tapml.results import LocateDocument, RunDocument
 
 TEMPLATE = Path(__file__).parents[1] / "server" / "static" / "report" / "template.html"
 """Built by `npm --prefix webui run build` from webui/report."""
@@ -30,8 +30,8 @@ def report_template() -> str:
     return text
 
 
-def html(document: RunDocument, screenshots: Mapping[str, bytes] | None = None) -> str:
-    """tapml.test/1 as a page; `screenshots` are PNG files by device id.
+def html(document: RunDocument | LocateDocument, screenshots: Mapping[str, bytes] | None = None) -> str:
+    """tapml.test/1 or tapml.locate/1 as a page; `screenshots` are PNG files by device id.
 
     The data is in the page as base64, which no text in it can break out of; the page's script draws it as text. Its
     Content-Security-Policy allows that script and nothing else. Raises ToolchainError where the page was not built.

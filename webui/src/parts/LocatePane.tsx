@@ -11,14 +11,17 @@ import { NodeButtons } from "./NodeButtons";
 import { SuspectCard } from "./SuspectCard";
 import { TriedDevices } from "./TriedDevices";
 
-interface LocatePaneProps {
-  state: ResultsState;
-  device: string | null;
-  choose: (device: string) => void;
+interface Selection {
   /** The selected node, and its kernel. */
   node: string | null;
   kernel: string | null;
   select: (node: string | null) => void;
+}
+
+interface LocatePaneProps extends Selection {
+  state: ResultsState;
+  device: string | null;
+  choose: (device: string) => void;
 }
 
 export function LocatePane(props: LocatePaneProps) {
@@ -37,7 +40,7 @@ export function LocatePane(props: LocatePaneProps) {
       none={NOT_SEARCHED}
       missing="Not searched on"
       draw={(document, name) => (
-        <Found {...props} key={`${device} ${document.created}`} document={document} name={name} />
+        <LocateResult {...props} key={`${device} ${document.created}`} document={document} name={name} />
       )}
     />
   );
@@ -71,7 +74,8 @@ function Searching({ job }: { job: JobState }) {
   );
 }
 
-function Found(props: LocatePaneProps & { document: LocateDocument; name: string }) {
+/** Also the page of `tapml locate --html`. */
+export function LocateResult(props: Selection & { document: LocateDocument; name: string }) {
   const { document, name } = props;
   const { summary } = document;
   const good = summary.verdict === "clean";
