@@ -24,6 +24,7 @@ from tapml.lowering.lower import lower
 from tapml.platforms.reference import Reference
 from tapml.server import Server
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.operatorwise import OperatorRun
 
 TEXT = "The benchmark carves this very sentence, one operator at a time."
@@ -80,7 +81,7 @@ def validating(suite: Suite, browser: str) -> None:
     with Server() as server:
         device = server.state.device(browser)
         for name in ("first", "second"):
-            document = OperatorRun(suite, [device], server.state.blobs).run()
+            document = OperatorRun(JobContext(suite, [device], server.state.blobs)).run()
             seconds = document["summary"]["devices"][device.id]
             tests = document["summary"]["total"]
             overhead = seconds["wall"] - seconds["compile"] - seconds["run"]

@@ -14,6 +14,7 @@ from typing import Any
 from tapml.devices import Device
 from tapml.server import Server
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.operatorwise import OperatorRun
 
 SEVERAL = ("cast", "layer_norm", "softmax", "matmul2", "fused_matmul_add2")
@@ -44,7 +45,8 @@ class Run:
         self.verdicts: list[dict[str, Any]] = []
         self._document: dict[str, Any] = {}
         run = OperatorRun(
-            Suite(suite), [device], server.state.blobs, kernels=kernels, emit=self._event, hang_seconds=hang_seconds
+            JobContext(Suite(suite), [device], server.state.blobs, emit=self._event, hang_seconds=hang_seconds),
+            kernels=kernels,
         )
         self._thread = threading.Thread(target=lambda: self._document.update(run.run()), daemon=True)
         self._thread.start()

@@ -30,6 +30,7 @@ from tapml.errors import DeviceError
 from tapml.protocol import PROTOCOL_VERSION
 from tapml.server import Server
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.operatorwise import OperatorRun
 
 
@@ -277,5 +278,5 @@ def test_a_call_that_overtakes_the_welcome_runs(server: Server, suite: Path) -> 
 
     hub.hello = slow  # type: ignore[method-assign]
     device = server.state.device("node-dawn")
-    document = OperatorRun(Suite(suite), [device], server.state.blobs, kernels=["softmax"]).run()
+    document = OperatorRun(JobContext(Suite(suite), [device], server.state.blobs), kernels=["softmax"]).run()
     assert document["summary"]["pass"] == document["summary"]["total"] > 0

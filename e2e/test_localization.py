@@ -24,6 +24,7 @@ from tapml.carving.carve import carve
 from tapml.locating import Locate
 from tapml.server import Server
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 
 KERNEL = "softmax"
 
@@ -67,7 +68,7 @@ def test_a_bug_is_accused_and_nothing_else(small: Suite, tmp_path: Path) -> None
         device, blobs = server.state.device("node-dawn"), server.state.blobs
         for bugs, expected in (([], set()), ([bug], {KERNEL})):
             with copy.mutated(bugs) as mutated:
-                document = Locate(mutated, device, blobs, model=False).run()
+                document = Locate(JobContext(mutated, [device], blobs), model=False).run()
             assert set(document["summary"]["faulty_kernels"]) == expected
         baseline = Baseline(small, "node-dawn", tmp_path)
         baseline.run([bug], device, blobs, print)

@@ -15,6 +15,7 @@ from preloaded import python
 from tapml.server import Server
 from tapml.sharing import export, of_suite
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.operatorwise import OperatorRun
 
 _DONE = "body[data-state=done], body[data-state=error]"
@@ -47,7 +48,7 @@ def validated(
     rewrite(suite, "divide", lambda text: text.replace(") {\n", ") {\n  nonsense();\n", 1))
     devices = [shared_server.state.device(name) for name in BROWSERS]
     kernels = [test["kernel"] for test in ten_kernels(suite)]
-    run = OperatorRun(Suite(suite), devices, shared_server.state.blobs, kernels=kernels, save=True)
+    run = OperatorRun(JobContext(Suite(suite), devices, shared_server.state.blobs), kernels=kernels, save=True)
     names = {device.id: name for device, name in zip(devices, BROWSERS, strict=True)}
     verdicts: dict[str, dict[str, Any]] = {}
     for test in run.run()["tests"]:

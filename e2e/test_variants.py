@@ -15,6 +15,7 @@ from operators import BYSTANDER, normal, relax_model
 from tapml.carving.carve import carve
 from tapml.server import Server
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.operatorwise import OperatorRun
 from test_api import elementwise
 from workers import made_once
@@ -31,7 +32,7 @@ def fat(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def validated(server: Server, suite: Path, device: str, *kernels: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The device's limits, and the results."""
     found = server.state.device(device)
-    run = OperatorRun(Suite(suite), [found], server.state.blobs, kernels=kernels)
+    run = OperatorRun(JobContext(Suite(suite), [found], server.state.blobs), kernels=kernels)
     return dict(found.hello.limits), run.run()["tests"]
 
 

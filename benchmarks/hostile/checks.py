@@ -34,6 +34,7 @@ from tapml.server.state import State
 from tapml.sharing import FORMS, export, links, load_repro, of_suite
 from tapml.sharing.imports import add_to_suite, new_suite
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.operatorwise import OperatorRun, recover
 
 ID = "good"
@@ -104,7 +105,7 @@ class Checks:
         def validate() -> str:
             suite = Suite(path)
             device = FakeRunner(DeviceHub(), all_pass).device
-            run = OperatorRun(suite, [device], Blobs(), save=True, history=Recorder(None, "validate"))
+            run = OperatorRun(JobContext(suite, [device], Blobs()), save=True, history=Recorder(None, "validate"))
             return json_text(run.run())
 
         def exported() -> None:

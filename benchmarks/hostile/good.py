@@ -23,6 +23,7 @@ from tapml.server import Server
 from tapml.sharing import export, links, of_suite
 from tapml.sharing.imports import add_to_suite
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.operatorwise import OperatorRun
 
 # No process has it: Linux ends at 2**22.
@@ -64,18 +65,18 @@ def make(folder: Path, *, real: bool) -> None:
 
 
 def _run(suite: Suite, device: Device, blobs: Blobs, *, whole: bool) -> None:
-    OperatorRun(suite, [device], blobs, save=True, history=Recorder(None, "validate")).run()
+    OperatorRun(JobContext(suite, [device], blobs), save=True, history=Recorder(None, "validate")).run()
     if not whole:
         return
     from tapml.validation.offload import Offload
 
-    suite.save_result(Offload(suite, device, blobs).run())
+    suite.save_result(Offload(JobContext(suite, [device], blobs)).run())
     # One that fails, for its evidence.
     kernel = next(iter(sorted((suite.path / "kernels").glob("softmax*.wgsl"))))
     text = kernel.read_text()
     kernel.write_text(text.replace("exp(", "1.5f*exp(0.5f*", 1))
-    save_locate(suite, Locate(suite, device, blobs, model=False).run())
-    OperatorRun(suite, [device], blobs, save=True, history=Recorder(None, "validate")).run()
+    save_locate(suite, Locate(JobContext(suite, [device], blobs), model=False).run())
+    OperatorRun(JobContext(suite, [device], blobs), save=True, history=Recorder(None, "validate")).run()
     kernel.write_text(text)
 
 

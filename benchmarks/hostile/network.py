@@ -25,6 +25,7 @@ from tapml.reports.terminal import show_offload, show_validation
 from tapml.server import Server
 from tapml.server.client import RemoteServer
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.events import Cancel, Cancelled
 
 PORTS: set[int] = set()
@@ -241,7 +242,7 @@ def _messages(case: Case) -> None:
     def run() -> None:
         suite = Suite(case.suite)
         device = FakeRunner(hub, answer).device
-        document = OperatorRun(suite, [device], Blobs(), save=True, hang_seconds=1).run()
+        document = OperatorRun(JobContext(suite, [device], Blobs(), hang_seconds=1), save=True).run()
         show_validation(SafeConsole(io.StringIO(), width=120), document)
         suite.results("validation")
 

@@ -26,6 +26,7 @@ from tapml.files import sha256
 from tapml.locating import Locate
 from tapml.server import Server
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 
 RESULTS = Path("build") / "localization"
 
@@ -107,7 +108,7 @@ class Benchmark:
     def _run(self, case: Case, copy: WorkingCopy, device: Device, blobs: Blobs) -> dict[str, Any]:
         with copy.mutated(case.bugs) as suite:
             started = time.perf_counter()
-            document = Locate(suite, device, blobs).run()
+            document = Locate(JobContext(suite, [device], blobs)).run()
             seconds = time.perf_counter() - started
         return {
             "case": case.id,

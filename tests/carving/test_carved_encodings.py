@@ -25,6 +25,7 @@ from tapml.sharing.files import export, load_repro
 from tapml.sharing.imports import add_to_suite
 from tapml.sharing.repro import of_suite
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.offload import Offload
 from tapml.validation.operatorwise import OperatorRun
 
@@ -152,7 +153,7 @@ def carved(tmp_path_factory: pytest.TempPathFactory) -> Suite:
 
 def verdicts(suite: Suite) -> dict[str, tuple[str, str]]:
     with Server() as server:
-        run = OperatorRun(suite, [server.state.device("node-dawn")], server.state.blobs).run()
+        run = OperatorRun(JobContext(suite, [server.state.device("node-dawn")], server.state.blobs)).run()
     return {test["kernel"]: (test["verdict"], test["message"]) for test in run["tests"]}
 
 
@@ -192,7 +193,7 @@ def test_a_wrong_kernel_fails(carved: Suite, tmp_path: Path, kernel: str, before
 
 def test_it_moves_to_a_device_and_says_why_tvm_does_not_run_it_whole(carved: Suite) -> None:
     with Server([carved.path]) as server:
-        found = Offload(carved, server.state.device("node-dawn"), server.state.blobs).run()
+        found = Offload(JobContext(carved, [server.state.device("node-dawn")], server.state.blobs)).run()
     assert [(step["kernel"], step["message"]) for step in found["steps"] if not step["kept"]] == []
     assert found["final"]["verdict"] == "unsupported"
     assert "TVM's virtual machine knows no encodings" in found["final"]["message"]

@@ -21,6 +21,7 @@ from tapml.program import ValueKind
 from tapml.program.program import Function, SymbolicType, SymbolicValue, sizes_of
 from tapml.server import Server
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.offload import Offload
 
 ROWS = Symbol(name="rows", minimum=1, maximum=64)
@@ -54,7 +55,7 @@ def test_several_sizes_have_the_kernels_of_one(carved: Suite, tmp_path: Path) ->
 
 def test_all_sizes_pass_on_a_device_and_move_there(carved: Suite) -> None:
     with Server([carved.path]) as server:
-        found = Offload(carved, server.state.device("node-dawn"), server.state.blobs).run()
+        found = Offload(JobContext(carved, [server.state.device("node-dawn")], server.state.blobs)).run()
     assert [step["kept"] for step in found["steps"]] == [True] * len(carved.kernels)
     assert found["final"]["verdict"] == "pass"
 
@@ -65,7 +66,7 @@ def test_an_edited_kernel_is_not_left_out_of_the_whole_model_in_silence(carved: 
     file.write_text(file.read_text() + "\n// mine\n")
     suite = Suite(tmp_path / "x.suite")
     with Server([suite.path]) as server:
-        found = Offload(suite, server.state.device("node-dawn"), server.state.blobs).run()
+        found = Offload(JobContext(suite, [server.state.device("node-dawn")], server.state.blobs)).run()
     assert [step["kept"] for step in found["steps"]] == [True] * len(suite.kernels)
     assert found["final"]["verdict"] == "error"
     assert "takes no edited kernel (softmax" in found["final"]["message"]
@@ -139,7 +140,7 @@ def test_a_view_between_kernels_is_no_kernel_of_the_whole_model(tmp_path: Path) 
     suite = carve(model, tmp_path / "view.suite", name="view")
     assert "view" in [node.kind for node in suite.model_graph.nodes]
     with Server([suite.path]) as server:
-        found = Offload(suite, server.state.device("node-dawn"), server.state.blobs).run()
+        found = Offload(JobContext(suite, [server.state.device("node-dawn")], server.state.blobs)).run()
     assert found["final"]["verdict"] == "pass", found["final"]["message"]
 
 

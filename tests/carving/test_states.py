@@ -25,6 +25,7 @@ from tapml.reports.terminal import show_suite
 from tapml.server import Server
 from tapml.suite import Suite
 from tapml.suite.program_document import read_program
+from tapml.validation.context import JobContext
 from tapml.validation.hybrid import HybridRunner, ModelStep
 from tapml.validation.offload import Offload
 
@@ -103,7 +104,7 @@ def test_states_are_shown(carved: Suite) -> None:
 @pytest.mark.torch
 def test_it_moves_to_a_device_step_by_step_and_whole(carved: Suite) -> None:
     with Server([carved.path]) as server:
-        found = Offload(carved, server.state.device("node-dawn"), server.state.blobs).run()
+        found = Offload(JobContext(carved, [server.state.device("node-dawn")], server.state.blobs)).run()
     assert [(step["kernel"], step["message"]) for step in found["steps"] if not step["kept"]] == []
     assert found["final"]["verdict"] == "pass", found["final"]
 
@@ -120,7 +121,7 @@ def test_what_is_wrong_with_a_state_alone_is_seen(carved: Suite, tmp_path: Path)
     file.write_text(text.replace("+ 1i)", "+ 0i)"))
     suite = Suite(tmp_path / "x.suite")
     with Server([suite.path]) as server:
-        found = Offload(suite, server.state.device("node-dawn"), server.state.blobs).run()
+        found = Offload(JobContext(suite, [server.state.device("node-dawn")], server.state.blobs)).run()
     assert [step["kernel"] for step in found["steps"] if not step["kept"]] == [kernel]
     assert found["final"]["verdict"] == "fail"
 
@@ -139,7 +140,7 @@ def test_a_run_begins_with_what_the_device_left(carved: Suite) -> None:
         device, blobs = server.state.device("node-dawn"), server.state.blobs
         with (
             KernelMessages(carved, blobs) as kernels,
-            HybridRunner(carved, read_models(carved), device, kernels, blobs, 5) as runner,
+            HybridRunner(JobContext(carved, [device], blobs, hang_seconds=5), read_models(carved), kernels) as runner,
         ):
             runner.in_order(run)
             places = {before: carved.model_graph.outputs.index(after) for before, after in states.values()}

@@ -20,6 +20,7 @@ from tapml.importing import ImportedModel
 from tapml.kernels.bundle import bindings, requirements, workgroup_size
 from tapml.server import Server
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.operatorwise import OperatorRun
 
 FOLDER = Path(__file__).parent
@@ -138,7 +139,7 @@ def prepared(slug: str, fault: Fault, case: Case, suite: Path, folder: Path) -> 
 
 def validated(server: Server, suite: Suite, device: str) -> dict[str, list[dict[str, Any]]]:
     """The results on a device that the server starts or has, by kernel."""
-    run = OperatorRun(suite, [server.state.device(device)], server.state.blobs)
+    run = OperatorRun(JobContext(suite, [server.state.device(device)], server.state.blobs))
     by_kernel: dict[str, list[dict[str, Any]]] = {kernel: [] for kernel in suite.kernels}
     for result in run.run()["tests"]:
         by_kernel[result["kernel"]].append(result)

@@ -13,6 +13,7 @@ from operators import BYSTANDER
 from table import DOCUMENT, updated
 from tapml.locating import Locate
 from tapml.server import Server
+from tapml.validation.context import JobContext
 
 ENTRIES = [pytest.param(slug, marks=[pytest.mark.torch] if slug == "paged-attention" else []) for slug in SLUGS]
 Entry = Callable[[str], tuple[Fault, Path]]
@@ -69,7 +70,7 @@ def test_locating_names_exactly_what_is_faulty(slug: str, server: Server, entry:
     device = server.state.device(fault.faulty.device)
     # A race may give the same result three times in a row.
     runs = 20 if fault.faulty.race else 3
-    document = Locate(suite, device, server.state.blobs, runs=runs, model=False).run()
+    document = Locate(JobContext(suite, [device], server.state.blobs), runs=runs, model=False).run()
     kernel = gallery.suspect(suite)
     accused = {kernel, BYSTANDER} if fault.everywhere else {kernel}
     assert set(document["summary"]["faulty_kernels"]) == (accused if fault.pattern else set())

@@ -21,6 +21,7 @@ from tapml.errors import InputError
 from tapml.history import History, Recorder, open_history
 from tapml.history.store import family
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.journal import Journal
 from tapml.validation.operatorwise import OperatorRun, recover
 
@@ -180,7 +181,7 @@ def _validate(suite: Suite, url: str | None, **options: Any) -> tuple[dict[str, 
 
     runner = FakeRunner(DeviceHub(), _all_pass, "Fake 1")
     run = OperatorRun(
-        suite, [runner.device], Blobs(), save=True, history=Recorder(url, "validate"), emit=emit, **options
+        JobContext(suite, [runner.device], Blobs(), emit=emit), save=True, history=Recorder(url, "validate"), **options
     )
     return run.run(), warnings
 

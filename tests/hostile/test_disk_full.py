@@ -27,6 +27,7 @@ from tapml.server.state import State
 from tapml.sharing import Repro, export, links, of_suite
 from tapml.sharing.imports import add_to_suite, new_suite
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.journal import Journal, left_behind
 from tapml.validation.operatorwise import OperatorRun
 
@@ -62,7 +63,9 @@ def validated(suite: Suite, most: int = 0) -> tuple[dict[str, Any], list[str]]:
 
     device = FakeRunner(DeviceHub(), all_pass).device
     with full_disk(most):
-        run = OperatorRun(suite, [device], Blobs(), emit=emit, save=True, history=Recorder(None, "validate"))
+        run = OperatorRun(
+            JobContext(suite, [device], Blobs(), emit=emit), save=True, history=Recorder(None, "validate")
+        )
         return run.run(), said
 
 

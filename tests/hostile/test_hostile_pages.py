@@ -27,6 +27,7 @@ from tapml.reports.html import html
 from tapml.server import Server
 from tapml.sharing import export, links, of_suite
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 
 HARM = (
     "<img src=x onerror=canary()><script>canary()</script>\"'><svg onload=canary()>javascript:canary() "
@@ -74,7 +75,7 @@ def harmful(suite: Suite) -> Suite:
     suite = Suite(path)
     with Server([path]) as server:
         device = server.state.device("node-dawn")
-        save_locate(suite, Locate(suite, device, server.state.blobs, model=False).run())
+        save_locate(suite, Locate(JobContext(suite, [device], server.state.blobs), model=False).run())
     test = next(test for test in suite.tests if test.kernel == "softmax").id
     diagnostic = {"severity": "error", "line": 3, "column": 5, "message": HARM, "source": HARM, "file": "softmax.wgsl"}
     keep_result(

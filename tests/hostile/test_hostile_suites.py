@@ -32,6 +32,7 @@ from tapml.sharing import FORMS, Repro, export, links, of_suite
 from tapml.sharing.files import load_repro
 from tapml.sharing.imports import add_to_suite
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.operatorwise import OperatorRun
 
 CASES = hostile_suites()
@@ -46,7 +47,8 @@ def good(carved: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     suite = Suite(path)
     keep_result(suite, TEST)
     OperatorRun(
-        suite, [FakeRunner(DeviceHub(), all_pass, "Other 1").device], Blobs(), history=Recorder(None, "validate")
+        JobContext(suite, [FakeRunner(DeviceHub(), all_pass, "Other 1").device], Blobs()),
+        history=Recorder(None, "validate"),
     ).run()
     return path
 
@@ -125,7 +127,7 @@ def uses(path: Path, theirs: Repro, folder: Path) -> list[Callable[[], object]]:
     def validate() -> None:
         suite = Suite(path)
         device = FakeRunner(DeviceHub(), all_pass).device
-        run = OperatorRun(suite, [device], Blobs(), save=True, history=Recorder(None, "validate"))
+        run = OperatorRun(JobContext(suite, [device], Blobs()), save=True, history=Recorder(None, "validate"))
         assert run.run()["summary"]["pass"] == len(suite.tests), "no verdict is lost"
 
     return [

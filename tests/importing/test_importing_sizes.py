@@ -20,6 +20,7 @@ from tapml.lowering.lower import lower_program
 from tapml.platforms.reference import Reference, to_numpy
 from tapml.program.program import sizes_of
 from tapml.server import Server
+from tapml.validation.context import JobContext
 from tapml.validation.offload import Offload
 
 node = helper.make_node
@@ -359,6 +360,6 @@ def test_a_model_with_two_symbols_passes_on_a_device(
     assert suite.manifest["oracle"]["agrees"]
     assert [step["sizes"] for step in suite.manifest["steps"]][1] == {"batch": 2, "length": 16}
     with Server([suite.path]) as server:
-        found = Offload(suite, server.state.device("node-dawn"), server.state.blobs).run()
+        found = Offload(JobContext(suite, [server.state.device("node-dawn")], server.state.blobs)).run()
     assert [step["kept"] for step in found["steps"]] == [True] * len(suite.kernels)
     assert found["final"]["verdict"] == "pass"

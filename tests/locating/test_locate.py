@@ -18,11 +18,12 @@ from tapml.locating.locate import clean, save_locate
 from tapml.locating.patterns import PATTERNS
 from tapml.reports.locate import verdict_line
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.events import Cancel
 
 
-def located(device: ComputingDevice, **options: Any) -> dict[str, Any]:
-    document = Locate(device.suite, device.device, device.blobs, **options).run()
+def located(device: ComputingDevice, context: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+    document = Locate(JobContext(device.suite, [device.device], device.blobs, **(context or {})), **options).run()
     json.dumps(document, allow_nan=False)  # strict JSON
     return document
 
@@ -76,7 +77,7 @@ def test_only_the_wrong_kernel_is_accused_with_its_reason(suite: Suite, softmax:
 def test_hang_seconds_are_those_of_every_run(suite: Suite, softmax: str) -> None:
     right, wrong = ComputingDevice(suite), ComputingDevice(suite, {softmax: replaced(lambda right, _: -right)})
     for device in (right, wrong):  # the whole model runs on the one, the failing tests again on the other
-        located(device, hang_seconds=7.5)
+        located(device, {"hang_seconds": 7.5})
         assert set(device.methods) == {"validate", "execute"}
         assert device.hang_seconds == {7.5}
 
@@ -155,7 +156,7 @@ def test_a_kernel_that_does_not_run_again_keeps_its_verdict(suite: Suite, softma
     """The call of all examined tests fails for one: the others are examined by themselves."""
     other = suite.kernels[0]
     device = ComputingDevice(suite, {name: replaced(lambda right, _: -right) for name in (softmax, other)})
-    search = Locate(suite, device.device, device.blobs, emit=lambda event: broken(event, device, other))
+    search = Locate(JobContext(suite, [device.device], device.blobs, emit=lambda event: broken(event, device, other)))
     kernels = {found["kernel"]: found for found in search.run()["kernels"]}
     assert kernels[softmax]["findings"][0]["pattern"] == "sign"
     assert kernels[other]["verdict"] == "fail"
@@ -256,7 +257,7 @@ def test_a_cancelled_search_is_interrupted(suite: Suite) -> None:
     cancel = Cancel()
     cancel.set()
     device = ComputingDevice(suite)
-    document = located(device, cancel=cancel)
+    document = located(device, {"cancel": cancel})
     assert document["interrupted"]
     assert document["model"] is None
 
@@ -272,7 +273,7 @@ def test_the_document_is_kept_in_the_suite(suite: Suite) -> None:
 def test_events_tell_how_far_it_is(suite: Suite, softmax: str) -> None:
     events: list[dict[str, Any]] = []
     device = ComputingDevice(suite, {softmax: replaced(lambda right, _: -right)})
-    located(device, emit=events.append)
+    located(device, {"emit": events.append})
     kinds = [event["type"] for event in events]
     assert kinds[0] == "started"
     assert events[0]["kind"] == "locate"
@@ -313,7 +314,7 @@ def test_an_interrupted_search_says_nothing_is_known_and_replaces_no_result(suit
     save_locate(suite, located(device))
     cancel = Cancel()
     cancel.set()
-    document = located(device, cancel=cancel)
+    document = located(device, {"cancel": cancel})
     assert document["summary"]["verdict"] == "unknown"
     assert not clean(document)
     assert "nothing suspected until then" in verdict_line(document)

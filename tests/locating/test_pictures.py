@@ -20,6 +20,7 @@ from tapml.locating.heatmap import MOST, heatmap
 from tapml.reports.html import html
 from tapml.reports.locate import picture_lines, show_locate, verdict_line
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 
 
 def test_a_small_output_is_shown_element_by_element() -> None:
@@ -97,7 +98,7 @@ def document(suite: Suite) -> dict[str, Any]:
         return right
 
     device = ComputingDevice(suite, {kernel: half})
-    return Locate(suite, device.device, device.blobs).run()
+    return Locate(JobContext(suite, [device.device], device.blobs)).run()
 
 
 def test_the_terminal_shows_reason_bound_and_picture(document: dict[str, Any]) -> None:

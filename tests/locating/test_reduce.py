@@ -18,6 +18,7 @@ from tapml.server import Server
 from tapml.sharing import export, load_repro
 from tapml.sharing.imports import new_suite
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 
 
 def kernel_of(suite: Suite, word: str) -> str:
@@ -40,7 +41,7 @@ def test_a_wrong_sum_is_reduced_to_the_term_it_lacks(suite: Suite, tmp_path: Pat
     )  # fmt: skip
     name = id_of(suite, kernel)
     device = ComputingDevice(suite, {kernel: last_term_missing})
-    reduction = Reduce(suite, name, device.device, device.blobs)
+    reduction = Reduce(JobContext(suite, [device.device], device.blobs), name)
     document = reduction.run()
     assert document["format"] == "tapml.reduce/1"
     x, w = document["inputs"]
@@ -74,7 +75,7 @@ def test_what_is_expected_of_new_inputs_comes_from_the_reference(suite: Suite) -
     """A fault in softmax that no value matters for: zeros are enough, for which it gives 1/16."""
     kernel = kernel_of(suite, "softmax")
     device = ComputingDevice(suite, {kernel: lambda inputs, right, before: right / 2})
-    reduction = Reduce(suite, id_of(suite, kernel), device.device, device.blobs)
+    reduction = Reduce(JobContext(suite, [device.device], device.blobs), id_of(suite, kernel))
     document = reduction.run()
     assert document["inputs"][0]["nonzero"] == 0
     assert document["outputs"][0]["worst"]["expected"] == pytest.approx(1 / 16)
@@ -98,7 +99,7 @@ def test_what_depends_on_one_value_keeps_it(suite: Suite) -> None:
         return right
 
     device = ComputingDevice(suite, {kernel: overflows})
-    document = Reduce(suite, name, device.device, device.blobs, hang_seconds=7.5).run()
+    document = Reduce(JobContext(suite, [device.device], device.blobs, hang_seconds=7.5), name).run()
     assert device.hang_seconds == {7.5}
     (found,) = document["inputs"]
     assert 1 <= found["nonzero"] < found["total"]
@@ -110,14 +111,14 @@ def test_what_depends_on_one_value_keeps_it(suite: Suite) -> None:
 def test_a_passing_test_is_not_reduced(suite: Suite) -> None:
     device = ComputingDevice(suite)
     with pytest.raises(InputError, match="passes on Fake 1: there is nothing to reduce"):
-        Reduce(suite, suite.tests[0].id, device.device, device.blobs).run()
+        Reduce(JobContext(suite, [device.device], device.blobs), suite.tests[0].id).run()
 
 
 def test_a_kernel_that_does_not_run_says_why(suite: Suite) -> None:
     device = ComputingDevice(suite)
     device.failing = {suite.tests[0].kernel: "it does not compile"}
     with pytest.raises(DeviceError, match="it does not compile"):
-        Reduce(suite, suite.tests[0].id, device.device, device.blobs).run()
+        Reduce(JobContext(suite, [device.device], device.blobs), suite.tests[0].id).run()
 
 
 def test_a_running_server_reduces_and_hands_over_what_is_left(suite: Suite, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from tapml.carving.carve import carve
 from tapml.importing import ImportedModel, Step
 from tapml.locating import Locate
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 
 
 @pytest.fixture
@@ -44,13 +45,13 @@ def rewrite(suite: Suite, text: str) -> None:
 
 def test_the_generated_kernel_relies_on_nothing(tanh_suite: Suite) -> None:
     device = ComputingDevice(tanh_suite)
-    assert Locate(tanh_suite, device.device, device.blobs).run()["summary"]["verdict"] == "clean"
+    assert Locate(JobContext(tanh_suite, [device.device], device.blobs)).run()["summary"]["verdict"] == "clean"
 
 
 def test_a_kernel_that_calls_tanh_beyond_its_domain_is_unbounded(tanh_suite: Suite) -> None:
     rewrite(tanh_suite, "fn squashed(x: f32) -> f32 { return tanh(x); }\n")
     device = ComputingDevice(tanh_suite)
-    document = Locate(tanh_suite, device.device, device.blobs).run()
+    document = Locate(JobContext(tanh_suite, [device.device], device.blobs)).run()
     (found,) = document["kernels"]
     assert document["summary"]["faulty_kernels"] == [found["kernel"]]
     assert found["verdict"] == "unbounded"
@@ -60,4 +61,4 @@ def test_a_kernel_that_calls_tanh_beyond_its_domain_is_unbounded(tanh_suite: Sui
 def test_a_comment_calls_nothing(tanh_suite: Suite) -> None:
     rewrite(tanh_suite, "// not tanh(x): it has an end\n")
     device = ComputingDevice(tanh_suite)
-    assert Locate(tanh_suite, device.device, device.blobs).run()["summary"]["verdict"] == "clean"
+    assert Locate(JobContext(tanh_suite, [device.device], device.blobs)).run()["summary"]["verdict"] == "clean"

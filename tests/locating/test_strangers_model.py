@@ -19,6 +19,7 @@ from tapml.locating.reduce import Reduce
 from tapml.sharing import export
 from tapml.sharing.repro import of_suite
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.offload import Offload
 
 # Both ran, when the model was text for TVM's parser.
@@ -74,9 +75,9 @@ def test_nothing_of_a_model_is_evaluated(suite: Suite, tmp_path: Path, payload: 
     change(suite, payload.format(mark=mark))
     test = next(test.id for test in suite.tests if test.kernel == suite.kernels[0])
     runs = [
-        lambda: Offload(suite, right.device, right.blobs),
-        lambda: Locate(suite, right.device, right.blobs).run(),
-        lambda: Reduce(suite, test, wrong.device, wrong.blobs).run(),
+        lambda: Offload(JobContext(suite, [right.device], right.blobs)),
+        lambda: Locate(JobContext(suite, [right.device], right.blobs)).run(),
+        lambda: Reduce(JobContext(suite, [wrong.device], wrong.blobs), test).run(),
     ]
     for run in runs:
         with contextlib.suppress(InputError):
@@ -91,14 +92,14 @@ def test_a_suite_of_an_earlier_tapml_serves_for_all_that_needs_no_program(suite:
     earlier.verify()
     assert earlier.kernels
     export(of_suite(earlier, earlier.tests[0].id), "html", tmp_path / "one.html")
-    document = Locate(earlier, device.device, device.blobs).run()
+    document = Locate(JobContext(earlier, [device.device], device.blobs)).run()
     assert document["kernels"] == []
     assert document["model"]["verdict"] == "error"
     assert "wrote the model as TVMScript; that is code" in document["model"]["text"]
     with pytest.raises(InputError, match=r"carved by an earlier tapml.* carve the model again"):
-        Offload(earlier, device.device, device.blobs)
+        Offload(JobContext(earlier, [device.device], device.blobs))
     with pytest.raises(InputError, match=r"carved by an earlier tapml.* carve the model again"):
-        Reduce(earlier, earlier.tests[0].id, device.device, device.blobs)
+        Reduce(JobContext(earlier, [device.device], device.blobs), earlier.tests[0].id)
 
 
 def rewritten(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
@@ -114,7 +115,7 @@ def test_arguments_that_are_not_the_graph_s_are_refused(suite: Suite, arguments:
     device = ComputingDevice(suite)
     rewritten(suite.path / "suite.json", lambda found: found.update(arguments=arguments(found["arguments"])))
     with pytest.raises(InputError, match=r"suite\.json: arguments: others than the graph has"):
-        Offload(Suite(suite.path), device.device, device.blobs)
+        Offload(JobContext(Suite(suite.path), [device.device], device.blobs))
 
 
 def test_a_program_of_other_tensors_than_its_nodes_is_refused(suite: Suite) -> None:
@@ -122,11 +123,11 @@ def test_a_program_of_other_tensors_than_its_nodes_is_refused(suite: Suite) -> N
     program = suite.path / "model" / "operators" / f"{suite.kernels[0]}.json"
     rewritten(program, lambda found: found["parameters"][1].update(shape=[32, 16]))
     with pytest.raises(InputError, match="but node n000 of the graph gives it"):
-        Offload(suite, device.device, device.blobs)
+        Offload(JobContext(suite, [device.device], device.blobs))
 
 
 def test_a_missing_program_is_named(suite: Suite) -> None:
     device = ComputingDevice(suite)
     (suite.path / "model" / "operators" / f"{suite.kernels[0]}.json").unlink()
     with pytest.raises(InputError, match=rf"{suite.kernels[0]}\.json is missing"):
-        Offload(suite, device.device, device.blobs)
+        Offload(JobContext(suite, [device.device], device.blobs))

@@ -12,6 +12,7 @@ from tapml.errors import InputError
 from tapml.sharing import Repro, of_suite
 from tapml.sharing.imports import add_to_suite, new_suite
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.offload import Offload
 from tapml.validation.operatorwise import OperatorRun
 
@@ -22,7 +23,7 @@ def test_an_opened_test_is_a_suite_that_validates(repro: Repro, tmp_path: Path) 
     assert suite.kernels == [repro.document.test.kernel]
     assert suite.bundle(test.kernel) == repro.document.kernel
     device = FakeRunner(DeviceHub(), all_pass).device
-    document = OperatorRun(suite, [device], Blobs()).run()
+    document = OperatorRun(JobContext(suite, [device], Blobs())).run()
     assert document["summary"]["pass"] == 1
     again = of_suite(suite, test.id)
     assert again.document.inputs == repro.document.inputs
@@ -44,7 +45,7 @@ def test_what_was_reported_comes_along_as_a_result(repro: Repro, tmp_path: Path)
 def test_an_opened_test_has_no_model_to_offload(repro: Repro, tmp_path: Path) -> None:
     suite = new_suite(repro, tmp_path / "one.suite")
     with pytest.raises(InputError, match="no model"):
-        Offload(suite, FakeRunner(DeviceHub(), all_pass).device, Blobs())
+        Offload(JobContext(suite, [FakeRunner(DeviceHub(), all_pass).device], Blobs()))
 
 
 def test_a_test_joins_a_suite_and_the_model_stays_as_it_is(repro: Repro, suite: Suite, tmp_path: Path) -> None:
@@ -61,7 +62,7 @@ def test_a_test_joins_a_suite_and_the_model_stays_as_it_is(repro: Repro, suite: 
     assert joined.kernel_files(added.kernel)[0].text.endswith("// another implementation\n")
     assert joined.kernel_files(repro.document.test.kernel)[0].text == repro.document.files[0].text
     joined.verify()
-    document = OperatorRun(joined, [FakeRunner(DeviceHub(), all_pass).device], Blobs()).run()
+    document = OperatorRun(JobContext(joined, [FakeRunner(DeviceHub(), all_pass).device], Blobs())).run()
     assert document["summary"]["pass"] == before + 1
 
 

@@ -16,6 +16,7 @@ from tapml.sharing.files import export, load_repro
 from tapml.sharing.imports import new_suite
 from tapml.sharing.repro import of_suite
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.operatorwise import OperatorRun
 
 FORMER = Path(__file__).parents[1] / "former"
@@ -72,7 +73,7 @@ def test_a_former_suite_runs_and_so_does_what_is_exported_of_it(former: Path, tm
     again = new_suite(load_repro(file), tmp_path / "again.suite")
     with Server() as server:
         for found in (suite, again):
-            result = OperatorRun(found, [server.state.device("node-dawn")], server.state.blobs).run()
+            result = OperatorRun(JobContext(found, [server.state.device("node-dawn")], server.state.blobs)).run()
             assert [test["verdict"] for test in result["tests"]] == ["pass"] * len(found.tests)
     assert again.bundle("softmax") == suite.bundle("softmax")
 

@@ -18,6 +18,7 @@ from tapml.devices.messages import KernelMessages
 from tapml.errors import InputError
 from tapml.results import ValidationHeader
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.events import Cancel
 from tapml.validation.journal import Journal
 from tapml.validation.operatorwise import OperatorRun, passed, recover, require_devices, save_validation
@@ -28,7 +29,7 @@ def test_all_tests_of_all_devices_are_in_the_document(suite: Suite) -> None:
     hub = DeviceHub()
     devices = [FakeRunner(hub, all_pass, name).device for name in ("One 1", "Two 2")]
     events: list[dict[str, Any]] = []
-    document = OperatorRun(suite, devices, Blobs(), emit=events.append).run()
+    document = OperatorRun(JobContext(suite, devices, Blobs(), emit=events.append)).run()
     assert document["summary"]["pass"] == 2 * len(suite.tests)
     assert passed(document)
     assert document["summary"]["devices"][devices[0].id]["run"] == 0.5
@@ -42,7 +43,7 @@ def test_a_vanished_device_is_an_error_for_the_rest_only(suite: Suite) -> None:
 
     hub = DeviceHub()
     gone, stays = FakeRunner(hub, one_then_gone, "Gone 1"), FakeRunner(hub, all_pass, "Stays 1")
-    document = OperatorRun(suite, [gone.device, stays.device], Blobs()).run()
+    document = OperatorRun(JobContext(suite, [gone.device, stays.device], Blobs())).run()
     by_device: dict[str, list[dict[str, Any]]] = {}
     for test in document["tests"]:
         by_device.setdefault(test["device"], []).append(test)
@@ -60,7 +61,7 @@ def test_a_pass_that_compared_too_little_is_no_pass(suite: Suite) -> None:
             runner.verdict(message, test, outputs=[])
         runner.finish(message)
 
-    document = OperatorRun(suite, [FakeRunner(DeviceHub(), lie).device], Blobs()).run()
+    document = OperatorRun(JobContext(suite, [FakeRunner(DeviceHub(), lie).device], Blobs())).run()
     assert document["summary"]["error"] == len(suite.tests)
 
 
@@ -80,7 +81,7 @@ def reporting(**changes: Any) -> Answer:
 def test_unbounded_is_a_verdict_of_its_own_and_no_pass(suite: Suite) -> None:
     element = {"index": [0, 1], "expected": 1.0, "got": 2.0, "bound": "Infinity"}
     answer = reporting(verdict="unbounded", unbounded=3, tied=2, first=element, message="3 of 96 elements")
-    document = OperatorRun(suite, [FakeRunner(DeviceHub(), answer).device], Blobs()).run()
+    document = OperatorRun(JobContext(suite, [FakeRunner(DeviceHub(), answer).device], Blobs())).run()
     test = document["tests"][0]
     assert (test["verdict"], test["unbounded"], test["tied"], test["mismatched"]) == ("unbounded", 3, 2, 0)
     assert test["first"] == {"output": 0, **element}
@@ -102,7 +103,7 @@ def test_unbounded_is_a_verdict_of_its_own_and_no_pass(suite: Suite) -> None:
 )
 def test_a_verdict_that_its_own_numbers_deny_is_an_error(suite: Suite, claimed: str, counts: dict[str, int]) -> None:
     device = FakeRunner(DeviceHub(), reporting(verdict=claimed, **counts)).device
-    document = OperatorRun(suite, [device], Blobs()).run()
+    document = OperatorRun(JobContext(suite, [device], Blobs())).run()
     assert document["summary"]["error"] == len(suite.tests)
     assert f"the device says {claimed} with {counts.get('mismatched', 0)} mismatches" in document["tests"][0]["message"]
 
@@ -119,7 +120,7 @@ def test_bounds_and_ties_go_out_with_the_test_and_are_served(tmp_path: Path) -> 
                 assert blobs.find(ref["digest"]) is not None
         all_pass(message, runner)
 
-    OperatorRun(suite, [FakeRunner(DeviceHub(), look).device], blobs).run()
+    OperatorRun(JobContext(suite, [FakeRunner(DeviceHub(), look).device], blobs)).run()
     assert sent[cases["open"]]["bound"]["shape"] == [4, 8]
     assert sent[cases["open"]]["ties"] is None
     assert sent[cases["ties"]]["ties"]["dtype"] == "int32"
@@ -133,12 +134,12 @@ def test_a_damaged_bound_is_named_before_anything_runs(tmp_path: Path) -> None:
     path.chmod(0o644)
     path.write_bytes(b"\0" * path.stat().st_size)
     with pytest.raises(InputError, match=bound.digest[:16]):
-        OperatorRun(Suite(suite.path), [FakeRunner(DeviceHub(), all_pass).device], Blobs())
+        OperatorRun(JobContext(Suite(suite.path), [FakeRunner(DeviceHub(), all_pass).device], Blobs()))
 
 
 def test_a_test_without_verdict_is_an_error(suite: Suite) -> None:
     document = OperatorRun(
-        suite, [FakeRunner(DeviceHub(), lambda message, runner: runner.finish(message)).device], Blobs()
+        JobContext(suite, [FakeRunner(DeviceHub(), lambda message, runner: runner.finish(message)).device], Blobs())
     ).run()
     assert {test["verdict"] for test in document["tests"]} == {"error"}
     assert "no verdict" in document["tests"][0]["message"]
@@ -148,23 +149,23 @@ def test_a_reported_error_names_the_cause(suite: Suite) -> None:
     def refuse(message: dict[str, Any], runner: FakeRunner) -> None:
         runner.fail(message, kind="fetch", message="blob 123 cannot be fetched")
 
-    document = OperatorRun(suite, [FakeRunner(DeviceHub(), refuse).device], Blobs()).run()
+    document = OperatorRun(JobContext(suite, [FakeRunner(DeviceHub(), refuse).device], Blobs())).run()
     assert document["tests"][0]["message"] == "blob 123 cannot be fetched"
 
 
 def test_only_the_chosen_kernels_run_and_others_keep_their_results(suite: Suite) -> None:
     hub = DeviceHub()
     runner = FakeRunner(hub, all_pass)
-    save_validation(suite, OperatorRun(suite, [runner.device], Blobs()).run())
+    save_validation(suite, OperatorRun(JobContext(suite, [runner.device], Blobs())).run())
     name = suite.kernels[0]
-    document = OperatorRun(suite, [runner.device], Blobs(), kernels=[name]).run()
+    document = OperatorRun(JobContext(suite, [runner.device], Blobs()), kernels=[name]).run()
     assert {test["kernel"] for test in document["tests"]} == {name}
     save_validation(suite, document)
     (saved,) = suite.results("validation")
     assert {test["id"] for test in saved["tests"]} == {test.id for test in suite.tests}
     assert saved["summary"]["pass"] == saved["summary"]["total"] == len(suite.tests)
     with pytest.raises(InputError, match="no kernel 'nothing'"):
-        OperatorRun(suite, [runner.device], Blobs(), kernels=["nothing"])
+        OperatorRun(JobContext(suite, [runner.device], Blobs()), kernels=["nothing"])
 
 
 def test_a_cancelled_run_keeps_what_it_has(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +176,9 @@ def test_a_cancelled_run_keeps_what_it_has(suite: Suite, monkeypatch: pytest.Mon
         all_pass(message, runner)
         cancel.set()
 
-    document = OperatorRun(suite, [FakeRunner(DeviceHub(), stop_after_first_call).device], Blobs(), cancel=cancel).run()
+    document = OperatorRun(
+        JobContext(suite, [FakeRunner(DeviceHub(), stop_after_first_call).device], Blobs(), cancel=cancel)
+    ).run()
     assert document["interrupted"]
     assert document["summary"]["total"] == document["summary"]["pass"] == 2
 
@@ -194,7 +197,7 @@ def test_edited_text_is_what_is_sent(suite: Suite) -> None:
             seen[kernel["kernel"]] = found
         all_pass(message, runner)
 
-    document = OperatorRun(suite, [FakeRunner(DeviceHub(), look).device], blobs).run()
+    document = OperatorRun(JobContext(suite, [FakeRunner(DeviceHub(), look).device], blobs)).run()
     assert seen[name].endswith(b"// mine\n")
     assert document["edited_kernels"] == [name]
     assert {test["kernel"] for test in document["tests"] if test["edited"]} == {name}
@@ -212,7 +215,7 @@ def test_each_variant_goes_out_with_its_own_text(tmp_path: Path) -> None:
                     texts[kernel["kernel"], entry_point["file"]] = bytes(blobs.find(entry_point["code"]) or b"")
         all_pass(message, runner)
 
-    document = OperatorRun(fat, [FakeRunner(DeviceHub(), look).device], blobs).run()
+    document = OperatorRun(JobContext(fat, [FakeRunner(DeviceHub(), look).device], blobs)).run()
     assert document["summary"]["pass"] == len(fat.tests)
     assert any("+subgroups" in file for _, file in texts)
     for (_, file), text in texts.items():
@@ -225,7 +228,7 @@ def test_a_defect_in_the_middle_of_a_run_is_raised(suite: Suite, monkeypatch: py
 
     monkeypatch.setattr(KernelMessages, "test", broken)
     with pytest.raises(RuntimeError, match="a defect"):
-        OperatorRun(suite, [FakeRunner(DeviceHub(), all_pass).device], Blobs()).run()
+        OperatorRun(JobContext(suite, [FakeRunner(DeviceHub(), all_pass).device], Blobs())).run()
 
 
 def test_a_device_without_webgpu_is_refused() -> None:
@@ -256,7 +259,7 @@ def test_after_a_hang_the_other_kernels_go_on(suite: Suite) -> None:
             runner.verdict(message, test)
         runner.finish(message)
 
-    document = OperatorRun(suite, [FakeRunner(DeviceHub(), hang_once).device], Blobs()).run()
+    document = OperatorRun(JobContext(suite, [FakeRunner(DeviceHub(), hang_once).device], Blobs())).run()
     for test in document["tests"]:
         assert test["verdict"] == ("error" if test["kernel"] == culprit.kernel else "pass")
     found = next(test for test in document["tests"] if test["id"] == culprit.id)
@@ -267,7 +270,7 @@ def test_after_a_hang_the_other_kernels_go_on(suite: Suite) -> None:
 
 def test_a_device_that_is_lost_again_and_again_is_given_up(suite: Suite) -> None:
     runner = FakeRunner(DeviceHub(), lambda message, r: lose(r, message, None, None))
-    document = OperatorRun(suite, [runner.device], Blobs()).run()
+    document = OperatorRun(JobContext(suite, [runner.device], Blobs())).run()
     assert [len(call["params"]["kernels"]) for call in runner.calls] == [len(suite.kernels), 1]
     assert {test["verdict"] for test in document["tests"]} == {"error"}
 
@@ -275,7 +278,7 @@ def test_a_device_that_is_lost_again_and_again_is_given_up(suite: Suite) -> None
 def test_large_kernels_travel_in_calls_of_their_own(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tapml.validation.operatorwise._KERNEL_BYTES_A_CALL", 1)
     runner = FakeRunner(DeviceHub(), all_pass)
-    document = OperatorRun(suite, [runner.device], Blobs()).run()
+    document = OperatorRun(JobContext(suite, [runner.device], Blobs())).run()
     assert all(len(call["params"]["kernels"]) == 1 for call in runner.calls)
     assert document["summary"]["pass"] == len(suite.tests)
 
@@ -291,7 +294,7 @@ def test_kernels_of_which_one_is_to_blame_are_compiled_one_by_one(suite: Suite) 
             all_pass(message, runner)
 
     runner = FakeRunner(DeviceHub(), compile_for_ever)
-    document = OperatorRun(suite, [runner.device], Blobs()).run()
+    document = OperatorRun(JobContext(suite, [runner.device], Blobs())).run()
     for test in document["tests"]:
         assert test["verdict"] == ("error" if test["kernel"] in hostile else "pass"), test
         assert test["message"] == (f"kernel {test['kernel']} did not end" if test["kernel"] in hostile else "")
@@ -330,7 +333,7 @@ def test_a_killed_process_loses_no_verdict(suite: Suite) -> None:
 
 
 def test_saved_results_leave_no_journal(suite: Suite) -> None:
-    OperatorRun(suite, [FakeRunner(DeviceHub(), all_pass).device], Blobs(), save=True).run()
+    OperatorRun(JobContext(suite, [FakeRunner(DeviceHub(), all_pass).device], Blobs()), save=True).run()
     assert list((suite.path / "results" / "running").iterdir()) == []
     (saved,) = suite.results("validation")
     assert saved["summary"]["pass"] == len(suite.tests)

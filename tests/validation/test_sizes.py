@@ -17,6 +17,7 @@ from tapml.sharing.imports import add_to_suite
 from tapml.sharing.repro import of_suite
 from tapml.suite import CarvedTest, Suite, SuiteWriter, Tolerance
 from tapml.suite.suite import IMPORTED
+from tapml.validation.context import JobContext
 from tapml.validation.operatorwise import OperatorRun
 
 ROWS = (3, 70_001)
@@ -107,7 +108,7 @@ def negated(tmp_path: Path) -> Suite:
 
 def verdicts(suite: Suite) -> list[tuple[str, str]]:
     with Server() as server:
-        run = OperatorRun(suite, [server.state.device("node-dawn")], server.state.blobs).run()
+        run = OperatorRun(JobContext(suite, [server.state.device("node-dawn")], server.state.blobs)).run()
     return [(test["verdict"], test["message"]) for test in run["tests"]]
 
 

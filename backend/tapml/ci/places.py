@@ -11,12 +11,13 @@ from tapml.browsers.find import KINDS
 from tapml.devices import Blobs, Device
 from tapml.errors import InputError, TapmlError, ToolchainError
 from tapml.files import slug, unique
-from tapml.jobs import Job, JobSpecification
+from tapml.jobs import JobSpecification, run_job
 from tapml.results import DeviceDocument, TestResult, ValidationDocument
 from tapml.results.checks import DEVICE
 from tapml.results.run import RunDeviceDocument
 from tapml.server.client import RemoteServer
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.events import Cancel, Emit
 
 Elsewhere: TypeAlias = Callable[[str], RemoteServer | None]
@@ -89,7 +90,7 @@ def device_here(requested: str, device: Device, blobs: Blobs) -> Place:
     """A device of this process."""
 
     def run(specification: JobSpecification, suite: Suite, emit: Emit, cancel: Cancel) -> Any:
-        return Job(specification, suite, [device], blobs, emit=emit, cancel=cancel).run()
+        return run_job(specification, JobContext(suite, [device], blobs, emit, cancel))
 
     return Place(requested, device.describe(), run, device.hello.unavailable)
 

@@ -19,13 +19,14 @@ from tapml.devices import Device
 from tapml.errors import InputError
 from tapml.formats import validated
 from tapml.history import Recorder, check_database
-from tapml.jobs import Job, JobSpecification
+from tapml.jobs import JobSpecification, run_job
 from tapml.jobs.job import Offer
 from tapml.reports.progress import ProgressReport
 from tapml.results import FAILING
 from tapml.server import Server
 from tapml.server.client import RemoteServer
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.events import Cancel, Cancelled
 
 
@@ -70,9 +71,8 @@ def run(
         check_database(url)
         with served(server, options, job.devices) as used:
             devices = [acquire(used, name, report, cancel) for name in dict.fromkeys(job.devices)]
-            history = Recorder(url, "validate")
-            blobs = used.state.blobs
-            return Job(job, suite, devices, blobs, emit=show, cancel=cancel, history=history, offer=offer).run()
+            context = JobContext(suite, devices, used.state.blobs, show, cancel)
+            return run_job(job, context, history=Recorder(url, "validate"), offer=offer)
 
 
 def elsewhere(name: str) -> RemoteServer | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field
 
-from tapml.devices import Blobs, Device
 from tapml.devices.device import HANG_SECONDS
 from tapml.errors import InputError
 from tapml.history import Recorder
@@ -17,13 +17,9 @@ from tapml.protocol.base import Message, Name
 from tapml.protocol.session import HangSeconds
 from tapml.sharing import Repro
 from tapml.suite import Suite
-from tapml.validation.events import Cancel, Emit
+from tapml.validation.context import JobContext
 from tapml.validation.operatorwise import OperatorRun, require_devices
 from tapml.validation.results import keep
-
-if TYPE_CHECKING:
-    from tapml.locating.reduce import Reduce
-    from tapml.validation.offload import Offload
 
 Offer: TypeAlias = Callable[[Repro], object]
 """Takes the exported test that a job made beside its document."""
@@ -73,58 +69,39 @@ class JobSpecification(Message):
             suite.require_model()
 
 
-class Job:
-    """A job on devices that are there; `run` blocks until it is through."""
+def run_job(
+    asked: JobSpecification, context: JobContext, *, history: Recorder | None = None, offer: Offer | None = None
+) -> Any:
+    """Run a job on devices that are there; gives its document, also after a cancel (where nothing was found until then,
+    of "reduce", Cancelled is raised). Where the document cannot be kept, an event says so.
 
-    def __init__(
-        self,
-        asked: JobSpecification,
-        suite: Suite,
-        devices: Sequence[Device],
-        blobs: Blobs,
-        *,
-        emit: Emit = lambda event: None,
-        cancel: Cancel | None = None,
-        history: Recorder | None = None,
-        offer: Offer | None = None,
-    ) -> None:
-        """`devices`: those that the specification names; `history`: where a validation is recorded; `offer`: takes the
-        reduced test. Raises InputError for a device that cannot run kernels, or a suite that is damaged.
-        """
-        require_devices(devices)
-        self._suite = suite
-        self._emit = emit
-        self._offer = offer
-        self._save: Callable[[Suite, Any], object] | None = None
-        self._work: OperatorRun | Locate | Offload | Reduce
-        self._reduce: Reduce | None = None
-        common: dict[str, Any] = {"emit": emit, "cancel": cancel, "hang_seconds": asked.hang_seconds}
-        if asked.kind == "validation":
-            common |= {"kernels": asked.kernels, "tests": asked.tests, "save": asked.save}
-            self._work = OperatorRun(suite, devices, blobs, history=history if asked.record else None, **common)
-        elif asked.kind == "locate":
-            common |= {"kernels": asked.kernels, "runs": asked.runs, "model": asked.model}
-            self._work, self._save = Locate(suite, devices[0], blobs, **common), save_locate
-        elif asked.kind == "offload":
-            from tapml.validation.offload import Offload  # late: TVM takes seconds to load, and most jobs go without
+    `context`: with the devices that the specification names; its `hang_seconds` are the specification's.
+    `history`: where a validation is recorded; `offer`: takes the reduced test.
+    Raises InputError for a device that cannot run kernels, or a suite that is damaged.
+    """
+    require_devices(context.devices)
+    context = replace(context, hang_seconds=asked.hang_seconds)
+    if asked.kind == "validation":
+        recorder = history if asked.record else None
+        return OperatorRun(context, kernels=asked.kernels, tests=asked.tests, save=asked.save, history=recorder).run()
+    if asked.kind == "reduce":
+        from tapml.locating.reduce import Reduce  # late: TVM takes seconds to load, and most jobs go without
 
-            self._work, self._save = Offload(suite, devices[0], blobs, **common), Suite.save_result
-        else:
-            from tapml.locating.reduce import Reduce  # late, as above
+        assert asked.tests is not None, "checked"
+        reduction = Reduce(context, asked.tests[0])
+        reduced = reduction.run()
+        if offer is not None:
+            offer(reduction.repro(reduced))
+        return reduced
+    document: Any
+    save: Callable[[Suite, Any], object]
+    if asked.kind == "locate":
+        document = Locate(context, kernels=asked.kernels, runs=asked.runs, model=asked.model).run()
+        save = save_locate
+    else:
+        from tapml.validation.offload import Offload  # late, as above
 
-            assert asked.tests is not None, "checked"
-            self._work = self._reduce = Reduce(suite, asked.tests[0], devices[0], blobs, **common)
-        if not asked.save:
-            self._save = None
-
-    def run(self) -> Any:
-        """The document, also after a cancel; where nothing was found until then (of "reduce"), Cancelled is raised.
-
-        Where the document cannot be kept, an event says so.
-        """
-        document: Any = self._work.run()
-        if self._save and (problem := keep(self._suite, self._save, document)):
-            self._emit({"type": "message", "level": "warning", "text": problem})
-        if self._reduce is not None and self._offer is not None:
-            self._offer(self._reduce.repro(document))
-        return document
+        document, save = Offload(context).run(), Suite.save_result
+    if asked.save and (problem := keep(context.suite, save, document)):
+        context.message(problem)
+    return document

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 
-from tapml.devices import Blobs, Device
 from tapml.devices.commands import allocated, freed, uploaded
-from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, DeviceLost
 from tapml.protocol import methods
 from tapml.suite import CarvedTest
+from tapml.validation.context import JobContext
+
+_Item = TypeVar("_Item")
 
 _RUNS = itertools.count()
 _MOST_BYTES = 64 << 20
@@ -36,20 +37,9 @@ def fill_of(run: int) -> int:
 class Examiner:
     """Runs tests several times on one device, many to a call."""
 
-    def __init__(
-        self,
-        device: Device,
-        blobs: Blobs,
-        messages: KernelMessages,
-        *,
-        check: Callable[[], None] = lambda: None,
-        hang_seconds: float = HANG_SECONDS,
-    ) -> None:
-        self._device = device
-        self._blobs = blobs
+    def __init__(self, context: JobContext, messages: KernelMessages) -> None:
+        self._context = context
         self._messages = messages
-        self._check = check
-        self._hang_seconds = hang_seconds
 
     def run(
         self, tests: Sequence[CarvedTest], runs: int, ran: Callable[[CarvedTest], None] = lambda test: None
@@ -59,7 +49,7 @@ class Examiner:
         Raises DeviceLost where the device is gone.
         """
         found: dict[str, list[Outputs]] = {}
-        for part in _parts(tests, runs):
+        for part in parts(tests, lambda test: runs * sum(ref.type.nbytes for ref in test.outputs), _MOST_BYTES):
             try:
                 found |= self._call(part, runs)
             except DeviceLost:
@@ -74,64 +64,52 @@ class Examiner:
         return found
 
     def _call(self, tests: Sequence[CarvedTest], runs: int) -> dict[str, list[Outputs]]:
-        with ExitStack() as held, self._library(tests) as (library, commands):
-            zeros = self._zeros(tests, held)
-            for number, test in enumerate(tests):
-                commands += self._commands(test, f"{library}/{number}/", library, runs, zeros)
-            types = [ref.type for test in tests for _ in range(runs) for ref in test.outputs]
-            called = self._device.execute(commands, types, check=self._check, hang_seconds=self._hang_seconds)
-        rest = iter(called.arrays)
-        return {test.id: [list(islice(rest, len(test.outputs))) for _ in range(runs)] for test in tests}
-
-    @contextmanager
-    def _library(self, tests: Sequence[CarvedTest]) -> Iterator[tuple[str, list[methods.Command]]]:
-        """A library of the tests' kernels; it and its tensors are freed whatever happens."""
         library = f"x{next(_RUNS)}"
         kernels = [self._messages.kernel(name) for name in dict.fromkeys(test.kernel for test in tests)]
-        try:
-            yield library, [methods.LoadCommand(library=library, kernels=kernels)]
-        finally:
-            if self._device.connected:
-                with contextlib.suppress(DeviceError):  # it is gone, and its memory with it
-                    self._device.execute(freed(library))
-
-    def _zeros(self, tests: Sequence[CarvedTest], held: ExitStack) -> dict[int, str]:
-        """Bytes of an output -> the digest of so many zeros."""
+        commands: list[methods.Command] = [methods.LoadCommand(library=library, kernels=kernels)]
         sizes = sorted({ref.type.nbytes for test in tests for ref in test.outputs})
-        digests = held.enter_context(self._blobs.holding(bytes(size) for size in sizes))
-        return dict(zip(sizes, digests, strict=True))
-
-    def _commands(
-        self, test: CarvedTest, prefix: str, library: str, runs: int, zeros: Mapping[int, str]
-    ) -> list[methods.Command]:
-        inputs = [f"{prefix}i{place}" for place in range(len(test.inputs))]
-        outputs = [f"{prefix}o{place}" for place in range(len(test.outputs))]
-        commands: list[methods.Command] = [
-            uploaded(name, ref.digest, ref.type) for name, ref in zip(inputs, test.inputs, strict=True)
-        ]
-        for run in range(runs):
-            for name, ref in zip(outputs, test.outputs, strict=True):
-                zero = zeros[ref.type.nbytes]
-                commands.append(allocated(name, ref.type) if fill_of(run) else uploaded(name, zero, ref.type))
-            commands.append(
-                methods.CallCommand(
-                    library=library, kernel=test.kernel, sizes=dict(test.sizes), arguments=inputs + outputs
-                )
-            )
-            commands += [methods.DownloadCommand(tensor=name) for name in outputs]
-        commands.append(methods.FreePrefixCommand(prefix=prefix))
-        return commands
+        try:
+            with self._context.blobs.holding(map(bytes, sizes)) as digests:
+                zeros = dict(zip(sizes, digests, strict=True))
+                for number, test in enumerate(tests):
+                    prefix = f"{library}/{number}/"
+                    commands += [uploaded(f"{prefix}i{i}", ref.digest, ref.type) for i, ref in enumerate(test.inputs)]
+                    for run in range(runs):
+                        commands += one_run(test, library, prefix, zeros, fill_of(run))
+                    commands.append(methods.FreePrefixCommand(prefix=prefix))
+                types = [ref.type for test in tests for _ in range(runs) for ref in test.outputs]
+                rest = iter(self._context.execute(commands, types))
+        finally:
+            self._context.free(freed(library))
+        return {test.id: [list(islice(rest, len(test.outputs))) for _ in range(runs)] for test in tests}
 
 
-def _parts(tests: Sequence[CarvedTest], runs: int) -> Iterator[list[CarvedTest]]:
-    part: list[CarvedTest] = []
+def one_run(
+    test: CarvedTest, library: str, prefix: str, zeros: Mapping[int, str], fill: int
+) -> Iterator[methods.Command]:
+    """Make the test's outputs anew, call its kernel and bring them home; its inputs are there, `{prefix}i0` and so on.
+
+    `zeros`: bytes of an output -> the digest of so many zeros. `fill`: what the outputs hold before, 0xFF or 0.
+    """
+    outputs = [f"{prefix}o{place}" for place in range(len(test.outputs))]
+    for name, ref in zip(outputs, test.outputs, strict=True):
+        yield allocated(name, ref.type) if fill else uploaded(name, zeros[ref.type.nbytes], ref.type)
+    arguments = [*(f"{prefix}i{place}" for place in range(len(test.inputs))), *outputs]
+    yield methods.CallCommand(library=library, kernel=test.kernel, sizes=dict(test.sizes), arguments=arguments)
+    for name in outputs:
+        yield methods.DownloadCommand(tensor=name)
+
+
+def parts(items: Iterable[_Item], nbytes: Callable[[_Item], int], most: int) -> Iterator[list[_Item]]:
+    """Cut into parts of at most so many bytes; one item may have more."""
+    part: list[_Item] = []
     size = 0
-    for test in tests:
-        needed = runs * sum(ref.type.nbytes for ref in test.outputs)
-        if part and size + needed > _MOST_BYTES:
+    for item in items:
+        needed = nbytes(item)
+        if part and size + needed > most:
             yield part
             part, size = [], 0
-        part.append(test)
+        part.append(item)
         size += needed
     if part:
         yield part

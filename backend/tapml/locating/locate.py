@@ -6,10 +6,9 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
-from tapml.devices import Blobs, Device
-from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError
 from tapml.locating.examine import Examiner
@@ -18,7 +17,8 @@ from tapml.locating.suspects import WORST_FIRST, Examined, clearest, examined, r
 from tapml.results import LocateDocument, TestResult, ValidationDocument
 from tapml.results.locate import ModelCheck, Suspect
 from tapml.suite import CarvedTest, Suite
-from tapml.validation.events import Cancel, Cancelled, Emit
+from tapml.validation.context import JobContext
+from tapml.validation.events import Cancelled
 from tapml.validation.operatorwise import OperatorRun
 from tapml.validation.results import header
 
@@ -43,52 +43,33 @@ class Locate:
 
     def __init__(
         self,
-        suite: Suite,
-        device: Device,
-        blobs: Blobs,
+        context: JobContext,
         *,
         kernels: Sequence[str] | None = None,
         runs: int = RUNS,
         model: bool = True,
-        emit: Emit = lambda event: None,
-        cancel: Cancel | None = None,
-        hang_seconds: float = HANG_SECONDS,
     ) -> None:
         """`kernels`: only these; `runs`: how often a failing test runs again; `model`: run the whole model where every
         operator passes (not with `kernels`, and not where the suite has no model).
 
         Raises InputError for an unknown kernel, or a tensor that is missing or corrupted."""
-        self.suite = suite
-        self.device = device
-        self._blobs = blobs
+        self._context = context
+        self.suite = context.suite
+        self.device = context.device
         self._runs = runs
-        self._model = model and not kernels and bool(suite.manifest["steps"])
-        self._emit = emit
-        self._cancel = cancel or Cancel()
-        self._hang_seconds = hang_seconds
+        self._model = model and not kernels and bool(self.suite.manifest["steps"])
+        self._emit = context.emit
         self._seconds: dict[str, float] = {"validate": 0.0, "examine": 0.0, "model": 0.0}
-        self._operators = OperatorRun(
-            suite,
-            [device],
-            blobs,
-            kernels=kernels,
-            emit=self._pass_on,
-            cancel=self._cancel,
-            hang_seconds=hang_seconds,
-        )
-
-    @property
-    def total(self) -> int:
-        """Tests that are validated."""
-        return self._operators.total
+        self._operators = OperatorRun(replace(context, emit=self._pass_on), kernels=kernels)
 
     def run(self) -> LocateDocument:
         """Validate, examine what fails, and run the model where nothing does; gives the document, also after a
         cancel."""
-        self._emit({"type": "started", "kind": "locate", "total": self.total, "kernels": self._operators.kernels})
+        operators = self._operators
+        self._emit({"type": "started", "kind": "locate", "total": operators.total, "kernels": operators.kernels})
         with self._timed("validate"):
-            validation = self._operators.run()
-            relies = relying(self.suite, validation["tests"], self._warn)
+            validation = operators.run()
+            relies = relying(self.suite, validation["tests"], self._context.message)
         by_kernel: dict[str, list[TestResult]] = defaultdict(list)
         for result in validation["tests"]:
             if what := relies.get(result["id"]):
@@ -151,19 +132,13 @@ class Locate:
             return found, races
         verdicts = {result["id"]: result["verdict"] for results in bad.values() for result in results}
         names = [name for name, tests in failing.items() if tests]
-        with KernelMessages(self.suite, self._blobs, names) as messages:
-            examiner = Examiner(
-                self.device,
-                self._blobs,
-                messages,
-                check=self._cancel.check,
-                hang_seconds=self._hang_seconds,
-            )
+        with KernelMessages(self.suite, self._context.blobs, names) as messages:
+            examiner = Examiner(self._context, messages)
             total = len(chosen) + len(rest)
             try:
                 outputs = examiner.run(chosen, self._runs)
                 for number, test in enumerate(chosen, 1):
-                    self._cancel.check()
+                    self._context.cancel.check()
                     if test.id in outputs:
                         found[test.kernel].append(examined(self.suite, test, outputs[test.id], verdicts[test.id]))
                     self._emit_examined(test, number, total)
@@ -172,11 +147,8 @@ class Locate:
                     races |= {test: racing(runs) for test, runs in examiner.run(part, self._runs).items()}
                     self._emit_examined(part[-1], len(chosen) + start + len(part), total)
             except DeviceError as error:
-                self._warn(f"the failing tests could not all be run again: {error.summary}")
+                self._context.message(f"the failing tests could not all be run again: {error.summary}")
         return found, races
-
-    def _warn(self, text: str) -> None:
-        self._emit({"type": "message", "level": "warning", "text": text})
 
     def _emit_examined(self, test: CarvedTest, number: int, total: int) -> None:
         progress = {"kernel": test.kernel, "test": test.id, "number": number, "total": total}
@@ -198,9 +170,7 @@ class Locate:
         from tapml.locating.whole_model import WholeModel  # late: TVM takes seconds to load
 
         results = {result["id"]: result for found in by_kernel.values() for result in found}
-        return WholeModel(
-            self.suite, self.device, self._blobs, results, self._emit, self._cancel, self._hang_seconds
-        ).run()
+        return WholeModel(self._context, results).run()
 
     @contextmanager
     def _timed(self, part: str) -> Iterator[None]:

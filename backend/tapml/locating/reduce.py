@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 
 import numpy as np
 
-from tapml.devices import Blobs, Device
-from tapml.devices.commands import allocated, freed, uploaded
-from tapml.devices.device import HANG_SECONDS
+from tapml.devices.commands import freed, uploaded
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, InputError
 from tapml.expressions import evaluate
 from tapml.locating.evidence import Evidence, jsonable
+from tapml.locating.examine import one_run
 from tapml.locating.reduced_reference import Reduced, ReducedReference
 from tapml.locating.reduced_repro import reduced_repro
 from tapml.locating.simplify import Budget, simplify
-from tapml.program import TensorType
 from tapml.protocol import Kernel, methods
 from tapml.results import ReduceDocument
 from tapml.results.reduce import ReducedInput, ReducedOutput, Workgroups
 from tapml.sharing import Repro
-from tapml.suite import CarvedTest, Suite
-from tapml.validation.events import Cancel, Emit
+from tapml.suite import CarvedTest
+from tapml.validation.context import JobContext
 from tapml.validation.results import header
 
 MOST_RUNS = 400
@@ -37,30 +33,17 @@ _LIBRARY = "reduce"
 class Reduce:
     """One reduction on one device; `run` blocks until nothing simpler fails or the budget is spent."""
 
-    def __init__(
-        self,
-        suite: Suite,
-        test: str,
-        device: Device,
-        blobs: Blobs,
-        *,
-        emit: Emit = lambda event: None,
-        cancel: Cancel | None = None,
-        hang_seconds: float = HANG_SECONDS,
-    ) -> None:
+    def __init__(self, context: JobContext, test: str) -> None:
         """Raises InputError for an unknown test, one without its operator's program, or a kernel without WGSL."""
-        self.suite = suite
+        self._context = context
+        self.suite = suite = context.suite
         self.test: CarvedTest = suite.test(test)
-        self.device = device
+        self.device = context.device
         bundle = suite.bundle(self.test.kernel)
         if bundle["unsupported"]:
             raise InputError(f"{self.test.kernel} has no WGSL: {bundle['unsupported']}")
         self._names = [str(argument["name"]) for argument in bundle["arguments"]]
         self._reference = ReducedReference(suite, self.test)
-        self._blobs = blobs
-        self._emit = emit
-        self._cancel = cancel or Cancel()
-        self._hang_seconds = hang_seconds
         self._budget = Budget(MOST_RUNS, MOST_SECONDS)
         self._uploaded: dict[int, str] = {}
         self._kernel: Kernel | None = None
@@ -74,7 +57,7 @@ class Reduce:
         """
         started = time.perf_counter()
         carved = [self.suite.tensors.get(ref) for ref in self.test.inputs]
-        with KernelMessages(self.suite, self._blobs, [self.test.kernel]) as messages:
+        with KernelMessages(self.suite, self._context.blobs, [self.test.kernel]) as messages:
             self._kernel = messages.kernel(self.test.kernel)
             try:
                 self._load(self._kernel)
@@ -87,11 +70,11 @@ class Reduce:
                 self.reduced = self._judge(inputs)
                 workgroups = self._fewer_workgroups(inputs)
             finally:
-                self._free()
+                self._context.free(freed(_LIBRARY))
             edited = [self.test.kernel] if messages.edited(self.test.kernel) else []
         return {
             "format": "tapml.reduce/1",
-            **header(self.suite, [self.device], interrupted=self._cancel.requested, edited=edited),
+            **header(self.suite, [self.device], interrupted=self._context.cancel.requested, edited=edited),
             "test": self.test.id,
             "kernel": self.test.kernel,
             "runs": self._budget.spent,
@@ -112,8 +95,8 @@ class Reduce:
     # ------------------------------------------------ does it still fail?
 
     def _fails(self, inputs: list[np.ndarray]) -> bool:
-        self._cancel.check()
-        self._emit({"type": "reduce", "device": self.device.id, "runs": self._budget.spent})
+        self._context.cancel.check()
+        self._context.emit({"type": "reduce", "device": self.device.id, "runs": self._budget.spent})
         return any(output.count for output in self._judge(inputs).outputs)
 
     def _judge(self, inputs: list[np.ndarray]) -> Reduced:
@@ -124,38 +107,22 @@ class Reduce:
     # ------------------------------------------------ the device
 
     def _load(self, kernel: Kernel) -> None:
-        self._execute([methods.LoadCommand(library=_LIBRARY, kernels=[kernel])])
+        self._context.execute([methods.LoadCommand(library=_LIBRARY, kernels=[kernel])])
 
     def _call(self, inputs: Sequence[np.ndarray], fill: int = 0xFF) -> list[np.ndarray]:
         """Run the kernel. Inputs that are there already are not sent again."""
-        refs = self.test.outputs
-        names = [f"{_LIBRARY}/i{place}" for place in range(len(inputs))]
-        outputs = [f"{_LIBRARY}/o{place}" for place in range(len(refs))]
+        types = [ref.type for ref in self.test.outputs]
+        pieces = [ref.type.encoded(array).tobytes() for ref, array in zip(self.test.inputs, inputs, strict=True)]
+        sizes = [found.nbytes for found in types]
         commands: list[methods.Command] = []
-        with ExitStack() as held:
-            pieces = [ref.type.encoded(array).tobytes() for ref, array in zip(self.test.inputs, inputs, strict=True)]
-            digests = held.enter_context(self._blobs.holding(pieces))
-            for place, (name, digest, ref) in enumerate(zip(names, digests, self.test.inputs, strict=True)):
+        with self._context.blobs.holding([*pieces, *map(bytes, sizes)]) as digests:
+            for place, (digest, ref) in enumerate(zip(digests, self.test.inputs, strict=False)):
                 if self._uploaded.get(place) != digest:
-                    commands.append(uploaded(name, digest, ref.type))
+                    commands.append(uploaded(f"{_LIBRARY}/i{place}", digest, ref.type))
                     self._uploaded[place] = digest
-            zeros = held.enter_context(self._blobs.holding(bytes(ref.type.nbytes) for ref in refs))
-            for name, ref, digest in zip(outputs, refs, zeros, strict=True):
-                commands.append(allocated(name, ref.type) if fill else uploaded(name, digest, ref.type))
-            operands = [*names, *outputs]
-            kernel, sizes = self.test.kernel, dict(self.test.sizes)
-            commands.append(methods.CallCommand(library=_LIBRARY, kernel=kernel, sizes=sizes, arguments=operands))
-            commands += [methods.DownloadCommand(tensor=name) for name in outputs]
-            return self._execute(commands, [ref.type for ref in refs])
-
-    def _execute(self, commands: Sequence[methods.Command], types: Sequence[TensorType] = ()) -> list[np.ndarray]:
-        called = self.device.execute(commands, types, check=self._cancel.check, hang_seconds=self._hang_seconds)
-        return called.arrays
-
-    def _free(self) -> None:
-        if self.device.connected:
-            with contextlib.suppress(DeviceError):  # it is gone, and its memory with it
-                self._execute(freed(_LIBRARY))
+            zeros = dict(zip(sizes, digests[len(pieces) :], strict=True))
+            commands += one_run(self.test, _LIBRARY, f"{_LIBRARY}/", zeros, fill)
+            return self._context.execute(commands, types)
 
     # ------------------------------------------------ fewer workgroups
 

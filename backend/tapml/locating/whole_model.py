@@ -7,19 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from tapml.devices import Blobs, Device
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, InputError
 from tapml.locating.delta import TooMany, culprits
+from tapml.locating.examine import parts
 from tapml.locating.growth import Grown, growth
 from tapml.lowering.model import read_models
-from tapml.program import Graph
 from tapml.results import TestResult, Verdict
 from tapml.results.base import ModelMetric, ModelTolerance, badness, within
 from tapml.results.locate import ModelCheck
-from tapml.suite import Suite
 from tapml.text import listed
-from tapml.validation.events import Cancel, Emit
+from tapml.validation.context import JobContext
 from tapml.validation.hybrid import HybridRunner, ModelStep
 
 MOST_GUILTY = 24
@@ -35,23 +33,10 @@ _MOST_BYTES = 256 << 20
 class WholeModel:
     """One check of the model; `results` are the carved tests' by id."""
 
-    def __init__(
-        self,
-        suite: Suite,
-        device: Device,
-        blobs: Blobs,
-        results: Mapping[str, TestResult],
-        emit: Emit,
-        cancel: Cancel,
-        hang_seconds: float,
-    ) -> None:
-        self._suite = suite
-        self._device = device
-        self._blobs = blobs
+    def __init__(self, context: JobContext, results: Mapping[str, TestResult]) -> None:
+        self._context = context
+        self._suite = suite = context.suite
         self._results = results
-        self._emit = emit
-        self._cancel = cancel
-        self._hang_seconds = hang_seconds
         self._graph = suite.model_graph
         self._tolerance: ModelTolerance = suite.manifest["model_tolerance"]
         self._runs = 0
@@ -65,8 +50,8 @@ class WholeModel:
         try:
             models = read_models(self._suite)
             with (
-                KernelMessages(self._suite, self._blobs) as messages,
-                HybridRunner(self._suite, models, self._device, messages, self._blobs, self._hang_seconds) as runner,
+                KernelMessages(self._suite, self._context.blobs) as messages,
+                HybridRunner(self._context, models, messages) as runner,
             ):
                 return self._check(runner)
         except InputError as error:
@@ -95,7 +80,7 @@ class WholeModel:
         def good_without(returned: frozenset[str]) -> bool:
             if not returned:
                 return False  # the trace has shown it
-            self._cancel.check()
+            self._context.cancel.check()
             self._count("searching the nodes that make the error")
             result = runner.run(step, set(self._nodes) - returned)
             return within(step.metric(result.outputs), self._tolerance)
@@ -115,26 +100,14 @@ class WholeModel:
     def _trace(self, runner: HybridRunner, step: ModelStep) -> dict[str, np.ndarray]:
         """Value id -> what the device made of it, all nodes on the device. One pass, or more where that is too much."""
         found: dict[str, np.ndarray] = {}
-        for values in self._parts(step.graph):
-            self._cancel.check()
+        graph = step.graph
+        wanted = dict.fromkeys([*graph.outputs, *(value for node in graph.kernel_nodes for value in node.outputs)])
+        for values in parts(wanted, lambda value: graph.values[value].type.nbytes, _MOST_BYTES):
+            self._context.cancel.check()
             self._count("running the whole model, all nodes on the device")
             result = runner.run(step, set(self._nodes), values)
             found |= zip(values, result.outputs, strict=True)
         return found
-
-    def _parts(self, graph: Graph) -> list[list[str]]:
-        """The model's outputs, then those of all nodes."""
-        made = [value for node in graph.kernel_nodes for value in node.outputs]
-        parts: list[list[str]] = [[]]
-        size = 0
-        for value in dict.fromkeys([*graph.outputs, *made]):
-            nbytes = graph.values[value].type.nbytes
-            if parts[-1] and size + nbytes > _MOST_BYTES:
-                parts.append([])
-                size = 0
-            parts[-1].append(value)
-            size += nbytes
-        return parts
 
     def _carved(self, step: int) -> dict[str, np.ndarray]:
         by_node = self._by_node(step)
@@ -169,7 +142,8 @@ class WholeModel:
 
     def _count(self, text: str) -> None:
         self._runs += 1
-        self._emit({"type": "model", "device": self._device.id, "runs": self._runs, "text": text})
+        progress = {"runs": self._runs, "text": text}
+        self._context.emit({"type": "model", "device": self._context.device.id, **progress})
 
     def _entry(
         self,

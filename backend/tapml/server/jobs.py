@@ -13,9 +13,10 @@ from typing import Any
 from tapml.devices import Blobs, Device
 from tapml.errors import TapmlError
 from tapml.history import Recorder
-from tapml.jobs import Job, JobSpecification
+from tapml.jobs import JobSpecification, run_job
 from tapml.sharing import Repro
 from tapml.suite import Suite
+from tapml.validation.context import JobContext
 from tapml.validation.events import Cancel, Cancelled
 
 _KEPT_JOBS = 16  # with all their events; their documents are in their suites
@@ -120,9 +121,8 @@ class Jobs:
             other.pack()
         try:
             devices = [acquire(name) for name in dict.fromkeys(asked.devices)]
-            job.document = Job(
-                asked, suite, devices, self._blobs, emit=emit, cancel=job.cancel, history=self._history, offer=offer
-            ).run()
+            context = JobContext(suite, devices, self._blobs, emit, job.cancel)
+            job.document = run_job(asked, context, history=self._history, offer=offer)
             job.state = "cancelled" if job.document["interrupted"] else "done"
         except Cancelled:
             job.state = "cancelled"

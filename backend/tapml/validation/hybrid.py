@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from tapml.compare.agreement import agreement
-from tapml.devices import Blobs, Device
 from tapml.devices.commands import allocated, uploaded, viewed
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, DeviceLost
@@ -21,6 +19,7 @@ from tapml.program import Graph, Node, NodeKind, TensorType, ValueKind
 from tapml.protocol import methods
 from tapml.results.base import ModelMetric
 from tapml.suite import Suite, TensorRef
+from tapml.validation.context import JobContext
 
 _RUNS = itertools.count()
 
@@ -55,25 +54,16 @@ class HybridRunner:
     A context manager: at its end weights and kernels on the device are freed; `steps` stay.
     """
 
-    def __init__(
-        self,
-        suite: Suite,
-        models: Sequence[Lowered],
-        device: Device,
-        kernels: KernelMessages,
-        blobs: Blobs,
-        hang_seconds: float,
-    ) -> None:
+    def __init__(self, context: JobContext, models: Sequence[Lowered], kernels: KernelMessages) -> None:
         """`models`: the suite's (read_models).
 
         Raises InputError for operators that TVM cannot compile, and for a tensor that is missing or corrupted.
         """
+        suite = context.suite
+        self.context = context
         self.reference = Reference(*models)
-        self.device = device
         self.kernels = kernels
         self.parameters = suite.parameters
-        self.blobs = blobs
-        self.hang_seconds = hang_seconds
         self.weights = self.reference.values({v: suite.tensors.get(ref) for v, ref in suite.parameters.items()})
         self.steps = [
             self._step(suite, number, graph, step)
@@ -99,7 +89,7 @@ class HybridRunner:
         for step in self.steps:
             types = [step.graph.values[value].type for value in left]
             pieces = [found.encoded(array).tobytes() for found, array in zip(types, left.values(), strict=True)]
-            with self.blobs.holding(pieces) as digests:
+            with self.context.blobs.holding(pieces) as digests:
                 states = {
                     value: (TensorRef(digest, found.dtype, found.shape, found.encoding), self.reference.tensor(array))
                     for digest, found, (value, array) in zip(digests, types, left.items(), strict=True)
@@ -122,11 +112,10 @@ class HybridRunner:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if (self.uploaded or self.loaded) and self.device.connected:
+        if self.uploaded or self.loaded:
             commands: list[methods.Command] = [methods.UnloadCommand(library=self.library_of(k)) for k in self.loaded]
             commands.append(methods.FreeCommand(tensors=[_weight(value) for value in sorted(self.uploaded)]))
-            with contextlib.suppress(DeviceError):  # the device is gone, and its memory with it
-                self.device.execute(commands)
+            self.context.free(commands)
         self.uploaded.clear()
         self.loaded.clear()
 
@@ -178,7 +167,7 @@ class _Run:
             ]
         finally:
             self._commands = [methods.FreePrefixCommand(prefix=self._prefix)]
-            if self._owner.device.connected and self._segments:
+            if self._owner.context.device.connected and self._segments:
                 self._send([])
         return HybridResult(outputs, self._segments)
 
@@ -253,7 +242,7 @@ class _Run:
             self._commands.append(uploaded(name, self._inputs[value][0].digest, found.type))
         else:
             array = to_numpy(self._host[value], found.type.dtype)
-            digest = self._owner.blobs.hold(found.type.encoded(array).tobytes())
+            digest = self._owner.context.blobs.hold(found.type.encoded(array).tobytes())
             self._held.append(digest)
             self._commands.append(uploaded(name, digest, found.type))
         self._on_device.add(value)
@@ -272,15 +261,16 @@ class _Run:
         self._made_since_flush = []
 
     def _send(self, wanted: Sequence[str]) -> list[np.ndarray]:
-        owner, types = self._owner, [self._type(value) for value in wanted]
+        context = self._owner.context
         try:
-            return owner.device.execute(self._commands, types, hang_seconds=owner.hang_seconds).arrays
+            types = [self._type(value) for value in wanted]
+            return context.device.execute(self._commands, types, hang_seconds=context.hang_seconds).arrays
         except DeviceError as error:
             self._forget(everything=isinstance(error, DeviceLost))
             raise
         finally:
             for digest in self._held:
-                self._owner.blobs.release(digest)
+                context.blobs.release(digest)
             self._commands, self._held = [], []
 
     def _forget(self, *, everything: bool) -> None:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tapml.compilers.tvm.library import model_library
-from tapml.devices import Blobs, Device
 from tapml.devices.commands import message
-from tapml.devices.device import HANG_SECONDS
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, InputError, TapmlError
 from tapml.files import sha256
@@ -26,9 +25,9 @@ from tapml.protocol.session import RUN_MODEL
 from tapml.results import SEVERITY, OffloadDocument, ValidationDocument, Verdict
 from tapml.results.base import ModelMetric, ModelTolerance, badness, within
 from tapml.results.offload import OffloadFinal, OffloadStep
-from tapml.suite import Suite
 from tapml.text import listed
-from tapml.validation.events import Cancel, Cancelled, Emit
+from tapml.validation.context import JobContext
+from tapml.validation.events import Cancelled
 from tapml.validation.hybrid import HybridRunner, ModelStep
 from tapml.validation.operatorwise import OperatorRun
 from tapml.validation.results import header
@@ -40,24 +39,13 @@ _NAMED = 4
 class Offload:
     """One offload of a suite's model to one device."""
 
-    def __init__(
-        self,
-        suite: Suite,
-        device: Device,
-        blobs: Blobs,
-        *,
-        emit: Emit = lambda event: None,
-        cancel: Cancel | None = None,
-        hang_seconds: float = HANG_SECONDS,
-    ) -> None:
+    def __init__(self, context: JobContext) -> None:
         """Raises InputError for a suite that is damaged (tensor, an operator's program)."""
+        self._context = context
+        self.suite = suite = context.suite
         suite.verify()
-        self.suite = suite
-        self.device = device
-        self._blobs = blobs
-        self._emit = emit
-        self._cancel = cancel or Cancel()
-        self._hang_seconds = hang_seconds
+        self.device = context.device
+        self._emit = context.emit
         self._steps: list[OffloadStep] = []
         self._offloaded: list[str] = []
         self._kernels = suite.model_graph.kernels
@@ -71,27 +59,17 @@ class Offload:
     def run(self) -> OffloadDocument:
         """Validate, offload and finally run the whole model; gives the document, also after a cancel."""
         started = time.perf_counter()
-        operators = OperatorRun(
-            self.suite,
-            [self.device],
-            self._blobs,
-            kernels=self._kernels,
-            emit=self._operator_event,
-            cancel=self._cancel,
-            hang_seconds=self._hang_seconds,
-        )
+        operators = OperatorRun(replace(self._context, emit=self._operator_event), kernels=self._kernels)
         self._emit({"type": "started", "kind": "offload", "total": self.total, "kernels": self._kernels})
         self._emit({"type": "device", "device": self.device.describe()})
         verdicts = _kernel_verdicts(operators.run())
         final = _not_run("the offload was interrupted before the whole model ran")
         interrupted = False
-        with KernelMessages(self.suite, self._blobs) as kernels:
+        with KernelMessages(self.suite, self._context.blobs) as kernels:
             edited = [name for name in self._kernels if kernels.edited(name)]
             try:
-                self._cancel.check()
-                with HybridRunner(
-                    self.suite, self._models, self.device, kernels, self._blobs, self._hang_seconds
-                ) as runner:
+                self._context.cancel.check()
+                with HybridRunner(self._context, self._models, kernels) as runner:
                     self._offload_all(verdicts, runner)
                 final = self._run_whole_model(kernels, runner)
             except Cancelled:
@@ -122,7 +100,7 @@ class Offload:
 
     def _offload_all(self, verdicts: Mapping[str, tuple[Verdict, str]], runner: HybridRunner) -> None:
         for number, kernel in enumerate(self._kernels):
-            self._cancel.check()
+            self._context.cancel.check()
             step = self._step(kernel, *verdicts.get(kernel, ("error", "the operator was not validated")), runner)
             self._steps.append(step)
             event = {"step": step, "number": number + 1, "total": self.total}
@@ -203,13 +181,13 @@ class Offload:
 
             def run(step: ModelStep) -> list[np.ndarray]:
                 nonlocal seconds
-                self._cancel.check()
+                self._context.cancel.check()
                 outputs, seconds = self._run_library(libraries[step.graph], step, replace)
                 return outputs
 
             found = runner.in_order(run)
         except TapmlError as error:
-            self._message("error", str(error))
+            self._context.message(str(error), "error")
             return {**_not_run(str(error)), "kept_on_reference": self._kept()}
         metric = self._worst(found)
         good = within(metric, self._tolerance)
@@ -231,9 +209,9 @@ class Offload:
 
     def _library(self, model: Lowered) -> str:
         """The digest of its wasm."""
-        library = model_library(model, lambda text: self._message("info", text))
+        library = model_library(model, lambda text: self._context.message(text, "info"))
         digest = sha256(library.read_bytes())
-        self._blobs.add_file(library, digest)
+        self._context.blobs.add_file(library, digest)
         return digest
 
     def _run_library(
@@ -250,11 +228,9 @@ class Offload:
             "runs": 2,  # the second shows the time without first-use costs
         }
         params = message(RunModelParams, fields, "the model")
-        called = self.device.call(RUN_MODEL, params, types, check=self._cancel.check, hang_seconds=self._hang_seconds)
+        check, hang_seconds = self._context.cancel.check, self._context.hang_seconds
+        called = self.device.call(RUN_MODEL, params, types, check=check, hang_seconds=hang_seconds)
         return called.arrays, called.result.seconds.model_dump()
-
-    def _message(self, level: str, text: str) -> None:
-        self._emit({"type": "message", "level": level, "text": text})
 
 
 def _kernel_verdicts(document: ValidationDocument) -> dict[str, tuple[Verdict, str]]:

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 
-from tapml.devices import Blobs, Device
-from tapml.devices.device import HANG_SECONDS
+from tapml.devices import Device
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, DeviceLost, InputError
 from tapml.history import Recorder
@@ -19,7 +18,8 @@ from tapml.protocol.methods import CompileProgress, TestVerdict, ValidateParams
 from tapml.protocol.session import VALIDATE
 from tapml.results import TestResult, ValidationDocument, ValidationHeader, counts
 from tapml.suite import CarvedTest, Suite
-from tapml.validation.events import Cancel, Cancelled, Emit
+from tapml.validation.context import JobContext
+from tapml.validation.events import Cancelled
 from tapml.validation.journal import Journal, left_behind
 from tapml.validation.results import header, keep, reported_result, result_without_run
 
@@ -34,27 +34,21 @@ class OperatorRun:
 
     def __init__(
         self,
-        suite: Suite,
-        devices: Sequence[Device],
-        blobs: Blobs,
+        context: JobContext,
         *,
         kernels: Sequence[str] | None = None,
         tests: Sequence[str] | None = None,
-        emit: Emit = lambda event: None,
-        cancel: Cancel | None = None,
         save: bool = False,
         history: Recorder | None = None,
-        hang_seconds: float = HANG_SECONDS,
     ) -> None:
         """`kernels`: only these kernels' tests; `tests`: only those of these ids (and of those kernels).
         `save`: keep the results in the suite, whatever becomes of this process; `history`: record them there too.
         Where they cannot be kept, an event says so and the document is as good as ever.
-        `hang_seconds`: a kernel that does not end, or is not compiled, within this time is an error, and its device is
-        made anew.
 
         Raises InputError for an unknown kernel or test, or a tensor that is missing or corrupted."""
-        self.suite = suite
-        self.devices = list(devices)
+        self._context = context
+        self.suite = suite = context.suite
+        self.devices = context.devices
         self.kernels = list(kernels) if kernels else suite.kernels
         for name in self.kernels:
             if name not in suite.kernels:
@@ -67,13 +61,10 @@ class OperatorRun:
             used = {test.kernel for test in self.tests}
             self.kernels = [name for name in self.kernels if name in used]
         suite.verify(ref for test in self.tests for ref in test.refs)
-        blobs.add_store(suite.tensors)
-        self._blobs = blobs
-        self._emit = emit
-        self._cancel = cancel or Cancel()
+        context.blobs.add_store(suite.tensors)
+        self._emit = context.emit
         self._save = save
         self._history = history
-        self._hang_seconds = hang_seconds
         self._lock = threading.Lock()
         self._results: dict[tuple[str, str], TestResult] = {}
         self._seconds: dict[str, dict[str, float]] = {}
@@ -95,7 +86,7 @@ class OperatorRun:
         for device in self.devices:
             self._emit({"type": "device", "device": device.describe()})
         self._warn(recovered)
-        with KernelMessages(self.suite, self._blobs, self.kernels) as messages, ExitStack() as journals:
+        with KernelMessages(self.suite, self._context.blobs, self.kernels) as messages, ExitStack() as journals:
             self.edited = {name: messages.edited(name) for name in self.kernels}
             self._digests = {name: messages.digest(name) for name in self.kernels}
             for device in self.devices:
@@ -121,7 +112,7 @@ class OperatorRun:
 
     def _warn(self, problems: Sequence[str | None]) -> None:
         for problem in filter(None, problems):
-            self._emit({"type": "message", "level": "warning", "text": problem})
+            self._context.message(problem)
 
     def _run_device(self, device: Device, messages: KernelMessages) -> None:
         started = time.perf_counter()
@@ -136,7 +127,7 @@ class OperatorRun:
         by_itself = False  # each kernel in a call of its own
         try:
             while todo:
-                self._cancel.check()
+                self._context.cancel.check()
                 part = _one_call(_one_kernel(todo) if by_itself else todo, messages)
                 try:
                     for key, value in self._call(device, part, messages).items():
@@ -176,9 +167,8 @@ class OperatorRun:
         params = ValidateParams(
             kernels=[messages.kernel(name) for name in names], tests=[messages.test(test) for test in tests]
         )
-        called = device.call(
-            VALIDATE, params, on_progress=on_progress, check=self._cancel.check, hang_seconds=self._hang_seconds
-        )
+        check, hang_seconds = self._context.cancel.check, self._context.hang_seconds
+        called = device.call(VALIDATE, params, on_progress=on_progress, check=check, hang_seconds=hang_seconds)
         return called.result.seconds.model_dump()
 
     def _record(self, device: Device, test: CarvedTest, result: TestResult) -> None:
