@@ -18,10 +18,9 @@ from tapml.importing.assemble import assemble
 from tapml.importing.external import Functions
 from tapml.importing.inputs import InputSpec, RawStep
 from tapml.importing.model import Array, ImportedModel, Oracle, Progress
-from tapml.importing.rewrite import reason
 from tapml.importing.sizes import LONGEST, Bounds, Sizes
 from tapml.importing.torch_fixes import computed_elsewhere, converters
-from tapml.lowering.quiet import quiet_tvm
+from tapml.lowering.quiet import quiet_tvm, reason
 
 GatherSteps = Callable[[Sequence[InputSpec]], list[RawStep]]
 

@@ -19,7 +19,7 @@ from tapml.formats import validated
 from tapml.importing.dtypes import narrow_array
 from tapml.importing.model import Array
 from tapml.importing.onnx_run import OnnxRuntime
-from tapml.importing.rewrite import static_shape, tensor_dtype
+from tapml.importing.relax_ir import static_shape, tensor_dtype
 from tapml.operators.external import External
 from tapml.program.graph import numpy_dtype
 

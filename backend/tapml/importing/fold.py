@@ -1,44 +1,23 @@
 """Compute once, at import, whatever depends neither on an input nor on a weight.
 
-Real exports are full of it: shape arithmetic, position ids, causal masks, branches on shapes. It
-is computed here in the source's own dtypes (int64, float64, bool), so that narrowing later meets
-only its results.
+Real exports are full of it: shape arithmetic, position ids, causal masks. It is computed here in the
+source's own dtypes (int64, float64, bool), so that narrowing later meets only its results.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import tvm
 from tvm import relax
 
 from tapml.errors import InputError
-from tapml.importing.rewrite import (
-    Expr,
-    Rewriter,
-    operator_name,
-    static_shape,
-    symbols_in,
-    tensor_dtype,
-    variables_in,
-)
+from tapml.importing.relax_ir import Expr, names, operator_name, static_shape, tensor_dtype
 from tapml.lowering.quiet import quiet_tvm, reason
 
-_GROWING = {
-    f"relax.{name}"
-    for name in (
-        "broadcast_to",
-        "full",
-        "full_like",
-        "ones",
-        "ones_like",
-        "zeros",
-        "zeros_like",
-        "tile",
-        "repeat",
-    )
-}
+_GROWING = names("broadcast_to full full_like ones ones_like zeros zeros_like tile repeat")
 _GROWN = 1 << 16
 """Elements above which a repetition of the same values stays a kernel instead of a stored tensor.
 """
@@ -53,12 +32,62 @@ class Folded:
     any more.
     """
 
-    parameters: list[Expr]
-    bindings: list[tuple[Expr, Expr]]
-    result: Expr
     module: tvm.IRModule
+    parameters: list[Expr]
+    result: Expr
+    bindings: list[tuple[Expr, Expr]] = field(default_factory=list)
     known: dict[Expr, Expr] = field(default_factory=dict)
     symbols: dict[Expr, int] = field(default_factory=dict)
+
+
+def fold(module: tvm.IRModule) -> Folded:
+    """Flatten `main` of `module` and compute its constant part with TVM on this CPU. Raises InputError for a branch."""
+    main = module["main"]
+    program = Folded(module, list(main.params), main.body.body)
+    constant: dict[Expr, Expr] = {}
+    """What binds a variable, or a symbol, that depends on constants only."""
+    for binding in (binding for block in main.body.blocks for binding in block.bindings):
+        var, value = binding.var, binding.value
+        if isinstance(value, relax.If):
+            raise InputError("the model branches on its input's values (If): tapml carves plain data flow only")
+        if isinstance(value, tvm.ir.Call) and operator_name(value) == "relax.shape_of":
+            value = _shape(value.args[0])
+            binding = relax.VarBinding(var, value)
+        if not _is_constant(value, constant) or _grows(var, value):
+            program.bindings.append((var, value))
+            continue
+        constant[var] = binding
+        if isinstance(binding, relax.MatchCast):
+            constant |= {axis: binding for axis in _sizes(binding.ty) if tvm.ir.is_prim_var(axis)}
+    values = [*(value for _, value in program.bindings), program.result]
+    used = {constant[var].var: None for value in values for var in relax.analysis.free_vars(value) if var in constant}
+    program.known.update(_evaluated(module, constant, list(used)))
+    for var, value in program.known.items():
+        if isinstance(constant[var], relax.MatchCast):
+            sizes = value.values if isinstance(value, relax.ShapeExpr) else value.value.shape
+            axes = zip(_sizes(constant[var].ty), sizes, strict=True)
+            program.symbols |= {axis: int(size) for axis, size in axes if tvm.ir.is_prim_var(axis)}
+    return program
+
+
+def _shape(tensor: Expr) -> Expr:
+    if not isinstance(tensor.ty.shape, relax.ShapeExpr):
+        raise InputError(f"the shape of {tensor} depends on the values of the input: tapml needs known sizes")
+    return tensor.ty.shape
+
+
+def _sizes(ty: Expr) -> Sequence[Expr]:
+    """Of a type of shapes, or of tensors."""
+    return getattr(ty, "values", None) or getattr(ty.shape, "values", None) or ()
+
+
+def _is_constant(value: Expr, constant: Mapping[Expr, Expr]) -> bool:
+    """Whether it depends on `constant` variables only, and on no weight or other implementation."""
+    if any(var not in constant for var in relax.analysis.free_vars(value)):
+        return False
+    parts: list[Expr] = []
+    relax.analysis.post_order_visit(value, parts.append)
+    return not any(isinstance(part, relax.ExternFunc) or is_weight(part) for part in parts)
 
 
 def is_weight(expr: Expr) -> bool:
@@ -67,169 +96,46 @@ def is_weight(expr: Expr) -> bool:
     """
     if not isinstance(expr, tvm.ir.GenericConst):
         return False
-    dtype = tensor_dtype(expr.ty) or ""
-    return "float" in dtype and len(expr.value.shape) > 0
-
-
-def fold(module: tvm.IRModule) -> Folded:
-    """Flatten `main` of `module` and compute its constant part with TVM on this CPU. Branches whose
-    condition is known are resolved. Raises InputError for one that depends on the data.
-    """
-    main = module["main"]
-    folder = _Folder(Folded(list(main.params), [], main.body.body, module))
-    folder.read(main.body)
-    return folder.finish()
-
-
-class _Folder:
-    def __init__(self, program: Folded) -> None:
-        self._program = program
-        # Constant bindings whose value is not computed yet, in order.
-        self._pending: dict[Expr, Expr] = {}
-
-    def read(self, body: Expr) -> None:
-        for block in body.blocks:
-            for binding in block.bindings:
-                if isinstance(binding, relax.MatchCast):
-                    self._read_match(binding)
-                else:
-                    self._read_value(binding.var, binding.value)
-
-    def finish(self) -> Folded:
-        program = self._program
-        needed: dict[Expr, None] = {}
-        for _, value in [*program.bindings, (None, program.result)]:
-            for variable in variables_in(value):
-                if variable in self._pending:
-                    needed[variable] = None
-        self._evaluate(list(needed))
-        return program
-
-    def _read_value(self, var: Expr, value: Expr) -> None:
-        if isinstance(value, relax.If):
-            branch = self._branch(value)
-            self.read(branch)
-            self._read_value(var, branch.body)
-        elif isinstance(value, tvm.ir.Call) and operator_name(value) == "relax.shape_of":
-            self._read_shape(var, value)
-        elif self._is_constant(value) and not _grows(var, value):
-            self._pending[var] = value
-        else:
-            self._program.bindings.append((var, value))
-
-    def _read_shape(self, var: Expr, value: Expr) -> None:
-        shape = value.args[0].ty.shape
-        if not isinstance(shape, relax.ShapeExpr):
-            raise InputError(
-                f"the shape of {value.args[0]} depends on the values of the input: tapml needs known sizes"
-            )
-        self._program.known[var] = shape
-
-    def _branch(self, value: Expr) -> Expr:
-        if not self._is_constant(value.cond):
-            raise InputError("the model branches on its input's values (If): tapml carves plain data flow only")
-        condition = self._value(value.cond)
-        return value.true_branch if bool(condition.value.numpy()) else value.false_branch
-
-    def _read_match(self, binding: Expr) -> None:
-        if not self._is_constant(binding.value):
-            self._program.bindings.append((binding.var, binding.value))
-            return
-        value = self._value(binding.value)
-        self._program.known[binding.var] = value
-        shape = value.values if isinstance(value, relax.ShapeExpr) else value.value.shape
-        pattern = getattr(binding.ty, "values", None)
-        if pattern is None and binding.ty.shape is not None:
-            pattern = binding.ty.shape.values
-        for symbol, size in zip(pattern or [], shape, strict=True):
-            if tvm.ir.is_prim_var(symbol):
-                self._program.symbols[symbol] = int(getattr(size, "value", size))
-
-    def _is_constant(self, expr: Expr) -> bool:
-        if isinstance(expr, tvm.ir.Var) and not tvm.ir.is_prim_expr(expr):
-            known = self._program.known
-            return expr in self._pending or (expr in known and self._is_constant(known[expr]))
-        if tvm.ir.is_prim_expr(expr):
-            return all(symbol in self._program.symbols for symbol in symbols_in(expr))
-        if isinstance(expr, tvm.ir.GenericConst):
-            return not is_weight(expr)
-        if isinstance(expr, relax.ShapeExpr):
-            return all(self._is_constant(value) for value in expr.values)
-        if isinstance(expr, relax.Tuple):
-            return all(self._is_constant(value) for value in expr.fields)
-        if isinstance(expr, relax.TupleGetItem):
-            return self._is_constant(expr.tuple_value)
-        if isinstance(expr, tvm.ir.Call):
-            return all(self._is_constant(a) for a in expr.args if not isinstance(a, tvm.ir.GlobalVar))
-        return isinstance(expr, tvm.ir.StringImm)
-
-    def _value(self, expr: Expr) -> Expr:
-        if isinstance(expr, tvm.ir.GenericConst | relax.ShapeExpr):
-            return expr
-        if expr not in self._program.known:
-            self._evaluate([expr])
-        return self._program.known[expr]
-
-    def _evaluate(self, variables: list[Expr]) -> None:
-        """Run the pending bindings that `variables` need and note their values."""
-        if not variables:
-            return
-        wanted = self._closure(variables)
-        builder = relax.BlockBuilder()
-        rewriter = _Copier(self._program, builder)
-        with builder.function("main", []):
-            with builder.dataflow():
-                for var in wanted:
-                    rewriter.variables[var] = builder.emit(rewriter.visit(self._pending[var]))
-                # A module without any kernel would be linked by a C++ compiler, which users need not have.
-                one = relax.const(1.0, "float32")
-                kernel = builder.emit(relax.op.add(one, one))
-                result = builder.emit_output(relax.Tuple([*(rewriter.variables[v] for v in variables), kernel]))
-            builder.emit_func_output(result)
-        try:
-            with quiet_tvm():
-                executable = relax.build(builder.finalize(), tvm.target.Target("llvm"))
-                results = relax.VirtualMachine(executable, tvm.cpu())["main"]()
-        except Exception as error:  # TVM raises its own types, without a common base
-            raise InputError(f"TVM cannot compute what the model makes of its constants: {reason(error)}") from error
-        for variable, value in zip(variables, list(results)[:-1], strict=True):
-            self._program.known[variable] = _expression(value)
-
-    def _closure(self, variables: list[Expr]) -> list[Expr]:
-        needed = set(variables)
-        for var in reversed(list(self._pending)):
-            if var in needed:
-                needed.update(v for v in variables_in(self._pending[var]) if v in self._pending)
-        # What an earlier evaluation gave is not computed again.
-        return [v for v in self._pending if v in needed and v not in self._program.known]
-
-
-class _Copier(Rewriter):
-    """Copies constant bindings, and the kernels they call, into a function of their own."""
-
-    def __init__(self, program: Folded, builder: Expr) -> None:
-        super().__init__()
-        self.variables = dict(program.known)
-        self.symbols = program.symbols
-        self._module = program.module
-        self._builder = builder
-
-    def call(self, expr: Expr) -> Expr:
-        arguments = [
-            self._builder.add_func(self._module[a], a.name_hint) if isinstance(a, tvm.ir.GlobalVar) else self.visit(a)
-            for a in expr.args
-        ]
-        return self.rebuilt(expr, arguments, expr.attrs)
+    return "float" in (tensor_dtype(expr.ty) or "") and len(expr.value.shape) > 0
 
 
 def _grows(var: Expr, value: Expr) -> bool:
+    if not isinstance(value, tvm.ir.Call) or operator_name(value) not in _GROWING:
+        return False
     shape = static_shape(var.ty)
-    return (
-        isinstance(value, tvm.ir.Call)
-        and operator_name(value) in _GROWING
-        and shape is not None
-        and math.prod(shape) > _GROWN
-    )
+    return shape is not None and math.prod(shape) > _GROWN
+
+
+def _evaluated(
+    module: tvm.IRModule, constant: Mapping[Expr, Expr], wanted: Sequence[Expr]
+) -> Iterator[tuple[Expr, Expr]]:
+    """The values of `wanted`, by what binds them and what that needs."""
+    if not wanted:
+        return
+    needed = set(wanted)
+    for var, binding in reversed(list(constant.items())):
+        if var in needed:
+            needed.update(constant[read].var for read in relax.analysis.free_vars(binding.value))
+    functions = {gv: function for gv, function in module.functions.items() if gv.name_hint != "main"}
+    builder = relax.BlockBuilder(tvm.IRModule(functions))
+    with builder.function("main", []):
+        with builder.dataflow():
+            for var, binding in constant.items():
+                if var in needed:
+                    builder.emit_normalized(binding)
+            # A module without any kernel would be linked by a C++ compiler, which users need not have.
+            one = relax.const(1.0, "float32")
+            kernel = builder.emit(relax.op.add(one, one))
+            result = builder.emit_output(relax.Tuple([*wanted, kernel]))
+        builder.emit_func_output(result)
+    try:
+        with quiet_tvm():
+            only = relax.transform.DeadCodeElimination(["main"])(builder.finalize())
+            executable = relax.build(only, tvm.target.Target("llvm"))
+            results = relax.VirtualMachine(executable, tvm.cpu())["main"]()
+    except Exception as error:  # TVM raises its own types, without a common base
+        raise InputError(f"TVM cannot compute what the model makes of its constants: {reason(error)}") from error
+    yield from zip(wanted, map(_expression, list(results)[:-1]), strict=True)
 
 
 def _expression(value: Expr) -> Expr:

@@ -21,24 +21,19 @@ from tapml.importing import portable
 from tapml.importing.dtypes import SMALL, stored
 from tapml.importing.fold import Folded
 from tapml.importing.model import Array
-from tapml.importing.rewrite import (
+from tapml.importing.relax_ir import (
     Expr,
-    Rewriter,
     attributes,
+    names,
     operator_name,
-    reason,
     tensor_dtype,
     tensor_types,
     with_attributes,
 )
 from tapml.importing.weights import Weights
+from tapml.lowering.quiet import reason
 
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(f"relax.{name}" for name in text.split())
-
-
-_INDIFFERENT = _names(
+_INDIFFERENT = names(
     # They move elements about.
     "broadcast_to concat expand_dims flatten flip gather_elements gather_nd index_put index_tensor "
     "meshgrid permute_dims repeat reshape scatter_elements scatter_nd slice_scatter split squeeze "
@@ -74,36 +69,73 @@ def narrow(program: Folded, tensors: Iterable[tuple[str, Array]]) -> Narrowed:
     return _Narrower(program, Weights(tensors)).run()
 
 
-class _Narrower(Rewriter):
+class _Narrower:
     def __init__(self, program: Folded, weights: Weights) -> None:
-        super().__init__()
         self._program = program
         self._weights = weights
         self._builder = relax.BlockBuilder()
-        self.symbols = program.symbols
+        self._variables: dict[Expr, Expr] = {}
+        """What each variable met so far is in the narrow world."""
 
     def run(self) -> Narrowed:
         program, weights = self._program, self._weights
         weights.note_uses(value for _, value in program.bindings)
         inputs = [relax.Var(p.name, self._input_type(p)) for p in program.parameters]
-        self.variables.update(zip(program.parameters, inputs, strict=True))
+        self._variables.update(zip(program.parameters, inputs, strict=True))
         with self._builder.function("main"):
             with self._builder.dataflow():
                 for var, value in program.bindings:
-                    self.variables[var] = self._bound(var, value)
-                result = self._builder.emit_output(self.visit(program.result))
+                    self._variables[var] = self._bound(var, value)
+                result = self._builder.emit_output(self._visit(program.result))
             self._builder.emit_func_output(result, params=[*inputs, *weights.variables])
         module = self._builder.finalize()
         dtypes = _dtypes(module["main"].ret_ty)
         return Narrowed(module, weights.parameters, dtypes, weights.notes)
 
-    def visit(self, expr: Expr) -> Expr:
-        # What folding computed is visited where it is used: what is not becomes no parameter.
-        if isinstance(expr, tvm.ir.Var) and expr in self._program.known:
-            return self.visit(self._program.known[expr])
-        return super().visit(expr)
+    def _visit(self, expr: Expr) -> Expr:
+        """`expr` with everything replaced; raises InputError for what is no plain data flow."""
+        if tvm.ir.is_prim_expr(expr):
+            return self._dimension(expr)
+        if isinstance(expr, tvm.ir.Var):
+            # What folding computed is visited where it is used: what is not becomes no parameter.
+            known = self._program.known
+            return self._visit(known[expr]) if expr in known else self._variables[expr]
+        if isinstance(expr, tvm.ir.GenericConst):
+            return self._constant(expr)
+        if isinstance(expr, relax.ShapeExpr):
+            return relax.ShapeExpr([self._dimension(value) for value in expr.values])
+        if isinstance(expr, relax.Tuple):
+            return relax.Tuple([self._visit(field) for field in expr.fields])
+        if isinstance(expr, relax.TupleGetItem):
+            source = self._visit(expr.tuple_value)
+            if isinstance(source, relax.Tuple):
+                return source.fields[expr.index]
+            return relax.TupleGetItem(source, expr.index)
+        if isinstance(expr, tvm.ir.Call):
+            return self._call(expr)
+        if isinstance(expr, relax.Function):
+            raise InputError("the model has a Function that tapml cannot carve")
+        return expr
 
-    def constant(self, expr: Expr) -> Expr:
+    def _dimension(self, expr: Expr) -> Expr:
+        """A scalar expression with the known symbols put in."""
+        if not self._program.symbols:
+            return expr
+        analyzer = tvm.sym.Analyzer()
+        for symbol, value in self._program.symbols.items():
+            analyzer.bind(symbol, tvm.tirx.const(value, "int64"))
+        return analyzer.simplify(expr)
+
+    def _rebuilt(self, expr: Expr, arguments: list[Expr], attrs: Expr) -> Expr:
+        """A call of the same operator; its type is inferred again when it is emitted."""
+        return tvm.ir.Call(expr.op, arguments, attrs, [self._type(ty) for ty in expr.ty_args or []])
+
+    def _type(self, ty: Expr) -> Expr:
+        if isinstance(ty, relax.TensorType) and getattr(ty.shape, "values", None) is not None:
+            return relax.TensorType([self._dimension(value) for value in ty.shape.values], ty.dtype)
+        return relax.TupleType([self._type(field) for field in ty.fields]) if isinstance(ty, relax.TupleType) else ty
+
+    def _constant(self, expr: Expr) -> Expr:
         if len(expr.value.shape) > 0:
             return self._weights.parameter(expr)
         value = self._weights.scalar(expr)
@@ -112,7 +144,7 @@ class _Narrower(Rewriter):
             return self._weights.parameter(expr)
         return relax.const(value, str(value.dtype))
 
-    def call(self, expr: Expr) -> Expr:
+    def _call(self, expr: Expr) -> Expr:
         expr = self._resolved(expr)
         name, attrs = operator_name(expr), attributes(expr)
         if name == "relax.astype":
@@ -125,9 +157,9 @@ class _Narrower(Rewriter):
         if permuted is not None:
             return permuted
         if name == "relax.where":
-            arguments = [self._as_bool(expr.args[0]), *map(self.visit, expr.args[1:])]
+            arguments = [self._as_bool(expr.args[0]), *map(self._visit, expr.args[1:])]
         elif name in _INDIFFERENT:
-            arguments = [self.visit(argument) for argument in expr.args]
+            arguments = [self._visit(argument) for argument in expr.args]
         else:
             arguments = [self._as_bool(argument) for argument in expr.args]
             if name in _SAME_ON_BOOL and _is_bool(expr.ty):
@@ -138,11 +170,11 @@ class _Narrower(Rewriter):
         changed = {
             key: stored(str(attrs[key])) for key in _DTYPE_ATTRIBUTES if attrs.get(key) and str(attrs[key]) != "void"
         }
-        return self.rebuilt(expr, arguments, with_attributes(expr, **changed) if changed else expr.attrs)
+        return self._rebuilt(expr, arguments, with_attributes(expr, **changed) if changed else expr.attrs)
 
     def _bound(self, var: Expr, value: Expr) -> Expr:
         """Emit a binding; its value in the narrow world: never bool, never 64 bits wide."""
-        result = self.visit(value)
+        result = self._visit(value)
         if not isinstance(result, tvm.ir.Call):
             return result
         _refuse_small(value)
@@ -173,7 +205,7 @@ class _Narrower(Rewriter):
         """An argument as the operator wants it: bool again where the source has bool."""
         if isinstance(expr, relax.Tuple):
             return relax.Tuple([self._as_bool(field) for field in expr.fields])
-        value = self.visit(expr)
+        value = self._visit(expr)
         if not _is_bool(getattr(expr, "ty", None)):
             return value
         if isinstance(value, tvm.ir.GenericConst):
@@ -182,7 +214,7 @@ class _Narrower(Rewriter):
         return self._builder.emit(op.astype(value, "bool"), "mask")
 
     def _cast(self, expr: Expr, target: str) -> Expr:
-        source, value = tensor_dtype(expr.args[0].ty), self.visit(expr.args[0])
+        source, value = tensor_dtype(expr.args[0].ty), self._visit(expr.args[0])
         current = stored(source or "")
         if target == "bool":
             return value if source == "bool" else op.not_equal(value, relax.const(0, current))
@@ -200,13 +232,13 @@ class _Narrower(Rewriter):
         if not isinstance(target, tvm.ir.GlobalVar):
             raise InputError(f"the operator {name} has no kernel in TVM that a browser could run")
         kernel = self._builder.add_func(self._program.module[target], target.name_hint)
-        return self.rebuilt(expr, [kernel, *map(self.visit, expr.args[1:])], expr.attrs)
+        return self._rebuilt(expr, [kernel, *map(self._visit, expr.args[1:])], expr.attrs)
 
     def _elsewhere(self, expr: Expr) -> Expr:
         """A call of another implementation, which is given what it wants where it is run."""
         function, operands = expr.args
         types = [relax.TensorType(ty.shape, stored(tensor_dtype(ty) or "")) for ty in tensor_types(expr.ty)]
-        return op.call_dps_packed(function, self.visit(operands), types)
+        return op.call_dps_packed(function, self._visit(operands), types)
 
     @staticmethod
     def _input_type(parameter: Expr) -> Expr:

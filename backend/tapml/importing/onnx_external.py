@@ -8,7 +8,7 @@ from typing import Any
 from tvm import relax
 
 from tapml.importing.external import Functions, call
-from tapml.importing.rewrite import Expr
+from tapml.importing.relax_ir import Expr
 
 
 def elsewhere(

@@ -26,7 +26,7 @@ from tapml.importing.onnx_external import elsewhere
 from tapml.importing.onnx_file import described, known
 from tapml.importing.onnx_run import read_by
 from tapml.importing.onnx_values import Known, evaluate, is_weight, symbolic
-from tapml.importing.rewrite import Expr
+from tapml.importing.relax_ir import Expr
 from tapml.importing.sizes import Sizes, integer
 
 

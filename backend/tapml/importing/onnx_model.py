@@ -18,9 +18,8 @@ from tapml.importing.model import Array, ImportedModel, Oracle, Progress
 from tapml.importing.onnx_file import fingerprint, input_specs, nodes, read, with_known_operators
 from tapml.importing.onnx_graph import GraphImporter
 from tapml.importing.onnx_run import OnnxRuntime, drop_unused, installed
-from tapml.importing.rewrite import reason
 from tapml.importing.sizes import Sizes
-from tapml.lowering.quiet import quiet_tvm
+from tapml.lowering.quiet import quiet_tvm, reason
 
 GatherSteps = Callable[[Sequence[InputSpec]], list[RawStep]]
 

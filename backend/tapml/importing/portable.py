@@ -18,7 +18,7 @@ from tvm.relax import op
 
 from tapml.errors import InputError
 from tapml.importing.dtypes import stored
-from tapml.importing.rewrite import Expr
+from tapml.importing.relax_ir import Expr
 
 LONGEST_AXIS = 8192
 """Above this the quadratic kernels below would take seconds."""

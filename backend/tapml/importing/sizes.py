@@ -14,7 +14,7 @@ from tvm import tirx
 from tapml.errors import InputError
 from tapml.expressions import Symbol
 from tapml.importing.inputs import InputSpec, RawStep
-from tapml.importing.rewrite import Expr, symbols_in
+from tapml.importing.relax_ir import Expr
 
 LONGEST = 65_536
 """The most that a size is taken for where the model does not say."""
@@ -60,7 +60,7 @@ class Sizes:
             for axis, name in enumerate(spec.shape or ()):
                 if isinstance(name, str) and not name.isidentifier():
                     self._put_arithmetic(spec.name, axis, name)
-        used = {var for shape in self.shapes.values() for axis in shape for var in _variables(axis)}
+        used = {var for shape in self.shapes.values() for axis in shape for var in variables(axis)}
         self._ranges = {var: found for var, found in self._ranges.items() if var in used}
 
     @property
@@ -161,7 +161,7 @@ class Sizes:
 
     def _require(self, condition: Expr) -> None:
         """Narrow the range of a symbol, by no more than it takes for the condition to hold."""
-        for var in _variables(condition):
+        for var in variables(condition):
             (low, high), least, most = self._ranges[var], min(self._seen[var]), max(self._seen[var])
             for good, bad, upper in ((most, high, True), (least, low, False)):
 
@@ -192,8 +192,9 @@ def _analyzer(ranges: Mapping[Expr, tuple[int, int]]) -> Any:
     return analyzer
 
 
-def _variables(expression: Any) -> list[Expr]:
-    return [] if isinstance(expression, int) else list(dict.fromkeys(symbols_in(expression)))
+def variables(expression: Any) -> list[Expr]:
+    """The symbols in an expression over sizes, each once."""
+    return [] if isinstance(expression, int) else list(tirx.analysis.undefined_vars(expression))
 
 
 def _value(tree: ast.expr, named: Mapping[str, Any]) -> Any:

@@ -17,8 +17,7 @@ from tvm.relax import op
 
 from tapml.errors import InputError
 from tapml.importing.external import Functions, call
-from tapml.importing.rewrite import symbols_in
-from tapml.importing.sizes import LONGEST, Bounds, integer
+from tapml.importing.sizes import LONGEST, Bounds, integer, variables
 
 _END = 2**31 - 1
 
@@ -149,7 +148,7 @@ def _slice(node: Any, importer: Any, bounds: Bounds) -> Any:
     dimension %= tensor.ty.ndim
     size = tensor.ty.shape.values[dimension]
     analyzer = tvm.sym.Analyzer()
-    for symbol in {found for value in (size, start, end) if value is not None for found in symbols_in(integer(value))}:
+    for symbol in {found for value in (size, start, end) if value is not None for found in variables(value)}:
         low, high = bounds.get(symbol.name, (1, LONGEST))
         analyzer.bind(symbol, tvm.ir.Range(low, high + 1))
 

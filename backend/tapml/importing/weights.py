@@ -13,7 +13,7 @@ from tvm import relax
 
 from tapml.importing.dtypes import narrow_array
 from tapml.importing.model import Array
-from tapml.importing.rewrite import Expr, attributes, operator_name
+from tapml.importing.relax_ir import Expr, attributes, operator_name
 
 
 def digest(array: Array) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -21,8 +22,9 @@ def _sink() -> IO[bytes]:
 
 
 def reason(error: Exception) -> str:
-    """What TVM said, in a line: its errors have no common base, and many lines."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """What TVM (or PyTorch) said, in a line: its errors have no common base, and many lines, with operators in full."""
+    text = re.sub(r'ir\.Op\(.*?name="([^"]+)".*?support_level=\d+\)', r"\1", str(error), flags=re.DOTALL)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else type(error).__name__
 
 
