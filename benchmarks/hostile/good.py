@@ -14,11 +14,12 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from helpers import FakeRunner, all_pass, small_model
 from tapml.carving.carve import carve
-from tapml.ci.baseline import Baseline, Expected
+from tapml.ci.baseline import Baseline
 from tapml.devices import Blobs, Device, DeviceHub
 from tapml.history import Recorder
 from tapml.locating import Locate
 from tapml.locating.locate import save_locate
+from tapml.results.run import BaselineEntry
 from tapml.server import Server
 from tapml.sharing import export, links, of_suite
 from tapml.sharing.imports import add_to_suite
@@ -56,8 +57,16 @@ def make(folder: Path, *, real: bool) -> None:
     facts["share"], _ = links.create(path, repro)
     _import_one(folder, suite)
     _leave_a_journal(suite)
-    expected = Expected("good", test, facts["kernel"], "chromium", "fail", "a known bug", None)
-    Baseline(folder / "baseline.json", "", {}).write([expected])
+    expected: BaselineEntry = {
+        "suite": "good",
+        "test": test,
+        "kernel": facts["kernel"],
+        "device": "chromium",
+        "verdict": "fail",
+        "reason": "a known bug",
+        "expires": None,
+    }
+    Baseline(folder / "baseline.json", {}).write([expected])
     np.savez(folder / "inputs.npz", x=np.ones((6, 16), np.float32), ids=np.arange(3))
     np.savez_compressed(folder / "packed.npz", x=np.ones((6, 16), np.float32))
     np.save(folder / "x.npy", np.ones((6, 16), np.float32))

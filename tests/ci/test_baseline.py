@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from made_runs import result
-from tapml.ci.baseline import Baseline, Expected, parse_expiry, read_baseline
+from tapml.ci.baseline import Baseline, parse_expiry, read_baseline
 from tapml.ci.judge import Judge
 from tapml.errors import InputError
 
@@ -32,8 +32,8 @@ def write(path: Path, *entries: Any, **changes: Any) -> Path:
 
 
 def judge(verdict: str, expires: datetime.date | None = None, **options: Any) -> Judge:
-    expected = Expected(*KEY, verdict, "why", expires)
-    return Judge(Baseline(Path("b.json"), "", {KEY: expected}), TODAY, **options)
+    expected = entry(verdict=verdict, reason="why", expires=expires.isoformat() if expires else None)
+    return Judge(Baseline(Path("b.json"), {KEY: expected}), TODAY, **options)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     baseline.write(baseline.expected.values())
     again = read_baseline(tmp_path / "b.json")
     assert again.expected == baseline.expected
-    assert again.created
+    assert json.loads((tmp_path / "b.json").read_text())["created"]
     assert [path.name for path in tmp_path.iterdir()] == ["b.json"]
 
 
@@ -130,7 +130,7 @@ def test_an_expired_entry_excuses_nothing_and_its_last_day_still_does() -> None:
 
 def test_with_a_baseline_losing_support_is_worse_without_one_it_is_not() -> None:
     unsupported = [result(verdict="unsupported")]
-    with_baseline = Judge(Baseline(Path("b"), "", {}), TODAY)
+    with_baseline = Judge(Baseline(Path("b"), {}), TODAY)
     assert with_baseline.judge(KEY, unsupported, unavailable=False)["fails_run"]
     assert not Judge(None, TODAY).judge(KEY, unsupported, unavailable=False)["fails_run"]
 

@@ -6,11 +6,10 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tapml.locating.delta import TooMany, culprits
+from tapml.locating.delta import culprits
 from tapml.locating.simplify import Budget, fewest, simplify
 
 
@@ -37,6 +36,7 @@ def test_the_guilty_are_found_in_few_runs(size: int, data: st.DataObject) -> Non
     guilty = data.draw(st.sets(st.sampled_from(nodes), min_size=1, max_size=11))
     asked = Counted(guilty.issubset)
     found = culprits(nodes, asked, most=11)
+    assert found is not None
     assert set(found) == guilty
     assert found == sorted(found)
     assert asked.runs <= most_runs(len(guilty), size)
@@ -45,7 +45,7 @@ def test_the_guilty_are_found_in_few_runs(size: int, data: st.DataObject) -> Non
 def test_either_of_two_is_enough_where_one_heals_the_other() -> None:
     nodes = [f"n{number}" for number in range(64)]
     asked = Counted(lambda returned: bool(returned & {"n7", "n40"}))
-    assert len(culprits(nodes, asked, most=5)) == 1
+    assert len(culprits(nodes, asked, most=5) or []) == 1
     assert asked.runs <= most_runs(1, 64)
 
 
@@ -61,6 +61,7 @@ def test_what_is_found_is_good_and_minimal_where_errors_add_up(size: int, data: 
         return sum(weight[node] for node in nodes if node not in returned) <= limit
 
     found = culprits(nodes, good, most=size)
+    assert found is not None
     assert good(frozenset(found))
     for node in found:
         assert not good(frozenset(found) - {node})
@@ -69,9 +70,7 @@ def test_what_is_found_is_good_and_minimal_where_errors_add_up(size: int, data: 
 def test_many_guilty_ones_end_the_search() -> None:
     nodes = [f"n{number}" for number in range(100)]
     asked = Counted(lambda returned: len(returned) == 100)
-    with pytest.raises(TooMany) as caught:
-        culprits(nodes, asked, most=4)
-    assert len(caught.value.nodes) == 4
+    assert culprits(nodes, asked, most=4) is None
     assert asked.runs <= most_runs(5, 100)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import TypeAlias
 
@@ -30,35 +31,14 @@ def rank(verdict: Verdict) -> int:
     return SEVERITY.index(verdict)
 
 
-@dataclass(frozen=True)
-class Expected:
-    """One test on one device that is expected not to pass. `expires`: the last day on which this holds."""
+def key_of(entry: BaselineEntry) -> Key:
+    """What an entry is known by."""
+    return entry["suite"], entry["test"], entry["kernel"], entry["device"]
 
-    suite: str
-    test: str
-    kernel: str
-    device: str
-    verdict: Verdict
-    reason: str
-    expires: datetime.date | None
 
-    @property
-    def key(self) -> Key:
-        return (self.suite, self.test, self.kernel, self.device)
-
-    def expired(self, today: datetime.date) -> bool:
-        return self.expires is not None and today > self.expires
-
-    def to_json(self) -> BaselineEntry:
-        return {
-            "suite": self.suite,
-            "test": self.test,
-            "kernel": self.kernel,
-            "device": self.device,
-            "verdict": self.verdict,
-            "reason": self.reason,
-            "expires": self.expires.isoformat() if self.expires else None,
-        }
+def expired(entry: BaselineEntry, today: datetime.date) -> bool:
+    """`expires` is the last day on which it holds."""
+    return entry["expires"] is not None and entry["expires"] < today.isoformat()
 
 
 @dataclass(frozen=True)
@@ -66,19 +46,14 @@ class Baseline:
     """All expectations of one file."""
 
     path: Path
-    created: str
-    expected: Mapping[Key, Expected]
+    expected: Mapping[Key, BaselineEntry]
 
-    def find(self, key: Key) -> Expected | None:
-        return self.expected.get(key)
-
-    def write(self, expected: Iterable[Expected]) -> None:
+    def write(self, expected: Iterable[BaselineEntry]) -> None:
         """Replace the file, whole or not at all. Raises InputError where it cannot be written."""
-        ordered = sorted(expected, key=lambda entry: (entry.suite, entry.kernel, entry.device, entry.test))
         document: BaselineDocument = {
             "format": "tapml.baseline/1",
             "created": now(),
-            "expected": [entry.to_json() for entry in ordered],
+            "expected": sorted(expected, key=itemgetter("suite", "kernel", "device", "test")),
         }
         try:
             write_json(self.path, document)
@@ -99,7 +74,7 @@ def read_baseline(path: Path, *, may_be_new: bool = False) -> Baseline:
             data = file.read(_MOST_BYTES + 1)
     except FileNotFoundError:
         if may_be_new:
-            return Baseline(path, "", {})
+            return Baseline(path, {})
         raise InputError(f"{path} does not exist: record a baseline with --baseline {path} --update-baseline") from None
     except OSError as error:
         raise InputError(f"the baseline {path} cannot be read: {error.strerror}") from error
@@ -112,17 +87,13 @@ def read_baseline(path: Path, *, may_be_new: bool = False) -> Baseline:
         raise InputError(f"the baseline {path} is no JSON object: see docs/results-format.md")
     format_version(path, document, FORMAT, "a baseline")
     whole: BaselineDocument = validated(path, BASELINE, document, ": see docs/results-format.md")
-    found: dict[Key, Expected] = {}
+    found: dict[Key, BaselineEntry] = {}
     for number, entry in enumerate(whole["expected"], 1):
-        until = datetime.date.fromisoformat(entry["expires"]) if entry["expires"] else None
-        key = entry["suite"], entry["test"], entry["kernel"], entry["device"]
-        expected = Expected(*key, entry["verdict"], entry["reason"], until)
-        if expected.key in found:
-            raise InputError(
-                f"{path}: entry {number}: {expected.test} of {expected.suite} on {expected.device} is there twice"
-            )
-        found[expected.key] = expected
-    return Baseline(path, whole["created"], found)
+        suite, test, _, device = key = key_of(entry)
+        if key in found:
+            raise InputError(f"{path}: entry {number}: {test} of {suite} on {device} is there twice")
+        found[key] = entry
+    return Baseline(path, found)
 
 
 def parse_expiry(text: str) -> datetime.date | None:

@@ -6,10 +6,10 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tapml.ci.baseline import Baseline, Expected, Key, rank
+from tapml.ci.baseline import Baseline, Key, expired, rank
 from tapml.results import FAILING, TestResult, Verdict
 from tapml.results.checks import ATTEMPT
-from tapml.results.run import Expectation, Judgement, Outcome
+from tapml.results.run import BaselineEntry, Expectation, Judgement, Outcome
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Judge:
     def excused(self, key: Key, verdict: Verdict) -> bool:
         """Is this verdict no worse than what is expected of the test?"""
         entry = self._entry(key)
-        return entry is not None and not entry.expired(self.today) and rank(verdict) <= rank(entry.verdict)
+        return entry is not None and not expired(entry, self.today) and rank(verdict) <= rank(entry["verdict"])
 
     def judge(self, key: Key, attempts: Sequence[TestResult], *, unavailable: bool) -> Judgement:
         """What a test's entry says beyond its last result.
@@ -37,9 +37,17 @@ class Judge:
         outcome: Outcome = verdict
         if entry is not None and excused and (verdict != "pass" or flaky):
             # One that passes only sometimes still needs its entry.
-            outcome = "expected" if flaky or verdict == entry.verdict else "fixed"
+            outcome = "expected" if flaky or verdict == entry["verdict"] else "fixed"
         elif entry is not None and verdict == "pass" and not flaky:
             outcome = "fixed"
+        expected: Expectation | None = None
+        if entry is not None:
+            expected = {
+                "verdict": entry["verdict"],
+                "reason": entry["reason"],
+                "expires": entry["expires"],
+                "expired": expired(entry, self.today),
+            }
         bad = verdict in FAILING or (verdict == "unsupported" and (unavailable or self.baseline is not None))
         flaky_fails = flaky and self.fail_on_flaky and outcome != "expected"
         return {
@@ -48,19 +56,8 @@ class Judge:
             "flaky": flaky,
             "outcome": outcome,
             "fails_run": (bad and not excused) or flaky_fails,
-            "expected": _expectation(entry, self.today),
+            "expected": expected,
         }
 
-    def _entry(self, key: Key) -> Expected | None:
-        return self.baseline.find(key) if self.baseline else None
-
-
-def _expectation(entry: Expected | None, today: datetime.date) -> Expectation | None:
-    if entry is None:
-        return None
-    return {
-        "verdict": entry.verdict,
-        "reason": entry.reason,
-        "expires": entry.expires.isoformat() if entry.expires else None,
-        "expired": entry.expired(today),
-    }
+    def _entry(self, key: Key) -> BaselineEntry | None:
+        return self.baseline.expected.get(key) if self.baseline else None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 
-from tapml.ci.baseline import Baseline, Expected, Key, rank
+from tapml.ci.baseline import Baseline, Key, expired, rank
 from tapml.ci.run import CiRun
 from tapml.results import RunDocument
-from tapml.results.run import RunTest
+from tapml.results.run import BaselineEntry, RunTest
 
 _DAYS = 90
 
@@ -18,7 +18,7 @@ _DAYS = 90
 class Update:
     """The entries afterwards; how many of them are new or renewed, and how many earlier ones are gone."""
 
-    expected: list[Expected]
+    expected: list[BaselineEntry]
     added: int
     dropped: int
 
@@ -50,18 +50,27 @@ def updated(
     until = expires if expires_given else today + datetime.timedelta(_DAYS)
     added = 0
     for key, test in ran.items():
-        before, verdict = baseline.find(key), test["verdict"]
+        before, verdict = baseline.expected.get(key), test["verdict"]
         if test["flaky"]:
             if before is not None:
                 entries[key] = before  # it still fails now and then; without an entry it needs none
         elif verdict == "pass":
             continue
-        elif before is not None and not before.expired(today) and rank(verdict) <= rank(before.verdict):
-            entries[key] = replace(before, verdict=verdict)
+        elif before is not None and not expired(before, today) and rank(verdict) <= rank(before["verdict"]):
+            entries[key] = {**before, "verdict": verdict}
         else:
             added += 1
-            same = before.reason if before is not None and before.verdict == verdict else recorded
-            entries[key] = Expected(*key, verdict, reason or same, until)
+            same = before["reason"] if before is not None and before["verdict"] == verdict else recorded
+            suite, name, kernel, device = key
+            entries[key] = {
+                "suite": suite,
+                "test": name,
+                "kernel": kernel,
+                "device": device,
+                "verdict": verdict,
+                "reason": reason or same,
+                "expires": until.isoformat() if until else None,
+            }
     kept = len(entries.keys() & baseline.expected.keys())
     return Update(list(entries.values()), added, len(baseline.expected) - kept)
 

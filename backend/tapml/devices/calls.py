@@ -120,21 +120,18 @@ class PendingCall(Generic[Params, Result]):
         """The checked message if it is the next one."""
         # What the old connection brought may still be on its way here when the new one brings it again.
         with self._taking:
-            return self._take_in_turn(form, message)
-
-    def _take_in_turn(self, form: type[_Form], message: Any) -> _Form | None:
-        self.last_sign = time.monotonic()
-        try:
-            parsed = form.model_validate(message)
-        except ValidationError as error:
-            self.fail(DeviceError(f"the device sent a malformed {form.__name__}: {first_error(error)}", "protocol"))
-            return None
-        if parsed.number > self.received:
-            self.fail(DeviceError("the device left out messages of a call", "protocol"))
-        if parsed.number != self.received:
-            return None
-        self.received += 1
-        return parsed
+            self.last_sign = time.monotonic()
+            try:
+                parsed = form.model_validate(message)
+            except ValidationError as error:
+                self.fail(DeviceError(f"the device sent a malformed {form.__name__}: {first_error(error)}", "protocol"))
+                return None
+            if parsed.number > self.received:
+                self.fail(DeviceError("the device left out messages of a call", "protocol"))
+            if parsed.number != self.received:
+                return None
+            self.received += 1
+            return parsed
 
 
 def hung_compiling(device: str, kernel: str, seconds: float) -> DeviceError:

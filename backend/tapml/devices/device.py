@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tapml.devices.calls import CallResult, OnProgress, PendingCall, hung_compiling, lost
 from tapml.errors import DeviceError, DeviceLost
@@ -17,9 +17,12 @@ from tapml.protocol.base import Message
 from tapml.protocol.methods import Command, ExecuteParams, ExecuteResult
 from tapml.protocol.session import EXECUTE, CancelCall, Method, Params, Result
 from tapml.results import DeviceDocument
+from tapml.results.base import DeviceFacts
 
 Send = Callable[[str, Message], None]
 """send(event, message) to one runner."""
+
+_FACTS = set(DeviceFacts.__annotations__)
 
 GRACE_SECONDS = 25.0
 """How long a device whose connection broke may take to come back before its call is given up."""
@@ -81,21 +84,8 @@ class Device:
 
     def describe(self) -> DeviceDocument:
         """The `devices` entry of the result documents."""
-        hello = self.hello
-        return {
-            "id": self.id,
-            "name": hello.name,
-            "runtime": hello.runtime,
-            "user_agent": hello.user_agent,
-            "adapter": {
-                "vendor": hello.adapter.vendor,
-                "architecture": hello.adapter.architecture,
-                "device": hello.adapter.device,
-                "description": hello.adapter.description,
-            },
-            "features": list(hello.features),
-            "limits": dict(hello.limits),
-        }
+        facts = self.hello.model_dump(include=_FACTS)
+        return cast(DeviceDocument, {"id": self.id, **facts})
 
     def execute(
         self,

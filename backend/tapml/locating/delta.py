@@ -5,27 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 
-class TooMany(Exception):
-    """More nodes share the fault than were to be searched for; `nodes` are those found until then."""
-
-    def __init__(self, nodes: list[str]) -> None:
-        super().__init__(f"more than {len(nodes)} nodes share the fault")
-        self.nodes = nodes
-
-
-def culprits(nodes: Sequence[str], good_without: Callable[[frozenset[str]], bool], most: int) -> list[str]:
+def culprits(nodes: Sequence[str], good_without: Callable[[frozenset[str]], bool], most: int) -> list[str] | None:
     """A minimal set of `nodes`, in their order, whose return to the reference makes the model good.
 
     `good_without(returned)`: is the model within its bound with these nodes on the reference? It is so with all of
     them, and taken to stay so when further nodes return. Each guilty node is the last of the shortest prefix that
     must return beside those known: a bisection of at most ceil(log2 n) runs, and
-    k (ceil(log2 n) + 2) + 1 of them in all for k nodes. Raises TooMany beyond `most` of them.
+    k (ceil(log2 n) + 2) + 1 of them in all for k nodes. None where they are more than `most`.
     """
     found: list[str] = []
     end = len(nodes)
     while not good_without(frozenset(found)):
         if len(found) == most:
-            raise TooMany(found[::-1])
+            return None
         # With nodes[:high] and those found the model is good, with nodes[:low] and those found it is not.
         low, high = 0, end
         while high - low > 1:

@@ -28,7 +28,7 @@ class Finding:
             "pattern": self.pattern,
             "text": self.text,
             "strength": round(float(self.strength), 4),
-            "details": {key: jsonable(value) for key, value in self.details.items()},
+            "details": jsonable(self.details),
         }
 
 
@@ -148,7 +148,9 @@ class Evidence:
 
 
 def jsonable(value: Any) -> Any:
-    """Numbers of numpy as JSON's; what is not finite by name; arrays and sequences as lists."""
+    """Numbers of numpy as JSON's; what is not finite by name; arrays and sequences as lists; mappings as dicts."""
+    if isinstance(value, Mapping):
+        return {key: jsonable(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
         return [jsonable(item) for item in value.tolist()]
     if isinstance(value, list | tuple):

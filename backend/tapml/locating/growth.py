@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import cast
+from dataclasses import dataclass
 
 import numpy as np
 
 from tapml.compare.elements import errors
-from tapml.locating.evidence import jsonable
 from tapml.program import Graph, NodeKind
-from tapml.results.locate import GrownNode
 
 
 @dataclass(frozen=True)
@@ -26,9 +23,6 @@ class Grown:
     relative: float
     local: float | None
     amplification: float | None
-
-    def to_json(self) -> GrownNode:
-        return cast(GrownNode, {name: jsonable(value) for name, value in asdict(self).items()})
 
 
 def growth(

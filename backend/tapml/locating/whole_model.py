@@ -9,7 +9,8 @@ import numpy as np
 
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, InputError
-from tapml.locating.delta import TooMany, culprits
+from tapml.locating.delta import culprits
+from tapml.locating.evidence import jsonable
 from tapml.locating.examine import parts
 from tapml.locating.growth import Grown, growth
 from tapml.lowering.model import read_models
@@ -85,11 +86,9 @@ class WholeModel:
             result = runner.run(step, set(self._nodes) - returned)
             return within(step.metric(result.outputs), self._tolerance)
 
-        try:
-            nodes = culprits(self._nodes, good_without, MOST_GUILTY)
-        except TooMany as error:
-            text = f"; more than {len(error.nodes)} nodes share it, so that no few of them bring it back"
-            return None, text
+        nodes = culprits(self._nodes, good_without, MOST_GUILTY)
+        if nodes is None:
+            return None, f"; more than {MOST_GUILTY} nodes share it, so that no few of them bring it back"
         kernels = {node.id: node.kernel for node in self._graph.kernel_nodes}
         names = listed([f"{node} ({kernels[node]})" for node in nodes], _NAMED)
         verb = "are" if len(nodes) > 1 else "is"
@@ -157,7 +156,7 @@ class WholeModel:
             "verdict": verdict,
             "metric": metric,
             "tolerance": self._tolerance,
-            "growth": [node.to_json() for node in grown],
+            "growth": [jsonable(vars(node)) for node in grown],
             "minimal_nodes": minimal,
             "model_runs": self._runs,
             "text": text,

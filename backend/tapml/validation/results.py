@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar, cast
 
 from tapml.devices import Device
 from tapml.errors import InputError
 from tapml.files import why
-from tapml.protocol.errors import ErrorReport
 from tapml.protocol.methods import Comparison, TestSeconds, TestVerdict, Verdict
 from tapml.results import TEST_RESULT, Header, LocateDocument, OffloadDocument, TestResult, ValidationDocument
 from tapml.results.base import OutputElement
-from tapml.results.validation import ErrorEvidence, TestIdentity
+from tapml.results.validation import Diagnostic, ErrorEvidence, TestIdentity
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import now
 
 _MOST_DIAGNOSTICS = 100
+_EVIDENCE = set(ErrorEvidence.__annotations__)
 _Kept = TypeVar("_Kept", ValidationDocument, OffloadDocument, LocateDocument)
 
 
@@ -66,6 +66,7 @@ def reported_result(test: CarvedTest, device: str, reported: TestVerdict, *, edi
             f"{total} of {elements} elements compared"
         )
         verdict = "error"
+    diagnostics = [found.model_dump() for found in ((error and error.diagnostics) or [])[:_MOST_DIAGNOSTICS]]
     compared = outputs if verdict in ("pass", "fail", "unbounded") else []
     return {
         **identity(test, device),
@@ -86,23 +87,8 @@ def reported_result(test: CarvedTest, device: str, reported: TestVerdict, *, edi
         "seconds": _seconds(reported.seconds),
         "message": message,
         "variant": reported.variant,
-        "error": _evidence(error) if error else None,
-        "diagnostics": [_json(found) for found in (error.diagnostics or [])[:_MOST_DIAGNOSTICS]] if error else [],
-    }
-
-
-def _json(message: Any) -> Any:
-    return message.model_dump()
-
-
-def _evidence(error: ErrorReport) -> ErrorEvidence:
-    """What is known of an error's cause beside its message and its diagnostics."""
-    return {
-        "kind": error.kind,
-        "gpu_message": error.gpu_message,
-        "lost_reason": error.lost_reason,
-        "arguments": None if error.arguments is None else [_json(argument) for argument in error.arguments],
-        "stack": error.stack,
+        "error": cast(ErrorEvidence, error.model_dump(include=_EVIDENCE)) if error else None,
+        "diagnostics": cast(list[Diagnostic], diagnostics),
     }
 
 
@@ -119,13 +105,7 @@ def _element(outputs: Sequence[Comparison], key: Literal["first", "worst"]) -> O
     order = sorted(enumerate(outputs), key=lambda item: 0 if item[1].mismatched else 1 if item[1].unbounded else 2)
     for number, output in order:
         if element := output.first if key == "first" else output.worst:
-            return {
-                "output": number,
-                "index": element.index,
-                "expected": element.expected,
-                "got": element.got,
-                "bound": element.bound,
-            }
+            return cast(OutputElement, {"output": number, **element.model_dump()})
     return None
 
 
