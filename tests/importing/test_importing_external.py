@@ -28,8 +28,8 @@ def node(kind: str, inputs: list[str], outputs: list[str], **attributes: Any) ->
     return helper.make_node(kind, inputs, outputs, **attributes)
 
 
-def agrees(model: ImportedModel, tmp_path: Path, **functions: Callable[..., Any]) -> Suite:
-    suite = carve(model, tmp_path / "x.suite", name="x", functions=functions)
+def agrees(model: ImportedModel, tmp_path: Path) -> Suite:
+    suite = carve(model, tmp_path / "x.suite", name="x")
     assert suite.manifest["oracle"] is None or suite.manifest["oracle"]["agrees"]
     return suite
 
@@ -83,7 +83,7 @@ def test_a_function_computes_what_nothing_else_does(save_onnx: Callable[..., Pat
         return found
 
     model = import_model(str(path), random_inputs=True, functions={"Swish": swish})
-    suite = agrees(model, tmp_path, Swish=swish)
+    suite = agrees(model, tmp_path)
     assert suite.kernels == ["Swish", "relu"]
     document = json.loads((suite.path / "model/operators/Swish.json").read_text())
     assert (document["source"], document["attributes"]) == ("python", {"beta": 2.0})
@@ -101,7 +101,7 @@ def test_a_function_that_fails_or_gives_something_else(save_onnx: Callable[..., 
     fickle = {"Swish": lambda x: x[: int(np.abs(x).sum() > 0) + 1]}
     model = import_model(str(path), random_inputs=True, functions=fickle)
     with pytest.raises(InputError, match=r"operator Swish gave .* shape that depends on values"):
-        carve(model, tmp_path / "x.suite", name="x", functions=fickle)
+        carve(model, tmp_path / "x.suite", name="x")
 
 
 def test_an_operator_of_pytorch_that_tvm_lacks(tmp_path: Path) -> None:

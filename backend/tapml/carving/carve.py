@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import queue
-import threading
+import itertools
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,13 @@ from tapml.compilers.tvm.compile import TVM
 from tapml.compilers.tvm.variants import BASE
 from tapml.errors import InputError
 from tapml.importing import ImportedModel, Step
-from tapml.importing.external import Functions
 from tapml.kernels.bundle import CompiledKernel
 from tapml.lowering.lower import Lowered, LoweredProgram, lower_program
 from tapml.operators.numerics import stated
 from tapml.platforms.reference import Reference, Values, to_numpy
 from tapml.program import Graph, Node, NodeKind, Value, ValueKind
 from tapml.program.program import MAIN, State, sizes_of
-from tapml.suite import CarvedTest, Suite, SuiteWriter, TensorRef, Tolerance
+from tapml.suite import CarvedTest, Suite, SuiteWriter, TensorRef, TensorStore, Tolerance
 
 Progress = Callable[[str, int, int], None]
 """progress(phase, done, total)"""
@@ -39,59 +39,37 @@ Progress = Callable[[str, int, int], None]
 _ORACLE_COSINE = 1 - 1e-5
 
 
-@dataclasses.dataclass
-class Timings:
-    """Seconds of each phase of a carve. `record` is the reference run with recording, `write` what the
-    recording waited for the disk after it."""
-
-    lower: float = 0.0
-    build: float = 0.0
-    record: float = 0.0
-    write: float = 0.0
-    tolerances: float = 0.0
-    kernels: float = 0.0
-
-
 class _Recorder:
     """Writes tensors on a second thread, so that the reference run does not wait for disk and SHA-256."""
 
-    def __init__(self, writer: SuiteWriter) -> None:
-        self._writer = writer
-        self._queue: queue.Queue[tuple[str, np.ndarray, Value[Any]] | None] = queue.Queue(maxsize=256)
-        self._error: BaseException | None = None
-        self.refs: dict[str, TensorRef] = {}
-        self._thread = threading.Thread(target=self._work, name="tensor writer")
-        self._thread.start()
+    def __init__(self, store: TensorStore) -> None:
+        self._store = store
+        self._pool = ThreadPoolExecutor(1, "tensor writer")
+        self._waiting: deque[Future[TensorRef]] = deque()
 
-    def put(self, key: str, array: np.ndarray, value: Value[Any]) -> None:
+    def put(self, array: np.ndarray, value: Value[Any]) -> Future[TensorRef]:
         """Raises what writing an earlier one raised: on a full disk the rest of the run would be for nothing."""
-        if self._error:
-            raise self._error
-        self._queue.put((key, array, value))
+        while self._waiting and self._waiting[0].done():
+            self._waiting.popleft().result()
+        self._waiting.append(self._pool.submit(self._write, array, value))
+        return self._waiting[-1]
 
-    def finish(self) -> dict[str, TensorRef]:
+    def finish(self) -> None:
         """Wait for everything to be written. Raises what writing raised (a full disk)."""
-        self.close()
-        if self._error:
-            raise self._error
-        return self.refs
+        for written in self._waiting:
+            written.result()
 
-    def close(self) -> None:
-        """End the thread, also when the run it records for failed. May be called twice."""
-        if self._thread.is_alive():
-            self._queue.put(None)
-            self._thread.join()
+    def __enter__(self) -> _Recorder:
+        return self
 
-    def _work(self) -> None:
-        while (item := self._queue.get()) is not None:
-            if self._error is None:
-                try:
-                    key, array, value = item
-                    self.refs[key] = self._writer.tensors.put(array, value.type.encoding)
-                except InputError as error:
-                    self._error = InputError(f"{value.name or value.id}: {error}")
-                except BaseException as error:
-                    self._error = error
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def _write(self, array: np.ndarray, value: Value[Any]) -> TensorRef:
+        try:
+            return self._store.put(array, value.type.encoding)
+        except InputError as error:
+            raise InputError(f"{value.name or value.id}: {error}") from error
 
 
 def carve(
@@ -103,50 +81,47 @@ def carve(
     overwrite: bool = False,
     variants: Sequence[str] = (BASE.name,),
     compilers: Sequence[Compiler] = COMPILERS,
-    functions: Functions = MappingProxyType({}),
     progress: Progress = lambda phase, done, total: None,
 ) -> Suite:
     """Run `model` on the reference platform with each of its steps' inputs and write the suite at `path`.
 
-    `variants` are the specs of those that a compiler makes of each kernel, and `compilers` are asked in their order;
-    `functions` compute the operators that the model was imported with them for.
+    `variants` are the specs of those that a compiler makes of each kernel, and `compilers` are asked in their order.
 
     Raises InputError (graph that cannot be carved, path that is taken or cannot be written, unknown variant) and
     ToolchainError (no such platform); nothing is left at `path` then.
     """
-    timings = Timings()
     clock = _Clock()
     with SuiteWriter(path, overwrite) as writer:
         progress("lowering", 0, 1)
         lowered = lower_program(model.module, len(model.input_names), model.symbols)
         operators = lowered.documents()
-        timings.lower = clock.lap()
+        clock.lap("lower")
         # Before any thread starts: compiling forks a helper where it can.
-        kernels = compile_operators(
-            lowered.operators, variants, lambda done, total: progress("kernels", done, total), compilers
-        )
+        kernels = compile_operators(lowered.operators, variants, partial(progress, "kernels"), compilers)
         for kernel in kernels.values():
             writer.write_kernel(kernel.document, {file.name: file.text for file in kernel.files})
-        timings.kernels = clock.lap()
+        clock.lap("kernels")
         lowered = _named(lowered, model, kernels, writer)
         graphs = [lowered.model.at(_sizes(lowered, model, step)) for step in model.steps]
         models = {graph: lowered.at(graph.sizes, operators) for graph in graphs}
-        platform = Reference(*models.values(), platform=reference, functions=functions)
+        platform = Reference(*models.values(), platform=reference, functions=model.functions)
         carver = _Carver(lowered, platform, model, writer)
         tolerances = {graph: _operator_tolerances(found, kernels, writer) for graph, found in models.items()}
-        timings.build = clock.lap()
+        clock.lap("build")
         writer.expected_bytes = carver.expected_bytes(graphs)
-        with carver:
+        with _Recorder(writer.tensors) as recorder:
+            parameters = {v: recorder.put(array, carver.values[v]) for v, array in carver.parameters.items()}
             runs: list[_Run] = []
             for number, (step, graph) in enumerate(zip(model.steps, graphs, strict=True)):
-                runs.append(carver.record(_Run(number, step, graph, tolerances[graph]), runs, progress))
-            timings.record = clock.lap()
-            refs = carver.finish_writing()
-        timings.write = clock.lap()
-        tests = carver.derive_tolerances(runs, refs, progress)
+                run = _Run(number, step, graph, tolerances[graph], dict(carver.parameters), dict(parameters))
+                carver.record(run, runs, recorder, progress)
+                runs.append(run)
+            clock.lap("record")
+            recorder.finish()
+        clock.lap("write")
+        tests = carver.derive_tolerances(runs, progress)
         model_tolerance = carver.model_tolerance(runs, tests)
-        timings.tolerances = clock.lap()
-        oracle = carver.compare_with_oracle(runs)
+        clock.lap("tolerances")
         manifest = {
             "name": name,
             "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -154,31 +129,32 @@ def carve(
             "synthetic": any(step.synthetic for step in model.steps),
             "reference": {"platform": reference, "device": platform.description},
             "generator": {"name": TVM.name, "version": TVM.version},
-            "parameters": {value: refs[value].to_json() for value in carver.parameters},
+            "parameters": {value: ref.result().to_json() for value, ref in parameters.items()},
             "arguments": lowered.arguments,
-            "steps": [carver.describe_step(run, refs) for run in runs],
-            "oracle": oracle,
+            "steps": [carver.describe_step(run) for run in runs],
+            "oracle": carver.compare_with_oracle(runs),
             "oracle_missing": model.oracle_missing,
             "model_tolerance": model_tolerance,
-            "seconds": {k: round(v, 4) for k, v in dataclasses.asdict(timings).items()},
+            "seconds": clock.seconds,
         }
         return writer.finish(manifest, lowered.model, tests, operators)
 
 
 @dataclasses.dataclass
 class _Run:
-    """One step's run: the recorded arrays by value id."""
+    """One step's run: the recorded arrays by value id, parameters included, and where they are stored."""
 
     number: int
     step: Step
     graph: Graph
     tolerances: Mapping[str, OperatorTolerances]
     """By kernel."""
-    arrays: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    arrays: dict[str, np.ndarray]
+    refs: dict[str, Future[TensorRef]]
 
-    def key(self, value: str) -> str:
-        """Values of different steps are written under different keys; parameters belong to no step."""
-        return f"{self.number}/{value}"
+    @property
+    def outputs(self) -> list[np.ndarray]:
+        return [self.arrays[value] for value in self.graph.outputs]
 
 
 class _Carver:
@@ -191,7 +167,6 @@ class _Carver:
     ) -> None:
         self._platform = platform
         self._model = model
-        self._recorder = _Recorder(writer)
         count = len(model.input_names)
         weights = lowered.arguments[count : count + len(model.parameters)]
         self.parameters: dict[str, np.ndarray] = {
@@ -200,7 +175,7 @@ class _Carver:
         }
         self._weights: Values = platform.values(self.parameters)
         self._store = writer.tensors
-        self._values = lowered.model.main.values
+        self.values = lowered.model.main.values
         self._symbols = {found.name: [symbol.name for symbol in found.symbols] for found in lowered.operators}
 
     def expected_bytes(self, graphs: Sequence[Graph]) -> int:
@@ -216,63 +191,42 @@ class _Carver:
 
     # -------------------------------------------------------- recording
 
-    def record(self, run: _Run, before: Sequence[_Run], progress: Progress) -> _Run:
+    def record(self, run: _Run, before: Sequence[_Run], recorder: _Recorder, progress: Progress) -> None:
         """Runs a step: what is a state begins with what the step `before` it left."""
         graph = run.graph
         inputs = dict(zip(graph.inputs, (run.step.inputs[n] for n in self._model.input_names), strict=True))
         if before:
-            last = before[-1]
-            inputs |= last.graph.carried([self._array(last, value) for value in last.graph.outputs])
-        run.arrays.update(inputs)
+            inputs |= before[-1].graph.carried(before[-1].outputs)
         values = {**self._weights, **self._platform.values(inputs)}
-        total, done = len(graph.nodes), 0
-        for value, array in inputs.items():
-            self._recorder.put(run.key(value), array, graph.values[value])
+        done = itertools.count(1)
 
-        def keep(node: Node, current: Values) -> None:
-            nonlocal done
+        def keep(value: str, array: np.ndarray) -> None:
+            run.arrays[value] = array
+            run.refs[value] = recorder.put(array, graph.values[value])
+
+        def after(node: Node, current: Values) -> None:
             # Outputs are freshly allocated for each call, so what is read here is what the call wrote.
             for value in node.outputs:
-                array = to_numpy(current[value], graph.values[value].type.dtype)
-                run.arrays[value] = array
-                self._recorder.put(run.key(value), array, graph.values[value])
-            done += 1
-            progress("carving", done, total)
+                keep(value, to_numpy(current[value], graph.values[value].type.dtype))
+            progress("carving", next(done), len(graph.nodes))
 
-        self._platform.run(graph, values, after=keep)
-        return run
+        for value, array in inputs.items():
+            keep(value, array)
+        self._platform.run(graph, values, after=after)
 
-    def __enter__(self) -> _Carver:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._recorder.close()
-
-    def finish_writing(self) -> dict[str, TensorRef]:
-        """References of parameters by value id, of everything else by `_Run.key`."""
-        for value, array in self.parameters.items():
-            self._recorder.put(value, array, self._values[value])
-        return self._recorder.finish()
-
-    def describe_step(self, run: _Run, refs: dict[str, TensorRef]) -> dict[str, Any]:
+    def describe_step(self, run: _Run) -> dict[str, Any]:
         names = zip(self._model.input_names, run.graph.inputs, strict=True)
         return {
             "description": run.step.description,
             "synthetic": run.step.synthetic,
             "sizes": dict(run.graph.sizes),
-            "inputs": {name: refs[run.key(value)].to_json() for name, value in names},
-            "outputs": [self._ref(refs, run, value).to_json() for value in run.graph.outputs],
+            "inputs": {name: run.refs[value].result().to_json() for name, value in names},
+            "outputs": [run.refs[value].result().to_json() for value in run.graph.outputs],
         }
-
-    def _ref(self, refs: dict[str, TensorRef], run: _Run, value: str) -> TensorRef:
-        return refs[value] if value in self.parameters else refs[run.key(value)]
-
-    def _array(self, run: _Run, value: str) -> np.ndarray:
-        return self.parameters[value] if value in self.parameters else run.arrays[value]
 
     # -------------------------------------------------------- tolerances
 
-    def derive_tolerances(self, runs: list[_Run], refs: dict[str, TensorRef], progress: Progress) -> list[CarvedTest]:
+    def derive_tolerances(self, runs: list[_Run], progress: Progress) -> list[CarvedTest]:
         random = np.random.default_rng(0)
         tests = []
         for run in runs:
@@ -284,8 +238,8 @@ class _Carver:
                         node=node.id,
                         kernel=node.kernel,
                         step=run.number,
-                        inputs=tuple(self._ref(refs, run, value) for value in node.inputs),
-                        outputs=tuple(self._ref(refs, run, value) for value in node.outputs),
+                        inputs=tuple(run.refs[value].result() for value in node.inputs),
+                        outputs=tuple(run.refs[value].result() for value in node.outputs),
                         tolerances=self._tolerances_of(run, node, random),
                         sizes={name: run.graph.sizes[name] for name in self._symbols[node.kernel]},
                     )
@@ -294,7 +248,7 @@ class _Carver:
         return tests
 
     def _tolerances_of(self, run: _Run, node: Node, random: np.random.Generator) -> tuple[Tolerance, ...]:
-        inputs = [self._array(run, value) for value in node.inputs]
+        inputs = [run.arrays[value] for value in node.inputs]
         expected = [run.arrays[value] for value in node.outputs]
         types = [run.graph.values[value].type for value in node.outputs]
 
@@ -327,8 +281,9 @@ class _Carver:
                         array = to_numpy(current[value], run.graph.values[value].type.dtype)
                         current[value] = self._platform.tensor(noisy(array, self._allowed(bound, array), random))
 
-            disturbed = self._outputs(run, self._platform.run(run.graph, values, after=disturb))
-            moved.append(agreement(disturbed, [self._array(run, value) for value in run.graph.outputs]))
+            self._platform.run(run.graph, values, after=disturb)
+            disturbed = [to_numpy(values[value], run.graph.values[value].type.dtype) for value in run.graph.outputs]
+            moved.append(agreement(disturbed, run.outputs))
             left = run.graph.carried(disturbed)
         found = _worst(moved)
         if not np.isfinite(found.max_abs_error):
@@ -360,20 +315,12 @@ class _Carver:
     def compare_with_oracle(self, runs: list[_Run]) -> dict[str, Any] | None:
         if self._model.oracle is None:
             return None
-        found = [
-            agreement([self._array(run, value) for value in run.graph.outputs], run.step.expected)
-            for run in runs
-            if run.step.expected is not None
-        ]
-        worst = _worst(found)
+        worst = _worst([agreement(run.outputs, run.step.expected) for run in runs if run.step.expected is not None])
         return {
             "name": self._model.oracle.name,
             **worst.to_json(),
             "agrees": bool(worst.cosine >= _ORACLE_COSINE),
         }
-
-    def _outputs(self, run: _Run, values: Values) -> list[np.ndarray]:
-        return [to_numpy(values[value], run.graph.values[value].type.dtype) for value in run.graph.outputs]
 
 
 def _worst(found: Sequence[Agreement]) -> Agreement:
@@ -429,9 +376,11 @@ def _named(
 class _Clock:
     def __init__(self) -> None:
         self._last = time.perf_counter()
+        self.seconds: dict[str, float] = {}
+        """Of each phase. `record` is the reference run with recording, `write` what the recording waited for the disk
+        after it."""
 
-    def lap(self) -> float:
-        """Seconds since the last lap."""
+    def lap(self, phase: str) -> None:
+        """What was done since the last lap was `phase`."""
         now = time.perf_counter()
-        lap, self._last = now - self._last, now
-        return lap
+        self.seconds[phase], self._last = round(now - self._last, 4), now

@@ -97,7 +97,6 @@ def _carve(
         overwrite=overwrite,
         variants=variants,
         compilers=(by_hand, *COMPILERS),
-        functions=functions,
         progress=lambda phase, done, total: report.update(phase, done, total),
     )
 

@@ -7,7 +7,7 @@ import hashlib
 import logging
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,11 @@ import numpy as np
 
 from tapml.errors import InputError
 from tapml.importing.assemble import assemble
-from tapml.importing.external import Functions
-from tapml.importing.inputs import InputSpec, RawStep
-from tapml.importing.model import Array, ImportedModel, Oracle, Progress
+from tapml.importing.inputs import GatherSteps, InputSpec, RawStep
+from tapml.importing.model import Array, Functions, ImportedModel, Oracle, Progress
 from tapml.importing.sizes import LONGEST, Bounds, Sizes
 from tapml.importing.torch_fixes import computed_elsewhere, converters
 from tapml.lowering.quiet import quiet_tvm, reason
-
-GatherSteps = Callable[[Sequence[InputSpec]], list[RawStep]]
 
 
 def import_exported_program(path: Path, gather: GatherSteps, progress: Progress, functions: Functions) -> ImportedModel:

@@ -17,14 +17,11 @@ from tvm import relax
 from tapml.errors import InputError
 from tapml.formats import validated
 from tapml.importing.dtypes import narrow_array
-from tapml.importing.model import Array
+from tapml.importing.model import Array, Functions
 from tapml.importing.onnx_run import OnnxRuntime
 from tapml.importing.relax_ir import static_shape, tensor_dtype
 from tapml.operators.external import External
 from tapml.program.graph import numpy_dtype
-
-Functions = Mapping[str, Callable[..., Any]]
-"""Name of an operator -> what computes it: takes its operands, and its attributes by name; gives arrays."""
 
 Implementation = Callable[[Sequence[Array]], list[Array]]
 """From a node's inputs to its outputs, in the dtypes of the graph."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -61,6 +61,10 @@ class RawStep:
             arrays[name], note = narrow_array(array, f"input {name} of {self.description}")
             notes += [note] if note else []
         return arrays, notes
+
+
+GatherSteps: TypeAlias = Callable[[Sequence[InputSpec]], list[RawStep]]
+"""From what a model takes to the runs that it is given."""
 
 
 def gather_steps(

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from tapml.errors import InputError
-from tapml.importing.external import Functions
-from tapml.importing.inputs import InputSpec, RawStep, gather_steps
-from tapml.importing.model import ImportedModel, Progress
-
-
-def _silent(_: str) -> None:
-    pass
+from tapml.importing.inputs import gather_steps
+from tapml.importing.model import Functions, ImportedModel, Progress
 
 
 def import_model(
@@ -26,7 +23,7 @@ def import_model(
     random_inputs: bool = False,
     seed: int = 0,
     functions: Functions = MappingProxyType({}),
-    progress: Progress = _silent,
+    progress: Progress = lambda _: None,
 ) -> ImportedModel:
     """Bring a model and its inputs in: `minilm`, a .onnx file or a .pt2 file.
 
@@ -55,14 +52,15 @@ def import_model(
         raise InputError(f"{model} takes tensors, not text: give --inputs, --input or --random-inputs")
     if not path.is_file():
         raise InputError(f"{model}: there is no such file")
-
-    def gather(specs: Sequence[InputSpec]) -> list[RawStep]:
-        return gather_steps(specs, input_files, input_arrays, random_inputs, seed)
-
     if path.suffix == ".onnx":
-        from tapml.importing.onnx_model import import_onnx
-
-        return import_onnx(path, gather, progress, functions)
-    from tapml.importing.exported_program import import_exported_program
-
-    return import_exported_program(path, gather, progress, functions)
+        from tapml.importing.onnx_model import import_onnx as import_file
+    else:
+        from tapml.importing.exported_program import import_exported_program as import_file
+    gather = partial(
+        gather_steps,
+        input_files=input_files,
+        input_arrays=input_arrays,
+        random_inputs=random_inputs,
+        seed=seed,
+    )
+    return replace(import_file(path, gather, progress, functions), functions=functions)

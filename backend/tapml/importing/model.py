@@ -14,6 +14,9 @@ from tapml.expressions import Symbol
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Progress: TypeAlias = Callable[[str], None]
 
+Functions: TypeAlias = Mapping[str, Callable[..., Any]]
+"""Name of an operator -> what computes it: takes its operands, and its attributes by name; gives arrays."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -58,4 +61,6 @@ class ImportedModel:
     states: Mapping[str, int] = field(default_factory=dict)
     """Name of an input that each step after the first takes from the former one -> place among its outputs."""
     oracle: Oracle | None = None
-    oracle_missing: str | None = field(default=None)
+    oracle_missing: str | None = None
+    functions: Functions = field(default_factory=dict)
+    """What computes the operators that no suite holds."""

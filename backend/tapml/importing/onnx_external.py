@@ -7,7 +7,8 @@ from typing import Any
 
 from tvm import relax
 
-from tapml.importing.external import Functions, call
+from tapml.importing.external import call
+from tapml.importing.model import Functions
 from tapml.importing.relax_ir import Expr
 
 

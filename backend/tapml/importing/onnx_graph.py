@@ -20,8 +20,7 @@ from tvm.relax import op
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tapml.errors import InputError
-from tapml.importing.external import Functions
-from tapml.importing.model import Array
+from tapml.importing.model import Array, Functions
 from tapml.importing.onnx_external import elsewhere
 from tapml.importing.onnx_file import described, known
 from tapml.importing.onnx_run import read_by

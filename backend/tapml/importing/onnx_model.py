@@ -6,22 +6,19 @@ import contextlib
 import io
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tapml.errors import InputError
 from tapml.importing.assemble import assemble
-from tapml.importing.external import Functions
-from tapml.importing.inputs import InputSpec, RawStep
-from tapml.importing.model import Array, ImportedModel, Oracle, Progress
+from tapml.importing.inputs import GatherSteps, RawStep
+from tapml.importing.model import Array, Functions, ImportedModel, Oracle, Progress
 from tapml.importing.onnx_file import fingerprint, input_specs, nodes, read, with_known_operators
 from tapml.importing.onnx_graph import GraphImporter
 from tapml.importing.onnx_run import OnnxRuntime, drop_unused, installed
 from tapml.importing.sizes import Sizes
 from tapml.lowering.quiet import quiet_tvm, reason
-
-GatherSteps = Callable[[Sequence[InputSpec]], list[RawStep]]
 
 
 def import_onnx(path: Path, gather: GatherSteps, progress: Progress, functions: Functions) -> ImportedModel:

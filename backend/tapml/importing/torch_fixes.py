@@ -16,7 +16,8 @@ from tvm import relax, tirx
 from tvm.relax import op
 
 from tapml.errors import InputError
-from tapml.importing.external import Functions, call
+from tapml.importing.external import call
+from tapml.importing.model import Functions
 from tapml.importing.sizes import LONGEST, Bounds, integer, variables
 
 _END = 2**31 - 1

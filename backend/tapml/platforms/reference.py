@@ -11,7 +11,8 @@ import tvm
 
 from tapml.compilers.tvm.compile import schedule
 from tapml.errors import InputError, ToolchainError
-from tapml.importing.external import Functions, implementation
+from tapml.importing.external import implementation
+from tapml.importing.model import Functions
 from tapml.lowering.emit import prim_func
 from tapml.lowering.lower import Lowered
 from tapml.lowering.quiet import quiet_tvm, reason
