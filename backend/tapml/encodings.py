@@ -1,7 +1,7 @@
 """How elements lie in memory where that is not one by one, as their dtype says (docs/suite-format.md, "Encodings").
 
 A tensor is what it holds: `int8[5, 3]`. Its encoding says how that is stored, as kernels see it: `int8x4` as four 8-bit
-numbers to a word of 32 bits. The runner has the same (runner_js/src/program/encodings.ts), and
+numbers to a word of 32 bits. The runner has the same (runner_js/src/program/dtypes.ts), and
 tests/vectors/encodings.json holds both to the same bytes.
 """
 

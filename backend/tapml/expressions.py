@@ -1,7 +1,7 @@
 """Sizes as integer expressions over symbols (docs/suite-format.md, "Expressions").
 
 An expression is data: an integer, a symbol's name, or `[operation, a, b]`. Values are exact integers of at most
-2^53 - 1, so that Python and TypeScript (runner_js/src/program/expressions.js) agree; tests/vectors/expressions.json
+2^53 - 1, so that Python and TypeScript (runner_js/src/program/expressions.ts) agree; tests/vectors/expressions.json
 holds both to the same values and sentences.
 """
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { checkBytes, decodeTensor } from "./test.js";
+import { checkBytes, decodeTensor } from "./test";
 
 const FORBIDDEN = [0x00, 0x0d, 0x3c];
 

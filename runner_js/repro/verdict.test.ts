@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { Compared, Numbers, Outcome, Repro } from "./types";
-import { judge, lostItsDevice, numbersOf, statement } from "./verdict.js";
+import { judge } from "../src/compare/compare";
+import type { Comparison } from "../src/protocol/messages";
+import type { Numbers, Outcome, Repro } from "./types";
+import { lostItsDevice, numbersOf, statement, withoutRun } from "./verdict";
 
 const ELEMENT = { output: 0, index: [1], expected: 1, got: 2, bound: 0 };
 
@@ -121,7 +123,7 @@ describe("a test that lost its device where it was reported", () => {
 });
 
 describe("the numbers of an outcome", () => {
-  const compared = (change: Partial<Compared>): Compared => ({
+  const compared = (change: Partial<Comparison>): Comparison => ({
     ...{
       total: 4,
       mismatched: 0,
@@ -132,12 +134,13 @@ describe("the numbers of an outcome", () => {
       max_abs_error: 0,
       max_rel_error: 0,
       max_ulp: 0,
+      ulp_histogram: [],
       first: null,
       worst: null,
     },
     ...change,
   });
-  const outcome = (...outputs: Compared[]): Outcome => ({
+  const outcome = (...outputs: Comparison[]): Outcome => ({
     ...{
       verdict: "fail",
       message: "m",
@@ -189,8 +192,8 @@ describe("the numbers of an outcome", () => {
 });
 
 describe("the verdict on outputs", () => {
-  const compared = (change: Partial<Compared>) =>
-    ({ total: 4, mismatched: 0, unbounded: 0, ...change }) as Compared;
+  const compared = (change: Partial<Comparison>) =>
+    ({ total: 4, mismatched: 0, unbounded: 0, ...change }) as Comparison;
 
   it("fails for a wrong element, and says so before all else", () => {
     expect(judge([compared({ unbounded: 1 }), compared({ mismatched: 2 })])).toEqual({
@@ -208,4 +211,10 @@ describe("the verdict on outputs", () => {
 
   it("passes all else", () =>
     expect(judge([compared({ tied: 4 })])).toEqual({ verdict: "pass", message: "" }));
+});
+
+it("calls what cannot run here unsupported, and all else an error", () => {
+  const { verdict, message, outputs } = withoutRun({ kind: "unsupported", message: "m" });
+  expect({ verdict, message, outputs }).toEqual({ verdict: "unsupported", message: "m", outputs: [] });
+  expect(withoutRun({ kind: "internal", message: "m" }).verdict).toBe("error");
 });

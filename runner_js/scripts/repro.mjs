@@ -1,45 +1,46 @@
 /**
- * Makes the template of single-file reproducers out of ../repro: styles and scripts go in as they are written, for the
- * file is read by people too. Only the lines that tie the modules together go, for in the page they are one script.
+ * Makes the template of single-file reproducers out of ../repro and what it takes of ../src: one script without types,
+ * whose comments stay, for the file is read by people too.
  */
+import { execFileSync } from "node:child_process";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { build } from "vite";
 
 const SOURCE = new URL("../repro/", import.meta.url);
 const TARGET = new URL("../../backend/tapml/server/static/repro/", import.meta.url);
-const SCRIPTS = [
-  "../kit/text.js",
-  "../src/program/bytes.js",
-  "../src/program/requirements.js",
-  "../src/program/dtypes.js",
-  "device.js",
-  "../src/program/expressions.js",
-  "../src/program/launches.js",
-  "kernel.js",
-  "compare.js",
-  "test.js",
-  "verdict.js",
-  "view.js",
-  "repro.js",
-];
 /** What is filled in for each test (backend/tapml/sharing). */
 const PLACEHOLDERS = ["{{csp}}", "{{title}}", "{{document}}", "{{wgsl}}", "{{tensors}}"];
 
 const read = (name) => readFile(new URL(name, SOURCE), "utf8");
 
-/** A module as a part of the one script. */
-async function part(name) {
-  const text = await read(name);
-  for (const [, from] of text.matchAll(/^import [^;]* from "(.*)";$/gm)) {
-    const needed = new URL(from, new URL(name, SOURCE)).href;
-    if (!SCRIPTS.some((known) => new URL(known, SOURCE).href === needed))
-      throw new Error(`${name} needs ${from}, which is not among the scripts of the page`);
-  }
-  const ties = /^import [^;]*;\n|^\/\*\* @import .*\*\/\n/gm;
-  const rule = `// ---- ${name} ${"-".repeat(100 - name.length)}\n\n`;
-  return rule + text.replace(ties, "").replace(/^export (?=async |function |class |const )/gm, "");
-}
-
-const script = (await Promise.all(SCRIPTS.map(part))).join("\n");
+/** The bundler keeps comments of this form only. */
+const comments = {
+  name: "comments",
+  enforce: "pre",
+  transform: (code) => code.replace(/^( *)\/\/ (.*)$/gm, "$1/** $2 */"),
+};
+const [{ output }] = await build({
+  configFile: false,
+  logLevel: "warn",
+  publicDir: false,
+  plugins: [comments],
+  build: {
+    write: false,
+    minify: false,
+    target: "es2022",
+    lib: { entry: fileURLToPath(new URL("repro.ts", SOURCE)), formats: ["es"] },
+    rollupOptions: { output: { comments: { annotation: false } } },
+  },
+});
+const biome = fileURLToPath(new URL("../node_modules/.bin/biome", import.meta.url));
+const formatted = execFileSync(biome, ["format", "--stdin-file-path=repro/repro.js"], {
+  cwd: fileURLToPath(new URL("..", import.meta.url)),
+  input: output[0].code.replace(/(?<!\*\/\n)^(?=\/\*\*|\/\/ |function |async function )/gm, "\n"),
+  encoding: "utf8",
+});
+const escaped = (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+const script = formatted.replace(/[^\n\x20-\x7e]/g, escaped);
 const style = (await read("../kit/kit.css")) + (await read("repro.css"));
 const page = (await read("template.html"))
   .replace("{{style}}", () => style.trimEnd())
@@ -50,7 +51,7 @@ if (found.join() !== PLACEHOLDERS.join()) {
   throw new Error(`the template's placeholders are ${found.join(", ")}, not ${PLACEHOLDERS.join(", ")}`);
 }
 const foreign = /[^\n\x20-\x7e]/.exec(page);
-if (foreign) throw new Error(`${JSON.stringify(foreign[0])} in the template is no ASCII: write \\uXXXX`);
+if (foreign) throw new Error(`${JSON.stringify(foreign[0])} in the template is no ASCII`);
 if (/<\/(script|style)/i.test(script + style))
   throw new Error("a script or style of the template ends itself");
 

@@ -1,7 +1,7 @@
-import { decoded, decodeHalf, elementsOf } from "../program/dtypes";
-import type { Comparison, DType, Element, JsonNumber, TensorType } from "../protocol/messages";
+import { arrayOf, decoded, decodeHalf, elementsOf } from "../program/dtypes";
+import type { Comparison, DType, Element, JsonNumber, TensorType, TestVerdict } from "../protocol/messages";
 import { decodeHalves } from "./float16";
-import { Tally } from "./tally";
+import { type Outside, Tally } from "./tally";
 import { acceptedTies } from "./ties";
 
 /** Elements decoded at a time, for dtypes that are not compared where they lie. */
@@ -27,12 +27,13 @@ export function compare(
   storedExpected: Uint8Array,
   type: TensorType,
   allowed: Allowed,
+  outside?: Outside,
 ): Comparison {
   const got = decoded(stored, type);
   const expected = decoded(storedExpected, type);
   const total = elementsOf(type.shape);
   const bound = allowed.bound ?? null;
-  const tally = new Tally(allowed, bound);
+  const tally = new Tally(allowed, bound, outside);
   let tied = 0;
   if (type.dtype === "float32") compareFloat32(got, expected, total, tally);
   else if (type.dtype === "float16") compareFloat16(got, expected, total, tally);
@@ -100,32 +101,16 @@ function compareFloat16(got: Uint8Array, expected: Uint8Array, total: number, ta
   }
 }
 
-type IntegerDType = Exclude<DType, "float32" | "float16">;
-
-function integerView(bytes: Uint8Array, dtype: IntegerDType, total: number) {
-  switch (dtype) {
-    case "int32":
-      return new Int32Array(bytes.buffer, bytes.byteOffset, total);
-    case "uint32":
-      return new Uint32Array(bytes.buffer, bytes.byteOffset, total);
-    case "int8":
-      return new Int8Array(bytes.buffer, bytes.byteOffset, total);
-    case "uint8":
-    case "bool":
-      return new Uint8Array(bytes.buffer, bytes.byteOffset, total);
-  }
-}
-
 function compareIntegers(
   got: Uint8Array,
   expected: Uint8Array,
-  dtype: IntegerDType,
+  dtype: DType,
   total: number,
   tally: Tally,
   ties: Int32Array | null,
 ): number {
-  const gotIntegers = integerView(got, dtype, total);
-  const wanted = integerView(expected, dtype, total);
+  const gotIntegers = arrayOf(got, dtype).subarray(0, total);
+  const wanted = arrayOf(expected, dtype).subarray(0, total);
   const tied = ties ? acceptedTies(ties, gotIntegers, wanted) : [];
   // What is accepted counts as what was expected; `expected` itself may be shared with other tests.
   const expectedIntegers = tied.length ? wanted.slice() : wanted;
@@ -143,22 +128,8 @@ function compareIntegers(
 }
 
 function valueAt(bytes: Uint8Array, dtype: DType, flat: number): number {
-  const view = new DataView(bytes.buffer, bytes.byteOffset);
-  switch (dtype) {
-    case "float32":
-      return view.getFloat32(4 * flat, true);
-    case "float16":
-      return decodeHalf(view.getUint16(2 * flat, true));
-    case "int32":
-      return view.getInt32(4 * flat, true);
-    case "uint32":
-      return view.getUint32(4 * flat, true);
-    case "int8":
-      return view.getInt8(flat);
-    case "uint8":
-    case "bool":
-      return view.getUint8(flat);
-  }
+  const element = arrayOf(bytes, dtype)[flat] as number;
+  return dtype === "float16" ? decodeHalf(element) : element;
 }
 
 function multiIndex(flat: number, shape: readonly number[]): number[] {
@@ -173,10 +144,17 @@ function multiIndex(flat: number, shape: readonly number[]): number[] {
 }
 
 export function jsonNumber(value: number): JsonNumber {
-  if (Number.isNaN(value)) return "NaN";
-  if (value === Number.POSITIVE_INFINITY) return "Infinity";
-  if (value === Number.NEGATIVE_INFINITY) return "-Infinity";
-  return value;
+  return Number.isFinite(value) ? value : (String(value) as JsonNumber);
+}
+
+/** A test fails where an element is wrong; where none is and some are unbounded, that is no pass either. */
+export function judge(outputs: readonly Comparison[]): Pick<TestVerdict, "verdict" | "message"> {
+  const failed = outputs.findIndex(({ mismatched }) => mismatched > 0);
+  const place = failed < 0 ? outputs.findIndex(({ unbounded }) => unbounded > 0) : failed;
+  const comparison = outputs[place];
+  if (!comparison) return { verdict: "pass", message: "" };
+  const which = outputs.length > 1 ? `output ${place}: ` : "";
+  return { verdict: failed < 0 ? "unbounded" : "fail", message: which + describeComparison(comparison) };
 }
 
 /** Seven digits tell any two f16 apart, and all but the closest f32. */

@@ -6,6 +6,9 @@ export const ULP_BUCKETS = 35;
 /** What an excess is counted in where a bound is 0: the least float32, so that any difference ranks above all others. */
 const LEAST = 2 ** -149;
 
+/** Is told of an element that is wrong by its flat index, what it differs by (Infinity with NaN or Inf) and might differ by. */
+export type Outside = (index: number, difference: number, bound: number) => void;
+
 /**
  * Running totals of one comparison. Values come in stretches, `base` being the flat index of the first;
  * the loops allocate nothing, for an output may have many millions of elements.
@@ -26,10 +29,11 @@ export class Tally {
   private firstUnbounded = -1;
   private worstExcess = Number.NEGATIVE_INFINITY;
 
-  /** `bounds`: for each element, instead of the tolerance's numbers. */
+  /** `bounds`: for each element, instead of the tolerance's numbers. `outside` is told of each mismatched element. */
   constructor(
     private readonly tolerance: Pick<Tolerance, "absolute" | "relative">,
     private readonly bounds: Float32Array | null = null,
+    private readonly outside?: Outside | undefined,
   ) {
     for (let i = 0; bounds && i < bounds.length; i++) {
       if (bounds[i] !== Number.POSITIVE_INFINITY) continue;
@@ -56,12 +60,8 @@ export class Tally {
     count: number,
     base: number,
   ): void {
-    if (this.bounds) {
-      this.boundedFloats(this.bounds, got, expected, gotBits, expectedBits, lowest, count, base);
-      return;
-    }
+    const { histogram, bounds } = this;
     const { absolute, relative } = this.tolerance;
-    const histogram = this.histogram;
     let equal = 0;
     let { maxAbs, maxRel, maxUlp, worst, worstExcess } = this;
     for (let i = 0; i < count; i++) {
@@ -74,7 +74,8 @@ export class Tally {
       }
       const g = got[i] as number;
       const e = expected[i] as number;
-      const difference = Math.abs(g - e);
+      let difference = Math.abs(g - e);
+      let bound = 0;
       // g - e is finite exactly when both are: these are float32 values in double arithmetic.
       if (difference < Number.POSITIVE_INFINITY) {
         const a = gotPattern < 0 ? lowest - gotPattern : gotPattern;
@@ -86,17 +87,20 @@ export class Tally {
         if (difference > maxAbs) maxAbs = difference;
         const magnitude = Math.abs(e);
         if (difference > maxRel * magnitude && magnitude > 0) maxRel = difference / magnitude;
-        const excess = difference - (absolute + relative * magnitude);
-        // Written so that a tolerance that is no number lets nothing pass.
-        if (!(excess <= 0)) this.mismatch(base + i);
-        if (excess > worstExcess && difference > 0) {
-          worstExcess = excess;
-          worst = base + i;
-        }
-      } else if (this.nonFinite(g, e, gotPattern, expectedPattern, lowest)) {
-        this.mismatch(base + i);
-        if (worstExcess < Number.POSITIVE_INFINITY) worst = base + i;
-        worstExcess = Number.POSITIVE_INFINITY;
+        bound = absolute + relative * magnitude;
+      } else {
+        if (!this.nonFinite(g, e, gotPattern, expectedPattern, lowest)) continue;
+        difference = Number.POSITIVE_INFINITY;
+      }
+      if (bounds) bound = bounds[base + i] as number;
+      // Nothing is said of an unbounded one.
+      if (bound === Number.POSITIVE_INFINITY) continue;
+      // Written so that a bound that is no number lets nothing pass.
+      if (!(difference <= bound)) this.mismatch(base + i, difference, bound);
+      const excess = bounds ? difference / (bound > 0 ? bound : LEAST) : difference - bound;
+      if (excess > worstExcess && difference > 0) {
+        worstExcess = excess;
+        worst = base + i;
       }
     }
     histogram[0] = (histogram[0] as number) + equal;
@@ -107,68 +111,10 @@ export class Tally {
     this.worstExcess = worstExcess;
   }
 
-  /** The same with a bound for each element: a loop of its own, so that the other one stays as quick as it is. */
-  private boundedFloats(
-    bounds: Float32Array,
-    got: Float32Array,
-    expected: Float32Array,
-    gotBits: Int32Array,
-    expectedBits: Int32Array,
-    lowest: number,
-    count: number,
-    base: number,
-  ): void {
-    const histogram = this.histogram;
-    let equal = 0;
-    let { maxAbs, maxRel, maxUlp } = this;
-    for (let i = 0; i < count; i++) {
-      const gotPattern = gotBits[i] as number;
-      const expectedPattern = expectedBits[i] as number;
-      if (gotPattern === expectedPattern) {
-        equal++;
-        continue;
-      }
-      const g = got[i] as number;
-      const e = expected[i] as number;
-      const difference = Math.abs(g - e);
-      if (difference < Number.POSITIVE_INFINITY) {
-        const a = gotPattern < 0 ? lowest - gotPattern : gotPattern;
-        const b = expectedPattern < 0 ? lowest - expectedPattern : expectedPattern;
-        const ulp = Math.abs(a - b);
-        const bucket = ulp === 0 ? 0 : 33 - Math.clz32(ulp - 1);
-        histogram[bucket] = (histogram[bucket] as number) + 1;
-        if (ulp > maxUlp) maxUlp = ulp;
-        if (difference > maxAbs) maxAbs = difference;
-        const magnitude = Math.abs(e);
-        if (difference > maxRel * magnitude && magnitude > 0) maxRel = difference / magnitude;
-        this.judge(difference, bounds[base + i] as number, base + i);
-      } else if (this.nonFinite(g, e, gotPattern, expectedPattern, lowest)) {
-        this.judge(Number.POSITIVE_INFINITY, bounds[base + i] as number, base + i);
-      }
-    }
-    histogram[0] = (histogram[0] as number) + equal;
-    this.maxAbs = maxAbs;
-    this.maxRel = maxRel;
-    this.maxUlp = maxUlp;
-  }
-
-  /** One element against its own bound; nothing is said of an unbounded one. */
-  private judge(difference: number, bound: number, index: number): void {
-    if (bound === Number.POSITIVE_INFINITY) return;
-    // Written so that a bound that is no number lets nothing pass.
-    if (!(difference <= bound)) this.mismatch(index);
-    const excess = difference / (bound > 0 ? bound : LEAST);
-    if (excess > this.worstExcess && difference > 0) {
-      this.worstExcess = excess;
-      this.worst = index;
-    }
-  }
-
   /** Integers, as doubles: every 32-bit value and every difference of two is exact. */
   integers(got: Float64Array, expected: Float64Array, count: number, base: number): void {
+    const { histogram, bounds } = this;
     const { absolute, relative } = this.tolerance;
-    const bounds = this.bounds;
-    const histogram = this.histogram;
     for (let i = 0; i < count; i++) {
       const e = expected[i] as number;
       const difference = Math.abs((got[i] as number) - e);
@@ -178,12 +124,10 @@ export class Tally {
       if (difference > this.maxAbs) this.maxAbs = difference;
       const magnitude = Math.abs(e);
       if (magnitude > 0 && difference > this.maxRel * magnitude) this.maxRel = difference / magnitude;
-      if (bounds) {
-        this.judge(difference, bounds[base + i] as number, base + i);
-        continue;
-      }
-      const excess = difference - (absolute + relative * magnitude);
-      if (!(excess <= 0)) this.mismatch(base + i);
+      const bound = bounds ? (bounds[base + i] as number) : absolute + relative * magnitude;
+      if (bound === Number.POSITIVE_INFINITY) continue;
+      if (!(difference <= bound)) this.mismatch(base + i, difference, bound);
+      const excess = bounds ? difference / (bound > 0 ? bound : LEAST) : difference - bound;
       if (excess > this.worstExcess) {
         this.worstExcess = excess;
         this.worst = base + i;
@@ -192,9 +136,10 @@ export class Tally {
     this.maxUlp = this.maxAbs;
   }
 
-  private mismatch(index: number): void {
+  private mismatch(index: number, difference: number, bound: number): void {
     this.mismatched++;
     if (this.first < 0) this.first = index;
+    this.outside?.(index, difference, bound);
   }
 
   /** At least one side is NaN or Inf, and the bits differ. True where the answers differ. */

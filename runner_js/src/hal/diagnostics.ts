@@ -20,13 +20,15 @@ export async function diagnose(device: GPUDevice, file: string, code: string): P
   }));
 }
 
+/** "layer_norm.wgsl:14:9"; line 0 is none. */
+export function placeOf({ file, line, column }: Diagnostic): string {
+  return line > 0 ? `${file}:${line}:${column}` : file;
+}
+
 /** "layer_norm.wgsl:14:9: unresolved value 'foo'\n    let x = foo;", one after the other */
 export function describeDiagnostics(diagnostics: readonly Diagnostic[]): string {
   return diagnostics
-    .map((d) => {
-      const place = d.line > 0 ? `${d.file}:${d.line}:${d.column}` : d.file;
-      return `${place}: ${d.message}${d.source.trim() ? `\n    ${d.source.trim()}` : ""}`;
-    })
+    .map((d) => `${placeOf(d)}: ${d.message}${d.source.trim() ? `\n    ${d.source.trim()}` : ""}`)
     .join("\n");
 }
 

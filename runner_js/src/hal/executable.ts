@@ -35,7 +35,7 @@ export class Executables {
     const known = this.cache.get(key);
     if (known) return known;
     const compiling = this.fetchText(entryPoint, signal).then((code) =>
-      this.compilations.run(kernel, () => this.compile(kernel, entryPoint, code)),
+      this.compilations.run(kernel, () => compile(this.device, kernel, entryPoint, code)),
     );
     this.cache.set(key, compiling, 1);
     // What the text is to blame for stays as it is; anything else may go better the next time.
@@ -44,29 +44,34 @@ export class Executables {
     });
     return compiling;
   }
+}
 
-  private async compile(kernel: string, entryPoint: EntryPoint, code: string): Promise<Executable> {
-    const { device } = this;
-    const { name, file, bindings } = entryPoint;
-    const captured = captureErrors(device);
-    const layout = device.createBindGroupLayout({ entries: bindings.map(layoutEntry) });
-    const pending = device.createComputePipelineAsync({
-      layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }),
-      compute: { module: device.createShaderModule({ code }), entryPoint: name },
-    });
-    const [pipeline, error] = await Promise.all([
-      pending.catch((cause: unknown) => new Refusal(cause)),
-      captured(),
-    ]);
-    if (pipeline instanceof Refusal || error) {
-      const diagnostics = await diagnose(device, file, code);
-      const reason = pipeline instanceof Refusal ? pipeline.reason : (error?.message ?? "");
-      throw new DeviceFailure(compileError(kernel, file, diagnostics, reason));
-    }
-    const storage = storageBindings(entryPoint);
-    const uniform = bindings.find(({ access }) => access === "uniform")?.binding;
-    return { pipeline, layout, storage, uniform };
+/** Throws a DeviceFailure of kind "compile" that points into `code`, the WGSL of the entry point's file. */
+export async function compile(
+  device: GPUDevice,
+  kernel: string,
+  entryPoint: Omit<EntryPoint, "code">,
+  code: string,
+): Promise<Executable> {
+  const { name, file, bindings } = entryPoint;
+  const captured = captureErrors(device);
+  const layout = device.createBindGroupLayout({ entries: bindings.map(layoutEntry) });
+  const pending = device.createComputePipelineAsync({
+    layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }),
+    compute: { module: device.createShaderModule({ code }), entryPoint: name },
+  });
+  const [pipeline, error] = await Promise.all([
+    pending.catch((cause: unknown) => new Refusal(cause)),
+    captured(),
+  ]);
+  if (pipeline instanceof Refusal || error) {
+    const diagnostics = await diagnose(device, file, code);
+    const reason = pipeline instanceof Refusal ? pipeline.reason : (error?.message ?? "");
+    throw new DeviceFailure(compileError(kernel, file, diagnostics, reason));
   }
+  const storage = storageBindings(entryPoint);
+  const uniform = bindings.find(({ access }) => access === "uniform")?.binding;
+  return { pipeline, layout, storage, uniform };
 }
 
 const BUFFER_TYPES = { read: "read-only-storage", read_write: "storage", uniform: "uniform" } as const;

@@ -1,6 +1,6 @@
+import { comparedRefs } from "../compare/tolerances";
 import { bytesOf } from "../program/dtypes";
 import type { Test } from "../protocol/messages";
-import { comparedRefs } from "./tolerances";
 
 export interface BatchLimits {
   /** Of new buffers, and of the bounds that come with them. */

@@ -1,10 +1,10 @@
+import { malformed } from "../compare/tolerances";
 import type { Engine } from "../engine/engine";
 import type { KernelState } from "../engine/kernels";
 import { tooLarge, tooMuch } from "../hal/buffers";
 import { toErrorReport } from "../hal/errors";
 import { bytesOf } from "../program/dtypes";
 import type { ErrorReport, Test } from "../protocol/messages";
-import { malformed } from "./tolerances";
 
 /** Why this test cannot even start; null when it can. */
 export function obstacle(engine: Engine, test: Test, state: KernelState | undefined): ErrorReport | null {

@@ -1,4 +1,5 @@
-import { type Allowed, compare, describeComparison } from "../compare/compare";
+import { type Allowed, compare, judge } from "../compare/compare";
+import { loadAllowed } from "../compare/tolerances";
 import type { Engine } from "../engine/engine";
 import type { LoadedKernel } from "../engine/kernels";
 import type { Buffer } from "../hal/buffers";
@@ -7,8 +8,7 @@ import { TimestampQueries } from "../hal/queries";
 import { Readback } from "../hal/readback";
 import { captureErrors } from "../hal/scopes";
 import { bytesOf } from "../program/dtypes";
-import type { Comparison, ErrorReport, TensorRef, Test, TestVerdict, Verdict } from "../protocol/messages";
-import { loadAllowed } from "./tolerances";
+import type { Comparison, ErrorReport, TensorRef, Test, TestVerdict } from "../protocol/messages";
 
 /** A test that can run. */
 export interface Job {
@@ -235,23 +235,15 @@ function verdictOf(
   compareSeconds: number,
 ): TestVerdict {
   const { test, compile } = fetched.job;
-  let verdict: Verdict = "fail";
-  let place = outputs.findIndex(({ mismatched }) => mismatched > 0);
-  if (place < 0) {
-    verdict = "unbounded";
-    place = outputs.findIndex(({ unbounded }) => unbounded > 0);
-  }
-  const comparison = outputs[place];
-  const which = outputs.length > 1 ? `output ${place}: ` : "";
+  const { error } = fetched;
   return {
     kind: "verdict",
     id: test.id,
     kernel: test.kernel,
     variant: fetched.job.kernel.variant.name,
-    verdict: fetched.error ? "error" : comparison ? verdict : "pass",
+    ...(error ? { verdict: "error", message: error.message } : judge(outputs)),
     outputs,
-    message: fetched.error?.message ?? (comparison ? which + describeComparison(comparison) : ""),
-    error: fetched.error,
+    error,
     seconds: { fetch: share.fetch, compile, run: share.run, compare: compareSeconds, gpu: share.gpu },
   };
 }

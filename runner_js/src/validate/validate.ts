@@ -1,3 +1,4 @@
+import { comparedRefs } from "../compare/tolerances";
 import type { Engine } from "../engine/engine";
 import { toErrorReport } from "../hal/errors";
 import { bytesOf } from "../program/dtypes";
@@ -13,7 +14,6 @@ import type {
 import { BATCH_LIMITS, BatchPlanner } from "./batches";
 import { obstacle } from "./prepare";
 import { fetchBatch, type Job, releaseBatch, runBatch } from "./test_batch";
-import { comparedRefs } from "./tolerances";
 
 export type ValidateProgress = (progress: CompileProgress | Compiling | TestVerdict) => void;
 

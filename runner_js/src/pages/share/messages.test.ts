@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Repro } from "../../../repro/types";
 import { isCall } from "../../protocol/generated/check";
-import { kernelMessage, testMessage, withoutOutcome, withResult } from "./messages";
+import { kernelMessage, testMessage, withResult } from "./messages";
 
 const SHA = { first: "a".repeat(64), second: "b".repeat(64), input: "c".repeat(64), output: "d".repeat(64) };
 
@@ -86,15 +86,6 @@ describe("a shared test", () => {
   it("is refused where it does not hold a file that it names", () => {
     expect(() => kernelMessage({ ...repro, files: repro.files.slice(1) })).toThrow("softmax.wgsl");
   });
-});
-
-it("calls what cannot run here unsupported, and all else an error", () => {
-  expect(withoutOutcome("unsupported", "m")).toMatchObject({
-    verdict: "unsupported",
-    message: "m",
-    outputs: [],
-  });
-  expect(withoutOutcome("internal", "m").verdict).toBe("error");
 });
 
 it("puts a result below an issue, and no text of it can end the fence", () => {

@@ -39,12 +39,9 @@ export function kernelMessage({ kernel, files }: Repro): Kernel {
 }
 
 export function testMessage({ test, kernel, inputs, outputs }: Repro): Test {
-  const ref = ({ digest, dtype, shape, encoding = null }: Repro["inputs"][number]) => ({
-    digest,
-    dtype,
-    shape,
-    encoding,
-  });
+  const ref = ({ digest, dtype, shape, encoding = null }: Repro["inputs"][number]) => {
+    return { digest, dtype, shape, encoding };
+  };
   return {
     id: test.id,
     kernel: kernel.kernel,
@@ -55,12 +52,6 @@ export function testMessage({ test, kernel, inputs, outputs }: Repro): Test {
       return { absolute, relative, bound, ties };
     }),
   };
-}
-
-/** The outcome of a test that did not run, for want of `kind`. */
-export function withoutOutcome(kind: string, message: string, device: Outcome["device"] = null): Outcome {
-  const verdict = kind === "unsupported" ? "unsupported" : "error";
-  return { verdict, message, variant: null, outputs: [], error: { kind }, seconds: {}, maps: [], device };
 }
 
 /** A visitor's own result below the issue's text; the fence is longer than any in the result itself. */

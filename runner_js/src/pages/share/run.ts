@@ -1,6 +1,6 @@
 /** One shared test through the very code that devices run. */
-import { errorMap } from "../../../repro/compare.js";
-import type { ErrorMap, Outcome, Repro } from "../../../repro/types";
+import type { Outcome, Repro } from "../../../repro/types";
+import { type ErrorMap, errorMap } from "../../compare/error_map";
 import type { Blobs } from "../../engine/blobs";
 import { Engine } from "../../engine/engine";
 import { toErrorReport } from "../../hal/errors";
@@ -44,18 +44,8 @@ export async function runShared(
   } catch (cause) {
     verdict ??= withoutRun(test, toErrorReport(cause));
   }
-  const found = verdict ?? withoutRun(test, { kind: "internal", message: "the test gave no verdict" });
-  const { adapter, features, limits } = gpu.capabilities;
-  const device = { name: platform.name, user_agent: platform.userAgent, adapter, features, limits };
-  const { outputs, error = null, message, variant } = found;
-  return {
-    verdict: found.verdict,
-    message,
-    variant,
-    outputs,
-    error,
-    seconds: { ...found.seconds },
-    maps,
-    device,
-  };
+  const given = verdict ?? withoutRun(test, { kind: "internal", message: "the test gave no verdict" });
+  const device = { name: platform.name, user_agent: platform.userAgent, ...gpu.capabilities };
+  const { outputs, error, message, variant, seconds } = given;
+  return { verdict: given.verdict, message, variant, outputs, error, seconds: { ...seconds }, maps, device };
 }

@@ -1,10 +1,10 @@
 /** The worker of a shared test: the GPU, away from the page. It is asked for before the test is here. */
 
+import { withoutRun } from "../../../repro/verdict";
 import { Blobs } from "../../engine/blobs";
 import { acquireGpu } from "../../hal/gpu";
 import { browserPlatform } from "../../platform/platform";
 import type { Answer, Request } from "./messages";
-import { withoutOutcome } from "./messages";
 import { runShared } from "./run";
 
 const platform = browserPlatform();
@@ -20,7 +20,7 @@ async function run({ base, repro }: Request): Promise<Answer["outcome"]> {
     const { name, userAgent } = platform;
     const adapter = { vendor: "", architecture: "", device: "", description: "none" };
     const device = { name, user_agent: userAgent, adapter, features: [], limits: {} };
-    return withoutOutcome("unsupported", gpu.unavailable, device);
+    return withoutRun({ kind: "unsupported", message: gpu.unavailable }, device);
   }
   const outcome = await runShared(gpu, new Blobs(base), platform, repro);
   // A hung device would take this thread with it.

@@ -1,12 +1,10 @@
 /** The test, out of this very file. */
-/** @import { Allowed, Bound, Bytes, Repro, Tensor, TensorRef } from "./types" */
-import { bytesOf } from "../src/program/dtypes.js";
-import { Failure } from "./device.js";
+import { DeviceFailure } from "../src/hal/errors";
+import { bytesOf } from "../src/program/dtypes";
+import type { Bytes, Repro, Tensor } from "./types";
 
-/** @returns {Repro} */
-export function readRepro() {
-  /** @type {Repro} */
-  const repro = JSON.parse(document.getElementById("repro")?.textContent ?? "");
+export function readRepro(): Repro {
+  const repro: Repro = JSON.parse(document.getElementById("repro")?.textContent ?? "");
   for (const file of repro.files) {
     const element = document.querySelector(`script[data-file="${CSS.escape(file.name)}"]`);
     file.text = element?.textContent ?? "";
@@ -22,21 +20,24 @@ export function readRepro() {
 /** Of all tensors of a test: whoever writes more did not export it with tapml. */
 const MOST_TENSOR_BYTES = 2 ** 30;
 
-/** Throws where the tensors are said to be larger than an exported test's may be. @param {Tensor[]} tensors */
-export function checkBytes(tensors) {
+function damaged(message: string): DeviceFailure {
+  return new DeviceFailure({ kind: "fetch", message });
+}
+
+/** Throws where the tensors are said to be larger than an exported test's may be. */
+export function checkBytes(tensors: readonly Tensor[]): void {
   const sizes = new Map(tensors.map((tensor) => [tensor.digest, bytesOf(tensor)]));
   const total = [...sizes.values()].reduce((sum, size) => sum + size, 0);
   if (!(total <= MOST_TENSOR_BYTES))
-    throw new Failure("damaged", `The tensors of this test are said to be ${total} bytes, more than 1 GiB.`);
+    throw damaged(`The tensors of this test are said to be ${total} bytes, more than 1 GiB.`);
 }
 
 /**
  * A tensor's gzip stands in the page byte by byte as windows-1252 text. HTML changes the bytes 0x00 and 0x0D, and 0x3C is
  * "<": each block of `block` bytes comes after a key, and is XORed with the key, which keeps it free of the three.
  * No more than `size` bytes are unpacked: a small file may inflate to more than a machine has.
- * @param {string} text @param {number} block @param {number} size
  */
-export async function decodeTensor(text, block, size) {
+export async function decodeTensor(text: string, block: number, size: number): Promise<Bytes> {
   const byteOf = new Uint8Array(1 << 16);
   const characters = new TextDecoder("windows-1252").decode(
     Uint8Array.from({ length: 256 }, (_, byte) => byte),
@@ -46,7 +47,7 @@ export async function decodeTensor(text, block, size) {
   let length = 0;
   let key = 0;
   for (let i = 0; i < text.length; i++) {
-    const byte = byteOf[text.charCodeAt(i)];
+    const byte = byteOf[text.charCodeAt(i)] as number;
     if (i % (block + 1) === 0) key = byte;
     else packed[length++] = byte ^ key;
   }
@@ -68,8 +69,7 @@ export async function decodeTensor(text, block, size) {
   return unpacked;
 }
 
-/** @param {Tensor} tensor @returns {Promise<Bytes>} */
-export async function readTensor(tensor) {
+async function readTensor(tensor: Tensor): Promise<Bytes> {
   const element = document.querySelector(`script[data-digest="${CSS.escape(tensor.digest)}"]`);
   try {
     const block = Number(element?.getAttribute("data-block"));
@@ -80,26 +80,22 @@ export async function readTensor(tensor) {
   } catch {
     // What cannot be unpacked was changed too.
   }
-  throw new Failure(
-    "damaged",
-    `Tensor ${tensor.name} is damaged: this file was changed on its way, download it again.`,
-  );
+  throw damaged(`Tensor ${tensor.name} is damaged: this file was changed on its way, download it again.`);
 }
 
-/** What tolerances are made of beside their numbers. @param {Repro} repro @returns {Tensor[]} */
-export function toleranceTensors({ outputs }) {
+/** The bytes of all tensors of a test, by digest. Throws a DeviceFailure for what was damaged. */
+export async function readTensors(repro: Repro): Promise<Map<string, Bytes>> {
+  const named = [...repro.inputs, ...repro.outputs, ...toleranceTensors(repro)];
+  checkBytes(named);
+  const read = new Map<string, Bytes>();
+  for (const tensor of named) if (!read.has(tensor.digest)) read.set(tensor.digest, await readTensor(tensor));
+  return read;
+}
+
+/** What tolerances are made of beside their numbers. */
+export function toleranceTensors({ outputs }: Repro): Tensor[] {
   return outputs.flatMap(({ name, tolerance: { bound, ties } }) => [
     ...(bound ? [{ ...bound, name: `bound of ${name}` }] : []),
     ...(ties ? [{ ...ties, name: `ties of ${name}` }] : []),
   ]);
-}
-
-/** @param {Bound} tolerance @param {(tensor: TensorRef) => Bytes} data @returns {Allowed} */
-export function allowedBy({ absolute, relative, bound, ties }, data) {
-  return {
-    absolute,
-    relative,
-    bound: bound ? new Float32Array(data(bound).buffer) : null,
-    ties: ties ? new Int32Array(data(ties).buffer) : null,
-  };
 }

@@ -1,5 +1,5 @@
-/** @import { Requires } from "../protocol/messages" */
-import { describePair } from "./bytes.js";
+import type { Requires } from "../protocol/messages";
+import { describePair } from "./bytes";
 
 /** Limits that grow more capable as they get smaller. */
 const LESS_IS_MORE = /^min/;
@@ -8,9 +8,12 @@ const IN_BYTES = /(?:Buffer|Binding|Storage)Size$/;
 /**
  * What `requires` asks beyond a device, as one sentence; null when the device will do. A limit that a browser does not know
  * yet cannot be checked ahead: error scopes will tell.
- * @param {Requires} requires @param {readonly string[]} features @param {Readonly<Record<string, number>>} limits
  */
-export function unmetRequirement(requires, features, limits) {
+export function unmetRequirement(
+  requires: Requires,
+  features: readonly string[],
+  limits: Readonly<Record<string, number>>,
+): string | null {
   const unmet = requires.features
     .filter((feature) => !features.includes(feature))
     .map((feature) => `needs the feature ${feature}, which this device lacks`);
@@ -24,14 +27,12 @@ export function unmetRequirement(requires, features, limits) {
   return unmet.join("; ") || null;
 }
 
-/**
- * The first variant that a device can run: they are ordered, the one that asks most first. Where there is none, why.
- * @template {{name: string, requires: Requires}} Variant
- * @param {readonly Variant[]} variants
- * @param {readonly string[]} features @param {Readonly<Record<string, number>>} limits
- * @returns {{variant: Variant | null, why: string}}
- */
-export function firstFitting(variants, features, limits) {
+/** The first variant that a device can run: they are ordered, the one that asks most first. Where there is none, why. */
+export function firstFitting<Variant extends { name: string; requires: Requires }>(
+  variants: readonly Variant[],
+  features: readonly string[],
+  limits: Readonly<Record<string, number>>,
+): { variant: Variant | null; why: string } {
   let why = "";
   for (const variant of variants) {
     const unmet = unmetRequirement(variant.requires, features, limits);

@@ -1,34 +1,30 @@
 /** What came out, beside what was reported. */
-/** @import { Compared, Numbers, Outcome, Reproduced, Repro } from "./types" */
+import type { ErrorReport } from "../src/protocol/messages";
+import type { Numbers, Outcome, Repro, Reproduced } from "./types";
 
-/**
- * A test fails where an element is wrong; where none is and some are unbounded, that is no pass either.
- * @param {readonly Compared[]} outputs @returns {{verdict: "pass" | "fail" | "unbounded", message: string}}
- */
-export function judge(outputs) {
-  /** @param {number} i */
-  const which = (i) => (outputs.length > 1 ? `output ${i}: ` : "");
-  const failed = outputs.findIndex(({ mismatched }) => mismatched > 0);
-  const open = outputs.findIndex(({ unbounded }) => unbounded > 0);
-  if (failed >= 0) {
-    const { mismatched, total } = outputs[failed];
-    const message = `${which(failed)}${mismatched} of ${total} elements differ beyond tolerance`;
-    return { verdict: "fail", message };
-  }
-  if (open < 0) return { verdict: "pass", message: "" };
-  const { unbounded, total } = outputs[open];
-  const message = `${which(open)}${unbounded} of ${total} elements are unbounded: WGSL promises nothing for them`;
-  return { verdict: "unbounded", message };
+/** The outcome of a test that did not run to its end. */
+export function withoutRun(error: ErrorReport, device: Outcome["device"] = null): Outcome {
+  const verdict = error.kind === "unsupported" ? "unsupported" : "error";
+  return {
+    verdict,
+    message: error.message,
+    variant: null,
+    outputs: [],
+    error,
+    seconds: {},
+    maps: [],
+    device,
+  };
 }
 
-/** An outcome with its numbers over all outputs, as results are reported. @param {Outcome} outcome @returns {Numbers} */
-export function numbersOf({ verdict, message, variant, outputs, seconds, error }) {
-  /** @param {"mismatched" | "unbounded" | "tied" | "total" | "nan" | "inf"} key */
-  const sum = (key) => outputs.reduce((total, output) => total + output[key], 0);
-  /** @param {"max_abs_error" | "max_rel_error" | "max_ulp"} key */
-  const most = (key) => (outputs.length ? Math.max(...outputs.map((output) => output[key])) : null);
-  /** Of the first output that failed, else of the first that has one. @param {"first" | "worst"} key */
-  const element = (key) => {
+/** An outcome with its numbers over all outputs, as results are reported. */
+export function numbersOf({ verdict, message, variant, outputs, seconds, error }: Outcome): Numbers {
+  const sum = (key: "mismatched" | "unbounded" | "tied" | "total" | "nan" | "inf") =>
+    outputs.reduce((total, output) => total + output[key], 0);
+  const most = (key: "max_abs_error" | "max_rel_error" | "max_ulp") =>
+    outputs.length ? Math.max(...outputs.map((output) => output[key])) : null;
+  /** Of the first output that failed, else of the first that has one. */
+  const element = (key: "first" | "worst") => {
     const failed = outputs.findIndex((output) => output.mismatched > 0 && output[key]);
     const output = failed < 0 ? outputs.findIndex((one) => one[key]) : failed;
     const found = outputs[output]?.[key];
@@ -47,8 +43,8 @@ export function numbersOf({ verdict, message, variant, outputs, seconds, error }
   };
 }
 
-/** Did the GPU not survive it where it was reported? Then it is not run unasked. @param {Repro} repro */
-export function lostItsDevice({ report }) {
+/** Did the GPU not survive it where it was reported? Then it is not run unasked. */
+export function lostItsDevice({ report }: Repro): boolean {
   if (report?.result.verdict !== "error") return false;
   const { error, message, diagnostics } = report.result;
   if (error) return error.kind === "device-lost";
@@ -57,18 +53,15 @@ export function lostItsDevice({ report }) {
   );
 }
 
-/**
- * What this outcome says about the report, in plain words.
- * @param {Repro["report"]} report @param {Numbers} here @returns {{reproduced: Reproduced, text: string}}
- */
-export function statement(report, here) {
+/** What this outcome says about the report, in plain words. */
+export function statement(report: Repro["report"], here: Numbers): { reproduced: Reproduced; text: string } {
   if (!report)
     return { reproduced: "unreported", text: "This file holds no reported result to compare with." };
   const { result } = report;
   if (here.verdict === "unsupported" && result.verdict !== "unsupported") {
     return { reproduced: "unsupported", text: "Not reproduced here: this device cannot run the kernel." };
   }
-  if (here.error && ["damaged", "fetch"].includes(here.error.kind)) {
+  if (here.error?.kind === "fetch") {
     return { reproduced: "not-run", text: "Not run here, for the test did not arrive whole." };
   }
   if (here.verdict === "pass" && result.verdict === "pass")
@@ -84,16 +77,15 @@ export function statement(report, here) {
   return { reproduced: "yes", text: `Reproduced here too${same ? ", with exactly the same numbers" : ""}.` };
 }
 
-/** @param {Numbers} numbers */
-function evidence({ mismatched, nan, inf, max_abs_error, first, worst }) {
+function evidence({ mismatched, nan, inf, max_abs_error, first, worst }: Numbers) {
   const elements = [first, worst].map(
     (found) => found && [found.output, found.index, found.got, found.expected],
   );
   return [mismatched, nan, inf, max_abs_error, ...elements];
 }
 
-/** How two failures differ in kind; null where they are alike. @param {Numbers} reported @param {Numbers} here */
-function difference(reported, here) {
+/** How two failures differ in kind; null where they are alike. */
+function difference(reported: Numbers, here: Numbers): string | null {
   if (reported.verdict !== here.verdict) return `verdict ${here.verdict}, reported was ${reported.verdict}`;
   if (here.verdict === "error") {
     const kinds = [reported, here].map(
@@ -104,10 +96,10 @@ function difference(reported, here) {
       : null;
   }
   if (here.verdict !== "fail") return null;
-  for (const [key, name] of /** @type {const} */ ([
+  for (const [key, name] of [
     ["nan", "NaN"],
     ["inf", "Inf"],
-  ])) {
+  ] as const) {
     if (!reported[key] !== !here[key])
       return `${here[key] || "no"} ${name}, reported ${reported[key] || "none"}`;
   }

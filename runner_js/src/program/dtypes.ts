@@ -1,12 +1,10 @@
 /**
  * What a tensor is and how it is stored. A tensor without an encoding is stored element by element, as its dtype says;
  * the encodings are those of backend/tapml/encodings.py, and tests/vectors/encodings.json holds both to the same bytes.
- * Plain JavaScript, for it is also a part of the pages that `tapml export --html` writes.
  */
-/** @import { DType, Encoding, TensorType } from "../protocol/messages" */
+import type { DType, Encoding, TensorType } from "../protocol/messages";
 
-/** @type {Record<DType, number>} */
-export const BYTES_PER_ELEMENT = {
+export const BYTES_PER_ELEMENT: Record<DType, number> = {
   float32: 4,
   float16: 2,
   int32: 4,
@@ -16,8 +14,8 @@ export const BYTES_PER_ELEMENT = {
   bool: 1,
 };
 
-/** Bits of an element, and whether one of them is a sign. @type {Record<Encoding, readonly [number, boolean]>} */
-const STORED = {
+/** Bits of an element, and whether one of them is a sign. */
+const STORED: Record<Encoding, readonly [number, boolean]> = {
   int8x4: [8, true],
   uint8x4: [8, false],
   int4x8: [4, true],
@@ -25,26 +23,25 @@ const STORED = {
   float16: [16, true],
 };
 
-/** @param {readonly number[]} shape */
-export function elementsOf(shape) {
+export function elementsOf(shape: readonly number[]): number {
   return shape.reduce((product, extent) => product * extent, 1);
 }
 
-/** Bytes that are stored of it. @param {TensorType} type */
-export function bytesOf({ dtype, shape, encoding }) {
+/** Bytes that are stored of it. */
+export function bytesOf({ dtype, shape, encoding }: TensorType): number {
   const elements = elementsOf(shape);
   if (!encoding) return elements * BYTES_PER_ELEMENT[dtype];
   const [bits] = STORED[encoding];
   return encoding === "float16" ? 2 * elements : 4 * Math.ceil((elements * bits) / 32);
 }
 
-/** "float32[1, 16, 384]", "int8[384] as int8x4" @param {TensorType} type */
-export function describeType({ dtype, shape, encoding }) {
+/** "float32[1, 16, 384]", "int8[384] as int8x4" */
+export function describeType({ dtype, shape, encoding }: TensorType): string {
   return `${dtype}[${shape.join(", ")}]${encoding ? ` as ${encoding}` : ""}`;
 }
 
-/** Float16Array is younger than WebGPU. @param {number} bits */
-export function decodeHalf(bits) {
+/** Float16Array is younger than WebGPU. */
+export function decodeHalf(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 0x1f;
   const fraction = bits & 0x3ff;
@@ -53,12 +50,8 @@ export function decodeHalf(bits) {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
-/**
- * The elements, as their dtype says, of the bytes that are stored of them.
- * @template {ArrayBufferLike} Buffer
- * @param {Uint8Array<Buffer>} bytes @param {TensorType} type @returns {Uint8Array<Buffer | ArrayBuffer>}
- */
-export function decoded(bytes, { dtype, shape, encoding }) {
+/** The elements, as their dtype says, of the bytes that are stored of them. */
+export function decoded(bytes: Uint8Array, { dtype, shape, encoding }: TensorType): Uint8Array {
   if (!encoding || encoding === dtype) return bytes;
   const [bits, signed] = STORED[encoding];
   const out = new Uint8Array(elementsOf(shape) * BYTES_PER_ELEMENT[dtype]);
@@ -74,8 +67,8 @@ export function decoded(bytes, { dtype, shape, encoding }) {
   return out;
 }
 
-/** Bytes that are not encoded as what they hold; those of float16 as their patterns. @param {Uint8Array} bytes @param {DType} dtype */
-export function arrayOf({ buffer, byteOffset, byteLength }, dtype) {
+/** Bytes that are not encoded as what they hold; those of float16 as their patterns. */
+export function arrayOf({ buffer, byteOffset, byteLength }: Uint8Array, dtype: DType) {
   const length = byteLength / BYTES_PER_ELEMENT[dtype];
   if (dtype === "float32") return new Float32Array(buffer, byteOffset, length);
   if (dtype === "float16") return new Uint16Array(buffer, byteOffset, length);

@@ -1,8 +1,8 @@
 /** The tensors that tolerances are made of: whether they fit their outputs, and their bytes. */
 
-import type { Allowed } from "../compare/compare";
 import { describeType } from "../program/dtypes";
 import type { TensorRef, TensorType, Test, Tolerance } from "../protocol/messages";
+import type { Allowed } from "./compare";
 
 /** What a test's outputs are held against: the expected ones, bounds and ties. */
 export function comparedRefs({ outputs, tolerances }: Test): TensorRef[] {

@@ -1,26 +1,31 @@
 /** The page. All texts of the document go in as text, never as HTML. */
-/** @import { Device, Diagnostic, ErrorMap, Expression, Numbers, Outcome, Output, Repro, Variant, View } from "./types" */
 
-import { adapter, caret, DASH, exact, GLYPH, grouped, number, seconds } from "../kit/text.js";
-import { bytesOf, describeType } from "../src/program/dtypes.js";
-import { evaluate } from "../src/program/expressions.js";
-import { storageBindings } from "../src/program/launches.js";
-import { placeOf } from "./kernel.js";
-import { toleranceTensors } from "./test.js";
-import { numbersOf, statement } from "./verdict.js";
+import { adapter, caret, DASH, exact, GLYPH, grouped, number, seconds } from "../kit/text";
+import type { ErrorMap } from "../src/compare/error_map";
+import { placeOf } from "../src/hal/diagnostics";
+import { bytesOf, describeType } from "../src/program/dtypes";
+import { evaluate } from "../src/program/expressions";
+import { storageBindings } from "../src/program/launches";
+import type { Comparison, Diagnostic, Expression } from "../src/protocol/messages";
+import { toleranceTensors } from "./test";
+import type { Device, Numbers, Outcome, Output, Repro, Variant, View } from "./types";
+import { numbersOf, statement } from "./verdict";
 
-/** @typedef {Node | string | null | undefined | Child[]} Child */
+export type Child = Node | string | null | undefined | Child[];
 
-/**
- * An element: "td.number" is a cell of class "number".
- * @param {string} name @param {Child[]} children
- */
-export function el(name, ...children) {
+/** What the buttons do, what stands beside them, and where the text of a file is to be had. */
+export interface Actions {
+  run: () => void;
+  more?: Child[];
+  link?: (file: Repro["files"][number]) => string;
+}
+
+/** An element: "td.number" is a cell of class "number". */
+export function el(name: string, ...children: Child[]): HTMLElement {
   const [tag = "", ...classes] = name.split(".");
   const made = document.createElement(tag);
   made.className = classes.join(" ");
-  /** @param {Child} child */
-  const add = (child) => {
+  const add = (child: Child) => {
     if (Array.isArray(child)) child.forEach(add);
     else if (child !== null && child !== undefined && child !== "") made.append(child);
   };
@@ -28,19 +33,15 @@ export function el(name, ...children) {
   return made;
 }
 
-/** @param {string} text @param {(event: MouseEvent) => void} press */
-export function button(text, press) {
-  const made = /** @type {HTMLButtonElement} */ (el("button", text));
+export function button(text: string, press: () => void): HTMLButtonElement {
+  const made = el("button", text) as HTMLButtonElement;
   made.type = "button";
   made.addEventListener("click", press);
   return made;
 }
 
-/**
- * Rows with a heading each; a table that is too wide scrolls by itself. The columns of "sides" are equally wide.
- * @param {string[]} head @param {Child[][]} rows @param {"" | ".sides"} kind
- */
-function table(head, rows, kind = "") {
+/** Rows with a heading each; a table that is too wide scrolls by itself. The columns of "sides" are equally wide. */
+function table(head: string[], rows: Child[][], kind: "" | ".sides" = ""): HTMLElement {
   const heading = head.length
     ? el(
         "thead",
@@ -60,43 +61,36 @@ function table(head, rows, kind = "") {
   return el(`div.scroll${kind}`, el("table", heading, el("tbody", body)));
 }
 
-/** @param {string} title @param {Child[]} children */
-function section(title, ...children) {
+function section(title: string, ...children: Child[]): HTMLElement {
   return el("section", el("h2", title), children);
 }
 
-/** @param {boolean} open @param {Child} summary @param {Child[]} children */
-function details(open, summary, ...children) {
-  const made = /** @type {HTMLDetailsElement} */ (el("details", el("summary", summary), children));
+function details(open: boolean, summary: Child, ...children: Child[]): HTMLElement {
+  const made = el("details", el("summary", summary), children) as HTMLDetailsElement;
   made.open = open;
   return made;
 }
 
-/** @param {Device | null | undefined} device */
-function gpuOf(device) {
+function gpuOf(device: Device | null | undefined): string {
   if (!device) return "";
   return adapter(device.adapter) || "not named by the browser";
 }
 
-/** @param {readonly number[]} extents */
-function times(extents) {
+function times(extents: readonly number[]): string {
   return extents.join(" \u00d7 ");
 }
 
-/** @param {number | null | undefined} value */
-function time(value) {
+function time(value: number | null | undefined): string {
   return typeof value === "number" ? seconds(value) : DASH;
 }
 
-/** @param {string} digest */
-function digestText(digest) {
+function digestText(digest: string): HTMLElement {
   const made = el("code", `${digest.slice(0, 16)}\u2026`);
   made.title = digest;
   return made;
 }
 
-/** @param {Numbers["first"]} found @param {Repro} repro */
-function elementText(found, repro) {
+function elementText(found: Numbers["first"], repro: Repro): Child {
   if (!found) return DASH;
   const which = repro.outputs.length > 1 ? `output ${found.output} ` : "";
   return [
@@ -112,18 +106,13 @@ function elementText(found, repro) {
   ];
 }
 
-/** @param {string} verdict */
-function badge(verdict) {
-  const known = Object.hasOwn(GLYPH, verdict) ? /** @type {keyof typeof GLYPH} */ (verdict) : "error";
+function badge(verdict: string): HTMLElement {
+  const known = Object.hasOwn(GLYPH, verdict) ? (verdict as keyof typeof GLYPH) : "error";
   return el(`span.verdict.is-${known}`, `${GLYPH[known]} ${verdict}`);
 }
 
-/**
- * The whole page, new.
- * @param {HTMLElement} root @param {Repro} repro @param {View} view
- * @param {{run: () => void, more?: Child[], link?: (file: Repro["files"][number]) => string}} actions
- */
-export function render(root, repro, view, actions) {
+/** The whole page, new. */
+export function render(root: HTMLElement, repro: Repro, view: View, actions: Actions): void {
   const here = view.outcome && numbersOf(view.outcome);
   const { kernel, test, model, outputs } = repro;
   const variant = kernel.variants.find(({ name }) => name === here?.variant) ?? kernel.variants[0];
@@ -149,7 +138,7 @@ export function render(root, repro, view, actions) {
     view.outcome?.maps.length
       ? section(
           "Where it is wrong",
-          view.outcome.maps.map((map) => picture(map, outputs[map.output])),
+          view.outcome.maps.map((map) => picture(map, outputs[map.output] as Output)),
         )
       : "",
     here?.diagnostics.length ? section("The compiler says", here.diagnostics.map(diagnosticText)) : "",
@@ -161,8 +150,7 @@ export function render(root, repro, view, actions) {
   );
 }
 
-/** @param {Repro} repro @param {View} view @param {Numbers | null} here @param {Parameters<typeof render>[3]} actions */
-function verdictCard(repro, view, here, actions) {
+function verdictCard(repro: Repro, view: View, here: Numbers | null, actions: Actions): HTMLElement {
   const state = here?.verdict ?? "running";
   const said = here && statement(repro.report, here);
   const copy = button("Copy result", () => copyText(plainResult(repro, view.outcome), copy));
@@ -186,15 +174,17 @@ function verdictCard(repro, view, here, actions) {
   return made;
 }
 
-/** Reported beside here. @param {Repro} repro @param {Outcome | null} outcome @param {Numbers | null} here */
-function comparison(repro, outcome, here) {
+/** Reported beside here. */
+function comparison(repro: Repro, outcome: Outcome | null, here: Numbers | null): HTMLElement {
   const { report } = repro;
   const both = [
     { device: report?.device, numbers: report?.result },
     { device: outcome?.device, numbers: here },
   ].slice(report ? 0 : 1);
-  /** @param {string} name @param {(numbers: Numbers) => Child} cell */
-  const row = (name, cell) => [name, ...both.map(({ numbers }) => (numbers ? cell(numbers) : DASH))];
+  const row = (name: string, cell: (numbers: Numbers) => Child): Child[] => [
+    name,
+    ...both.map(({ numbers }) => (numbers ? cell(numbers) : DASH)),
+  ];
   const rows = [
     row("Verdict", ({ verdict }) => badge(verdict)),
     ["Browser", ...both.map(({ device }) => device?.name ?? DASH)],
@@ -225,8 +215,7 @@ function comparison(repro, outcome, here) {
   return section(title, table(heads, rows, ".sides"), details(false, "Features and limits", devices));
 }
 
-/** @param {(Device | null | undefined)[]} devices */
-function capabilities(devices) {
+function capabilities(devices: (Device | null | undefined)[]): HTMLElement {
   const names = new Set(devices.flatMap((device) => Object.keys(device?.limits ?? {})));
   const features = new Set(devices.flatMap((device) => device?.features ?? []));
   return table(
@@ -245,8 +234,7 @@ function capabilities(devices) {
   );
 }
 
-/** @param {Repro} repro @param {Outcome["outputs"]} compared @returns {[string[], Child[][]]} */
-function perOutput({ outputs }, compared) {
+function perOutput({ outputs }: Repro, compared: readonly Comparison[]): [string[], Child[][]] {
   const rows = compared.map((found, i) => {
     const errors = [found.max_abs_error, found.max_rel_error, found.max_ulp].map((value) => number(value));
     const { mismatched, unbounded, total } = found;
@@ -264,14 +252,13 @@ const [INSIDE, LEAST, MOST, STRANGE] = [
   [124, 58, 237],
 ];
 
-/** @param {ErrorMap} map @param {Output} output */
-function picture({ width, height, step, cells, output: place }, output) {
-  const canvas = /** @type {HTMLCanvasElement} */ (el("canvas"));
+function picture({ width, height, step, cells, output: place }: ErrorMap, output: Output): HTMLElement {
+  const canvas = el("canvas") as HTMLCanvasElement;
   [canvas.width, canvas.height] = [width, height];
   const pixels = new ImageData(width, height);
   cells.forEach((level, i) => {
     const share = (level - 1) / 253;
-    const ramp = LEAST.map((least, channel) => least + share * (MOST[channel] - least));
+    const ramp = LEAST.map((least, channel) => least + share * ((MOST[channel] as number) - least));
     pixels.data.set([...(level === 0 ? INSIDE : level === 255 ? STRANGE : ramp), level ? 255 : 60], 4 * i);
   });
   canvas.getContext("2d")?.putImageData(pixels, 0, 0);
@@ -288,8 +275,7 @@ function picture({ width, height, step, cells, output: place }, output) {
     (step[0] * step[1] > 1 ? `; a cell stands for ${times(step)} elements` : "");
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", label);
-  /** @param {number[]} colour @param {string} text */
-  const key = (colour, text) => {
+  const key = (colour: number[], text: string) => {
     const swatch = el("i.swatch");
     swatch.style.background = `rgb(${colour} / ${colour === INSIDE ? 0.25 : 1})`.replace(/,/g, " ");
     return el("span.key", swatch, text);
@@ -298,8 +284,7 @@ function picture({ width, height, step, cells, output: place }, output) {
   return el("figure", canvas, el("figcaption", label, el("span.keys", keys, key(STRANGE, "NaN or Inf"))));
 }
 
-/** @param {Diagnostic} diagnostic */
-function diagnosticText(diagnostic) {
+function diagnosticText(diagnostic: Diagnostic): HTMLElement {
   const { severity, column, message, source, line } = diagnostic;
   // Firefox draws the place itself.
   const place = line > 0 && source && !message.includes("\n") ? `\n${source}\n${caret(source, column)}` : "";
@@ -311,8 +296,7 @@ function diagnosticText(diagnostic) {
   );
 }
 
-/** @param {readonly Output[]} outputs */
-function tolerances(outputs) {
+function tolerances(outputs: readonly Output[]): Child {
   return outputs.map(({ name, tolerance: { absolute, relative, reasons, bound, ties } }) => [
     el(
       "p",
@@ -333,11 +317,10 @@ function tolerances(outputs) {
   ]);
 }
 
-/** @param {Repro} repro @param {Variant} variant */
-function launches(repro, variant) {
+function launches(repro: Repro, variant: Variant): Child {
   const tensors = [...repro.inputs, ...repro.outputs];
-  /** @param {Expression} found */
-  const value = (found) => (typeof found === "number" ? found : evaluate(found, repro.test.sizes));
+  const value = (found: Expression | undefined) =>
+    typeof found === "number" ? found : evaluate(found, repro.test.sizes);
   const { features, limits: wanted } = variant.requires;
   const needs = [...features, ...Object.entries(wanted).map(([name, value]) => `${name} ${value}`)].join(
     ", ",
@@ -350,9 +333,8 @@ function launches(repro, variant) {
       if (!entry) return null;
       const grid = launch.grid.map(value);
       const size = times(entry.workgroup_size);
-      /** @type {Child[][]} */
-      const bindings = storageBindings(entry).map(({ binding }, i) => {
-        const operand = launch.operands[i];
+      const bindings: Child[][] = storageBindings(entry).map(({ binding }, i) => {
+        const operand = launch.operands[i] ?? { argument: -1 };
         if ("temporary" in operand) {
           const bytes = value(variant.temporaries[operand.temporary]);
           return [String(binding), `temporary ${operand.temporary}`, `${bytes} bytes`];
@@ -373,8 +355,7 @@ function launches(repro, variant) {
   ];
 }
 
-/** @param {Repro} repro */
-function tensors(repro) {
+function tensors(repro: Repro): HTMLElement {
   const { inputs, outputs } = repro;
   const roles = [...inputs.map(() => "input"), ...outputs.map(() => "expected output")];
   return table(
@@ -389,12 +370,13 @@ function tensors(repro) {
   );
 }
 
-/**
- * The WGSL with line numbers and what the compiler says of it.
- * @param {Repro} repro @param {Variant | undefined} variant @param {readonly Diagnostic[]} diagnostics
- * @param {((file: Repro["files"][number]) => string) | undefined} link
- */
-function kernelText({ files, kernel }, variant, diagnostics, link) {
+/** The WGSL with line numbers and what the compiler says of it. */
+function kernelText(
+  { files, kernel }: Repro,
+  variant: Variant | undefined,
+  diagnostics: readonly Diagnostic[],
+  link: Actions["link"],
+): HTMLElement {
   const names = variant?.entry_points.map(({ file }) => file) ?? [];
   if (!files.length) return section("Kernel", el("p", kernel.unsupported ?? "There is no WGSL."));
   const texts = files.map((file) => {
@@ -415,8 +397,7 @@ function kernelText({ files, kernel }, variant, diagnostics, link) {
   return section("Kernel", texts);
 }
 
-/** @param {Repro} repro */
-function provenance({ model, suite, test, reference, created, tapml }) {
+function provenance({ model, suite, test, reference, created, tapml }: Repro): HTMLElement {
   return table(
     [],
     [
@@ -430,12 +411,12 @@ function provenance({ model, suite, test, reference, created, tapml }) {
   );
 }
 
-/** For an issue or a mail. @param {Repro} repro @param {Outcome | null} outcome */
-export function plainResult(repro, outcome) {
+/** For an issue or a mail. */
+export function plainResult(repro: Repro, outcome: Outcome | null): string {
   if (!outcome) return "";
   const here = numbersOf(outcome);
-  /** @param {string} where @param {Device | null | undefined} device @param {Numbers} numbers */
-  const line = (where, device, { verdict, message, total, max_abs_error, max_ulp, first, worst }) => {
+  const line = (where: string, device: Device | null, numbers: Numbers) => {
+    const { verdict, message, total, max_abs_error, max_ulp, first, worst } = numbers;
     const [one, other] = [first, worst].map((found) => el("p", elementText(found, repro)).textContent);
     return [
       `${where}: ${verdict} on ${[device?.name, gpuOf(device)].filter(Boolean).join(", ")}`,
@@ -457,8 +438,7 @@ export function plainResult(repro, outcome) {
     .join("\n");
 }
 
-/** @param {string} text @param {HTMLButtonElement} pressed */
-export async function copyText(text, pressed) {
+export async function copyText(text: string, pressed: HTMLButtonElement): Promise<void> {
   const label = pressed.textContent;
   try {
     await navigator.clipboard.writeText(text);
@@ -468,7 +448,7 @@ export async function copyText(text, pressed) {
     }, 2000);
   } catch {
     // Not every browser lets a page write there: then the reader copies.
-    const area = /** @type {HTMLTextAreaElement} */ (el("textarea"));
+    const area = el("textarea") as HTMLTextAreaElement;
     area.value = text;
     area.rows = 8;
     area.readOnly = true;

@@ -1,12 +1,16 @@
 /**
  * Sizes as integer expressions over symbols: an integer, a symbol's name, or [operation, a, b]. Values are exact integers
  * of at most 2^53 - 1. The twin of backend/tapml/expressions.py: tests/vectors/expressions.json holds both to the
- * same values and sentences. Plain JavaScript, for it is also a part of the pages that `tapml export --html` writes.
+ * same values and sentences.
  */
 
-/** @typedef {number | string | Expression[]} Expression */
-/** @typedef {{name: string, minimum: number, maximum: number}} SizeSymbol */
-/** @typedef {Readonly<Record<string, number>>} Sizes */
+export type Expression = number | string | Expression[];
+export type Sizes = Readonly<Record<string, number>>;
+export interface SizeSymbol {
+  name: string;
+  minimum: number;
+  maximum: number;
+}
 
 const MOST_DEPTH = 32;
 const MOST_OPERATIONS = 256;
@@ -15,11 +19,10 @@ const FORM =
   "give an integer, a symbol's name, or [operation, a, b] with the operation add, sub, mul, floordiv, floormod, " +
   "ceildiv, min or max";
 
-/** The quotient without its fraction: a / b by itself may round up to the next integer. @type {(a: number, b: number) => number} */
-const truncated = (a, b) => (a - (a % b)) / b;
+/** The quotient without its fraction: a / b by itself may round up to the next integer. */
+const truncated = (a: number, b: number) => (a - (a % b)) / b;
 
-/** @type {Record<string, (a: number, b: number) => number>} */
-const OPERATIONS = {
+const OPERATIONS: Record<string, (a: number, b: number) => number> = {
   add: (a, b) => a + b,
   sub: (a, b) => a - b,
   mul: (a, b) => a * b,
@@ -30,16 +33,14 @@ const OPERATIONS = {
   max: Math.max,
 };
 const DIVISIONS = ["floordiv", "floormod", "ceildiv"];
-/** @type {Record<string, [string, number]>} */
-const INFIX = { add: ["+", 1], sub: ["-", 1], mul: ["*", 2] };
+const INFIX: Record<string, [string, number]> = { add: ["+", 1], sub: ["-", 1], mul: ["*", 2] };
 
 export class ExpressionError extends Error {}
 
-/** `expression`, which is well-formed; throws an ExpressionError. @param {unknown} expression @returns {Expression} */
-export function checkedExpression(expression) {
+/** `expression`, which is well-formed; throws an ExpressionError. */
+export function checkedExpression(expression: unknown): Expression {
   let operations = 0;
-  /** @param {unknown} found @param {number} depth */
-  const visit = (found, depth) => {
+  const visit = (found: unknown, depth: number) => {
     if (depth > MOST_DEPTH) throw new ExpressionError(`an expression is at most ${MOST_DEPTH} levels deep`);
     if (Number.isInteger(found)) {
       if (!Number.isSafeInteger(found))
@@ -56,29 +57,25 @@ export function checkedExpression(expression) {
     }
   };
   visit(expression, 1);
-  return /** @type {Expression} */ (expression);
+  return expression as Expression;
 }
 
-/** @param {unknown} found */
-function kindOf(found) {
+function kindOf(found: unknown): string {
   if (found === null) return "null";
   return { boolean: "a boolean", number: "a number", string: "a text" }[String(typeof found)] ?? "an object";
 }
 
-/** Names of the symbols, each once, from left to right. @param {Expression} expression @returns {string[]} */
-function symbolsOf(expression) {
+/** Names of the symbols, each once, from left to right. */
+function symbolsOf(expression: Expression): string[] {
   if (typeof expression === "string") return [expression];
   return Array.isArray(expression) ? [...new Set(expression.slice(1).flatMap(symbolsOf))] : [];
 }
 
-/**
- * A well-formed expression for people: `ceildiv(n, 64) * 12`.
- * @param {Expression} expression @param {number} strength of the operation it is an operand of @returns {string}
- */
-export function printed(expression, strength = 0) {
+/** A well-formed expression for people: `ceildiv(n, 64) * 12`; `strength` of the operation it is an operand of. */
+export function printed(expression: Expression, strength = 0): string {
   if (!Array.isArray(expression))
     return strength && Number(expression) < 0 ? `(${expression})` : String(expression);
-  const [operation, a, b] = /** @type {[string, Expression, Expression]} */ (expression);
+  const [operation, a, b] = expression as [string, Expression, Expression];
   const infix = INFIX[operation];
   if (!infix) return `${operation}(${printed(a)}, ${printed(b)})`;
   const [sign, own] = infix;
@@ -90,14 +87,12 @@ export function printed(expression, strength = 0) {
 /**
  * The value for `sizes`, exactly. Throws an ExpressionError for what is no expression, a symbol that `sizes` does not
  * have, a division by zero, and a value, also in between, that is beyond 2^53 - 1.
- * @param {unknown} expression @param {Sizes} sizes
  */
-export function evaluate(expression, sizes) {
+export function evaluate(expression: unknown, sizes: Sizes): number {
   return valueAt(checkedExpression(expression), sizes);
 }
 
-/** @param {Expression} expression @param {Sizes} sizes @returns {number} */
-function valueAt(expression, sizes) {
+function valueAt(expression: Expression, sizes: Sizes): number {
   if (typeof expression === "number") return expression;
   if (typeof expression === "string") {
     const size = Object.hasOwn(sizes, expression) ? sizes[expression] : undefined;
@@ -105,7 +100,7 @@ function valueAt(expression, sizes) {
       throw new ExpressionError(`there is no symbol ${expression} here: ${listed(Object.keys(sizes))}`);
     return size;
   }
-  const [operation, a, b] = /** @type {[string, Expression, Expression]} */ (expression);
+  const [operation, a, b] = expression as [string, Expression, Expression];
   const [left, right] = [valueAt(a, sizes), valueAt(b, sizes)];
   if (DIVISIONS.includes(operation) && right === 0)
     throw new ExpressionError(`${printed(expression)} divides by zero${where(expression, sizes)}`);
@@ -116,11 +111,14 @@ function valueAt(expression, sizes) {
   return found + 0; // -0 is 0
 }
 
-/**
- * The value of what counts something, at least `least` and at most `most`; `what` it counts begins each error.
- * @param {unknown} expression @param {Sizes} sizes @param {string} what @param {number} least @param {number} most
- */
-export function extent(expression, sizes, what, least = 0, most = Number.MAX_SAFE_INTEGER) {
+/** The value of what counts something, at least `least` and at most `most`; `what` it counts begins each error. */
+export function extent(
+  expression: unknown,
+  sizes: Sizes,
+  what: string,
+  least = 0,
+  most = Number.MAX_SAFE_INTEGER,
+): number {
   let found = 0;
   try {
     found = evaluate(expression, sizes);
@@ -128,17 +126,14 @@ export function extent(expression, sizes, what, least = 0, most = Number.MAX_SAF
     throw cause instanceof ExpressionError ? new ExpressionError(`${what}: ${cause.message}`) : cause;
   }
   if (least <= found && found <= most) return found;
-  const known = /** @type {Expression} */ (expression);
+  const known = expression as Expression;
   const bound = found < least ? `at least ${least}` : `at most ${most}`;
   const isFound = typeof known === "number" ? String(found) : `${printed(known)} is ${found}`;
   throw new ExpressionError(`${what}: ${isFound}${where(known, sizes)}, and must be ${bound}`);
 }
 
-/**
- * Throws an ExpressionError unless `sizes` has each of `symbols`, in its range, and no other.
- * @param {readonly SizeSymbol[]} symbols @param {Sizes} sizes
- */
-export function checkSizes(symbols, sizes) {
+/** Throws an ExpressionError unless `sizes` has each of `symbols`, in its range, and no other. */
+export function checkSizes(symbols: readonly SizeSymbol[], sizes: Sizes): void {
   for (const { name, minimum, maximum } of symbols) {
     const size = Object.hasOwn(sizes, name) ? sizes[name] : undefined;
     if (size === undefined)
@@ -155,13 +150,11 @@ export function checkSizes(symbols, sizes) {
   }
 }
 
-/** @param {readonly string[]} names */
-function listed(names) {
+function listed(names: readonly string[]): string {
   return names.length ? `there are ${names.join(", ")}` : "there are none";
 }
 
-/** @param {Expression} expression @param {Sizes} sizes */
-function where(expression, sizes) {
+function where(expression: Expression, sizes: Sizes): string {
   const values = symbolsOf(expression).map((name) => `${name} = ${sizes[name]}`);
   return values.length ? ` where ${values.join(", ")}` : "";
 }

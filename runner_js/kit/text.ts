@@ -1,4 +1,4 @@
-/** How all pages write signs, numbers and names. Plain JavaScript in ASCII, for exported files contain it. */
+/** How all pages write signs, numbers and names. */
 
 /** The sign of every state that a test may be shown in. */
 export const GLYPH = {
@@ -17,9 +17,9 @@ export const DASH = "\u2013";
 
 /**
  * 1.9e-7, 0.43, 12.3: at most `digits` significant ones, and all that stand before the point.
- * @param {number | string | null | undefined} value what is no number comes as its name: "Infinity", "NaN"
+ * A value that is no number comes as its name: "Infinity", "NaN".
  */
-export function number(value, digits = 3) {
+export function number(value: number | string | null | undefined, digits = 3): string {
   if (value === null || value === undefined) return DASH;
   const known = Number(value);
   if (Number.isNaN(known)) return String(value);
@@ -33,46 +33,39 @@ export function number(value, digits = 3) {
   return trimZeros(known.toPrecision(Math.max(digits, Math.ceil(Math.log10(size + 1)))));
 }
 
-/** @param {string} text */
-export function trimZeros(text) {
+export function trimZeros(text: string): string {
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
-/** Nine digits tell any two float32 apart: expected beside got. @param {number | string} value */
-export function exact(value) {
+/** Nine digits tell any two float32 apart: expected beside got. */
+export function exact(value: number | string): string {
   return Number.isInteger(value) && Math.abs(Number(value)) < 1e9 ? String(value) : number(value, 9);
 }
 
-/** 1,269 @param {number} n */
-export function grouped(n) {
+/** 1,269 */
+export function grouped(n: number): string {
   return String(n).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** @param {number} value */
-export function seconds(value) {
+export function seconds(value: number): string {
   if (value >= 90) return `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
   if (value >= 1) return `${number(value, 2)} s`;
   if (value >= 1e-3) return `${number(value * 1e3, 2)} ms`;
   return value <= 0 ? "0 s" : `${number(value * 1e6, 2)} \u00b5s`;
 }
 
-/** float32[1, 15, 384] @param {string} dtype @param {readonly number[]} shape */
-export function tensorType(dtype, shape) {
+/** float32[1, 15, 384] */
+export function tensorType(dtype: string, shape: readonly number[]): string {
   return `${dtype}[${shape.join(", ")}]`;
 }
 
-/**
- * A GPU's name; empty where the browser does not tell it.
- * @param {{vendor: string, architecture: string, device: string, description: string}} facts
- */
-export function adapter({ vendor, architecture, device, description }) {
+/** A GPU's name; empty where the browser does not tell it. */
+export function adapter(facts: Record<"vendor" | "architecture" | "device" | "description", string>): string {
+  const { vendor, architecture, device, description } = facts;
   return description || [vendor, architecture].filter(Boolean).join(" ") || device;
 }
 
-/**
- * A mark under the column that a compiler means, with the source's own tabs so that it stays there.
- * @param {string} source @param {number} column from 1
- */
-export function caret(source, column) {
+/** A mark under the column (from 1) that a compiler means, with the source's own tabs so that it stays there. */
+export function caret(source: string, column: number): string {
   return `${source.slice(0, Math.max(0, column - 1)).replace(/[^\t]/g, " ")}^`;
 }
