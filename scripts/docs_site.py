@@ -58,9 +58,9 @@ def _inside(link: re.Match[str], files: Files) -> str:
 
 
 def _commands() -> str:
-    from tapml.cli.main import _parser
+    from tapml.cli.parser import command_parser
 
-    actions = _parser()._subparsers
+    actions = command_parser()._subparsers
     assert actions is not None
     (commands,) = (action for action in actions._group_actions if isinstance(action, argparse._SubParsersAction))
     parts = []

@@ -15,8 +15,8 @@ from typing import Any
 from rich.console import Console
 
 from tapml.cache import cache_dir
+from tapml.cli.arguments import database_url
 from tapml.cli.external import external
-from tapml.cli.history_options import database_url
 from tapml.cli.outputs import Outputs
 from tapml.cli.runs import run, specification
 from tapml.compilers.tvm.variants import BASE, parse_specs

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from tapml.browsers import STARTABLE_NAMES, start, startable
-from tapml.cli.device_options import DEFAULT_SERVER
+from tapml.cli.arguments import DEFAULT_SERVER
 from tapml.errors import InputError, TapmlError
 from tapml.files import write_json_output
 from tapml.reports.devices import show_devices

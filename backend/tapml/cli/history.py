@@ -6,7 +6,7 @@ import argparse
 
 from rich.console import Console
 
-from tapml.cli.history_options import database_url
+from tapml.cli.arguments import database_url
 from tapml.errors import InputError
 from tapml.files import write_json_output
 from tapml.history import open_history

@@ -13,8 +13,7 @@ from urllib.parse import quote
 from rich.console import Console
 
 from tapml.browsers import startable_kind
-from tapml.cli.device_options import DEFAULT_SERVER
-from tapml.cli.history_options import database_url
+from tapml.cli.arguments import DEFAULT_SERVER, database_url
 from tapml.devices import Device
 from tapml.errors import InputError
 from tapml.formats import validated

@@ -23,7 +23,7 @@ from tapml.ci.plan import PlannedSuite, plan
 from tapml.ci.run import CiRun
 from tapml.ci.shards import Shard, parse_shard
 from tapml.ci.update import updated
-from tapml.cli.history_options import database_url
+from tapml.cli.arguments import database_url
 from tapml.cli.outputs import Outputs, check_writable
 from tapml.cli.runs import JobEvents, acquire, elsewhere, interruptible, served
 from tapml.devices import Device

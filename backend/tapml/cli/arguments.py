@@ -1,0 +1,83 @@
+"""What commands share: how they are added, and the arguments that several take, as parents of their parsers."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+
+class Commands:
+    """The commands of a parser."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._parsers = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(
+        self, name: str, run: str, *parents: argparse.ArgumentParser, help: str, description: str | None = None
+    ) -> argparse.ArgumentParser:
+        """`run`: the module of tapml.cli and the function in it that do it; `parents`: what it takes as others do."""
+        parser = self._parsers.add_parser(name, parents=parents, help=help, description=description)
+        parser.set_defaults(run=run)
+        return parser
+
+
+DEFAULT_SERVER = "http://127.0.0.1:8808"
+"""Where `tapml serve` listens unless told otherwise."""
+
+_DATABASE_VARIABLE = "TAPML_DATABASE_URL"
+_DEVICE = """what to run on, such as chromium (the default) or node-dawn: a name that `tapml devices` lists, open \
+(wait for someone to open the device page in any browser), or the address of a running `tapml serve`, with #NAME for \
+one of its devices"""
+
+
+def _argument(*names: str, **options: Any) -> argparse.ArgumentParser:
+    parent = argparse.ArgumentParser(add_help=False)
+    parent.add_argument(*names, **options)
+    return parent
+
+
+SUITE = _argument("suite", type=Path, metavar="SUITE", help="folder that `tapml carve` wrote")
+TEST = _argument("test", metavar="TEST_ID", help="as `tapml show SUITE` and results name it, such as n012.s0")
+KERNELS = _argument("--kernel", action="append", metavar="NAME", help="only this kernel's tests; repeat for several")
+JSON = _argument("--json", type=Path, metavar="FILE", help="write the document as JSON (- for standard output)")
+RESULT_DEVICE = _argument(
+    "--device", metavar="NAME", help="whose latest result goes along, such as chromium (default: the worst one)"
+)
+DATABASE = _argument(
+    "--database-url", metavar="URL",
+    help="keep the history of all suites in this database, postgresql://USER:PASSWORD@HOST/DATABASE or "
+    f"sqlite:///FILE (default: ${_DATABASE_VARIABLE}, or else each suite's results/history.sqlite3)",
+)  # fmt: skip
+
+
+def database_url(options: argparse.Namespace) -> str | None:
+    """The database that was named for all suites, by the option or by the environment."""
+    return getattr(options, "database_url", None) or os.environ.get(_DATABASE_VARIABLE) or None
+
+
+def run_arguments(*, several: bool = False) -> argparse.ArgumentParser:
+    """`--device` and what belongs to it."""
+    parent = _argument(
+        "--device", action="append", metavar="DEVICE", help=_DEVICE + ("; repeat for several" if several else "")
+    )
+    parent.add_argument(
+        "--hang-seconds", type=_seconds, default=30.0, metavar="S",
+        help="a kernel that does not end, or is not compiled, within S seconds is an error (default 30)",
+    )  # fmt: skip
+    parent.add_argument(
+        "--host", default="127.0.0.1", help="with --device open: address to listen on (default 127.0.0.1)"
+    )
+    parent.add_argument(
+        "--port", type=int, default=0, help="with --device open: port to listen on (default: any free one)"
+    )
+    return parent
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not (math.isfinite(value) and 0 < value <= 86_400):
+        raise argparse.ArgumentTypeError(f"{text}: give seconds, more than 0 and at most 86400")
+    return value
