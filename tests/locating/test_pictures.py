@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from computing_device import ComputingDevice
 from playwright.sync_api import sync_playwright
-from rich.console import Console
 
 from tapml.browsers.find import find
 from tapml.locating import Locate
 from tapml.locating.growth import growth
 from tapml.locating.heatmap import MOST, heatmap
+from tapml.reports.console import SafeConsole
 from tapml.reports.html import html
 from tapml.reports.locate import picture_lines, show_locate, verdict_line
 from tapml.suite import Suite
@@ -103,7 +103,7 @@ def document(suite: Suite) -> dict[str, Any]:
 
 def test_the_terminal_shows_reason_bound_and_picture(document: dict[str, Any]) -> None:
     out = io.StringIO()
-    show_locate(Console(file=out, width=200, soft_wrap=True), document)
+    show_locate(SafeConsole(out, width=200, soft_wrap=True), document)
     text = out.getvalue()
     (found,) = document["kernels"]
     assert found["kernel"] in text

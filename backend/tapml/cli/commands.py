@@ -124,7 +124,7 @@ def _suggest_sharing(suite: Path, document: ValidationDocument, progress: Consol
     first = next((test["id"] for test in document["tests"] if test["verdict"] in FAILING), None)
     if first is not None:
         text = f"show it to others: `tapml export {suite} {first}` (one HTML file) or `tapml share {suite} {first}`"
-        progress.print(text, markup=False, highlight=False)
+        progress.print(text)
 
 
 def offload(options: argparse.Namespace, console: Console, progress: Console) -> int:
@@ -167,7 +167,7 @@ def _keep_serving(server: Server, console: Console) -> None:
         f"tapml serves {len(server.state.suites.ids())} suite(s) at {page}",
         f"a browser becomes a device at {server.state.runner_url}",
     ):
-        console.print(line, markup=False, highlight=False)
+        console.print(line)
     if token and server.url.startswith("http:"):
         console.print("other machines' browsers offer WebGPU to https pages only: see --certificate")
     console.print("Ctrl-C ends it")
@@ -181,7 +181,7 @@ def _keep_serving(server: Server, console: Console) -> None:
 def setup(options: argparse.Namespace, console: Console, progress: Console) -> int:
     with ProgressReport(progress) as report:
         path = runtime_wasm(cache_dir(), report.line)
-    console.print(f"TVM's wasm runtime is ready: {path} ({size(path.stat().st_size)})", markup=False, highlight=False)
+    console.print(f"TVM's wasm runtime is ready: {path} ({size(path.stat().st_size)})")
     return 0
 
 
@@ -205,7 +205,7 @@ def demo(options: argparse.Namespace, console: Console, progress: Console) -> in
         show_offload(console, offloaded)
         console.rule("summary", align="left")
         for line in _demo_summary(suite, validation, offloaded, time.perf_counter() - started):
-            console.print(line, markup=False, highlight=False)
+            console.print(line)
         if not options.no_serve and not offloaded["interrupted"]:
             _keep_serving(server, console)
     return 0 if passed(validation) and succeeded(offloaded) else 1

@@ -84,11 +84,11 @@ def device(options: argparse.Namespace, console: Console, progress: Console) -> 
         while not stop.is_set():
             ended.clear()
             with start(name, server.runner_url, on_exit=lambda reason: ended.set()) as process:
-                console.print(f"{name} is a device of {server.base} now; Ctrl-C ends it", markup=False, highlight=False)
+                console.print(f"{name} is a device of {server.base} now; Ctrl-C ends it")
                 while not stop.wait(0.25) and not ended.is_set():
                     pass
                 if ended.is_set():
                     said = " | ".join(process.console[-3:]) or "it printed nothing"
-                    progress.print(f"{name} ended by itself ({said}); starting it again", markup=False)
+                    progress.print(f"{name} ended by itself ({said}); starting it again")
                     stop.wait(1)
     return 0

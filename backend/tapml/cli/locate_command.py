@@ -47,7 +47,7 @@ def _suggest(suite: Path, device: str, document: LocateDocument, progress: Conso
     if first is not None:
         on = "" if device == "chromium" else f" --device {device}"
         text = f"make its clearest test smaller: `tapml reduce {suite} {first}{on} -o small.html`"
-        progress.print(text, markup=False, highlight=False)
+        progress.print(text)
 
 
 _FORMS = {".html": "html", ".safetensors": "safetensors", ".py": "python", ".md": "markdown", ".suite": "suite"}
@@ -64,7 +64,7 @@ def reduce(options: argparse.Namespace, console: Console, progress: Console) -> 
 
     def show_it() -> None:
         for line in reduce_lines(document):
-            console.print(line, markup=False, highlight=False)
+            console.print(line)
 
     outputs.report(options.json, document, show_it)
     if form is not None:
@@ -94,4 +94,4 @@ def _write_reduced(repro: Repro, form: str, options: argparse.Namespace, progres
     else:
         written = export(repro, form, path, overwrite=True)
     for found in written:
-        progress.print(f"wrote {found}", markup=False, highlight=False)
+        progress.print(f"wrote {found}")

@@ -40,7 +40,7 @@ def _run(options: argparse.Namespace, console: Console, progress: Console) -> in
         code: int = getattr(import_module(f"tapml.cli.{module}"), name)(options, console, progress)
         return code
     except TapmlError as error:
-        progress.print(f"tapml: {indented(str(error), '  ')}", style="red", highlight=False)
+        progress.print(f"tapml: {indented(str(error), '  ')}", style="red")
         return error.exit_code
     except KeyboardInterrupt:
         progress.print("tapml: interrupted")
@@ -49,7 +49,7 @@ def _run(options: argparse.Namespace, console: Console, progress: Console) -> in
         if not is_full(error):
             return _defect()
         # Files that were asked for are told apart where they are written: this is what nobody thought of.
-        progress.print(f"tapml: {cannot_write(error.filename or 'a file', error)}", style="red", highlight=False)
+        progress.print(f"tapml: {cannot_write(error.filename or 'a file', error)}", style="red")
         return 2
     except MemoryError:
         progress.print("tapml: there is not enough memory for this: close other programs, or use a larger machine")

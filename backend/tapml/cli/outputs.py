@@ -39,7 +39,7 @@ class Outputs:
     def exit_code(self, found: int) -> int:
         """`found`, unless that is success and a file is missing."""
         for problem in self._problems:
-            self._progress.print(f"tapml: {indented(problem, '  ')}", style="red", highlight=False)
+            self._progress.print(f"tapml: {indented(problem, '  ')}", style="red")
         return found or (_NOT_WRITTEN if self._problems else 0)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
@@ -21,7 +22,7 @@ from tapml.history import Recorder, check_database
 from tapml.jobs import JobSpecification, run_job
 from tapml.jobs.job import Offer
 from tapml.reports.progress import ProgressReport
-from tapml.results import FAILING
+from tapml.results import FAILING, Verdict
 from tapml.server import Server
 from tapml.server.client import RemoteServer
 from tapml.suite import Suite
@@ -134,51 +135,42 @@ class JobEvents:
     def __init__(self, report: ProgressReport) -> None:
         self._report = report
         self._names: dict[str, str] = {}
-        self._done: dict[str, int] = {}
-        self._bad: dict[str, int] = {}
+        self._done: Counter[str] = Counter()
+        self._bad: Counter[str] = Counter()
         self._total = 0
         self._kind = ""
 
     def __call__(self, event: dict[str, Any]) -> None:
-        handler: Callable[[dict[str, Any]], None] | None = getattr(self, f"_on_{event['type']}", None)
-        if handler:
-            handler(event)
+        update = self._report.update
+        match event["type"]:
+            case "started":
+                self._kind, self._total = event["kind"], event["total"]
+            case "device":
+                self._names[event["device"]["id"]] = event["device"]["name"]
+            case "compile":
+                name = self._names.get(event["device"], event["device"])
+                update(f"{name}: compiling kernels", event["done"], event["total"], event["kernel"])
+            case "verdict":
+                self._verdict(event["device"], event["result"]["verdict"])
+            case "step":
+                step = event["step"]
+                note = step["kernel"] if step["kept"] else f"{step['kernel']} stays on the reference"
+                update("offloading", event["number"], event["total"], note)
+            case "examine":
+                update("looking for patterns", event["number"], event["total"], event["kernel"])
+            case "model":
+                # How many runs a search takes is known when it has ended.
+                update(event["text"], event["runs"], event["runs"] + 1)
+            case "reduce":
+                update("reducing", event["runs"], event["runs"] + 1)
+            case "message":
+                self._report.line(event["text"])
 
-    def _on_started(self, event: dict[str, Any]) -> None:
-        self._kind, self._total = event["kind"], event["total"]
-
-    def _on_device(self, event: dict[str, Any]) -> None:
-        device = event["device"]
-        self._names[device["id"]] = device["name"]
-
-    def _on_compile(self, event: dict[str, Any]) -> None:
-        name = self._names.get(event["device"], event["device"])
-        self._report.update(f"{name}: compiling kernels", event["done"], event["total"], event["kernel"])
-
-    def _on_verdict(self, event: dict[str, Any]) -> None:
-        device = event["device"]
-        self._done[device] = self._done.get(device, 0) + 1
-        self._bad[device] = self._bad.get(device, 0) + (event["result"]["verdict"] in FAILING)
+    def _verdict(self, device: str, verdict: Verdict) -> None:
+        self._done[device] += 1
+        self._bad[device] += verdict in FAILING
         if self._kind == "offload":
             return
         name, bad = self._names.get(device, device), self._bad[device]
         total = self._total // max(1, len(self._names))
         self._report.update(f"{name}: validating", self._done[device], total, f"{bad} failing" if bad else "")
-
-    def _on_step(self, event: dict[str, Any]) -> None:
-        step = event["step"]
-        note = step["kernel"] if step["kept"] else f"{step['kernel']} stays on the reference"
-        self._report.update("offloading", event["number"], event["total"], note)
-
-    def _on_examine(self, event: dict[str, Any]) -> None:
-        self._report.update("looking for patterns", event["number"], event["total"], event["kernel"])
-
-    def _on_model(self, event: dict[str, Any]) -> None:
-        # How many runs a search takes is known when it has ended.
-        self._report.update(event["text"], event["runs"], event["runs"] + 1)
-
-    def _on_reduce(self, event: dict[str, Any]) -> None:
-        self._report.update("reducing", event["runs"], event["runs"] + 1)
-
-    def _on_message(self, event: dict[str, Any]) -> None:
-        self._report.line(event["text"])

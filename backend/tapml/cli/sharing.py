@@ -26,7 +26,7 @@ _SHORTEST_NAME = 4
 def export(options: argparse.Namespace, console: Console, progress: Console) -> int:
     """Write a test in every form that was asked for."""
     suite = Suite(options.suite)
-    repro = of_suite(suite, options.test, options.device, lambda problem: _tell_left_out(problem, progress))
+    repro = of_suite(suite, options.test, options.device, lambda problem: progress.print(f"left out: {problem}"))
     asked = {form: getattr(options, form) for form in FORMS if getattr(options, form) is not None}
     if not asked:
         asked = {"html": Path(file_name(repro, "html"))}
@@ -35,18 +35,14 @@ def export(options: argparse.Namespace, console: Console, progress: Console) -> 
         print(issue_text(repro.document), end="")
     if repro.document.report is None:
         hint = f"no result of {options.test} goes along, for there is none yet: `tapml validate {options.suite}` first"
-        progress.print(hint, markup=False, highlight=False)
+        progress.print(hint)
     _check_all(asked, options.force)
     for form, path in asked.items():
         # What the script shares with --safetensors is the same file.
         for written in export_file(repro, form, path, overwrite=True):
             what = "folder" if written.is_dir() else size(written.stat().st_size)
-            progress.print(f"wrote {written} ({what})", markup=False, highlight=False)
+            progress.print(f"wrote {written} ({what})")
     return 0
-
-
-def _tell_left_out(problem: str, progress: Console) -> None:
-    progress.print(f"left out: {problem}", markup=False, highlight=False)
 
 
 def _check_all(asked: Mapping[str, Path], force: bool) -> None:
@@ -68,17 +64,15 @@ def import_(options: argparse.Namespace, console: Console, progress: Console) ->
         before = {test.id for test in suite.tests}
         test = add_to_suite(repro, suite)
         verb = "is there already as" if test in before else "was added as"
-        console.print(f"the test of {kernel} {verb} {test} of {suite.path}", markup=False, highlight=False)
+        console.print(f"the test of {kernel} {verb} {test} of {suite.path}")
         again = Suite(suite.path).test(test).kernel
         path, option = suite.path, f" --kernel {again}"
     else:
         path = options.output or Path(options.file.name).with_suffix(".suite")
         new_suite(repro, path, overwrite=options.force)
-        console.print(f"the test of {kernel} is the suite {path}", markup=False, highlight=False)
+        console.print(f"the test of {kernel} is the suite {path}")
         option = ""
-    console.print(
-        f"run it: tapml validate {path}{option}; look at it: tapml serve {path}", markup=False, highlight=False
-    )
+    console.print(f"run it: tapml validate {path}{option}; look at it: tapml serve {path}")
     return 0
 
 
@@ -92,13 +86,13 @@ def share(options: argparse.Namespace, console: Console, progress: Console) -> i
     if options.forever and options.days is not None:
         raise InputError("--forever and --days contradict each other: give one of them")
     base = _base(options.server)
-    repro = of_suite(suite, options.test, options.device, lambda problem: _tell_left_out(problem, progress))
+    repro = of_suite(suite, options.test, options.device, lambda problem: progress.print(f"left out: {problem}"))
     share_id, made = links.create(suite.path, repro, None if options.forever else options.days or links.DEFAULT_DAYS)
     url = f"{base}/s/{share_id}"
     document = {"format": FORMAT, "url": url, **made.model_dump()}
     if write_json_output(options.json, document):
         return 0
-    console.print(url, markup=False, highlight=False, soft_wrap=True)
+    console.print(url, soft_wrap=True)
     until = f"until {made.expires[:16]} UTC" if made.expires else "until it is revoked"
     lines = [
         f"it works {until}, while `tapml serve {suite.path}` runs; the address is not kept anywhere, so copy it now",
@@ -110,7 +104,7 @@ def share(options: argparse.Namespace, console: Console, progress: Console) -> i
             "and --server with its address, or send `tapml export --html`"
         )
     for line in lines:
-        progress.print(line, markup=False, highlight=False)
+        progress.print(line)
     return 0
 
 
@@ -131,7 +125,7 @@ def _revoke(suite: Suite, given: str, console: Console) -> int:
         what = "no such link" if not found else "several links of that name"
         raise InputError(f"{suite.path} has {what} ({given}): `tapml share {suite.path}` lists them")
     links.revoke(suite.path, found[0])
-    console.print(f"the link {found[0][:12]} is dead", markup=False, highlight=False)
+    console.print(f"the link {found[0][:12]} is dead")
     return 0
 
 
@@ -140,7 +134,7 @@ def _list(suite: Suite, options: argparse.Namespace, console: Console) -> int:
     if write_json_output(options.json, {"format": FORMAT, "shares": [known.model_dump() for known in found]}):
         return 0
     if not found:
-        console.print(f"{suite.path} has no links: `tapml share {suite.path} TEST_ID` makes one", markup=False)
+        console.print(f"{suite.path} has no links: `tapml share {suite.path} TEST_ID` makes one")
         return 0
     table = Table("name", "test", "kernel", "result", "made", "until")
     for known in found:

@@ -145,7 +145,7 @@ def _update(
 ) -> None:
     assert settings.baseline is not None
     if found["interrupted"]:
-        progress.print("the run was interrupted: the baseline stays as it was", markup=False)
+        progress.print("the run was interrupted: the baseline stays as it was")
         return
     update = updated(
         settings.baseline,
@@ -160,8 +160,6 @@ def _update(
     progress.print(
         f"{options.baseline}: {len(update.expected)} expected failures, {update.added} of them new, "
         f"{update.dropped} earlier ones dropped",
-        markup=False,
-        highlight=False,
     )
 
 
@@ -182,4 +180,4 @@ def _append(path: Path, text: str, progress: Console) -> None:
         with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
     except OSError as error:  # a verdict does not depend on it
-        progress.print(f"the job's summary cannot be written to {path}: {error.strerror}", markup=False)
+        progress.print(f"the job's summary cannot be written to {path}: {error.strerror}")

@@ -21,7 +21,7 @@ class SafeConsole(Console):
     """rich's Console, which obeys its own styles only: markup in texts is text, and escape sequences are shown."""
 
     def __init__(self, file: TextIO, **options: Any) -> None:
-        super().__init__(file=file, markup=False, emoji=False, **options)
+        super().__init__(file=file, markup=False, emoji=False, highlight=False, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from tapml.reports.console import Table
 from tapml.reports.terminal import size
+from tapml.results.base import adapter_name
 
 _SHOWN_LIMITS = {
     "maxComputeInvocationsPerWorkgroup": "invocations",
@@ -37,13 +37,11 @@ def show_devices(console: Console, document: Mapping[str, Any]) -> None:
 
 def _row(table: Table, name: str, state: str, device: Mapping[str, Any] | None, problem: str | None) -> None:
     if device is None:
-        table.add_row(name, state, Text(problem or ""), "", "")
+        table.add_row(name, state, problem or "", "", "")
         return
-    adapter = device["adapter"]
-    parts = [adapter["vendor"], adapter["architecture"], adapter["device"], adapter["description"]]
-    shown = problem or " ".join(dict.fromkeys(part for part in parts if part)) or "not named"
+    shown = problem or adapter_name(device["adapter"]) or "not named"
     features = ", ".join(feature for feature in _SHOWN_FEATURES if feature in device["features"]) or "none"
-    table.add_row(name, state, Text(f"{device['name']}: {shown}"), features, _limits(device["limits"]))
+    table.add_row(name, state, f"{device['name']}: {shown}", features, _limits(device["limits"]))
 
 
 def _limits(limits: Mapping[str, float]) -> str:

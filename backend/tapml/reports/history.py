@@ -5,10 +5,9 @@ from __future__ import annotations
 import datetime
 
 from rich.console import Console
-from rich.text import Text
 
 from tapml.reports.console import Table
-from tapml.reports.terminal import COLOURS, MARKS, number
+from tapml.reports.terminal import mark, number
 from tapml.results.history import HistoryPoint, SuiteHistoryDocument, TestHistoryDocument, Trend
 
 
@@ -26,11 +25,11 @@ def show_trends(console: Console, document: SuiteHistoryDocument, limit: int | N
     for trend in trends[:limit]:
         failed = trend["first_failing"]
         table.add_row(
-            *(Text(trend[key]) for key in ("test", "kernel")),
-            Text(_device(trend)),
-            _verdict(trend["last"]["verdict"]),
-            Text(_since(trend)),
-            Text(f"{_date(failed['created'])} {failed['device']}" if failed else "never"),
+            *(trend[key] for key in ("test", "kernel")),
+            _device(trend),
+            mark(trend["last"]["verdict"]),
+            _since(trend),
+            f"{_date(failed['created'])} {failed['device']}" if failed else "never",
             _share(trend),
             str(trend["runs"]),
             _time(trend["seconds"]["median"]),
@@ -41,8 +40,7 @@ def show_trends(console: Console, document: SuiteHistoryDocument, limit: int | N
     new = sum(trend["new_failure"] for trend in trends)
     flaky = sum(trend["flaky_runs"] > 0 for trend in trends)
     failing = f"{states.count('failing')} failing ({new} passed before)" if "failing" in states else "none failing"
-    text = f"{document['runs']} runs in {place}; of {len(trends)} trends {failing}, {flaky} flaky"
-    console.print(text, markup=False, highlight=False)
+    console.print(f"{document['runs']} runs in {place}; of {len(trends)} trends {failing}, {flaky} flaky")
 
 
 def show_timeline(console: Console, document: TestHistoryDocument, limit: int | None, place: str) -> None:
@@ -57,29 +55,24 @@ def show_timeline(console: Console, document: TestHistoryDocument, limit: int | 
         for point in points[::-1][:limit]:
             table.add_row(
                 _date(point["created"]),
-                Text(point["device"]),
-                _verdict(point["verdict"]),
+                point["device"],
+                mark(point["verdict"]),
                 *(number(point[key]) for key in ("max_abs_error", "max_ulp")),
                 *(_time(point[key]) for key in ("seconds", "gpu_seconds")),
-                Text(_remarks(point)),
+                _remarks(point),
             )
         console.print(table)
         _rest(console, len(points), limit, "runs")
-        console.print(Text(_summary(trend)))
+        console.print(_summary(trend))
 
 
 def _empty(console: Console, text: str, place: str) -> None:
-    hint = "run `tapml validate` or `tapml test`, and look again"
-    console.print(f"{text} in {place}: {hint}", markup=False, highlight=False)
+    console.print(f"{text} in {place}: run `tapml validate` or `tapml test`, and look again")
 
 
 def _rest(console: Console, count: int, limit: int | None, what: str) -> None:
     if limit is not None and count > limit:
-        console.print(f"... and {count - limit} more {what}: see --limit or --json", markup=False, highlight=False)
-
-
-def _verdict(verdict: str) -> Text:
-    return Text(MARKS.get(verdict, verdict), style=COLOURS.get(verdict, ""))
+        console.print(f"... and {count - limit} more {what}: see --limit or --json")
 
 
 def _device(trend: Trend) -> str:

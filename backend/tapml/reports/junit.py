@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from tapml.reports.evidence import evidence
 from tapml.results import RunDocument
+from tapml.results.base import adapter_name
 from tapml.results.run import RunDeviceDocument, RunSuite, RunTest
 from tapml.text import visible
 
@@ -60,10 +61,9 @@ def _suite(
 
 
 def _properties(document: RunDocument, suite: RunSuite, device: RunDeviceDocument) -> Iterable[tuple[str, str]]:
-    adapter = " ".join(filter(None, (str(value) for value in device["adapter"].values())))
     yield "browser", device["name"]
     yield "device", device["requested"]
-    yield "adapter", adapter or "not named"
+    yield "adapter", adapter_name(device["adapter"]) or "not named"
     yield "user agent", device["user_agent"]
     yield "driver", device["driver"] or "none"
     yield "suite", suite["path"]

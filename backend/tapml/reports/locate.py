@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tapml.reports.console import Table
-from tapml.reports.terminal import COLOURS, MARKS, number, warn_synthetic
+from tapml.reports.terminal import COLOURS, mark, number, warn_synthetic
 from tapml.results import LocateDocument
 from tapml.results.locate import GrownNode, HeatMap, ModelCheck, Suspect, WrongOutput
 from tapml.text import exact, listed, one_line
@@ -31,11 +31,9 @@ def show_locate(console: Console, document: LocateDocument) -> None:
             _suspect(console, place + 1, found, picture=place < _MOST_PICTURES)
     if document["model"] is not None:
         _model(console, document["model"])
-    mark = {"clean": "pass", "faulty": "fail", "compound": "fail", "unknown": "unsupported"}[
-        document["summary"]["verdict"]
-    ]
+    alike = {"clean": "pass", "faulty": "fail", "compound": "fail", "unknown": "unsupported"}
     console.print()
-    console.print(Text(one_line(verdict_line(document), 5000), style=COLOURS[mark]))
+    console.print(one_line(verdict_line(document), 5000), style=COLOURS[alike[document["summary"]["verdict"]]])
 
 
 def verdict_line(document: LocateDocument) -> str:
@@ -66,9 +64,9 @@ def _table(suspects: Sequence[Suspect]) -> Table:
         tests = found["tests"]
         table.add_row(
             f"{place + 1}.",
-            Text(found["kernel"] + (" (edited)" if found["edited"] else "")),
+            found["kernel"] + (" (edited)" if found["edited"] else ""),
             f"{found['score']:.2f}",
-            Text(MARKS[found["verdict"]], style=COLOURS[found["verdict"]]),
+            mark(found["verdict"]),
             f"{tests['failed']} of {tests['total']}",
             alike,
             Text(one_line(found["reason"], 300)),
@@ -86,13 +84,13 @@ def _suspect(console: Console, place: int, found: Suspect, *, picture: bool) -> 
     for finding in found["findings"][:_MOST_FINDINGS]:
         console.print(Text(f"   {finding['pattern']}: ", style="bold") + Text(one_line(finding["text"])))
     if found["runs"] and found["deterministic"] is False:
-        text = f"   not deterministic: {found['differing']} elements differ between {found['runs']} runs"
-        console.print(Text(text, style="yellow"))
+        differing = f"{found['differing']} elements differ between {found['runs']} runs"
+        console.print(f"   not deterministic: {differing}", style="yellow")
     for output in found["outputs"]:
         _output(console, output, several=len(found["outputs"]) > 1)
         if picture and output["mismatched"]:
             for line in picture_lines(output["heatmap"]):
-                console.print(Text("   " + line))
+                console.print("   " + line)
 
 
 def _output(console: Console, output: WrongOutput, *, several: bool) -> None:
@@ -103,22 +101,18 @@ def _output(console: Console, output: WrongOutput, *, several: bool) -> None:
         text += f", {output['unbounded']} unbounded"
     if output["nan"] or output["inf"]:
         text += f" ({output['nan']} NaN, {output['inf']} infinite)"
-    console.print(text, markup=False, highlight=False)
+    console.print(text)
     for name, element in (("first", output["first"]), ("worst", output["worst"])):
         if element:
-            text = (
+            console.print(
                 f"   {name} {element['index']}: expected {exact(element['expected'])}, got {exact(element['got'])}, "
                 f"may differ by {exact(element['bound'])}"
             )
-            console.print(text, markup=False, highlight=False)
-    bound = output["bound"]
     if output["mismatched"]:
-        spread = (
-            f"{exact(bound['min'])} to {exact(bound['max'])}" if bound["min"] != bound["max"] else exact(bound["min"])
-        )
-        console.print(f"   bound: {spread}", markup=False, highlight=False)
+        bound = output["bound"]
+        console.print("   bound: " + " to ".join(dict.fromkeys(exact(bound[key]) for key in ("min", "max"))))
         for reason in bound["reasons"]:
-            console.print(f"     {one_line(reason)}", markup=False, highlight=False)
+            console.print(f"     {one_line(reason)}")
 
 
 def picture_lines(heatmap: HeatMap) -> list[str]:
@@ -149,9 +143,8 @@ def _shade(value: float | None) -> str:
 
 def _model(console: Console, model: ModelCheck) -> None:
     console.print()
-    mark = Text(MARKS[model["verdict"]] + " ", style=COLOURS[model["verdict"]])
     runs = "1 run" if model["model_runs"] == 1 else f"{model['model_runs']} runs"
-    console.print(mark + Text(f"whole model, {runs}: {one_line(model['text'], 2000)}"))
+    console.print(mark(model["verdict"]) + Text(f" whole model, {runs}: {one_line(model['text'], 2000)}"))
     if model["verdict"] != "fail":
         return
     numbers = ("error", "relative", "of its own", "amplification")

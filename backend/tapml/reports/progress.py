@@ -66,8 +66,8 @@ class ProgressReport:
             return
         self._last[phase] = (now, done)
         text = f"{phase}: {done}/{total}" + (f" {note}" if note else "")
-        self._console.print(text, highlight=False)
+        self._console.print(text)
 
     def line(self, text: str) -> None:
         """A line of its own, above the bars."""
-        self._console.print(indented(text), highlight=False)
+        self._console.print(indented(text))

@@ -9,13 +9,11 @@ from rich.text import Text
 
 from tapml.reports.console import Table
 from tapml.reports.plain import export_command
-from tapml.reports.terminal import COLOURS, MARKS, SYMBOLS
+from tapml.reports.terminal import mark
 from tapml.results import VERDICTS, RunDocument
 from tapml.results.run import OUTCOMES, RunSuite, RunTest
 from tapml.text import one_line
 
-_COLOURS = {**COLOURS, "expected": "cyan"}
-_SYMBOLS = {**SYMBOLS, "expected": "~"}
 _WORST_FIRST = ("error", "fail", "unbounded", "unsupported", "expected", "pass")
 _MOST_MESSAGES = 12
 
@@ -24,7 +22,7 @@ def show_run(console: Console, document: RunDocument, *, recording: bool = False
     """A table for each suite, kernels by devices; then what fails, is flaky or fixed; then one line of sums."""
     for suite in document["suites"]:
         if suite["synthetic"]:
-            console.print(Text(f"{one_line(suite['name'])} was carved from made-up data", style="yellow"))
+            console.print(f"{one_line(suite['name'])} was carved from made-up data", style="yellow")
         if any(test["suite"] == suite["id"] for test in document["tests"]):
             console.print(_table(document, suite))
     names = {device["id"]: device["requested"] for device in document["devices"]}
@@ -33,12 +31,10 @@ def show_run(console: Console, document: RunDocument, *, recording: bool = False
     missing = {device["id"] for device in document["devices"] if device["unavailable"]}
     bad = [test for test in document["tests"] if test["fails_run"] and test["device"] not in missing]
     for test in bad[:_MOST_MESSAGES]:
-        mark = Text(f"{MARKS[test['verdict']]} ", style=COLOURS[test["verdict"]])
-        console.print(
-            mark + Text(one_line(f"{test['id']} {test['kernel']} on {names[test['device']]}: {_why(test)}", 2000))
-        )
+        where = f"{test['id']} {test['kernel']} on {names[test['device']]}"
+        console.print(mark(test["verdict"]) + Text(" " + one_line(f"{where}: {_why(test)}", 2000)))
     if len(bad) > _MOST_MESSAGES:
-        console.print(f"... and {len(bad) - _MOST_MESSAGES} more: see --html, --junit or --json", markup=False)
+        console.print(f"... and {len(bad) - _MOST_MESSAGES} more: see --html, --junit or --json")
     if bad:
         _line(console, "a page of one test alone: " + export_command(paths[bad[0]["suite"]], bad[0]["id"]))
     flaky = [test for test in document["tests"] if test["flaky"]]
@@ -73,7 +69,7 @@ def run_line(document: RunDocument, *, recording: bool = False) -> str:
 
 
 def _line(console: Console, text: str) -> None:
-    console.print(one_line(text, 2000), markup=False, highlight=False)
+    console.print(one_line(text, 2000))
 
 
 def _why(test: RunTest) -> str:
@@ -92,13 +88,11 @@ def _table(document: RunDocument, suite: RunSuite) -> Table:
         if test["suite"] == suite["id"]:
             tests[test["kernel"]][test["device"]].append(test)
     edited = suite["edited_kernels"]
-    table = Table(title=f"{suite['id']} ({suite['path']})")
-    table.add_column("kernel", overflow="fold")
-    for device in document["devices"]:
-        table.add_column(Text(device["requested"]))
+    devices = [one_line(device["requested"]) for device in document["devices"]]
+    table = Table("kernel", *devices, title=f"{suite['id']} ({suite['path']})")
     for kernel, by_device in tests.items():
         cells = [_cell(by_device[device["id"]]) for device in document["devices"]]
-        table.add_row(Text(one_line(kernel) + (" (edited)" if kernel in edited else "")), *cells)
+        table.add_row(kernel + (" (edited)" if kernel in edited else ""), *cells)
     return table
 
 
@@ -109,4 +103,4 @@ def _cell(tests: list[RunTest]) -> Text:
     states = ["expected" if test["outcome"] == "expected" else str(test["verdict"]) for test in tests]
     worst = next(state for state in _WORST_FIRST if state in states)
     count = str(len(tests)) if worst == "pass" else f"{states.count(worst)} of {len(tests)}"
-    return Text(f"{_SYMBOLS[worst]} {worst} {count}", style=_COLOURS[worst])
+    return mark(worst).append(f" {count}")

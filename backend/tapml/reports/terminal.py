@@ -16,10 +16,17 @@ from tapml.results.base import DeviceFacts, Header, ModelMetric
 from tapml.suite import Suite
 from tapml.text import indented, one_line
 
-COLOURS = {"pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow", "unbounded": "dark_cyan"}
-SYMBOLS = {"pass": "✓", "fail": "✗", "error": "!", "unsupported": "-", "unbounded": "∞"}
-MARKS = {verdict: f"{symbol} {verdict}" for verdict, symbol in SYMBOLS.items()}
+COLOURS = {
+    "pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow", "unbounded": "dark_cyan",
+    "expected": "cyan",
+}  # fmt: skip
+_SIGNS = {"pass": "✓", "fail": "✗", "error": "!", "unsupported": "-", "unbounded": "∞", "expected": "~"}
 _MOST_MESSAGES = 12
+
+
+def mark(verdict: str) -> Text:
+    """A verdict with its sign, in its colour; another word as it is, for a history may hold any."""
+    return Text(f"{_SIGNS[verdict]} {verdict}", style=COLOURS[verdict]) if verdict in _SIGNS else Text(verdict)
 
 
 def number(value: JsonNumber | None) -> str:
@@ -51,12 +58,11 @@ def show_validation(console: Console, document: ValidationDocument) -> None:
     bad = [test for test in document["tests"] if test["verdict"] != "pass"]
     names = {device["id"]: device["name"] for device in document["devices"]}
     for test in bad[:_MOST_MESSAGES]:
-        mark = Text(f"{MARKS[test['verdict']]} ", style=COLOURS[test["verdict"]])
         where = one_line(f"{test['id']} {test['kernel']} on {names[test['device']]}")
-        console.print(mark + Text(f"{where}: {indented(test['message'])}"))
+        console.print(mark(test["verdict"]) + Text(f" {where}: {indented(test['message'])}"))
     if len(bad) > _MOST_MESSAGES:
         console.print(f"... and {len(bad) - _MOST_MESSAGES} more: see --json or the web page")
-    console.print(one_line(summary_line(document), 5000), highlight=False)
+    console.print(one_line(summary_line(document), 5000))
 
 
 def summary_line(document: ValidationDocument) -> str:
@@ -82,7 +88,7 @@ def _validation_table(console: Console, device: DeviceFacts, tests: list[TestRes
         table.add_row(
             kernel + edited,
             count,
-            Text(MARKS[worst], style=COLOURS[worst]),
+            mark(worst),
             *(number(_most(row[key] for row in rows)) for key in ("max_abs_error", "max_rel_error", "max_ulp")),
         )
     console.print(table)
@@ -112,7 +118,7 @@ def show_offload(console: Console, document: OffloadDocument) -> None:
         table.add_row(
             step["kernel"],
             str(len(step["nodes"])),
-            Text(MARKS[step["operator_verdict"]], style=COLOURS[step["operator_verdict"]]),
+            mark(step["operator_verdict"]),
             cosine,
             error,
             kept,
@@ -120,12 +126,11 @@ def show_offload(console: Console, document: OffloadDocument) -> None:
     console.print(table)
     for step in document["steps"]:
         if step["message"]:
-            console.print(f"{one_line(step['kernel'])}: {indented(step['message'])}", highlight=False)
+            console.print(f"{one_line(step['kernel'])}: {indented(step['message'])}")
     final = document["final"]
     cosine, error = _metric(final["model_metric"])
-    mark = Text(MARKS[final["verdict"]] + " ", style=COLOURS[final["verdict"]])
-    text = f"whole model through the virtual machine: cosine {cosine}, max error {error}"
-    console.print(mark + Text(text + (f": {indented(final['message'])}" if final["message"] else "")))
+    text = f" whole model through the virtual machine: cosine {cosine}, max error {error}"
+    console.print(mark(final["verdict"]) + Text(text + (f": {indented(final['message'])}" if final["message"] else "")))
 
 
 def _metric(found: ModelMetric | None) -> tuple[str, str]:
@@ -138,14 +143,14 @@ def _metric(found: ModelMetric | None) -> tuple[str, str]:
 def warn_synthetic(console: Console, synthetic: bool) -> None:
     """Say so where what is shown comes of made-up inputs."""
     if synthetic:
-        console.print(Text("SYNTHETIC INPUTS: this suite was carved from made-up data", style="yellow"))
+        console.print("SYNTHETIC INPUTS: this suite was carved from made-up data", style="yellow")
 
 
 def _banner(console: Console, document: Header) -> None:
     warn_synthetic(console, document["synthetic"])
     if document["edited_kernels"]:
         text = f"edited kernels (not what was generated): {', '.join(document['edited_kernels'])}"
-        console.print(Text(one_line(text, 5000), style="yellow"))
+        console.print(one_line(text, 5000), style="yellow")
 
 
 def show_suite(console: Console, suite: Suite) -> None:
@@ -173,7 +178,7 @@ def show_suite(console: Console, suite: Suite) -> None:
     rows += [("left out", problem) for kind in RESULTS for problem in suite.read_results(kind)[1]]
     table = Table(show_header=False)
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*row)
     console.print(table)
     console.print()
     numbers = ("nodes", "sum of", "workgroup")
@@ -191,7 +196,7 @@ def show_suite(console: Console, suite: Suite) -> None:
             str(len(suite.graph.nodes_of(name))),
             str(bundle["numerics"]["accumulation_length"]),
             "x".join(map(str, base["workgroup_size"])) if base else "-",
-            Text(str(suite.graph.values[node.outputs[0]].type)),
+            str(suite.graph.values[node.outputs[0]].type),
             Text("; ".join(filter(None, remarks)), style="yellow"),
         )
     console.print(kernels)

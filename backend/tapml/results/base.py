@@ -29,6 +29,12 @@ class AdapterFacts(Plain):
     description: Annotated[Line, Field(default="")]
 
 
+def adapter_name(adapter: AdapterFacts) -> str:
+    """All that is told of it, each word once; empty where nothing is."""
+    told = (adapter["vendor"], adapter["architecture"], adapter["device"], adapter["description"])
+    return " ".join(dict.fromkeys(filter(None, told)))
+
+
 class DeviceFacts(Plain):
     """A device, for people."""
 

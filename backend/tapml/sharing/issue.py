@@ -12,6 +12,7 @@ from typing import Any
 
 from tapml.expressions import evaluate
 from tapml.results import Measured
+from tapml.results.base import adapter_name
 from tapml.sharing.document import Input, ReproDocument
 from tapml.text import one_line, visible
 
@@ -70,12 +71,10 @@ def _environment(document: ReproDocument) -> list[str]:
     if document.report is None:
         return []
     device = document.report.device
-    gpu = device["adapter"]
-    names = dict.fromkeys((gpu["vendor"], gpu["architecture"], gpu["device"], gpu["description"]))
     rows = [
         ("Browser", device["name"]),
         ("User agent", device["user_agent"]),
-        ("GPU", " ".join(filter(None, names)) or "not named by this browser"),
+        ("GPU", adapter_name(device["adapter"]) or "not named by this browser"),
         ("Features", ", ".join(device["features"]) or "none"),
         *((name, f"{device['limits'][name]:.0f}") for name in _SHOWN_LIMITS if name in device["limits"]),
         ("Date", document.report.created),
