@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax
+from tvm import relax, te
 from tvm.relax import op
 
 from tapml.importing.model import Array
@@ -117,11 +117,13 @@ class BertBuilder:
         words = self._emit(op.take(weight["embeddings.word_embeddings.weight"], ids, axis=0), "words")
         kinds = self._emit(op.take(weight["embeddings.token_type_embeddings.weight"], types, axis=0), "kinds")
         table = weight["embeddings.position_embeddings.weight"]
-        if isinstance(length, int):
-            positions = self._emit(op.strided_slice(table, [0], [0], [length]), "positions")
-        else:
-            # What a slice up to a variable has for a shape is more than TVM's simplifier sees through.
-            positions = self._emit(op.take(table, op.arange(length, dtype="int32"), axis=0), "positions")
+        width = self._config.hidden_size
+
+        def strided_slice(data: Any) -> Any:
+            # Not TVM's own: the shape of a slice up to a variable is more than its simplifier sees through.
+            return te.compute((length, width), lambda row, column: data[row, column], name="strided_slice")
+
+        positions = self._builder.emit_te(strided_slice, table)
         return self._norm("embeddings.LayerNorm", words + kinds + positions)
 
     def _layer(self, name: str, hidden: Any, bias: Any, batch: int, length: Any) -> Any:
