@@ -1,4 +1,4 @@
-"""MiniLM as an ONNX file, at three lengths, is one suite with one set of kernels."""
+"""MiniLM at three lengths, from its package and as an ONNX file, is one suite with one set of kernels."""
 
 from __future__ import annotations
 
@@ -54,6 +54,18 @@ def write_minilm(folder: Path) -> tuple[Path, list[Path]]:
             dynamo=False,
         )
     return folder / "minilm.onnx", files
+
+
+def test_the_encoder_of_tapml_has_as_many_kernels_at_three_lengths_as_at_one(carved: Path, tmp_path: Path) -> None:
+    three = tmp_path / "three.suite"
+    texts = (argument for text in TEXTS for argument in ("--text", text))
+    ran = tapml("carve", "minilm", "--one-by-one", *texts, "-o", three)
+    assert ran.code == 0, ran.err
+    suite = Suite(three)
+    assert [step["sizes"] for step in suite.manifest["steps"]] == [{"tokens": 4}, {"tokens": 16}, {"tokens": 7}]
+    assert suite.manifest["oracle"]["agrees"]
+    assert len(suite.kernels) == len(Suite(carved).kernels)
+    assert len(suite.tests) == len(TEXTS) * len(Suite(carved).tests)
 
 
 def test_minilm_at_three_lengths(tmp_path: Path) -> None:
