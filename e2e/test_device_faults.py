@@ -24,7 +24,7 @@ from pages import People
 from process_watch import command_line, zombies
 from tapml.api.devices import WebGpuDevice
 from tapml.api.remote import RemoteSession
-from tapml.browsers import launch
+from tapml.browsers import start
 from tapml.devices import Device
 from tapml.errors import DeviceError
 from tapml.protocol import PROTOCOL_VERSION
@@ -132,7 +132,7 @@ def test_ten_seconds_without_network_lose_nothing(server: Server, chromium: Brow
 def test_a_killed_server_loses_no_verdict_it_reported(suite: Path, tmp_path: Path) -> None:
     first = subprocess.Popen(command("serve", suite, "--port", "0"), stdout=subprocess.PIPE, text=True)
     url = listening(first)
-    with first, launch("chromium", f"{url}/runner"):
+    with first, start("chromium", f"{url}/runner"):
         client = subprocess.Popen(command("validate", suite, "--device", url), stderr=subprocess.PIPE, text=True)
         journal = suite / "results" / "running"
         until(lambda: sum(len(p.read_text().splitlines()) for p in journal.glob("*.jsonl")) > 6, "verdicts", 90)

@@ -15,13 +15,13 @@ import pytest
 
 from conftest import command, free_port, port_of, read_json, serving, tapml
 from process_watch import processes_named
-from tapml.browsers import launch
+from tapml.browsers import start
 
 
 def test_the_runner_page_survives_a_server_restart(suite: Path, tmp_path: Path) -> None:
     out = tmp_path / "result.json"
     with serving(suite) as url:
-        browser = launch("chromium", f"{url}/runner")
+        browser = start("chromium", f"{url}/runner")
         try:
             first = tapml("validate", suite, "--device", url, "--kernel", "softmax", "--json", out)
             assert first.code == 0, first.err
@@ -45,7 +45,7 @@ def test_any_browser_that_is_opened_becomes_the_device(suite: Path, tmp_path: Pa
     said = ""
     while "open http://127.0.0.1:" not in said:
         said = process.stderr.readline()
-    with launch("firefox", said.split("open ")[1].strip()):
+    with start("firefox", said.split("open ")[1].strip()):
         process.communicate(timeout=120)
     assert process.returncode == 0
     (device,) = read_json(out)["devices"]

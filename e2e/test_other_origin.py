@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tapml.browsers import launch
+from tapml.browsers import start
 from tapml.server import Server
 
 PAGE = """<!doctype html><meta charset="utf-8"><title>waiting</title><body><script>
@@ -86,11 +86,11 @@ def test_a_page_of_another_origin_gets_nothing(server: Server, name: str) -> Non
     """Of the same site, for it differs in its port alone, or of another: all the same."""
     with Attacker(server.url) as attacker:
         threading.Thread(target=attacker.serve_forever, daemon=True).start()
-        with launch("chromium", f"http://{name}:{attacker.server_port}/"):
+        with start("chromium", f"http://{name}:{attacker.server_port}/"):
             assert attacker.ended.wait(60)
         attacker.shutdown()
     assert attacker.told == ""
     assert server.state.hub.connected() == []
     # As the server's own page it is a device.
-    with launch("chromium", f"{server.url}/runner"):
+    with start("chromium", f"{server.url}/runner"):
         assert server.state.hub.wait_for(lambda device: device.name.startswith("Chromium"), 60)

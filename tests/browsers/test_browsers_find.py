@@ -9,8 +9,7 @@ from pathlib import Path
 import playwright
 import pytest
 
-from tapml.browsers import find, headless, options, startable
-from tapml.browsers.find import Startable
+from tapml.browsers import Startable, find, headless, options, startable
 from tapml.errors import ToolchainError
 
 

@@ -18,14 +18,14 @@ import pytest
 from playwright.async_api import Browser, Error
 
 from process_watch import MOST_WAIT, command_line, descendants, kill_renderers, nothing_left, wait_for, wait_until_gone
-from tapml.browsers import BrowserProcess, launch, process
+from tapml.browsers import process, start
 from tapml.errors import InputError, ToolchainError
 
 SCRIPT = """
 import signal, sys, time
-from tapml.browsers import launch
+from tapml.browsers import start
 signal.signal(signal.SIGINT, signal.default_int_handler)
-browser = launch("chromium", sys.argv[1])
+browser = start("chromium", sys.argv[1])
 print("started", flush=True)
 while sys.argv[2] != "returns":
     time.sleep(0.1)
@@ -44,7 +44,7 @@ def _nothing_left() -> Iterator[None]:
 @BOTH
 def test_page_has_webgpu_in_its_worker_and_closes_without_a_trace(name: str, site: str) -> None:
     reasons: list[str] = []
-    with launch(name, f"{site}/", on_exit=reasons.append) as browser:
+    with start(name, f"{site}/", on_exit=reasons.append) as browser:
         assert browser.alive
         started = descendants()
         assert len(started) > 3
@@ -63,7 +63,7 @@ def test_page_has_webgpu_in_its_worker_and_closes_without_a_trace(name: str, sit
 @BOTH
 def test_death_of_the_browser_is_reported_once(name: str, site: str) -> None:
     reasons: queue.Queue[str] = queue.Queue()
-    browser = launch(name, f"{site}/empty", on_exit=reasons.put)
+    browser = start(name, f"{site}/empty", on_exit=reasons.put)
     started = descendants()
     main_process().kill()
     assert reasons.get(timeout=MOST_WAIT) == f"{name.title()} ended unexpectedly"
@@ -75,7 +75,7 @@ def test_death_of_the_browser_is_reported_once(name: str, site: str) -> None:
 
 def test_crashed_tab_is_reported(site: str) -> None:
     reasons: queue.Queue[str] = queue.Queue()
-    browser = launch("chromium", f"{site}/empty", on_exit=reasons.put)
+    browser = start("chromium", f"{site}/empty", on_exit=reasons.put)
     started = descendants()
     kill_renderers(started)
     assert reasons.get(timeout=MOST_WAIT) == "Chromium's tab crashed"
@@ -93,7 +93,7 @@ def test_closed_tab_is_reported_and_the_callback_may_close(site: str, monkeypatc
         browser.close()
         reasons.put(reason)
 
-    browser = launch("chromium", f"{site}/empty", on_exit=closed)
+    browser = start("chromium", f"{site}/empty", on_exit=closed)
     started = descendants()
     control = f"http://127.0.0.1:{port}/json"
     with urllib.request.urlopen(f"{control}/list") as answer:
@@ -106,7 +106,7 @@ def test_closed_tab_is_reported_and_the_callback_may_close(site: str, monkeypatc
 def test_browser_ends_with_playwrights_own_process(site: str) -> None:
     # Firefox would live on: it is Playwright's process that it obeys, not a pipe.
     reasons: queue.Queue[str] = queue.Queue()
-    browser = launch("firefox", f"{site}/empty", on_exit=reasons.put)
+    browser = start("firefox", f"{site}/empty", on_exit=reasons.put)
     started = descendants()
     driver = main_process().parent()
     assert driver is not None
@@ -118,7 +118,7 @@ def test_browser_ends_with_playwrights_own_process(site: str) -> None:
 
 def test_browser_that_hangs_is_killed(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_CLOSE_SECONDS", 0.5)
-    browser = launch("chromium", f"{site}/empty")
+    browser = start("chromium", f"{site}/empty")
     started = descendants()
     main_process().suspend()
     browser.close()
@@ -148,17 +148,17 @@ def test_browser_ends_with_python(ending: str, site: str) -> None:
 
 
 def test_interrupted_start_leaves_nothing(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(_browser: BrowserProcess) -> None:
+    def interrupted(_opened: object) -> None:
         wait_for(lambda: any(is_marked(child) for child in descendants()))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(BrowserProcess, "_wait", interrupted)
+    monkeypatch.setattr(process.Future, "result", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        launch("chromium", f"{site}/empty")
+        start("chromium", f"{site}/empty")
 
 
 def test_console_is_bounded(site: str) -> None:
-    with launch("chromium", f"{site}/chatty") as browser:
+    with start("chromium", f"{site}/chatty") as browser:
         wait_for(lambda: any(line.startswith("log: line 79 x") for line in browser.console))
         assert len(browser.console) == 50
         assert max(len(line) for line in browser.console) == 2000 + len(" ...")
@@ -166,14 +166,14 @@ def test_console_is_bounded(site: str) -> None:
 
 def test_page_that_cannot_be_opened(site: str) -> None:
     with pytest.raises(ToolchainError, match=r"^Chromium could not open http://127\.0\.0\.1:1/: net::ERR_\w+"):
-        launch("chromium", "http://127.0.0.1:1/")
+        start("chromium", "http://127.0.0.1:1/")
     with pytest.raises(ToolchainError, match=r"^Chromium could not open .*/nothing: the server answered 404$"):
-        launch("chromium", f"{site}/nothing")
+        start("chromium", f"{site}/nothing")
 
 
 def test_unknown_name() -> None:
     with pytest.raises(InputError, match=r"^tapml knows no browser 'opera': choose chromium, firefox or webkit$"):
-        launch("opera", "about:blank")
+        start("opera", "about:blank")
 
 
 def test_failed_start_tells_what_the_browser_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +187,7 @@ def test_failed_start_tells_what_the_browser_printed(tmp_path: Path, monkeypatch
         ToolchainError,
         match=rf"^Chromium 200\.0 \({program}\) did not start: .* closed; it printed: no room at the inn$",
     ):
-        launch("chromium", "about:blank")
+        start("chromium", "about:blank")
 
 
 def test_missing_sandbox_has_a_mend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,7 @@ def test_missing_sandbox_has_a_mend(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     program.chmod(0o755)
     monkeypatch.setenv("TAPML_CHROMIUM", str(program))
     with pytest.raises(ToolchainError, match=r"No usable sandbox!; in a container .* set TAPML_NO_SANDBOX=1$"):
-        launch("chromium", "about:blank")
+        start("chromium", "about:blank")
 
 
 def test_playwright_that_cannot_drive_the_browser(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +208,7 @@ def test_playwright_that_cannot_drive_the_browser(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(
         ToolchainError, match=r"^Playwright \S+ cannot drive Chromium \S+ \(.*\): pip install 'playwright\W.*'$"
     ):
-        launch("chromium", "about:blank")
+        start("chromium", "about:blank")
 
 
 def main_process() -> psutil.Process:
@@ -217,5 +217,5 @@ def main_process() -> psutil.Process:
 
 
 def is_marked(child: psutil.Process) -> bool:
-    """Is it a browser's process that `launch` started?"""
+    """Is it a browser's process that `start` started?"""
     return "--tapml-" in command_line(child)

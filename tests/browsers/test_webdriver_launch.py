@@ -25,7 +25,7 @@ from process_watch import (
     wait_until_gone,
 )
 from tapml.browsers import guarded, start, webdriver
-from tapml.browsers.webdriver import WebDriverProcess, launch_webdriver
+from tapml.browsers.webdriver import WebDriverProcess
 from tapml.errors import ToolchainError
 
 BOTH = pytest.mark.parametrize("name", ["chromedriver", "webkitgtk"])
@@ -81,7 +81,7 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @BOTH
 def test_page_is_opened_and_closed_without_a_trace(name: str, site: str) -> None:
     reasons: list[str] = []
-    with launch_webdriver(name, f"{site}/", on_exit=reasons.append) as browser:
+    with start(name, f"{site}/", on_exit=reasons.append) as browser:
         assert browser.alive
         started = descendants()
         assert len(started) > 3
@@ -96,12 +96,12 @@ def test_page_is_opened_and_closed_without_a_trace(name: str, site: str) -> None
 
 
 def test_worker_has_webgpu_under_chromedriver(site: str) -> None:
-    with launch_webdriver("chromedriver", f"{site}/tells") as browser:
+    with start("chromedriver", f"{site}/tells") as browser:
         wait_for(lambda: f"device with {128 << 20}" in browser.console)
 
 
 def test_console_is_the_pages_log(site: str) -> None:
-    with launch_webdriver("webkitgtk", f"{site}/tells") as browser:
+    with start("webkitgtk", f"{site}/tells") as browser:
         wait_for(lambda: "no adapter" in browser.console)
         assert len(browser.console) <= 50
 
@@ -109,7 +109,7 @@ def test_console_is_the_pages_log(site: str) -> None:
 @BOTH
 def test_death_of_the_browser_is_reported_once(name: str, site: str) -> None:
     reasons: queue.Queue[str] = queue.Queue()
-    browser = launch_webdriver(name, f"{site}/empty", on_exit=reasons.put)
+    browser = start(name, f"{site}/empty", on_exit=reasons.put)
     started = descendants()
     main_process(BROWSER[name]).kill()
     assert reasons.get(timeout=MOST_WAIT) == f"{TITLE[name]} ended unexpectedly"
@@ -123,7 +123,7 @@ def test_death_of_the_browser_is_reported_once(name: str, site: str) -> None:
 @BOTH
 def test_death_of_the_driver_takes_the_browser_with_it(name: str, site: str) -> None:
     reasons: queue.Queue[str] = queue.Queue()
-    browser = launch_webdriver(name, f"{site}/empty", on_exit=reasons.put)
+    browser = start(name, f"{site}/empty", on_exit=reasons.put)
     started = descendants()
     main_process(DRIVER[name]).kill()
     expected = f"{DRIVER[name]}, which drives {TITLE[name]}, ended unexpectedly (exit code 137)"
@@ -139,7 +139,7 @@ def test_crashed_tab_is_reported_and_the_callback_may_close(site: str) -> None:
         browser.close()
         reasons.put(reason)
 
-    browser = launch_webdriver("chromedriver", f"{site}/empty", on_exit=crashed)
+    browser = start("chromedriver", f"{site}/empty", on_exit=crashed)
     started = descendants()
     kill_renderers(started)
     assert reasons.get(timeout=MOST_WAIT) == "Chromium's tab crashed"
@@ -149,8 +149,9 @@ def test_crashed_tab_is_reported_and_the_callback_may_close(site: str) -> None:
 @BOTH
 def test_closed_tab_is_reported(name: str, site: str) -> None:
     reasons: queue.Queue[str] = queue.Queue()
-    browser = launch_webdriver(name, f"{site}/empty", on_exit=reasons.put)
+    browser = start(name, f"{site}/empty", on_exit=reasons.put)
     started = descendants()
+    assert isinstance(browser, WebDriverProcess)
     session = browser._browser
     assert session is not None
     with browser._commands:
@@ -167,7 +168,7 @@ def test_closed_tab_is_reported(name: str, site: str) -> None:
 @pytest.mark.parametrize(("suspended", "name"), [("browser", "chromedriver"), ("driver", "webkitgtk")])
 def test_what_hangs_is_killed(suspended: str, name: str, site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webdriver, "_QUIT_SECONDS", 0.5)
-    browser = launch_webdriver(name, f"{site}/empty")
+    browser = start(name, f"{site}/empty")
     started = descendants()
     main_process((BROWSER if suspended == "browser" else DRIVER)[name]).suspend()
     browser.close()
@@ -209,18 +210,18 @@ def test_interrupted_start_leaves_nothing(name: str, site: str, monkeypatch: pyt
 
     monkeypatch.setattr(WebDriverProcess, "_open", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        launch_webdriver(name, f"{site}/empty")
+        start(name, f"{site}/empty")
 
 
 @BOTH
 def test_page_that_cannot_be_opened(name: str, site: str) -> None:
     with pytest.raises(ToolchainError, match=rf"^{TITLE[name]} could not open http://127\.0\.0\.1:9/: .+"):
-        launch_webdriver(name, "http://127.0.0.1:9/")
+        start(name, "http://127.0.0.1:9/")
 
 
 def test_page_that_the_server_does_not_have(site: str) -> None:
     with pytest.raises(ToolchainError, match=r"^Chromium could not open .*/nothing: the server answered 404$"):
-        launch_webdriver("chromedriver", f"{site}/nothing")
+        start("chromedriver", f"{site}/nothing")
 
 
 def test_driver_that_does_not_start(site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +231,7 @@ def test_driver_that_does_not_start(site: str, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("TAPML_CHROMEDRIVER", str(program))
     message = rf"^chromedriver \({program}\) did not start: no room at the inn$"
     with pytest.raises(ToolchainError, match=message):
-        launch_webdriver("chromedriver", f"{site}/empty")
+        start("chromedriver", f"{site}/empty")
 
 
 def test_browser_that_does_not_start(site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +244,7 @@ def test_browser_that_does_not_start(site: str, tmp_path: Path, monkeypatch: pyt
         r"in a container without user namespaces, set TAPML_NO_SANDBOX=1$"
     )
     with pytest.raises(ToolchainError, match=expected):
-        launch_webdriver("chromedriver", f"{site}/empty")
+        start("chromedriver", f"{site}/empty")
 
 
 @pytest.mark.parametrize(
@@ -272,11 +273,11 @@ def test_safari_that_may_not_be_automated(
     with pytest.raises(
         ToolchainError, match=re.escape(f"Safari 26.1 did not start under safaridriver: {said}; {remedy}")
     ):
-        launch_webdriver("safari", f"{site}/empty")
+        start("safari", f"{site}/empty")
 
 
 def test_gpu_that_hangs(site: str) -> None:
-    with launch_webdriver("chromedriver", f"{site}/tells") as browser:
+    with start("chromedriver", f"{site}/tells") as browser:
         wait_for(lambda: any("device with" in line for line in browser.console))
         assert browser.reset_gpu()
         wait_for(lambda: any("device lost" in line for line in browser.console))
@@ -284,7 +285,7 @@ def test_gpu_that_hangs(site: str) -> None:
         # Chromium gives no adapter after a second one: it must be started again.
         assert not browser.reset_gpu()
         assert not browser.alive
-    with launch_webdriver("webkitgtk", f"{site}/empty") as other:
+    with start("webkitgtk", f"{site}/empty") as other:
         started = descendants()
         assert not other.reset_gpu()
         assert not other.alive

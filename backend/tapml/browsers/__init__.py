@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from tapml.browsers.drivers import WEBDRIVER_KINDS, find_driver
-from tapml.browsers.find import KINDS, Startable, usable
-from tapml.browsers.headless import HEADLESS_KINDS, find_runtime, launch_headless
-from tapml.browsers.process import BrowserProcess, launch
+from tapml.browsers import find
+from tapml.browsers.drivers import WEBDRIVER_KINDS, Driver, find_driver
+from tapml.browsers.headless import HEADLESS_TITLES, HeadlessProcess, Runtime, find_runtime
+from tapml.browsers.process import BrowserProcess
 from tapml.browsers.running import DeviceProcess
 from tapml.errors import ToolchainError
 
 __all__ = [
     "STARTABLE_NAMES",
-    "BrowserProcess",
     "DeviceProcess",
     "Startable",
-    "launch",
     "start",
     "startable",
     "startable_kind",
 ]
 
-STARTABLE_NAMES = (*KINDS, *WEBDRIVER_KINDS, *HEADLESS_KINDS)
+STARTABLE_NAMES = (*find.KINDS, *WEBDRIVER_KINDS, *HEADLESS_TITLES)
 """What `start` knows: browsers by Playwright, by W3C WebDriver, then runtimes without one."""
 
 
@@ -33,24 +32,56 @@ def startable_kind(name: str) -> str | None:
 
 
 def start(name: str, url: str, *, on_exit: Callable[[str], None] | None = None) -> DeviceProcess:
-    """Start a device of the server whose runner page is `url`. See `launch`, `launch_webdriver`, `launch_headless`.
+    """Start a device of the server whose runner page is `url`; a browser opens any other page as well. Returns once it
+    runs and its page has loaded. Whatever is still open when Python exits is closed then.
 
-    Raises what they raise, and ToolchainError where there is no room for temporary files.
+    `on_exit` is called once, from a thread of its own, with the reason if its process or its driver dies or its tab
+    crashes or is closed; not if `close` ends it.
+
+    Raises InputError for an unknown name, ToolchainError where something is missing, does not start or cannot open the
+    page, and where there is no room for temporary files.
     """
     try:
-        if name in HEADLESS_KINDS:
-            return launch_headless(name, url, on_exit=on_exit)
-        if name in WEBDRIVER_KINDS:
-            find_driver(name)  # says what is missing: also selenium, which need not be there
-            from tapml.browsers.webdriver import launch_webdriver
-
-            return launch_webdriver(name, url, on_exit=on_exit)
-        return launch(name, url, on_exit=on_exit)
+        process = _made(name, url, on_exit)
+        try:
+            process.open()
+        except BaseException:
+            process.close()
+            raise
     except OSError as error:
         raise ToolchainError(
             f"{name} cannot be started: {error.strerror or error}; free space, or name another folder for temporary "
             "files by TMPDIR"
         ) from error
+    return process
+
+
+def _made(name: str, url: str, on_exit: Callable[[str], None] | None) -> DeviceProcess:
+    found = _find(name)
+    if isinstance(found, Runtime):
+        return HeadlessProcess(name, found, url, on_exit)
+    if isinstance(found, Driver):
+        from tapml.browsers.webdriver import WebDriverProcess  # late: selenium need not be there
+
+        return WebDriverProcess(found, url, on_exit)
+    return BrowserProcess(found, url, on_exit)
+
+
+def _find(name: str) -> find.Found | Driver | Runtime:
+    """What runs a device of this name. Raises ToolchainError with what to do where it cannot be started."""
+    if name in HEADLESS_TITLES:
+        return find_runtime(name)
+    return find_driver(name) if name in WEBDRIVER_KINDS else find.find(name)
+
+
+@dataclass(frozen=True)
+class Startable:
+    """Whether a browser can be started here; `message` says what to do where not."""
+
+    name: str
+    available: bool
+    version: str
+    message: str
 
 
 def startable() -> list[Startable]:
@@ -58,14 +89,7 @@ def startable() -> list[Startable]:
     found = []
     for name in STARTABLE_NAMES:
         try:
-            found.append(Startable(name, available=True, version=_version(name), message=""))
+            found.append(Startable(name, available=True, version=_find(name).version, message=""))
         except ToolchainError as error:
             found.append(Startable(name, available=False, version="", message=str(error)))
     return found
-
-
-def _version(name: str) -> str:
-    """Raises ToolchainError with what to do where it cannot be started."""
-    if name in HEADLESS_KINDS:
-        return find_runtime(name).version
-    return find_driver(name).version if name in WEBDRIVER_KINDS else usable(name)[1]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tapml.browsers import options
 from tapml.browsers.display import find_xvfb, has_display
-from tapml.browsers.find import chosen_program, major, usable, version_of_program
+from tapml.browsers.find import chosen_program, find, major, version_of_program
 from tapml.errors import ToolchainError
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _program(kind: DriverKind) -> Path:
 
 
 def _safari(kind: DriverKind, program: Path) -> Driver:
-    version = version_of_program(str(program))  # "Included with Safari 26.1 (...)"
+    version = version_of_program(program)  # "Included with Safari 26.1 (...)"
     if version and major(version) < OLDEST_SAFARI:
         raise ToolchainError(
             f"Safari {version} has no WebGPU: install Safari {OLDEST_SAFARI} or later (macOS {OLDEST_SAFARI})"
@@ -143,20 +143,20 @@ def _safari(kind: DriverKind, program: Path) -> Driver:
 
 
 def _chromedriver(kind: DriverKind, program: Path) -> Driver:
-    found, version = usable("chromium")
+    found = find("chromium")
     if found.program is None:
         raise ToolchainError(
             f"{kind.driver} needs a Chromium of its own version: apt-get install chromium chromium-driver (Debian), "
             f"or set {found.kind.variable} to Chromium's path"
         )
-    own = version_of_program(str(program))
-    if own and version and major(own) != major(version):
+    own = version_of_program(program)
+    if own and found.version and major(own) != major(found.version):
         raise ToolchainError(
-            f"{kind.driver} {own} ({program}) does not drive Chromium {version} ({found.program}): install both in one "
-            "version, apt-get install chromium chromium-driver (Debian), "
+            f"{kind.driver} {own} ({program}) does not drive Chromium {found.version} ({found.program}): install both "
+            "in one version, apt-get install chromium chromium-driver (Debian), "
             f"or set {kind.variable} and {found.kind.variable}"
         )
-    return Driver(kind, program, found.program, version)
+    return Driver(kind, program, found.program, found.version)
 
 
 def _webkitgtk(kind: DriverKind, program: Path) -> Driver:
@@ -173,4 +173,4 @@ def _webkitgtk(kind: DriverKind, program: Path) -> Driver:
     if not has_display():
         find_xvfb()
     # MiniBrowser tells its version only to who has a display.
-    return Driver(kind, program, browser, version_of_program(str(browser)) if has_display() else "")
+    return Driver(kind, program, browser, version_of_program(browser) if has_display() else "")

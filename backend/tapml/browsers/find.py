@@ -76,42 +76,46 @@ class Found:
 
     kind: Kind
     program: Path | None
-
-
-@dataclass(frozen=True)
-class Startable:
-    """Whether a browser can be started here; `message` says what to do where not."""
-
-    name: str
-    available: bool
     version: str
-    message: str
+    """Such as "156.0.8078.79", or "" for Playwright's own or a program that does not tell."""
 
 
 def find(name: str) -> Found:
     """The browser to use for `name`.
 
-    Raises InputError for a name that tapml does not know, ToolchainError if there is no such browser here.
+    Raises InputError for a name that tapml does not know, ToolchainError if there is no such browser here, or one that
+    has no WebGPU as the machine is now.
     """
     kind = KINDS.get(name)
     if kind is None:
-        raise InputError(f"tapml knows no browser {name!r}: choose {_listed(list(KINDS))}")
+        *others, last = KINDS
+        raise InputError(f"tapml knows no browser {name!r}: choose {', '.join(others)} or {last}")
+    program = _program(kind)
+    version = version_of_program(program) if program else ""
+    if version and major(version) < kind.oldest:
+        raise ToolchainError(
+            f"{kind.title} {version} ({program}) has no WebGPU: install version {kind.oldest} or later"
+        )
+    if name == "firefox":
+        require_vulkan(kind.title)
+    return Found(kind, program, version)
+
+
+def _program(kind: Kind) -> Path | None:
     if chosen := chosen_program(kind.variable, kind.title):
-        return Found(kind, chosen)
-    for command in kind.commands:
-        if program := shutil.which(command):
-            return Found(kind, Path(program))
+        return chosen
+    known = [program for command in kind.commands if (program := shutil.which(command))]
     if sys.platform == "darwin":
-        for program in kind.mac_programs:
-            if os.access(program, os.X_OK):
-                return Found(kind, Path(program))
-    if sys.platform == "linux" and name == "webkit":
+        known += [program for program in kind.mac_programs if os.access(program, os.X_OK)]
+    if known:
+        return Path(known[0])
+    if sys.platform == "linux" and kind.name == "webkit":
         raise ToolchainError(
             "WebKit has no WebGPU on Linux: use --device webkit or --device safari on a Mac, or open the pairing link "
             "of `tapml serve` in Safari on a Mac or iPhone"
         )
-    if _playwright_has(name):
-        return Found(kind, None)
+    if _playwright_has(kind.name):
+        return None
     alternative = f", or set {kind.variable} to its path" if kind.commands else ""
     raise ToolchainError(f"{kind.title} was not found: {kind.install}{alternative}")
 
@@ -126,22 +130,6 @@ def chosen_program(variable: str, what: str) -> Path | None:
     return Path(program)
 
 
-def usable(name: str) -> tuple[Found, str]:
-    """The browser to use for `name`, and its version.
-
-    Raises what `find` raises, and ToolchainError for one that is there but has no WebGPU as the machine is now.
-    """
-    found = find(name)
-    kind, version = found.kind, version_of(found)
-    if version and major(version) < kind.oldest:
-        raise ToolchainError(
-            f"{kind.title} {version} ({found.program}) has no WebGPU: install version {kind.oldest} or later"
-        )
-    if kind.name == "firefox":
-        require_vulkan(kind.title)
-    return found, version
-
-
 def require_vulkan(title: str) -> None:
     """Raises ToolchainError where what needs Vulkan on Linux has no driver for it."""
     if sys.platform == "linux" and not vulkan_drivers():
@@ -151,14 +139,9 @@ def require_vulkan(title: str) -> None:
         )
 
 
-def version_of(found: Found) -> str:
-    """Such as "156.0.8078.79", or "" for Playwright's own or a program that does not tell."""
-    return "" if found.program is None else version_of_program(str(found.program))
-
-
-def version_of_program(program: str) -> str:
+def version_of_program(program: str | Path) -> str:
     """The first version in what `program --version` prints, or ""."""
-    return _version(program, Path(program).stat().st_mtime)
+    return _version(str(program), Path(program).stat().st_mtime)
 
 
 def major(version: str) -> int:
@@ -207,7 +190,3 @@ def _playwright_has(name: str) -> bool:
         for revision in (browser["revision"], *browser.get("revisionOverrides", {}).values())
     ]
     return any((folder / f"{name}-{revision}" / "INSTALLATION_COMPLETE").exists() for revision in revisions)
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:-1]) + " or " + names[-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
@@ -34,22 +33,7 @@ _SWIFTSHADER = tuple(
 )
 
 
-@dataclass(frozen=True)
-class HeadlessKind:
-    """A JavaScript runtime with WebGPU; `install` is how to get one."""
-
-    name: str
-    title: str
-    install: str
-
-
-HEADLESS_KINDS = {
-    kind.name: kind
-    for kind in (
-        HeadlessKind("node-dawn", "node with Dawn", "npm install webgpu, then set TAPML_DAWN to its folder"),
-        HeadlessKind("deno", "Deno", "npm install deno, then set TAPML_DENO to its program"),
-    )
-}
+HEADLESS_TITLES = {"node-dawn": "node with Dawn", "deno": "Deno"}
 
 
 @dataclass(frozen=True)
@@ -61,43 +45,32 @@ class Runtime:
     version: str
 
 
-def launch_headless(name: str, url: str, *, on_exit: Callable[[str], None] | None = None) -> HeadlessProcess:
-    """Start "node-dawn" or "deno" as a device of the server whose runner page is `url`.
-
-    `on_exit` is called once, from a thread of its own, with the reason if the process ends; not if `close` ends it.
-    Raises ToolchainError if it is missing or does not start.
-    """
-    if not RUNNER.is_file():
-        raise ToolchainError(f"the runner is not built ({RUNNER}): run `make setup` in the checkout")
-    return HeadlessProcess(HEADLESS_KINDS[name], find_runtime(name), url, on_exit)
-
-
 class HeadlessProcess(DeviceProcess):
-    """A runtime that `launch_headless` started."""
+    """A runtime as a device of the server whose runner page is `url`."""
 
-    def __init__(self, kind: HeadlessKind, runtime: Runtime, url: str, on_exit: Callable[[str], None] | None) -> None:
-        super().__init__(kind.name, kind.title, on_exit)
-        environment = {**os.environ, **runtime.environment, "TAPML_RUNNER_URL": url}
-        self._child = Child(kind.title, runtime.arguments, environment, self._ended)
-        atexit.register(self.close)
+    def __init__(self, name: str, runtime: Runtime, url: str, on_exit: Callable[[str], None] | None) -> None:
+        super().__init__(name, HEADLESS_TITLES[name], url, on_exit)
+        self._runtime = runtime
+        self._child: Child | None = None
 
-    @property
-    def alive(self) -> bool:
-        """Does it run?"""
-        return self._child.exit_code is None
+    def open(self) -> None:
+        if not RUNNER.is_file():
+            raise ToolchainError(f"the runner is not built ({RUNNER}): run `make setup` in the checkout")
+        environment = {**os.environ, **self._runtime.environment, "TAPML_RUNNER_URL": self.url}
+        self._alive = True
+        self._child = Child(self._title, self._runtime.arguments, environment, self._ended)
 
     @property
     def console(self) -> list[str]:
-        """The last lines it wrote."""
-        return self._child.lines
+        return self._child.lines if self._child else []
 
-    def close(self) -> None:
-        """End the process and wait until it is gone. Does nothing when called again."""
-        self._closing = True
-        atexit.unregister(self.close)
-        self._child.close()
+    def _end(self) -> None:
+        self._alive = False
+        if self._child is not None:
+            self._child.close()
 
     def _ended(self, code: int) -> None:
+        self._alive = False
         self._report(f"{self._title} ended unexpectedly (exit code {code})")
 
 
@@ -114,7 +87,9 @@ def _node_dawn() -> Runtime:
         raise ToolchainError("node was not found: install Node.js 20 or later, or set TAPML_NODE to its path")
     dawn = Path(os.environ.get("TAPML_DAWN", str(_CHECKOUT_MODULES / "webgpu")))
     if not dawn.exists():
-        raise ToolchainError(f"Dawn for node was not found ({dawn}): {HEADLESS_KINDS['node-dawn'].install}")
+        raise ToolchainError(
+            f"Dawn for node was not found ({dawn}): npm install webgpu, then set TAPML_DAWN to its folder"
+        )
     version = ""
     if dawn.is_dir():
         try:
@@ -139,7 +114,7 @@ def _deno() -> Runtime:
     packaged = next(iter(sorted((_CHECKOUT_MODULES / "@deno").glob("*/deno*"))), None)
     program = shutil.which(chosen or "deno") or (str(packaged) if packaged and not chosen else None)
     if program is None:
-        raise ToolchainError(f"Deno was not found: {HEADLESS_KINDS['deno'].install}")
+        raise ToolchainError("Deno was not found: npm install deno, then set TAPML_DENO to its program")
     require_vulkan("Deno")
     arguments = [program, "run", "--quiet", "--no-prompt", "--no-config", "--no-lock"]
     arguments += ["--allow-net", "--allow-env", str(RUNNER)]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
 import importlib.metadata
 import re
-import threading
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -17,8 +15,8 @@ import psutil
 from playwright.async_api import Browser, BrowserType, Error, Page, Playwright, async_playwright
 
 from tapml.browsers import options
-from tapml.browsers.find import Found, usable, version_of
-from tapml.browsers.running import DeviceProcess, without_secrets
+from tapml.browsers.find import Found
+from tapml.browsers.running import DeviceProcess
 from tapml.errors import ToolchainError
 
 # Playwright's name for a Firefox that is not its own build.
@@ -31,50 +29,24 @@ _CONSOLE_LINES = 50
 _CONSOLE_WIDTH = 2000
 
 
-def launch(name: str, url: str, *, on_exit: Callable[[str], None] | None = None) -> BrowserProcess:
-    """Start "chromium", "firefox" or "webkit" and open `url`; returns once the page has loaded.
-
-    `on_exit` is called once, from a thread of its own, with the reason if the browser dies or its tab crashes
-    or is closed; not if `close` ends it. Whatever is still open when Python exits is closed then.
-
-    Raises InputError for an unknown name, ToolchainError if the browser is missing, does not start or cannot
-    open the page.
-    """
-    process = BrowserProcess(usable(name)[0], url, on_exit)
-    try:
-        process._wait()
-    except BaseException:
-        process.close()
-        raise
-    return process
-
-
 class BrowserProcess(DeviceProcess):
-    """A browser that `launch` started."""
+    """A browser that Playwright drives."""
 
     def __init__(self, found: Found, url: str, on_exit: Callable[[str], None] | None) -> None:
-        super().__init__(found.kind.name, found.kind.title, on_exit)
-        self.url = url
+        super().__init__(found.kind.name, found.kind.title, url, on_exit)
         self._found = found
         self._console: deque[str] = deque(maxlen=_CONSOLE_LINES)
         self._opened: Future[None] = Future()
-        # Chromium gives no adapter any more when a second GPU process ends soon after the first.
-        self._may_reset = self.name == "chromium"
         # In the command line of the browser alone, where no other tells it from one that the user started.
         self._mark = f"--tapml-{uuid.uuid4().hex}"
         self._roots: list[psutil.Process] = []
         # What close() needs to interrupt the thread, at whatever point it is.
-        self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._task: asyncio.Task[None] | None = None
         self._page: Page | None = None
-        # A daemon, for Python joins the others before it runs what is registered with atexit.
-        self._thread = threading.Thread(target=self._run, name=f"tapml-{self.name}", daemon=True)
-        atexit.register(self.close)
-        self._thread.start()
 
-    def _wait(self) -> None:
-        """Until the page has loaded; raises what went wrong."""
+    def open(self) -> None:
+        self._start_thread(self._run)
         self._opened.result()
 
     @property
@@ -100,15 +72,9 @@ class BrowserProcess(DeviceProcess):
             taken.cancel()
             return None
 
-    def close(self) -> None:
-        """End the browser and wait until its processes are gone. Does nothing when called again."""
-        with self._lock:
-            first, self._closing = not self._closing, True
-        if first:
-            atexit.unregister(self.close)
-            with contextlib.suppress(RuntimeError):  # the loop has ended by itself
-                self._loop.call_soon_threadsafe(self._interrupt)
-        self._thread.join()
+    def _end(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+            self._loop.call_soon_threadsafe(self._interrupt)
 
     def _interrupt(self) -> None:
         if self._task is not None:
@@ -128,7 +94,6 @@ class BrowserProcess(DeviceProcess):
                 self._opened.cancel()
         finally:
             self._alive = False
-            atexit.unregister(self.close)
 
     async def _main(self) -> None:
         playwright = await async_playwright().start()
@@ -217,18 +182,18 @@ class BrowserProcess(DeviceProcess):
         )
 
     async def _open(self, page: Page) -> None:
-        title, shown = self._title, without_secrets(self.url, self.url)
+        title, shown = self._title, self._without_secrets(self.url)
         try:
             response = await page.goto(self.url, wait_until="load", timeout=_LAUNCH_SECONDS * 1000)
         except Error as error:
-            reason = without_secrets(_first_line(error).removeprefix("Page.goto: "), self.url)
+            reason = self._without_secrets(_first_line(error).removeprefix("Page.goto: "))
             raise ToolchainError(f"{title} could not open {shown}: {reason}") from error
         if response is not None and not response.ok:
             raise ToolchainError(f"{title} could not open {shown}: the server answered {response.status}")
 
     def _launch_error(self, error: Error, browser: Browser | None) -> ToolchainError:
         kind = self._found.kind
-        what = " ".join(filter(None, (kind.title, browser.version if browser else version_of(self._found))))
+        what = " ".join(filter(None, (kind.title, browser.version if browser else self._found.version)))
         if "Protocol error" in error.message or "Unsupported" in error.message:
             return ToolchainError(
                 f"Playwright {importlib.metadata.version('playwright')} cannot drive {what} "
@@ -243,7 +208,7 @@ class BrowserProcess(DeviceProcess):
         return ToolchainError(f"{what} ({program}) did not start: {reason}")
 
     def _note(self, line: str) -> None:
-        line = without_secrets(line, self.url)
+        line = self._without_secrets(line)
         self._console.append(line if len(line) <= _CONSOLE_WIDTH else line[:_CONSOLE_WIDTH] + " ...")
 
     def _find_roots(self) -> list[psutil.Process]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
@@ -14,14 +15,22 @@ import psutil
 class DeviceProcess:
     """A started device. A context manager: closed when the block is left, and when Python ends."""
 
-    def __init__(self, name: str, title: str, on_exit: Callable[[str], None] | None) -> None:
+    def __init__(self, name: str, title: str, url: str, on_exit: Callable[[str], None] | None) -> None:
         """`on_exit` is called once, from a thread of its own, with the reason if it ends; not if `close` ends it."""
         self.name = name
+        self.url = url
         self._title = title
         self._on_exit = on_exit
         self._alive = False
+        self._lock = threading.Lock()
         self._closing = False
-        self._may_reset = False
+        self._thread: threading.Thread | None = None
+        # Chromium gives no adapter any more when a second GPU process ends soon after the first.
+        self._may_reset = name in ("chromium", "chromedriver")
+        atexit.register(self.close)
+
+    def open(self) -> None:
+        """Return once its page has loaded. Raises ToolchainError where it does not start or cannot open the page."""
 
     @property
     def alive(self) -> bool:
@@ -51,6 +60,21 @@ class DeviceProcess:
 
     def close(self) -> None:
         """End it and wait until it is gone. Does nothing when called again."""
+        with self._lock:
+            first, self._closing = not self._closing, True
+        if first:
+            atexit.unregister(self.close)
+            self._end()
+        if self._thread is not None and self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _start_thread(self, watch: Callable[[], None]) -> None:
+        # A daemon, for Python joins the others before it runs what is registered with atexit.
+        self._thread = threading.Thread(target=watch, name=f"tapml-{self.name}", daemon=True)
+        self._thread.start()
+
+    def _end(self) -> None:
+        """End it, or tell the thread to."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -68,8 +92,7 @@ class DeviceProcess:
         if self._on_exit is not None and not self._closing:
             threading.Thread(target=self._on_exit, args=(reason,), name=f"tapml-{self.name}-exit").start()
 
-
-def without_secrets(text: str, url: str) -> str:
-    """`text` for people to read, where it may name the page: what its address has behind "?" and "#" opens doors."""
-    shown = urlsplit(url)._replace(query="", fragment="").geturl()
-    return text.replace(url, shown).replace(urldefrag(url).url, shown)
+    def _without_secrets(self, text: str) -> str:
+        """`text` for people, where it may name the page: what its address has behind "?" and "#" opens doors."""
+        shown = urlsplit(self.url)._replace(query="", fragment="").geturl()
+        return text.replace(self.url, shown).replace(urldefrag(self.url).url, shown)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
@@ -24,9 +23,9 @@ from selenium.webdriver.remote.webdriver import WebDriver
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from tapml.browsers.display import has_display, start_display
-from tapml.browsers.drivers import Driver, find_driver, session_options
+from tapml.browsers.drivers import Driver, session_options
 from tapml.browsers.guarded import Guarded
-from tapml.browsers.running import DeviceProcess, without_secrets
+from tapml.browsers.running import DeviceProcess
 from tapml.errors import ToolchainError
 
 _START_SECONDS = 30.0
@@ -43,29 +42,11 @@ _PAGE_LOG = "return Array.from(document.querySelectorAll('#log li'), line => lin
 _WHERE = "return [location.origin, performance.getEntriesByType('navigation')[0]?.responseStatus ?? 0]"
 
 
-def launch_webdriver(name: str, url: str, *, on_exit: Callable[[str], None] | None = None) -> WebDriverProcess:
-    """Start "safari", "chromedriver" or "webkitgtk" and open `url`; returns once the page has loaded.
-
-    `on_exit` is called once, from a thread of its own, with the reason if the browser or its driver dies or the tab
-    crashes or is closed; not if `close` ends it. Whatever is still open when Python exits is closed then.
-
-    Raises ToolchainError if something is missing, does not start or cannot open the page.
-    """
-    process = WebDriverProcess(find_driver(name), url, on_exit)
-    try:
-        process._start()
-    except BaseException:
-        process.close()
-        raise
-    return process
-
-
 class WebDriverProcess(DeviceProcess):
-    """A browser that `launch_webdriver` started."""
+    """A browser that its own driver drives."""
 
     def __init__(self, driver: Driver, url: str, on_exit: Callable[[str], None] | None) -> None:
-        super().__init__(driver.kind.name, driver.kind.title, on_exit)
-        self.url = url
+        super().__init__(driver.kind.name, driver.kind.title, url, on_exit)
         self._driver = driver
         self._display: Guarded | None = None
         self._guarded: Guarded | None = None
@@ -75,12 +56,7 @@ class WebDriverProcess(DeviceProcess):
         self._log: list[str] = []
         self._banner = 0  # how many lines the driver printed of itself
         self._doubts = 0  # checks in a row that gave no clear answer
-        # As in process.py: one GPU process may end, and not two.
-        self._may_reset = self.name == "chromedriver"
         self._wake = threading.Event()
-        # A daemon, for Python joins the others before it runs what is registered with atexit.
-        self._watcher = threading.Thread(target=self._watch, name=f"tapml-{self.name}", daemon=True)
-        atexit.register(self.close)
 
     @property
     def console(self) -> list[str]:
@@ -94,20 +70,10 @@ class WebDriverProcess(DeviceProcess):
                 return self._browser.get_screenshot_as_png()
         return None
 
-    def close(self) -> None:
-        """End browser and driver and wait until their processes are gone. Does nothing when called again."""
-        first, self._closing = not self._closing, True
-        if first:
-            atexit.unregister(self.close)
-            self._wake.set()
-            self._end()
-        if self._watcher.is_alive() and threading.current_thread() is not self._watcher:
-            self._watcher.join(_COMMAND_SECONDS)
-
     def _descendants(self) -> list[psutil.Process]:
         return self._guarded.descendants() if self._guarded else []
 
-    def _start(self) -> None:
+    def open(self) -> None:
         environment = dict(os.environ)
         if self.name == "webkitgtk" and not has_display():
             self._display, leading = start_display()
@@ -119,7 +85,7 @@ class WebDriverProcess(DeviceProcess):
         self._browser = self._new_session()
         self._open(self._browser)
         self._alive = True
-        self._watcher.start()
+        self._start_thread(self._watch)
 
     def _wait_for_driver(self, guarded: Guarded) -> None:
         end = time.monotonic() + _START_SECONDS
@@ -162,12 +128,12 @@ class WebDriverProcess(DeviceProcess):
         return self._guarded.lines[self._banner :] if self._guarded else []
 
     def _open(self, browser: WebDriver) -> None:
-        shown = without_secrets(self.url, self.url)
+        shown = self._without_secrets(self.url)
         try:
             browser.get(self.url)
             origin, status = browser.execute_script(_WHERE)
         except (exceptions.WebDriverException, HTTPError) as error:
-            reason = without_secrets(_reason(error), self.url)
+            reason = self._without_secrets(_reason(error))
             raise ToolchainError(f"{self._title} could not open {shown}: {reason}") from error
         scheme, host = urlsplit(self.url)[:2]
         if origin != f"{scheme}://{host}":  # drivers need not report it
@@ -216,6 +182,7 @@ class WebDriverProcess(DeviceProcess):
     def _end(self) -> None:
         """Ask the browser to close, then end what is left: any order, any number of times, from any thread."""
         self._alive = False
+        self._wake.set()
         if self._browser is not None and self._guarded is not None and self._guarded.exit_code is None:
             with contextlib.suppress(OSError, ValueError):
                 self._ask("DELETE", f"/session/{self._browser.session_id}", _QUIT_SECONDS)
