@@ -118,7 +118,7 @@ def test_what_a_visitor_may_not_see(owner: FlaskClient, visitor: FlaskClient, su
     for other in (
         "/", "/runner", "/api/suites", "/api/suites/small", "/api/suites/small/results", "/api/suites/small/shares",
         "/api/devices", f"/api/suites/small/tests/{test_id}", f"/api/suites/small/tests/{test_id}/export",
-        "/static/runtime.wasm", "/static/webui/index.html", f"{path}/../../api/suites",
+        "/static/webui/index.html", f"{path}/../../api/suites",
     ):  # fmt: skip
         assert visitor.get(other).status_code in (403, 404), other
         assert b"small" not in visitor.get(other).data

@@ -20,11 +20,11 @@ from tapml.cli.external import external
 from tapml.cli.outputs import Outputs
 from tapml.cli.runs import run, specification
 from tapml.compilers.tvm.variants import BASE, parse_specs
-from tapml.compilers.tvm.wasm import runtime_wasm
+from tapml.compilers.tvm.wasm.runtime import runtime_objects
 from tapml.errors import InputError
 from tapml.jobs import JobSpecification
 from tapml.reports.progress import ProgressReport
-from tapml.reports.terminal import oracle_text, show_offload, show_suite, show_validation, size
+from tapml.reports.terminal import oracle_text, show_offload, show_suite, show_validation
 from tapml.results import FAILING, Header, OffloadDocument, ValidationDocument
 from tapml.server import Server
 from tapml.server.registry import detail
@@ -180,8 +180,8 @@ def _keep_serving(server: Server, console: Console) -> None:
 
 def setup(options: argparse.Namespace, console: Console, progress: Console) -> int:
     with ProgressReport(progress) as report:
-        path = runtime_wasm(cache_dir(), report.line)
-    console.print(f"TVM's wasm runtime is ready: {path} ({size(path.stat().st_size)})")
+        folder = runtime_objects(cache_dir(), report.line)[0].parent
+    console.print(f"TVM's wasm runtime is ready: {folder}")
     return 0
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, Response, abort, jsonify, request, send_file, send_from_directory
+from flask import Blueprint, Response, abort, jsonify, request, send_from_directory
 
 from tapml.browsers import startable
-from tapml.cache import cached
-from tapml.compilers.tvm.wasm import runtime_wasm
 from tapml.devices import Device
 from tapml.errors import InputError
 from tapml.formats import validated
@@ -45,12 +43,6 @@ def _pages(routes: Blueprint) -> None:
     @routes.get("/runner")
     def runner() -> Response:
         return page_file("runner")
-
-    @routes.get("/static/runtime.wasm")
-    def runtime() -> Response:
-        response = send_file(cached(runtime_wasm), mimetype="application/wasm", conditional=True)
-        response.headers["Cache-Control"] = "no-cache"
-        return response
 
     @routes.get("/static/<path:name>")
     def static_file(name: str) -> Response:

@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tvm
+from tvm import tirx
 from tvm.s_tir import dlight
+from tvm_ffi import structural_walk
 
 from tapml.compilers.base import Progress, described
 from tapml.compilers.store import load, store
@@ -25,7 +27,6 @@ from tapml.expressions import evaluate, symbols_of
 from tapml.files import sha256
 from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings, requirements, workgroup_size
 from tapml.kernels.document import FORMAT
-from tapml.lowering.analysis import walk
 from tapml.lowering.operator import Operator
 from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.program.program import SymbolicType
@@ -202,7 +203,7 @@ class _Capture:
             self.module = module
         elif info.name == "tirx.LowerIntrin":
             for function in module.functions.values():
-                self.constants |= {float(n.value) for n in walk(function.body) if type(n).__name__ == "FloatImm"}
+                structural_walk(function.body, (tirx.FloatImm, lambda found: self.constants.add(float(found.value))))
 
 
 def _split(source: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from tvm import relax, tirx
 from tapml.cache import cached
 from tapml.compilers.tvm.compile import schedule, webgpu_target
 from tapml.compilers.tvm.variants import BASE
-from tapml.compilers.tvm.wasm import link_model, runtime_wasm
+from tapml.compilers.tvm.wasm.runtime import link_model, runtime_objects
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.lowering.lower import Lowered
@@ -35,7 +35,7 @@ def model_library(lowered: Lowered, progress: Callable[[str], None] = lambda mes
 
 def _built(lowered: Lowered, folder: Path, progress: Callable[[str], None]) -> Path:
     # The runtime's key changes with TVM, emscripten and its sources: all that the link puts in.
-    runtime = runtime_wasm(folder, progress).parent.name
+    runtime = runtime_objects(folder, progress)[0].parent.name
     model = [lowered.graph.to_json(), lowered.arguments, [to_json_text(found) for found in lowered.programs.values()]]
     key = sha256(json.dumps([_GENERATION, tvm.__version__, BASE.target, runtime, model]))
     path = folder / "libraries" / f"{key}.wasm"

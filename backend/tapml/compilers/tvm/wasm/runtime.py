@@ -1,4 +1,4 @@
-"""TVM's wasm runtime, compiled once from the sources that the apache-tvm wheel ships."""
+"""TVM's wasm runtime, compiled once from the sources that the apache-tvm wheel ships, and linked with a model."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from tapml.compilers.tvm.wasm import emscripten
 from tapml.errors import ToolchainError
@@ -18,45 +19,28 @@ from tapml.errors import ToolchainError
 # Our half of the sources: two units that include the wheel's, and the headers which the wheel lacks.
 _OURS = Path(__file__).parent / "include"
 _UNITS = ("vm", "ffi")  # the longer one first
-_WASM = "runtime.wasm"
 
 IMPORTS = _OURS / "imports.js"
 
 
-def _silent(message: str) -> None:
-    pass
-
-
-def runtime_objects(cache_dir: Path, progress: Callable[[str], None] = _silent) -> list[Path]:
+def runtime_objects(cache_dir: Path, progress: Callable[[str], None] = lambda message: None) -> list[Path]:
     """The wasm objects to link with a model's own, compiled on the first call (15 s on two cores).
 
     They lie in `cache_dir`/wasm-runtime/KEY, where KEY follows from all that goes in. `progress` is told what
     takes time. Raises ToolchainError if emcc or TVM's sources are missing or fail to compile.
     """
-    folder = _built(cache_dir, progress)
-    return [folder / f"{unit}.o" for unit in _UNITS]
-
-
-def runtime_wasm(cache_dir: Path, progress: Callable[[str], None] = _silent) -> Path:
-    """The runtime alone as wasm, which runs single kernels: `tvmjs.instantiate(bytes, createPolyfillWASI())`.
-
-    Built and cached with `runtime_objects`, whose errors it raises.
-    """
-    return _built(cache_dir, progress) / _WASM
-
-
-def _built(cache_dir: Path, progress: Callable[[str], None]) -> Path:
     parent = cache_dir.absolute() / "wasm-runtime"
     folder = parent / _key()
+    objects = [folder / f"{unit}.o" for unit in _UNITS]
     if folder.is_dir():
-        return folder
+        return objects
     progress("compiling TVM's wasm runtime (once, about 15 s)")
     parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=parent, prefix="building-") as name:
         work = Path(name)
         result = work / "result"
         result.mkdir()
-        _compile(work, result, cache_dir)
+        _compile(work / "sources", result, cache_dir)
         try:
             result.rename(folder)
         except OSError:
@@ -64,12 +48,32 @@ def _built(cache_dir: Path, progress: Callable[[str], None]) -> Path:
             if not folder.is_dir():
                 raise
     progress("TVM's wasm runtime is ready")
-    return folder
+    return objects
 
 
-def _compile(work: Path, result: Path, cache_dir: Path) -> None:
+def link_model(executable: Any, output: Path, cache_dir: Path) -> None:
+    """Write `output`, a wasm for `tvmjs.instantiate` whose virtual machine has the model's functions.
+
+    `executable` is what `relax.build` gives for WebGPU with the host `{"kind": "llvm", "mtriple":
+    "wasm32-unknown-unknown-wasm"}`. The folder of `output` must exist; the file appears whole or not at all.
+    Raises ToolchainError if emcc is missing or the linker fails.
+    """
+    runtime = runtime_objects(cache_dir)
+
+    def link(target: str, objects: list[str] | str, _options: Any = None, **_others: Any) -> None:
+        names = [objects] if isinstance(objects, str) else objects
+        emscripten.link([*runtime, *map(Path, names)], Path(target), IMPORTS, cache_dir)
+
+    # TVM asks the function what it wants. The default is LLVM bitcode, newer than emscripten's LLVM can read.
+    link.object_format = "o"  # type: ignore[attr-defined]
+    with tempfile.TemporaryDirectory(dir=output.absolute().parent, prefix=".linking-") as work:
+        partial = Path(work) / "model.wasm"
+        executable.export_library(str(partial), fcompile=link)
+        partial.replace(output)
+
+
+def _compile(sources: Path, result: Path, cache_dir: Path) -> None:
     tvm, ffi = _package("tvm"), _package("tvm_ffi")
-    sources = work / "sources"
     # Copied into one tree, for the wheel's sources include each other and our headers by relative paths. They
     # are part of error texts too, so that the objects are the same on every machine.
     shutil.copytree(_OURS, sources)
@@ -84,15 +88,12 @@ def _compile(work: Path, result: Path, cache_dir: Path) -> None:
         if not source.is_dir():
             raise ToolchainError(f"{source} is missing: install apache-tvm from its wheel, which ships it")
         shutil.copytree(source, target, dirs_exist_ok=True)
-    objects = [result / f"{unit}.o" for unit in _UNITS]
+
+    def compile_unit(unit: str) -> None:
+        emscripten.compile_unit(sources / f"{unit}.cc", result / f"{unit}.o", cache_dir)
+
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        futures = [
-            pool.submit(emscripten.compile_unit, sources / f"{unit}.cc", target, cache_dir)
-            for unit, target in zip(_UNITS, objects, strict=True)
-        ]
-        for future in futures:
-            future.result()
-    emscripten.link(objects, result / _WASM, IMPORTS, cache_dir)
+        list(pool.map(compile_unit, _UNITS))  # raises what one of them raised
 
 
 def _key() -> str:

@@ -12,39 +12,26 @@
 namespace tvm {
 namespace support {
 
-class Base64InStream : public Stream {
+class Base64InStream : public BytesInStream {
  public:
-  using Stream::Read;
-  using Stream::Write;
-
-  explicit Base64InStream(Stream* text) : text_(text) {}
+  explicit Base64InStream(Stream* text) : BytesInStream(ffi::Bytes()), text_(text) {}
 
   // Decodes all that is left of the text. Call once, before the first Read.
   void InitPosition() {
     std::string encoded;
     for (char letter; text_->Read(&letter);) encoded.push_back(letter);
     bytes_ = ffi::Base64Decode(ffi::String(encoded));
-    stream_ = BytesInStream(bytes_);
+    BytesInStream::operator=(BytesInStream(bytes_));
   }
-
-  size_t Read(void* data, size_t size) final { return stream_.Read(data, size); }
-  size_t Write(const void* data, size_t size) final { return stream_.Write(data, size); }
 
  private:
   Stream* text_;
   ffi::Bytes bytes_;
-  BytesInStream stream_{bytes_};
 };
 
-class Base64OutStream : public Stream {
+class Base64OutStream : public BytesOutStream {
  public:
-  using Stream::Read;
-  using Stream::Write;
-
-  explicit Base64OutStream(Stream* text) : text_(text) {}
-
-  size_t Read(void* data, size_t size) final { return stream_.Read(data, size); }
-  size_t Write(const void* data, size_t size) final { return stream_.Write(data, size); }
+  explicit Base64OutStream(Stream* text) : BytesOutStream(&bytes_), text_(text) {}
 
   // Encodes what was written. Call once, after the last Write.
   void Finish() {
@@ -55,7 +42,6 @@ class Base64OutStream : public Stream {
  private:
   Stream* text_;
   std::string bytes_;
-  BytesOutStream stream_{&bytes_};
 };
 
 }  // namespace support

@@ -29,43 +29,6 @@ struct Serializer<T, std::enable_if_t<std::is_trivially_copyable_v<T> && !std::i
   }
 };
 
-inline void WriteCount(Stream* stream, size_t count) { stream->Write(static_cast<uint64_t>(count)); }
-
-inline bool ReadCount(Stream* stream, size_t* count) {
-  uint64_t wide;
-  if (!stream->Read(&wide) || wide > SIZE_MAX) return false;
-  *count = static_cast<size_t>(wide);
-  return true;
-}
-
-template <>
-struct Serializer<std::string> {
-  static void Write(Stream* stream, const std::string& value) {
-    WriteCount(stream, value.size());
-    stream->Write(static_cast<const void*>(value.data()), value.size());
-  }
-  static bool Read(Stream* stream, std::string* value) {
-    size_t size;
-    if (!ReadCount(stream, &size)) return false;
-    value->resize(size);
-    return stream->Read(static_cast<void*>(value->data()), size) == size;
-  }
-};
-
-template <>
-struct Serializer<ffi::String> {
-  static void Write(Stream* stream, const ffi::String& value) {
-    WriteCount(stream, value.size());
-    stream->Write(static_cast<const void*>(value.data()), value.size());
-  }
-  static bool Read(Stream* stream, ffi::String* value) {
-    std::string text;
-    if (!stream->Read(&text)) return false;
-    *value = std::move(text);
-    return true;
-  }
-};
-
 template <typename K, typename V>
 struct Serializer<std::pair<K, V>, std::enable_if_t<!std::is_trivially_copyable_v<std::pair<K, V>>>> {
   static void Write(Stream* stream, const std::pair<K, V>& value) {
@@ -77,77 +40,51 @@ struct Serializer<std::pair<K, V>, std::enable_if_t<!std::is_trivially_copyable_
   }
 };
 
-// A growing sequence: std::vector and ffi::Array.
-template <typename Sequence, typename T>
-struct SequenceSerializer {
-  static void Write(Stream* stream, const Sequence& values) {
-    WriteCount(stream, values.size());
+// What has elements and is made of a range of them; those of a map are pairs.
+template <typename Container, typename T>
+struct ContainerSerializer {
+  static void Write(Stream* stream, const Container& values) {
+    stream->Write(static_cast<uint64_t>(values.size()));
     for (const T& value : values) stream->Write(value);
   }
-  static bool Read(Stream* stream, Sequence* values) {
-    size_t count;
-    if (!ReadCount(stream, &count)) return false;
-    *values = Sequence();
-    for (size_t i = 0; i < count; ++i) {
-      T value;
+  static bool Read(Stream* stream, Container* values) {
+    uint64_t count;
+    if (!stream->Read(&count)) return false;
+    std::vector<T> elements;
+    for (T value; count > 0; --count) {
       if (!stream->Read(&value)) return false;
-      values->push_back(std::move(value));
+      elements.push_back(value);
     }
+    *values = Container(elements.begin(), elements.end());
+    return true;
+  }
+};
+
+template <>
+struct Serializer<std::string> : ContainerSerializer<std::string, char> {};
+
+template <>
+struct Serializer<ffi::String> {
+  static void Write(Stream* stream, const ffi::String& value) { stream->Write(std::string(value)); }
+  static bool Read(Stream* stream, ffi::String* value) {
+    std::string text;
+    if (!stream->Read(&text)) return false;
+    *value = std::move(text);
     return true;
   }
 };
 
 template <typename T>
-struct Serializer<std::vector<T>> : SequenceSerializer<std::vector<T>, T> {};
+struct Serializer<std::vector<T>> : ContainerSerializer<std::vector<T>, T> {};
 
 template <typename T>
-struct Serializer<ffi::Array<T>> : SequenceSerializer<ffi::Array<T>, T> {};
+struct Serializer<ffi::Array<T>> : ContainerSerializer<ffi::Array<T>, T> {};
 
 template <typename K, typename V>
-struct Serializer<std::unordered_map<K, V>> {
-  static void Write(Stream* stream, const std::unordered_map<K, V>& values) {
-    WriteCount(stream, values.size());
-    for (const auto& [key, value] : values) {
-      stream->Write(key);
-      stream->Write(value);
-    }
-  }
-  static bool Read(Stream* stream, std::unordered_map<K, V>* values) {
-    size_t count;
-    if (!ReadCount(stream, &count)) return false;
-    values->clear();
-    for (size_t i = 0; i < count; ++i) {
-      K key;
-      V value;
-      if (!stream->Read(&key) || !stream->Read(&value)) return false;
-      values->emplace(std::move(key), std::move(value));
-    }
-    return true;
-  }
-};
+struct Serializer<std::unordered_map<K, V>> : ContainerSerializer<std::unordered_map<K, V>, std::pair<K, V>> {};
 
 template <typename K, typename V>
-struct Serializer<ffi::Map<K, V>> {
-  static void Write(Stream* stream, const ffi::Map<K, V>& values) {
-    WriteCount(stream, values.size());
-    for (const auto& [key, value] : values) {
-      stream->Write(key);
-      stream->Write(value);
-    }
-  }
-  static bool Read(Stream* stream, ffi::Map<K, V>* values) {
-    size_t count;
-    if (!ReadCount(stream, &count)) return false;
-    *values = ffi::Map<K, V>();
-    for (size_t i = 0; i < count; ++i) {
-      K key;
-      V value;
-      if (!stream->Read(&key) || !stream->Read(&value)) return false;
-      values->Set(std::move(key), std::move(value));
-    }
-    return true;
-  }
-};
+struct Serializer<ffi::Map<K, V>> : ContainerSerializer<ffi::Map<K, V>, std::pair<K, V>> {};
 
 }  // namespace support
 }  // namespace tvm
