@@ -9,11 +9,11 @@ import numpy as np
 from tvm import relax
 
 from tapml.bounds import Operator
-from tapml.lowering.lower import Lowered, lower
+from tapml.lowering.lower import Model, lower
 from tapml.lowering.write import program_of
 
 
-def lowered(function: Callable[..., Any], *types: tuple[tuple[int, ...], str]) -> Lowered:
+def lowered(function: Callable[..., Any], *types: tuple[tuple[int, ...], str]) -> Model:
     """One Relax function of tensors, lowered."""
     builder = relax.BlockBuilder()
     arguments = [relax.Var(f"x{i}", relax.TensorType(shape, dtype)) for i, (shape, dtype) in enumerate(types)]
@@ -21,14 +21,14 @@ def lowered(function: Callable[..., Any], *types: tuple[tuple[int, ...], str]) -
         with builder.dataflow():
             result = builder.emit_output(function(builder, *arguments))
         builder.emit_func_output(result)
-    return lower(builder.finalize(), len(types))
+    return lower(builder.finalize(), len(types)).as_it_is
 
 
 def operator(function: Callable[..., Any], *types: tuple[tuple[int, ...], str], wgsl: tuple[str, ...] = ()) -> Operator:
     """The bounds of what must become a single kernel."""
     found = lowered(function, *types)
     (name,) = found.graph.kernels
-    return Operator(program_of(name, found.kernel(name)), wgsl)
+    return Operator(program_of(name, found.programs[name]), wgsl)
 
 
 class Device:

@@ -36,7 +36,7 @@ def ties_of(scores: np.ndarray, count: int, **changes: Any) -> np.ndarray | None
     types = [found.graph.values[value].type for value in node.outputs]
     results = platform.call(node.kernel, [platform.tensor(scores)], types)
     expected = [to_numpy(result, t.dtype) for result, t in zip(results, types, strict=True)]
-    program = program_of(node.kernel, found.kernel(node.kernel))
+    program = program_of(node.kernel, found.programs[node.kernel])
     values, indices = Operator(program).bounds([scores], expected)
     assert values.bound is None
     assert values.ties is None
@@ -73,7 +73,7 @@ def test_choices_that_differ_are_alternatives() -> None:
 
 def test_an_argmax_may_take_any_of_the_best() -> None:
     found = lowered(lambda _, x: relax.op.argmax(x, axis=-1), ((2, 4), "float32"))
-    program = program_of("argmax", found.kernel("argmax"))
+    program = program_of("argmax", found.programs["argmax"])
     scores = np.array([[1.0, 3.0, 0.0, 3.0], [4.0, 1.0, 2.0, 3.0]], np.float32)
     (bound,) = Operator(program).bounds([scores], [np.array([1, 0], np.int64)])
     assert bound.ties is not None

@@ -24,7 +24,7 @@ def test_every_kernel_call_is_a_test(suite: Suite) -> None:
 
 def test_each_test_replays_on_the_reference(suite: Suite) -> None:
     model = small_model()
-    platform = Reference(lower(model.module, 1))
+    platform = Reference(lower(model.module, 1).as_it_is)
     for test in suite.tests:
         inputs = [platform.tensor(suite.tensors.get(ref)) for ref in test.inputs]
         results = platform.call(test.kernel, inputs, [ref.type for ref in test.outputs])
@@ -148,7 +148,7 @@ def test_a_model_without_a_tolerance_at_its_inputs_is_one_clear_error(tmp_path: 
 def test_no_cuda_is_one_clear_error() -> None:
     import tvm
 
-    lowered = lower(small_model().module, 1)
+    lowered = lower(small_model().module, 1).as_it_is
     if tvm.cuda().exist:
         assert Reference(lowered, platform="cuda").platform == "cuda"
     else:

@@ -43,7 +43,7 @@ def lowered() -> Lowered:
 
 
 def test_the_first_compiler_with_wgsl_makes_a_kernel(lowered: Lowered) -> None:
-    names = lowered.graph.kernels
+    names = [operator.name for operator in lowered.operators]
     first, second = Toy("first", names[:2], names[:1]), Toy("second", names[1:2], [])
     found = compile_operators(lowered.operators, ("256",), compilers=[first, TVM, second])
     assert list(found) == names
@@ -55,7 +55,7 @@ def test_the_first_compiler_with_wgsl_makes_a_kernel(lowered: Lowered) -> None:
 
 
 def test_where_none_has_wgsl_the_last_that_knows_the_operator_says_why(lowered: Lowered) -> None:
-    names = lowered.graph.kernels
+    names = [operator.name for operator in lowered.operators]
     found = compile_operators(lowered.operators, ("256",), compilers=[TVM, Toy("second", names, [])])
     assert found[names[0]].document["compiler"]["name"] == "tvm"
     found = compile_operators(

@@ -19,8 +19,6 @@ from tapml.kernels.bundle import bindings, requirements, workgroup_size, workgro
 from tapml.lowering.lower import Lowered, lower
 from tapml.lowering.operator import Operator
 from tapml.lowering.sizes import expression_of
-from tapml.lowering.write import program_of
-from tapml.operators.numerics import numerics
 
 WGSL = """\
 enable f16;
@@ -106,13 +104,13 @@ def test_a_damaged_cache_entry_is_made_again(lowered: Lowered, tmp_path: Path, m
 def test_progress_counts_to_the_end(lowered: Lowered) -> None:
     seen: list[tuple[int, int]] = []
     TVM.compile(lowered.operators, progress=lambda done, total: seen.append((done, total)))
-    total = len(lowered.graph.kernels)
+    total = len(lowered.operators)
     assert seen[-1] == (total, total)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
 
 def test_numerics_of_the_small_model(lowered: Lowered) -> None:
-    found = {name: numerics(program_of(name, lowered.kernel(name))) for name in lowered.graph.kernels}
+    found = {operator.name: operator.numerics for operator in lowered.operators}
     softmax = next(value for name, value in found.items() if name.startswith("softmax"))
     assert softmax.builtins == ("exp",)
     assert softmax.accumulation_length == 16
@@ -131,9 +129,9 @@ def unary(operator: object, dtype: str = "float32") -> Lowered:
 
 def test_moving_values_is_exact() -> None:
     moved = unary(lambda x: relax.op.permute_dims(x))
-    assert numerics(program_of("moved", moved.kernel(moved.graph.kernels[0]))).exact
+    assert moved.operators[0].numerics.exact
     largest = unary(lambda x: relax.op.max(x, axis=1))
-    assert numerics(program_of("largest", largest.kernel(largest.graph.kernels[0]))).exact
+    assert largest.operators[0].numerics.exact
 
 
 def test_what_wgsl_lacks_is_unsupported_and_named() -> None:
@@ -145,7 +143,8 @@ def test_what_wgsl_lacks_is_unsupported_and_named() -> None:
 
 def test_a_reshape_that_is_not_fused_is_a_view() -> None:
     viewed = unary(lambda x: relax.op.matmul(relax.op.reshape(x, (8, 4)), x))
-    assert [(str(node.kind), node.kernel) for node in viewed.graph.nodes] == [("view", "reshape"), ("kernel", "matmul")]
+    nodes = viewed.model.main.nodes
+    assert [(str(node.kind), node.kernel) for node in nodes] == [("view", "reshape"), ("kernel", "matmul")]
 
 
 def test_a_launch_of_a_symbolic_shape_is_expressions() -> None:

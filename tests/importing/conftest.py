@@ -31,7 +31,7 @@ def evaluate() -> Callable[[ImportedModel], list[np.ndarray]]:
 
     def run(model: ImportedModel) -> list[np.ndarray]:
         lowered = lower(model.module, len(model.input_names))
-        for value in lowered.graph.values.values():
+        for value in lowered.model.main.values.values():
             assert value.type.dtype in ALLOWED, f"{value.name} is {value.type.dtype}"
         executable = relax.build(lowered.module, tvm.target.Target("llvm"))
         machine = relax.VirtualMachine(executable, tvm.cpu())

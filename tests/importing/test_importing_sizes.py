@@ -16,7 +16,7 @@ from tapml.errors import InputError
 from tapml.importing import ImportedModel, import_model
 from tapml.importing.inputs import InputSpec, RawStep
 from tapml.importing.sizes import Sizes
-from tapml.lowering.lower import lower_program
+from tapml.lowering.lower import lower
 from tapml.platforms.reference import Reference, to_numpy
 from tapml.program.program import sizes_of
 from tapml.server import Server
@@ -46,7 +46,7 @@ def floats(*shape: int) -> np.ndarray:
 
 def agrees_at_all_sizes(model: ImportedModel) -> None:
     """The program at each step's sizes, on this machine, gives the oracle's outputs."""
-    lowered = lower_program(model.module, len(model.input_names), model.symbols)
+    lowered = lower(model.module, len(model.input_names), model.symbols)
     operators, main = lowered.documents(), lowered.model.main
     inputs = [
         dict(zip(main.inputs, (step.inputs[name] for name in model.input_names), strict=True)) for step in model.steps

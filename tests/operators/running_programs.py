@@ -7,11 +7,9 @@ from collections.abc import Sequence
 
 import ml_dtypes
 import numpy as np
-import tvm
 import tvm_ffi
 
-from tapml.lowering.emit import prim_func
-from tapml.lowering.lower import Lowered
+from tapml.lowering.lower import Model
 from tapml.operators.program import Buffer, OperatorProgram
 from tapml.platforms.reference import Reference
 from tapml.program import Graph, Node, NodeKind, TensorType, Value, ValueKind
@@ -40,8 +38,8 @@ class Guarded:
         return bool((before == _GUARD).all() and (after == _GUARD).all())
 
 
-def lowered_of(programs: Sequence[OperatorProgram]) -> Lowered:
-    """Programs as a module of operators, each called once."""
+def lowered_of(programs: Sequence[OperatorProgram]) -> Model:
+    """Programs as operators of a model, each called once."""
     values: dict[str, Value] = {}
     nodes = []
     for program in programs:
@@ -49,8 +47,7 @@ def lowered_of(programs: Sequence[OperatorProgram]) -> Lowered:
         for name, buffer in zip(names, program.parameters, strict=True):
             values[name] = Value(name, name, TensorType(buffer.shape, buffer.dtype), ValueKind.PARAMETER)
         nodes.append(Node(f"n.{program.name}", NodeKind.KERNEL, program.name, tuple(names[:-1]), (names[-1],)))
-    module = tvm.IRModule({program.name: prim_func(program) for program in programs})
-    return Lowered(module, Graph(values, nodes, (), ()), [], {}, {program.name: program for program in programs})
+    return Model(Graph(values, nodes, (), ()), [], {program.name: program for program in programs})
 
 
 def made_up(buffer: Buffer, random: np.random.Generator) -> np.ndarray:

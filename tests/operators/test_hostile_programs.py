@@ -16,6 +16,7 @@ import pytest
 from running_programs import lowered_of, run
 
 from tapml.errors import InputError
+from tapml.lowering.emit import prim_func
 from tapml.operators.guard import guarded
 from tapml.operators.program import OperatorProgram
 from tapml.operators.read import DEEPEST, from_json
@@ -144,8 +145,9 @@ def far(*places: int) -> np.ndarray:
 def called(body: list[Any], places: np.ndarray, *, guard: bool = True, **changes: Any) -> tuple[np.ndarray, bool]:
     """y, and whether all around the tensors is as it was; y holds -1 at first."""
     program = read(document(body, **changes))
-    lowered = lowered_of([program])
-    reference = Reference(lowered if guard else dataclasses.replace(lowered, programs={}))
+    model = lowered_of([program])
+    unguarded = dataclasses.replace(model, programs={program.name: prim_func(program)})
+    reference = Reference(model if guard else unguarded)
     x, y = np.arange(SIZE, dtype=np.float32), np.full(SIZE, -1, np.float32)
     tensors = run(reference, program, [x, places, y])
     return tensors[-1].array, all(found.intact for found in tensors)

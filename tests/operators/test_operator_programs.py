@@ -19,8 +19,8 @@ from helpers import small_module
 from operators import te_model
 from tapml.errors import InputError
 from tapml.lowering.emit import prim_func
-from tapml.lowering.lower import Lowered, lower, read_lowered
-from tapml.lowering.model import read_model
+from tapml.lowering.lower import Model, lower, read_lowered
+from tapml.lowering.model import read_model, relax_module
 from tapml.lowering.write import program_of
 from tapml.operators.document import to_json_text
 from tapml.operators.guard import guarded
@@ -30,14 +30,14 @@ from tapml.platforms.reference import Reference
 from tapml.suite import Suite
 
 
-def lowered(function: Callable[..., Any], *types: tuple[tuple[int, ...], str]) -> Lowered:
+def lowered(function: Callable[..., Any], *types: tuple[tuple[int, ...], str]) -> Model:
     builder = relax.BlockBuilder()
     variables = [relax.Var(f"p{number}", relax.TensorType(*found)) for number, found in enumerate(types)]
     with builder.function("main", variables):
         with builder.dataflow():
             result = builder.emit_output(function(builder, *variables))
         builder.emit_func_output(result)
-    return lower(builder.finalize(), len(types))
+    return lower(builder.finalize(), len(types)).as_it_is
 
 
 def again(name: str, function: Any) -> Any:
@@ -86,17 +86,17 @@ CASES: dict[str, tuple[Any, ...]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_tvm_lowers_is_the_same_from_its_file(case: str) -> None:
     found = lowered(*CASES[case])
-    assert found.graph.kernels
-    for name in found.graph.kernels:
-        assert same(found.kernel(name), again(name, found.kernel(name)))
-        guarded(program_of(name, found.kernel(name)))
+    assert found.programs
+    for name, function in found.programs.items():
+        assert same(function, again(name, function))
+        guarded(program_of(name, function))
 
 
 def test_another_program_is_not_taken_for_the_same() -> None:
     """What the test above relies on."""
     one, two = (lowered(lambda _, x, p=p: op.nn.pad(x, (p, 2, 0, 1)), MATRIX) for p in (1, 2))
-    (a,), (b,) = one.graph.kernels, two.graph.kernels
-    assert not same(one.kernel(a), two.kernel(b))
+    (a,), (b,) = one.programs.values(), two.programs.values()
+    assert not same(a, b)
 
 
 @pytest.mark.parametrize("value", [0.1, 1 / 3, 5e-324, 1.7976931348623157e308, -0.0, math.inf, -math.inf, math.nan])
@@ -108,12 +108,12 @@ def test_constants_keep_every_digit(value: float) -> None:
 
 
 def test_a_suite_gives_back_its_model(suite: Suite) -> None:
-    original = lower(small_module(), 1)
+    original = lower(small_module(), 1).as_it_is
     model = read_model(suite)
     assert model.graph.kernels == original.graph.kernels
-    for name in original.graph.kernels:
-        assert tvm_ffi.structural_equal(model.kernel(name), original.kernel(name))
-    rebuilt = read_lowered(model.module, 1).model.at({})
+    for name, function in original.programs.items():
+        assert tvm_ffi.structural_equal(prim_func(model.programs[name]), function)
+    rebuilt = read_lowered(relax_module(model), 1).model.at({})
     assert [(n.id, n.kind, n.kernel, n.inputs, n.outputs) for n in rebuilt.nodes] == [
         (n.id, n.kind, n.kernel, n.inputs, n.outputs) for n in original.graph.nodes
     ]
@@ -135,7 +135,8 @@ def test_several_outputs_and_views_are_rebuilt(tmp_path: Any) -> None:
     values = reference.run(model.graph, values)
     got = [values[value].numpy() for value in suite.model_graph.outputs]
     np.testing.assert_array_equal(np.concatenate(got[:2]), 2 * x)
-    assert [n.outputs for n in read_lowered(model.module, 2).model.main.nodes] == [n.outputs for n in model.graph.nodes]
+    rebuilt = read_lowered(relax_module(model), 2).model.main
+    assert [n.outputs for n in rebuilt.nodes] == [n.outputs for n in model.graph.nodes]
 
 
 def test_what_a_program_cannot_hold_is_refused_with_the_operator() -> None:
@@ -160,8 +161,8 @@ def test_integers_wrap_around_as_they_did(random: np.random.Generator) -> None:
             a, b = x.view(dtype), y.view(dtype)
             for name, make in operations.items():
                 found = lowered(lambda _, p, q, make=make: make(p, q), ((256,), dtype), ((256,), dtype))
-                (kernel,) = found.graph.kernels
-                document = json.loads(to_json_text(program_of(kernel, found.kernel(kernel))))
+                ((kernel, function),) = found.programs.items()
+                document = json.loads(to_json_text(program_of(kernel, function)))
                 program = from_json(document, kernel, "x.json")
                 result = run(Reference(lowered_of([program])), program, [a, b, np.zeros(256, dtype)])[-1].array
                 expected = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[name](a, b)

@@ -80,12 +80,14 @@ def compile(  # the paper's name
         return _library_of_repro(module, kind, device)
     whole = module if isinstance(module, Module) else Module(module)
     lowered = {name: _lower_function(whole.ir_module, name) for name in whole.functions}
-    library = Library(kind, {name: Program(found.graph, found.constants) for name, found in lowered.items()}, device)
+    library = Library(
+        kind, {name: Program(found.model.at({}), found.constants) for name, found in lowered.items()}, device
+    )
     for name, found in lowered.items():
         if kind == "webgpu":
             library.kernels[name] = _supported(compile_operators(found.operators, tuple(variants)))
         else:
-            library.references[name] = Reference(found, platform=kind)
+            library.references[name] = Reference(found.as_it_is, platform=kind)
     return library
 
 

@@ -25,7 +25,7 @@ from tapml.compilers.tvm.variants import BASE
 from tapml.errors import InputError
 from tapml.importing import ImportedModel, Step
 from tapml.kernels.bundle import CompiledKernel
-from tapml.lowering.lower import Lowered, LoweredProgram, lower_program
+from tapml.lowering.lower import Lowered, Model, lower
 from tapml.operators.numerics import stated
 from tapml.platforms.reference import Reference, Values, to_numpy
 from tapml.program import Graph, Node, NodeKind, Value, ValueKind
@@ -93,7 +93,7 @@ def carve(
     clock = _Clock()
     with SuiteWriter(path, overwrite) as writer:
         progress("lowering", 0, 1)
-        lowered = lower_program(model.module, len(model.input_names), model.symbols)
+        lowered = lower(model.module, len(model.input_names), model.symbols)
         operators = lowered.documents()
         clock.lap("lower")
         # Before any thread starts: compiling forks a helper where it can.
@@ -160,7 +160,7 @@ class _Run:
 class _Carver:
     def __init__(
         self,
-        lowered: LoweredProgram,
+        lowered: Lowered,
         platform: Reference,
         model: ImportedModel,
         writer: SuiteWriter,
@@ -328,27 +328,26 @@ def _worst(found: Sequence[Agreement]) -> Agreement:
     return Agreement(float(np.min([a.cosine for a in found])), float(np.max([a.max_abs_error for a in found])))
 
 
-def _sizes(lowered: LoweredProgram, model: ImportedModel, step: Step) -> dict[str, int]:
+def _sizes(lowered: Lowered, model: ImportedModel, step: Step) -> dict[str, int]:
     """What a step's inputs make of the symbols."""
     main = lowered.model.main
     return sizes_of(main, {v: step.inputs[n].shape for v, n in zip(main.inputs, model.input_names, strict=True)})
 
 
 def _operator_tolerances(
-    lowered: Lowered, kernels: Mapping[str, CompiledKernel], writer: SuiteWriter
+    model: Model, kernels: Mapping[str, CompiledKernel], writer: SuiteWriter
 ) -> dict[str, OperatorTolerances]:
     """By kernel, for the sizes of one call."""
     found = {}
     for name, kernel in kernels.items():
         texts = [file.text for file in kernel.files]
-        program = lowered.externals.get(name) or lowered.programs[name]
-        found[name] = OperatorTolerances(program, texts, writer.tensors.put, stated(kernel.document))
+        found[name] = OperatorTolerances(model.programs[name], texts, writer.tensors.put, stated(kernel.document))
     return found
 
 
 def _named(
-    lowered: LoweredProgram, model: ImportedModel, kernels: Mapping[str, CompiledKernel], writer: SuiteWriter
-) -> LoweredProgram:
+    lowered: Lowered, model: ImportedModel, kernels: Mapping[str, CompiledKernel], writer: SuiteWriter
+) -> Lowered:
     """Give inputs and parameters the names the model's file uses, say which inputs and outputs are states, and how the
     kernels that there are take what is stored."""
     names = [*model.input_names, *(name for name, _ in model.parameters)]

@@ -13,6 +13,7 @@ from tapml.compare.tolerance import perturb
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.locating.evidence import Evidence
+from tapml.lowering.lower import Model
 from tapml.lowering.model import read_operator
 from tapml.operators.numerics import stated
 from tapml.platforms.reference import Reference, to_numpy
@@ -56,14 +57,13 @@ class ReducedReference:
                 "reduce it in the suite that it was carved in"
             )
         # Only this operator is built for the reference: a model's others take seconds.
-        lowered = read_operator(suite, node.kernel, graph)
-        self._reference = Reference(lowered)
+        program = read_operator(suite, node.kernel, graph)
+        self._reference = Reference(Model(graph, [], {node.kernel: program}))
         self._kernel, self._sizes = node.kernel, graph.sizes
         self._types = [graph.values[name].type for name in node.outputs]
         self.tensors: dict[str, np.ndarray] = {}
         """Of the latest tolerances, by digest."""
         texts = [file.text for file in suite.kernel_files(test.kernel)]
-        program = lowered.externals.get(node.kernel) or lowered.programs[node.kernel]
         self._tolerances = OperatorTolerances(program, texts, self._put, stated(suite.bundle(test.kernel)))
 
     def expected_and_tolerance(self, inputs: Sequence[np.ndarray]) -> list[Expected]:

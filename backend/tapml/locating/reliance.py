@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tapml.errors import InputError
+from tapml.operators.external import External
 from tapml.results import TestResult
 from tapml.suite import Suite
 
@@ -51,8 +52,8 @@ def _derived_again(
     for (name, step), of_step in calls.items():
         files = texts[name]
         try:
-            program = read_operator(suite, name, suite.graphs[step]).programs.get(name)
-            if program is None:
+            program = read_operator(suite, name, suite.graphs[step])
+            if isinstance(program, External):
                 continue  # as where no bound is derivable, below
         except InputError as error:
             warn(f"whether {name} relies on what WGSL does not promise is not known: {error}")

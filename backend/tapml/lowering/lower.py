@@ -6,12 +6,10 @@ comes from code generation, runtime, driver or browser, never from a different g
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,6 @@ from tvm import relax
 
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, Symbol, symbols_of
-from tapml.lowering.emit import prim_func
 from tapml.lowering.operator import Operator
 from tapml.lowering.quiet import quiet_tvm
 from tapml.lowering.sizes import expression_of
@@ -28,133 +25,68 @@ from tapml.operators.document import to_json_text
 from tapml.operators.external import External, external_of
 from tapml.operators.program import OperatorProgram
 from tapml.operators.read import read_document
-from tapml.program import Graph, Node, NodeKind, Value, ValueKind
+from tapml.program import Graph, Node, NodeKind, ValueKind
 from tapml.program.program import MAIN, Function, SymbolicType, SymbolicValue
 from tapml.program.program import Program as ModelProgram
 
 
 @dataclass(frozen=True)
-class Lowered:
+class Model:
     """A model as operators, for the sizes of one call.
 
-    `module` holds the Relax function "main" and one PrimFunc for each kernel; `arguments` are the value ids of
-    main's arguments in order: inputs, then parameters, then what was written into main as a constant.
-    `constants` holds the arrays of those last ones, by value id.
-    `programs` has each kernel as data, where it was read from a suite or is to be written into one: native code
-    (Reference) is then made of that, so that it stays inside its tensors.
+    `arguments` are the value ids of the function's arguments in order: inputs, then parameters, then what was written
+    into it as a constant. `programs` has what computes each kernel: its program, or who does it elsewhere. For an
+    operator of a module that no suite holds it is TVM's PrimFunc: inputs, then the outputs it writes.
     """
 
-    module: tvm.IRModule
     graph: Graph
     arguments: list[str]
-    constants: dict[str, np.ndarray]
-    programs: Mapping[str, OperatorProgram] = field(default_factory=dict)
-    externals: Mapping[str, External] = field(default_factory=dict)
-    """Those that are computed elsewhere: they have neither PrimFunc nor program."""
-
-    def kernel(self, name: str) -> Any:
-        """The PrimFunc of a kernel: inputs, then the outputs it writes (destination passing)."""
-        return self.module[name]
-
-    @property
-    def operators(self) -> list[Operator]:
-        """One for each kernel, in their order."""
-        found = {name: self.graph.nodes_of(name)[0] for name in self.graph.kernels}
-        functions = {name: None if name in self.externals else self.kernel(name) for name in found}
-        return [
-            Operator(n, (), _arguments(f, found[n], self.graph.values, {}), f, {}, self.externals.get(n))
-            for n, f in functions.items()
-        ]
+    programs: Mapping[str, OperatorProgram | External | Any]
 
 
 @dataclass(frozen=True)
-class LoweredProgram:
-    """A model as operators, for all sizes of its symbols; otherwise as `Lowered`.
+class Lowered:
+    """A model as operators, for all sizes of its symbols.
 
-    `sizes` has for each kernel what its variables of sizes are, as expressions over the model's symbols; `functions`
-    the name of its PrimFunc, which two kernels share where they are called with other expressions.
+    `module` holds the Relax function "main" and PrimFuncs, `constants` the arrays of the last of main's `arguments`,
+    by value id.
     """
 
     module: tvm.IRModule
     model: ModelProgram
     arguments: list[str]
     constants: dict[str, np.ndarray]
-    sizes: Mapping[str, Mapping[Any, Any]]
-    functions: Mapping[str, str]
-    externals: Mapping[str, External]
-
-    @property
-    def kernels(self) -> list[str]:
-        """In topological order of their first call."""
-        return list(self.sizes)
-
-    def kernel(self, name: str) -> Any:
-        """The PrimFunc of a kernel: inputs, then outputs, of sizes that are its own variables."""
-        return self.module[self.functions[name]]
-
-    @cached_property
-    def operators(self) -> list[Operator]:
-        """One for each kernel, in their order."""
-        return [self._operator(name) for name in self.kernels]
+    operators: list[Operator]
+    """One for each kernel, in topological order of their first call."""
 
     def documents(self) -> dict[str, str]:
         """By name, the document of each operator's program (tapml.operator/2) or of who computes it (tapml.external/1).
 
         Raises InputError for one that a suite cannot hold.
         """
-        programs = {operator.name: operator.program for operator in self.operators}
-        return {name: to_json_text(program) for name, program in programs.items()}
+        return {operator.name: to_json_text(operator.program) for operator in self.operators}
 
-    def at(self, sizes: Mapping[str, int], documents: Mapping[str, str]) -> Lowered:
+    def at(self, sizes: Mapping[str, int], documents: Mapping[str, str]) -> Model:
         """For the sizes of a call, as a suite with these `documents` gives it back."""
-        graph = self.model.at(sizes)
-        found = {
+        programs = {
             name: read_document(json.loads(text), name, f"operator {name}", sizes) for name, text in documents.items()
         }
-        programs = {name: program for name, program in found.items() if isinstance(program, OperatorProgram)}
-        functions = {name: prim_func(program) for name, program in programs.items()}
-        return Lowered(tvm.IRModule(functions), graph, self.arguments, self.constants, programs, self.externals)
+        return Model(self.model.at(sizes), self.arguments, programs)
 
-    def _operator(self, name: str) -> Operator:
-        external, sizes = self.externals.get(name), self.sizes[name]
-        function = None if external else self.kernel(name)
-        used = {symbol for expression in sizes.values() for symbol in symbols_of(expression)}
-        symbols = [symbol for symbol in self.model.symbols if symbol.name in used]
-        node = next(node for node in self.model.main.nodes if node.kernel == name and node.kind is NodeKind.KERNEL)
-        arguments = _arguments(function, node, self.model.main.values, sizes)
-        return Operator(name, symbols, arguments, function, sizes, external)
+    @property
+    def as_it_is(self) -> Model:
+        """Of a model without symbols: with TVM's own functions, whether or not a suite can hold them."""
+        programs = {operator.name: operator.external or operator.prim_func for operator in self.operators}
+        return Model(self.model.at({}), self.arguments, programs)
 
 
-def _arguments(
-    prim_func: Any, node: Node, values: Mapping[str, Value | SymbolicValue], sizes: Mapping[Any, Any]
-) -> list[dict[str, Any]]:
-    if prim_func is None:
-        names = [f"{kind}{n}" for kind in ("input", "output") for n in range(len(getattr(node, f"{kind}s")))]
-    else:
-        names = [parameter.name for parameter in prim_func.params if parameter not in sizes]
-    return [
-        {
-            "name": name,
-            "dtype": values[value].type.dtype,
-            "shape": list(values[value].type.shape),
-            "role": "output" if value in node.outputs else "input",
-        }
-        for name, value in zip(names, (*node.inputs, *node.outputs), strict=True)
-    ]
+def lower(module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol] = ()) -> Lowered:
+    """Decompose, legalize and fuse `main`, then read the program off it.
 
-
-def lower(module: tvm.IRModule, input_count: int) -> Lowered:
-    """Decompose, legalize and fuse `main`, then read the graph off it.
-
-    `main` takes `input_count` inputs, then parameters, all tensors of static shape.
+    `main` takes `input_count` inputs, then parameters, all tensors; sizes of the inputs may be variables that have the
+    names of `symbols`.
     Raises InputError for what no kernel can be made of (data-dependent shapes, calls out of TVM, control flow).
     """
-    found = lower_program(module, input_count, ())
-    return Lowered(found.module, found.model.at({}), found.arguments, found.constants, {}, found.externals)
-
-
-def lower_program(module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol]) -> LoweredProgram:
-    """As `lower`; sizes of the inputs may be variables that have the names of `symbols`."""
     transform = relax.transform
     pipeline = tvm.ir.transform.Sequential(
         [
@@ -173,14 +105,15 @@ def lower_program(module: tvm.IRModule, input_count: int, symbols: Sequence[Symb
     # Target-independent here (LegalizeOps gives the same PrimFuncs for both), but some passes want one in scope.
     with quiet_tvm(), tvm.target.Target("webgpu"):
         lowered, constants = _lift_constants(pipeline(module))
-    found = read_lowered(lowered, input_count, symbols)
-    lifted = found.arguments[len(found.arguments) - len(constants) :]
-    return dataclasses.replace(found, constants=dict(zip(lifted, constants, strict=True)))
+    return read_lowered(lowered, input_count, symbols, constants)
 
 
-def read_lowered(module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol] = ()) -> LoweredProgram:
-    """The program of a module that is lowered already. Raises InputError where it is not."""
-    return _ProgramReader(module, input_count, symbols).lowered()
+def read_lowered(
+    module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol] = (), constants: Sequence[np.ndarray] = ()
+) -> Lowered:
+    """The program of a module that is lowered already; `constants`: its last arguments. Raises InputError where it is
+    not."""
+    return _ProgramReader(module, input_count, symbols).lowered(constants)
 
 
 @relax.expr_functor.mutator
@@ -234,10 +167,9 @@ class _ProgramReader:
         self._arguments: list[str] = []
         self._kernels: dict[tuple[str, str], str] = {}
         """PrimFunc and what its sizes are, as text -> kernel."""
-        self._kernel_sizes: dict[str, dict[Any, Any]] = {}
-        self._externals: dict[str, External] = {}
+        self._operators: dict[str, Operator] = {}
 
-    def lowered(self) -> LoweredProgram:
+    def lowered(self, constants: Sequence[np.ndarray]) -> Lowered:
         for position, parameter in enumerate(self._main.params):
             kind = ValueKind.INPUT if position < self._input_count else ValueKind.PARAMETER
             self._arguments += self._declare(parameter, kind)
@@ -249,8 +181,9 @@ class _ProgramReader:
         function = Function(self._values, self._nodes, tuple(inputs), tuple(outputs))
         model = ModelProgram(self._symbols, {MAIN: function})
         model.check()
-        functions = {kernel: function for (function, _), kernel in self._kernels.items()}
-        return LoweredProgram(self._module, model, self._arguments, {}, self._kernel_sizes, functions, self._externals)
+        lifted = self._arguments[len(self._arguments) - len(constants) :]
+        arrays = dict(zip(lifted, constants, strict=True))
+        return Lowered(self._module, model, self._arguments, arrays, [*self._operators.values()])
 
     def _declare(self, var: Any, kind: ValueKind) -> list[str]:
         types = self._tensor_types(var.ty, var.name)
@@ -289,10 +222,10 @@ class _ProgramReader:
             sizes = self._sizes_of_call(
                 function, [*fields, *(call.args[2].values if len(call.args) > 2 else ())], outputs
             )
-            kind, kernel = NodeKind.KERNEL, self._kernel(function, sizes)
+            kind, kernel = NodeKind.KERNEL, self._kernel(function, sizes, operands, outputs)
         elif operator == "relax.call_dps_packed":
             operands = self._resolve(call.args[1])
-            kind, kernel = NodeKind.KERNEL, self._external(call.args[0].global_symbol, [*operands, *outputs])
+            kind, kernel = NodeKind.KERNEL, self._external(call.args[0].global_symbol, operands, outputs)
         elif operator == "relax.reshape":
             kind, kernel, operands = NodeKind.VIEW, "reshape", self._resolve(call.args[0])
         else:
@@ -315,18 +248,23 @@ class _ProgramReader:
                     sizes.setdefault(axis, size)
         return sizes
 
-    def _kernel(self, function: str, sizes: dict[Any, Any]) -> str:
+    def _kernel(self, function: str, sizes: dict[Any, Any], operands: list[str], outputs: list[str]) -> str:
         key = function, repr([*sizes.values()])
         if key not in self._kernels:
             others = sum(known == function for known, _ in self._kernels)
             kernel = self._kernels[key] = f"{function}_{others}" if others else function
-            self._kernel_sizes[kernel] = sizes
+            prim_func = self._module[function]
+            used = {symbol for expression in sizes.values() for symbol in symbols_of(expression)}
+            symbols = [symbol for symbol in self._symbols if symbol.name in used]
+            names = [parameter.name for parameter in prim_func.params if parameter not in sizes]
+            arguments = self._described(names, operands, outputs)
+            self._operators[kernel] = Operator(kernel, symbols, arguments, prim_func, sizes)
         return self._kernels[key]
 
-    def _external(self, text: str, values: list[str]) -> str:
+    def _external(self, text: str, operands: list[str], outputs: list[str]) -> str:
         """The kernel of an operator that is computed elsewhere, on values of these types."""
         external = external_of(text)
-        types = [self._values[value].type for value in values]
+        types = [self._values[value].type for value in (*operands, *outputs)]
         if any(symbols_of(axis) for found in types for axis in found.shape):
             raise InputError(
                 f"{external.name} is computed by {external.who}, which is done at fixed sizes only: carve the model at "
@@ -335,13 +273,22 @@ class _ProgramReader:
         key = text, repr(types)
         if key not in self._kernels:
             # Names of files, which not every system tells apart by their case.
-            taken = {
-                name.casefold() for name in (*self._kernel_sizes, *(gv.name_hint for gv in self._module.functions))
-            }
+            taken = {name.casefold() for name in (*self._operators, *(gv.name_hint for gv in self._module.functions))}
             names = (f"{external.name}_{number}" if number else external.name for number in itertools.count())
             kernel = self._kernels[key] = next(name for name in names if name.casefold() not in taken)
-            self._kernel_sizes[kernel], self._externals[kernel] = {}, external
+            places = [f"input{n}" for n in range(len(operands))] + [f"output{n}" for n in range(len(outputs))]
+            arguments = self._described(places, operands, outputs)
+            self._operators[kernel] = Operator(kernel, (), arguments, None, {}, external)
         return self._kernels[key]
+
+    def _described(self, names: list[str], operands: list[str], outputs: list[str]) -> list[dict[str, Any]]:
+        """An operator's arguments, as a kernel's document has them."""
+        roles = ["input"] * len(operands) + ["output"] * len(outputs)
+        types = [self._values[value].type for value in (*operands, *outputs)]
+        return [
+            {"name": name, "dtype": found.dtype, "shape": list(found.shape), "role": role}
+            for name, found, role in zip(names, types, roles, strict=True)
+        ]
 
     def _resolve(self, expression: Any) -> list[str]:
         if isinstance(expression, relax.Tuple):

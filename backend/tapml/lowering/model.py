@@ -11,7 +11,7 @@ from tvm import relax
 
 from tapml.errors import InputError
 from tapml.lowering.emit import prim_func
-from tapml.lowering.lower import Lowered
+from tapml.lowering.lower import Model
 from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.operators.external import External
 from tapml.operators.program import OperatorProgram
@@ -26,12 +26,12 @@ MOST_TURNS = 2**42
 """Of all loops of a model together: some hours."""
 
 
-def read_models(suite: Suite) -> list[Lowered]:
+def read_models(suite: Suite) -> list[Model]:
     """The whole model for the sizes of each step, different ones once. Raises InputError as `read_model` does."""
     return [read_model(suite, graph) for graph in dict.fromkeys(suite.graphs)]
 
 
-def read_model(suite: Suite, graph: Graph | None = None) -> Lowered:
+def read_model(suite: Suite, graph: Graph | None = None) -> Model:
     """The whole model, as it was lowered when it was carved, for the sizes of one of the suite's graphs (default: that
     of its first step).
 
@@ -39,28 +39,17 @@ def read_model(suite: Suite, graph: Graph | None = None) -> Lowered:
     that tapml runs.
     """
     arguments, graph = suite.model_arguments, graph or suite.model_graph
-    operators = {name: read_operator(suite, name, graph) for name in graph.kernels}
-    programs = {name: program for operator in operators.values() for name, program in operator.programs.items()}
-    externals = {name: found for operator in operators.values() for name, found in operator.externals.items()}
-    turns = sum(programs[node.kernel].turns for node in graph.kernel_nodes if node.kernel in programs)
+    programs = {name: read_operator(suite, name, graph) for name in graph.kernels}
+    called = (programs[node.kernel] for node in graph.kernel_nodes)
+    turns = sum(program.turns for program in called if isinstance(program, OperatorProgram))
     if turns > MOST_TURNS:
         raise InputError(f"{suite.path} has a model whose loops make {turns} turns, more than {MOST_TURNS}")
-    try:
-        with quiet_tvm():
-            module = _module(graph, arguments, {name: operators[name].kernel(name) for name in programs}, externals)
-    except Exception as error:  # TVM raises its own types, without a common base
-        raise InputError(
-            f"{suite.path} has a graph that is no model: {reason(error)}; carve the suite again"
-        ) from error
-    return Lowered(module, graph, arguments, {}, programs, externals)
+    return Model(graph, arguments, programs)
 
 
-def read_operator(suite: Suite, name: str, graph: Graph) -> Lowered:
-    """One operator of the model for the sizes of `graph`: a module with nothing else in it, and the graph of its first
-    node.
-
-    Raises InputError as `read_model` does.
-    """
+def read_operator(suite: Suite, name: str, graph: Graph) -> OperatorProgram | External:
+    """One operator of the model for the sizes of `graph`: its program, or who computes it. Raises InputError as
+    `read_model` does."""
     if name == _MAIN or not _NAME.fullmatch(name):
         raise InputError(
             f"{suite.path} has an operator {name!r}, which is no name of a function: carve the suite again"
@@ -72,12 +61,7 @@ def read_operator(suite: Suite, name: str, graph: Graph) -> Lowered:
         raise InputError(f"{suite.path} has no operator {name!r} in its model")
     for node in nodes:
         _check_types(graph, node, program, str(where))
-    node = nodes[0]
-    values = {value: graph.values[value] for value in (*node.inputs, *node.outputs)}
-    of_node = Graph(values, [node], node.inputs, node.outputs, graph.sizes)
-    if isinstance(program, External):
-        return Lowered(tvm.IRModule(), of_node, [], {}, {}, {name: program})
-    return Lowered(tvm.IRModule({name: prim_func(program)}), of_node, [], {}, {name: program})
+    return program
 
 
 def _check_types(graph: Graph, node: Node, program: OperatorProgram | External, where: str) -> None:
@@ -101,19 +85,31 @@ def _listed(types: Sequence[TensorType]) -> str:
     return ", ".join(map(str, types[:8])) + (", ..." if len(types) > 8 else "") or "nothing"
 
 
-def _module(
-    graph: Graph, arguments: Sequence[str], functions: dict[str, Any], externals: dict[str, External]
-) -> tvm.IRModule:
-    """The Relax function "main" over the graph's arguments, and the operators it calls."""
+def relax_module(model: Model) -> tvm.IRModule:
+    """The Relax function "main" over a model's arguments, and the operators it calls. Raises InputError."""
+    try:
+        with quiet_tvm():
+            return _module(model)
+    except InputError:
+        raise
+    except Exception as error:  # TVM raises its own types, without a common base
+        raise InputError(f"the suite has a graph that is no model: {reason(error)}; carve it again") from error
+
+
+def _module(model: Model) -> tvm.IRModule:
+    graph = model.graph
+    functions = {name: prim_func(found) for name, found in model.programs.items() if not isinstance(found, External)}
     module = tvm.IRModule(functions)
     for name, function in functions.items():
         # BlockBuilder.add_func would do it, but takes two equal functions for one.
         relax.expr._update_type(module.get_global_var(name), function.ty)
-    callees = {name: module.get_global_var(name) for name in functions}
-    callees |= {name: relax.ExternFunc(external.model_dump_json()) for name, external in externals.items()}
+    callees = {
+        name: relax.ExternFunc(found.model_dump_json()) if isinstance(found, External) else module.get_global_var(name)
+        for name, found in model.programs.items()
+    }
     builder = relax.BlockBuilder(module)
-    variables: dict[str, Any] = {value: relax.Var(value, _tensor(graph, value)) for value in arguments}
-    with builder.function(_MAIN, [variables[value] for value in arguments]):
+    variables: dict[str, Any] = {value: relax.Var(value, _tensor(graph, value)) for value in model.arguments}
+    with builder.function(_MAIN, [variables[value] for value in model.arguments]):
         with builder.dataflow():
             for node in graph.nodes:
                 variables |= _emitted(builder, callees, graph, node, [variables[value] for value in node.inputs])

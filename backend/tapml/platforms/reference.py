@@ -14,9 +14,11 @@ from tapml.errors import InputError, ToolchainError
 from tapml.importing.external import implementation
 from tapml.importing.model import Functions
 from tapml.lowering.emit import prim_func
-from tapml.lowering.lower import Lowered
+from tapml.lowering.lower import Model
 from tapml.lowering.quiet import quiet_tvm, reason
+from tapml.operators.external import External
 from tapml.operators.guard import guarded
+from tapml.operators.program import OperatorProgram
 from tapml.program import Graph, Node, NodeKind
 from tapml.program.graph import TensorType, numpy_dtype
 
@@ -37,27 +39,24 @@ class Reference:
     their tensors, and for what cannot be run elsewhere; ToolchainError where the platform is not on this machine.
     """
 
-    def __init__(self, *lowered: Lowered, platform: str = "cpu", functions: Functions = MappingProxyType({})) -> None:
+    def __init__(self, *models: Model, platform: str = "cpu", functions: Functions = MappingProxyType({})) -> None:
         if platform not in PLATFORMS:
             raise InputError(f"unknown reference platform {platform!r}: choose {' or '.join(PLATFORMS)}")
         if platform == "cuda" and not tvm.cuda().exist:
             raise ToolchainError("there is no CUDA device on this machine: carve with --reference cpu")
         self.platform = platform
         self.device = tvm.cuda() if platform == "cuda" else tvm.cpu()
-        self._functions = _build(lowered, platform)
-        externals = {name: found for model in lowered for name, found in model.externals.items()}
-        self._elsewhere = {name: implementation(found, functions) for name, found in externals.items()}
+        self._functions = _build(models, platform)
+        programs = {name: found for model in models for name, found in model.programs.items()}
+        self._elsewhere = {
+            name: implementation(found, functions) for name, found in programs.items() if isinstance(found, External)
+        }
 
     @property
     def description(self) -> str:
         """What ran, for the suite's provenance."""
         name = self.device.device_name if self.platform == "cuda" else "LLVM"
         return f"tvm {tvm.__version__} on {self.platform} ({name})"
-
-    @property
-    def kernels(self) -> list[str]:
-        """In topological order of their first call."""
-        return list(self._functions)
 
     def tensor(self, array: np.ndarray) -> Any:
         """A copy of `array` on the reference device. Of bool, only 0 and 1: compilers count on that."""
@@ -135,13 +134,15 @@ def to_numpy(tensor: Any, dtype: str) -> np.ndarray:
     return array if array.dtype == expected else array.view(expected)
 
 
-def _types(prim_func: Any) -> tuple[TensorType, ...]:
+def _types(program: OperatorProgram | Any) -> tuple[TensorType, ...]:
     """Of its arguments: inputs, then outputs."""
-    types = [parameter.ty for parameter in prim_func.params]
+    if isinstance(program, OperatorProgram):
+        return tuple(TensorType(buffer.shape, buffer.dtype) for buffer in program.parameters)
+    types = [parameter.ty for parameter in program.params]
     return tuple(TensorType(tuple(int(extent) for extent in ty.shape), str(ty.dtype)) for ty in types)
 
 
-def _build(models: Sequence[Lowered], platform: str) -> dict[str, dict[_Call, Any]]:
+def _build(models: Sequence[Model], platform: str) -> dict[str, dict[_Call, Any]]:
     """Kernel -> call -> function. What is the same program at several sizes is compiled once."""
     target = tvm.target.Target("llvm" if platform == "cpu" else {"kind": "cuda", "arch": _cuda_arch()})
     calls: dict[tuple[str, _Call], str] = {}
@@ -151,15 +152,13 @@ def _build(models: Sequence[Lowered], platform: str) -> dict[str, dict[_Call, An
     try:
         with quiet_tvm():
             for model in models:
-                for name in model.graph.kernels:
-                    if name in model.externals:
+                for name, program in model.programs.items():
+                    if isinstance(program, External):
                         continue
-                    program = model.programs.get(name)
                     symbol = symbols.setdefault((name, program), f"operator_{len(symbols)}")
-                    calls[name, (_types(model.kernel(name)), frozenset(model.graph.sizes.items()))] = symbol
+                    calls[name, (_types(program), frozenset(model.graph.sizes.items()))] = symbol
                     if symbol not in functions:
-                        found = _native(model, name, platform)
-                        functions[symbol] = found.with_attr("global_symbol", symbol)
+                        functions[symbol] = _native(program, platform).with_attr("global_symbol", symbol)
             module = tvm.IRModule(functions)
             if platform == "cuda":
                 module = schedule(module, target)
@@ -176,11 +175,10 @@ def _build(models: Sequence[Lowered], platform: str) -> dict[str, dict[_Call, An
         raise InputError(f"TVM cannot compile the operators for {platform}: {reason(error)}") from error
 
 
-def _native(lowered: Lowered, name: str, platform: str) -> Any:
+def _native(program: OperatorProgram | Any, platform: str) -> Any:
     """What is compiled of an operator. Of a module that is the caller's own code: as it is."""
-    program = lowered.programs.get(name)
-    if program is None:
-        return lowered.kernel(name)
+    if not isinstance(program, OperatorProgram):
+        return program
     return prim_func(guarded(program), whole_regions=platform == "cpu")
 
 

@@ -13,7 +13,7 @@ from tapml.compare.agreement import agreement
 from tapml.devices.commands import allocated, uploaded, viewed
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, DeviceLost
-from tapml.lowering.lower import Lowered
+from tapml.lowering.lower import Model
 from tapml.platforms.reference import Reference, Values, to_numpy
 from tapml.program import Graph, Node, NodeKind, TensorType, ValueKind
 from tapml.protocol import methods
@@ -54,7 +54,7 @@ class HybridRunner:
     A context manager: at its end weights and kernels on the device are freed; `steps` stay.
     """
 
-    def __init__(self, context: JobContext, models: Sequence[Lowered], kernels: KernelMessages) -> None:
+    def __init__(self, context: JobContext, models: Sequence[Model], kernels: KernelMessages) -> None:
         """`models`: the suite's (read_models).
 
         Raises InputError for operators that TVM cannot compile, and for a tensor that is missing or corrupted.

@@ -18,7 +18,7 @@ from tapml.devices.commands import message
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, InputError, TapmlError
 from tapml.files import sha256
-from tapml.lowering.lower import Lowered
+from tapml.lowering.lower import Model
 from tapml.lowering.model import read_models
 from tapml.protocol.methods import RunModelParams
 from tapml.protocol.session import RUN_MODEL
@@ -207,7 +207,7 @@ class Offload:
     def _kept(self) -> list[str]:
         return [step["kernel"] for step in self._steps if not step["kept"]]
 
-    def _library(self, model: Lowered) -> str:
+    def _library(self, model: Model) -> str:
         """The digest of its wasm."""
         library = model_library(model, lambda text: self._context.message(text, "info"))
         digest = sha256(library.read_bytes())

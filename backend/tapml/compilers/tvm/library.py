@@ -15,7 +15,8 @@ from tapml.compilers.tvm.variants import BASE
 from tapml.compilers.tvm.wasm.runtime import link_model, runtime_objects
 from tapml.errors import InputError
 from tapml.files import sha256
-from tapml.lowering.lower import Lowered
+from tapml.lowering.lower import Model
+from tapml.lowering.model import relax_module
 from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.operators.document import to_json_text
 
@@ -24,28 +25,28 @@ _GENERATION = 3
 _OPAQUE = 8  # tvm::OpPatternKind::kOpaque
 
 
-def model_library(lowered: Lowered, progress: Callable[[str], None] = lambda message: None) -> Path:
+def model_library(model: Model, progress: Callable[[str], None] = lambda message: None) -> Path:
     """Path of the model's wasm, built once for a given model (cached by content).
 
-    `lowered` has its programs. The library's function "main" takes the graph's arguments in order. Raises InputError
+    The library's function "main" takes the graph's arguments in order. Raises InputError
     for what TVM cannot build, ToolchainError where emscripten is missing.
     """
-    return cached(lambda folder: _built(lowered, folder, progress))
+    return cached(lambda folder: _built(model, folder, progress))
 
 
-def _built(lowered: Lowered, folder: Path, progress: Callable[[str], None]) -> Path:
+def _built(model: Model, folder: Path, progress: Callable[[str], None]) -> Path:
     # The runtime's key changes with TVM, emscripten and its sources: all that the link puts in.
     runtime = runtime_objects(folder, progress)[0].parent.name
-    model = [lowered.graph.to_json(), lowered.arguments, [to_json_text(found) for found in lowered.programs.values()]]
-    key = sha256(json.dumps([_GENERATION, tvm.__version__, BASE.target, runtime, model]))
+    made_of = [model.graph.to_json(), model.arguments, [to_json_text(found) for found in model.programs.values()]]
+    key = sha256(json.dumps([_GENERATION, tvm.__version__, BASE.target, runtime, made_of]))
     path = folder / "libraries" / f"{key}.wasm"
     if not path.is_file():
         progress("linking the model library")
         path.parent.mkdir(parents=True, exist_ok=True)
-        target = webgpu_target()
+        target, module = webgpu_target(), relax_module(model)
         try:
             with quiet_tvm():
-                module = schedule(_whole(lowered.module), target)
+                module = schedule(_whole(module), target)
                 with target:
                     executable = relax.build(module, target)
         except Exception as error:  # TVM raises its own types, without a common base
