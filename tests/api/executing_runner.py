@@ -20,6 +20,7 @@ from tapml.api.devices import WebGpuDevice
 from tapml.api.library import Library
 from tapml.api.remote import RemoteSession
 from tapml.devices import Blobs, DeviceHub
+from tapml.platforms.reference import Reference
 from tapml.protocol import MAX_MESSAGE_BYTES
 from tapml.protocol.session import ExecuteCall
 
@@ -189,7 +190,9 @@ class ExecutingRunner:
 
 def kernels_of(reference: Library, function: str) -> dict[str, Kernel]:
     """The kernels of a library for the CPU, on numpy arrays: what the same module's WGSL has to give."""
-    compiled = reference.references[function]
+    program = reference.functions[function]
+    compiled = program.compiled
+    assert isinstance(compiled, Reference)
 
     def kernel(name: str) -> Kernel:
         def run(*arrays: np.ndarray) -> None:
@@ -199,4 +202,4 @@ def kernels_of(reference: Library, function: str) -> dict[str, Kernel]:
 
         return run
 
-    return {name: kernel(name) for name in compiled.kernels}
+    return {name: kernel(name) for name in program.graph.kernels}

@@ -205,4 +205,4 @@ def test_what_is_no_tensor_is_refused_before_it_harms_other_calls(runner: Execut
 
 
 def _kernels(module: Any) -> list[str]:
-    return next(iter(tml.compile(module).references.values())).kernels
+    return next(iter(tml.compile(module).functions.values())).graph.kernels

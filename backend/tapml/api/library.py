@@ -11,7 +11,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tapml.api.devices import Device, LocalDevice, WebGpuDevice, cpu, cuda
+from tapml.api.devices import Device, WebGpuDevice, cpu, cuda
 from tapml.api.modules import Module
 from tapml.api.remote import RemoteSession
 from tapml.api.tensors import Freeable, Tensor, tensor
@@ -33,26 +33,24 @@ _KNOWN_CALLS = 64
 
 @dataclass(frozen=True)
 class Program:
-    """A function as operator calls, with the arrays that were written into it, by value id."""
+    """A function as operator calls, the arrays that were written into it, by value id, and its compiled operators:
+    kernels for WebGPU, what runs them for this machine."""
 
     graph: Graph
-    constants: dict[str, np.ndarray]
+    constants: Mapping[str, np.ndarray]
+    compiled: Mapping[str, CompiledKernel] | Reference
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Of the symbols of its kernels."""
 
 
+@dataclass(frozen=True, eq=False)
 class Library:
     """A compiled module: named functions for one kind of device. `upload` puts it on a device."""
 
-    def __init__(self, kind: str, functions: dict[str, Program], device: Device | None = None) -> None:
-        """`device`: what it was compiled for, where that is one device."""
-        self.kind = kind
-        self.functions = functions
-        self.device = device
-        self.kernels: dict[str, dict[str, CompiledKernel]] = {}
-        """For "webgpu": the kernels of each function."""
-        self.references: dict[str, Reference] = {}
-        """For the others: what runs each function."""
+    kind: str
+    functions: Mapping[str, Program]
+    device: Device | None
+    """What it was compiled for, where that is one device."""
 
     def get_function(self, name: str) -> Function:
         """The same as `upload(library).get_function(name)`."""
@@ -77,29 +75,29 @@ def compile(  # the paper's name
         raise InputError(f"unknown target {kind!r}: choose {', '.join(_KINDS)}")
     device = target if isinstance(target, Device) else cpu() if kind == "cpu" else cuda() if kind == "cuda" else None
     if isinstance(module, Repro):
-        return _library_of_repro(module, kind, device)
+        return Library(kind, _program_of_repro(module, kind), device)
     whole = module if isinstance(module, Module) else Module(module)
-    lowered = {name: _lower_function(whole.ir_module, name) for name in whole.functions}
-    library = Library(
-        kind, {name: Program(found.model.at({}), found.constants) for name, found in lowered.items()}, device
-    )
-    for name, found in lowered.items():
-        if kind == "webgpu":
-            library.kernels[name] = _supported(compile_operators(found.operators, tuple(variants)))
-        else:
-            library.references[name] = Reference(found.as_it_is, platform=kind)
-    return library
+    programs = {}
+    for name in whole.functions:
+        lowered = _lower_function(whole.ir_module, name)
+        model = lowered.as_it_is
+        compiled: Any = (
+            _supported(compile_operators(lowered.operators, tuple(variants)))
+            if kind == "webgpu"
+            else Reference(model, platform=kind)
+        )
+        programs[name] = Program(model.graph, lowered.constants, compiled)
+    return Library(kind, programs, device)
 
 
-def _library_of_repro(repro: Repro, kind: str, device: Device | None) -> Library:
+def _program_of_repro(repro: Repro, kind: str) -> dict[str, Program]:
     if kind != "webgpu":
         raise InputError(f"an exported test has WebGPU kernels only, none for {kind}: give tml.webgpu(...)")
     document = repro.document
     name = document.test.kernel
     files = [WgslFile(file, document.text(file)) for file in document.wgsl_names]
-    library = Library(kind, {name: Program(repro.graph(), {}, document.test.sizes)}, device)
-    library.kernels[name] = _supported({name: CompiledKernel(document.kernel, files)})
-    return library
+    kernels = _supported({name: CompiledKernel(document.kernel, files)})
+    return {name: Program(repro.graph(), {}, kernels, document.test.sizes)}
 
 
 def _lower_function(module: tvm.IRModule, name: str) -> Lowered:
@@ -129,8 +127,6 @@ def upload(library: Library, device: Device | None = None) -> LoadedLibrary:
         )
     if library.kind != device.kind:
         raise InputError(f"this library was compiled for {library.kind}, not {device.kind}: compile it for {device!r}")
-    if isinstance(device, WebGpuDevice):
-        return _RemoteLibrary(library, device)
     return LoadedLibrary(library, device)
 
 
@@ -141,6 +137,7 @@ class LoadedLibrary(Freeable):
         self.library = library
         self.device = device
         self._functions: dict[str, Function] = {}
+        self._kernels = _Kernels(library, device.session) if isinstance(device, WebGpuDevice) else None
 
     def get_function(self, name: str) -> Function:
         """Raises InputError for a name the module does not have."""
@@ -153,11 +150,16 @@ class LoadedLibrary(Freeable):
     __getitem__ = get_function
 
     def _function(self, name: str) -> Function:
-        assert isinstance(self.device, LocalDevice)
-        return _LocalFunction(name, self.library.functions[name], self.library.references[name], self.device)
+        program = self.library.functions[name]
+        if self._kernels is None:
+            return _LocalFunction(name, program, self.device)
+        self._kernels.name(name)  # not after `free`, which forgets the functions too
+        return _RemoteFunction(name, program, self._kernels, self.device)
 
     def free(self) -> None:
         self._functions.clear()
+        if self._kernels is not None:
+            self._kernels.free()
 
     def __repr__(self) -> str:
         return f"<tapml library on {self.device!r}: {', '.join(self.library.functions)}>"
@@ -172,9 +174,10 @@ class _Kernels:
         self._names = {function: session.new_name("l") for function in library.functions}
         commands = []
         texts: list[bytes] = []
-        for function, kernels in library.kernels.items():
+        for function, program in library.functions.items():
+            assert not isinstance(program.compiled, Reference)
             messages = []
-            for kernel in kernels.values():
+            for kernel in program.compiled.values():
                 texts += [file.text.encode() for file in kernel.files]
                 messages.append(kernel_message(kernel.document, [sha256(file.text) for file in kernel.files]))
             commands.append(methods.LoadCommand(library=self._names[function], kernels=messages))
@@ -192,21 +195,6 @@ class _Kernels:
 
     def free(self) -> None:
         self._finalizer()
-
-
-class _RemoteLibrary(LoadedLibrary):
-    def __init__(self, library: Library, device: WebGpuDevice) -> None:
-        super().__init__(library, device)
-        self._kernels = _Kernels(library, device.session)
-
-    def _function(self, name: str) -> Function:
-        assert isinstance(self.device, WebGpuDevice)
-        self._kernels.name(name)  # not after `free`, which forgets the functions too
-        return _RemoteFunction(name, self.library.functions[name], self._kernels, self.device)
-
-    def free(self) -> None:
-        super().free()
-        self._kernels.free()
 
 
 class Function:
@@ -249,10 +237,11 @@ class Function:
 
 
 class _LocalFunction(Function):
-    def __init__(self, name: str, program: Program, reference: Reference, device: LocalDevice) -> None:
+    def __init__(self, name: str, program: Program, device: Device) -> None:
         super().__init__(name, program.graph, device)
-        self._reference = reference
-        self._constants = reference.values(program.constants)
+        assert isinstance(program.compiled, Reference)
+        self._reference = program.compiled
+        self._constants = self._reference.values(program.constants)
 
     def _run(self, handles: Sequence[Any]) -> None:
         count = len(self.graph.inputs)
@@ -265,10 +254,10 @@ class _LocalFunction(Function):
 class _RemoteFunction(Function):
     """Its nodes as commands; a call fills in the names of its tensors."""
 
-    def __init__(self, name: str, program: Program, kernels: _Kernels, device: WebGpuDevice) -> None:
+    def __init__(self, name: str, program: Program, kernels: _Kernels, device: Device) -> None:
         super().__init__(name, program.graph, device)
         self._kernels = kernels
-        self._session = device.session
+        self._session = kernels.session
         self._sizes = program.sizes
         # One upload a device and library, whatever the number of calls.
         self._constants = {value: tensor(array, device) for value, array in program.constants.items()}
