@@ -198,12 +198,20 @@ def test_value_outside_int32_is_named(save_onnx: Callable[..., Path]) -> None:
         import_model(str(path), random_inputs=True)
 
 
-def test_eight_bit_arithmetic_is_refused(save_onnx: Callable[..., Path]) -> None:
-    nodes = [node("QuantizeLinear", ["x", "scale", "zero"], ["y"])]
-    weights = {"scale": np.array(0.1, np.float32), "zero": np.array(3, np.uint8)}
-    path = save_onnx(nodes, [("x", "float32", (4,))], [("y", "uint8", (4,))], weights)
-    with pytest.raises(InputError, match=r"uint8"):
-        import_model(str(path), random_inputs=True)
+def test_eight_bit_arithmetic_wraps_around_and_saturates(
+    save_onnx: Callable[..., Path], matches: Callable[..., None], tmp_path: Path
+) -> None:
+    nodes = [
+        node("QuantizeLinear", ["x", "scale", "zero"], ["q"], axis=1),
+        node("Mul", ["q", "q"], ["y"]),
+        node("DequantizeLinear", ["q", "scale", "zero"], ["z"], axis=1),
+    ]
+    weights = {"scale": np.array([0.1, 0.5], np.float32), "zero": np.array([3, -7], np.int8)}
+    outputs = [("q", "int8", (2, 2)), ("y", "int8", (2, 2)), ("z", "float32", (2, 2))]
+    path = save_onnx(nodes, [("x", "float32", (2, 2))], outputs, weights)
+    np.savez(tmp_path / "x.npz", x=np.array([[2.25, -100.0], [99.0, 0.75]], np.float32))
+    model = import_model(str(path), input_files=[tmp_path / "x.npz"])
+    matches(model)
 
 
 @pytest.mark.parametrize("content", [b"", b"not protobuf at all", b"\x08\x09"])

@@ -33,14 +33,20 @@ from tapml.importing.relax_ir import (
 from tapml.importing.weights import Weights
 from tapml.lowering.quiet import reason
 
-_INDIFFERENT = names(
+_WITHIN = names(
     # They move elements about.
     "broadcast_to concat expand_dims flatten flip gather_elements gather_nd index_put index_tensor "
     "meshgrid permute_dims repeat reshape scatter_elements scatter_nd slice_scatter split squeeze "
-    "stack strided_slice take tile tril triu zeros_like ones_like full_like full "
-    # On zeros and ones they give the same for int32 as for bool.
-    "bitwise_and bitwise_or bitwise_xor multiply maximum minimum max min prod argmax argmin "
+    "stack strided_slice take tile tril triu zeros_like ones_like full_like full sort topk "
+    # They give one of them.
+    "maximum minimum max min argmax argmin nn.max_pool1d nn.max_pool2d nn.max_pool3d where clip quantize "
     "equal not_equal less less_equal greater greater_equal"
+)
+"""Operators whose result has no number that is beyond the range of its operands' dtype."""
+
+_INDIFFERENT = (_WITHIN - names("sort topk nn.max_pool1d nn.max_pool2d nn.max_pool3d where clip quantize")) | names(
+    # On zeros and ones they give the same for int32 as for bool.
+    "bitwise_and bitwise_or bitwise_xor multiply prod"
 )
 """Operators that take the int32 form of a bool tensor as it is."""
 
@@ -177,9 +183,8 @@ class _Narrower:
         result = self._visit(value)
         if not isinstance(result, tvm.ir.Call):
             return result
-        _refuse_small(value)
         try:
-            result = self._builder.emit(result, var.name)
+            result = self._wrapped(self._builder.emit(result, var.name), value)
         except Exception as error:  # each operator's type inference has its own
             raise InputError(f"{operator_name(value)} cannot be given 32-bit operands: {reason(error)}") from error
         if _is_bool(result.ty):
@@ -190,6 +195,17 @@ class _Narrower:
                     f"the operator {operator_name(value)} (at {var.name}) gives {dtype}, which WebGPU cannot store"
                 )
         return result
+
+    def _wrapped(self, result: Expr, value: Expr) -> Expr:
+        """What `value` gives in 8 or 16 bits, of the same in 32."""
+        dtype, name = tensor_dtype(value.ty), operator_name(value)
+        if dtype not in SMALL or name in _WITHIN or name == "relax.call_dps_packed":
+            return result
+        if name == "relax.astype" and tensor_dtype(value.args[0].ty) in ("bool", dtype):
+            return result
+        range_ = np.iinfo(dtype)
+        low, mask = relax.const(range_.min, "int32"), relax.const(range_.max - range_.min, "int32")
+        return self._builder.emit(op.add(op.bitwise_and(op.subtract(result, low), mask), low))
 
     def _resolved(self, expr: Expr) -> Expr:
         """`expr` itself, or the static form of an operator whose indices are computed tensors."""
@@ -246,17 +262,6 @@ class _Narrower:
         if shape is None or dtype is None:
             raise InputError(f"input {parameter.name}: tapml needs a rank and a dtype, it has {parameter.ty}")
         return relax.TensorType(shape, stored(dtype))
-
-
-def _refuse_small(value: Expr) -> None:
-    """Raise InputError for arithmetic whose 8- or 16-bit result would wrap around or saturate."""
-    name = operator_name(value) if isinstance(value, tvm.ir.Call) else ""
-    small = [dtype for dtype in _dtypes(value.ty) if dtype in SMALL]
-    if not small or name in _INDIFFERENT or name == "relax.call_dps_packed":
-        return
-    if name == "relax.astype" and tensor_dtype(value.args[0].ty) in ("bool", *small):
-        return
-    raise InputError(f"{name} works in {small[0]}, which WebGPU lacks: export the model without 8- and 16-bit integers")
 
 
 def _is_bool(ty: Expr) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import relax, te, tirx, topi
 from tvm.relax import op
@@ -41,6 +42,14 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
         return op.broadcast_to(arguments[1], shape)
     if name == "relax.clip":
         return _half_open_clip(builder, data, float(arguments[1].value), float(arguments[2].value))
+    if name == "relax.quantize":
+        scale, zero = (_along(data, argument, attrs["axis"]) for argument in arguments[1:])
+        ends = np.iinfo(str(attrs["out_dtype"]))
+        places = op.add(op.round(op.divide(data, scale)), op.astype(zero, str(data.ty.dtype)))
+        return op.astype(op.clip(builder.emit(places), ends.min, ends.max), "int32")
+    if name == "relax.dequantize":
+        scale, zero = (_along(data, argument, attrs["axis"]) for argument in arguments[1:])
+        return op.multiply(op.astype(op.subtract(data, zero), str(attrs["out_dtype"])), scale)
     if name == "relax.power":
         return _power(builder, data, arguments[1])
     if name in ("relax.argmax", "relax.argmin"):
@@ -65,6 +74,15 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
         size = _shape(name, data)[axis]
         return builder.call_te(_ranked, data, axis, size, bool(attrs["descending"]), kind, **_hint(name))
     return None
+
+
+def _along(data: Expr, values: Expr, axis: int) -> Expr:
+    """One value for each place along an axis of `data`, or one for all."""
+    if values.ty.ndim == 0:
+        return values
+    shape = [1] * data.ty.ndim
+    shape[axis] = values.ty.shape[0]
+    return op.reshape(values, shape)
 
 
 def _finite(builder: Expr, data: Expr, finite: bool) -> Expr:
