@@ -14,7 +14,6 @@ from tapml.compilers.tvm.compile import compile_variant
 from tapml.compilers.tvm.variants import combine, parse_specs
 from tapml.devices import Device, DeviceHub
 from tapml.importing import ImportedModel, Step
-from tapml.importing.model import Oracle
 from tapml.kernels.bundle import CompiledKernel
 from tapml.lowering.operator import Operator
 from tapml.protocol import PROTOCOL_VERSION, Welcome
@@ -88,7 +87,7 @@ def small_model(steps: int = 1, synthetic: bool = False) -> ImportedModel:
         steps=made,
         provenance={"kind": "test", "source": "tests/helpers.py", "sha256": "0" * 64, "title": "small", "notes": []},
         outputs=["probabilities"],
-        oracle=Oracle("numpy float64"),
+        oracle="numpy float64",
     )
 
 

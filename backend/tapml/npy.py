@@ -127,12 +127,11 @@ def _check_length(header: Header, found: int) -> None:
 def _elements(file: IO[bytes], header: Header) -> np.ndarray:
     """The array, row-major and of the machine's byte order. Raises ValueError where the file ends early."""
     data, at = np.empty(header.nbytes, np.uint8), 0
-    while at < data.size:
-        piece = file.read(min(_PIECE, data.size - at))
-        if not piece:
-            raise ValueError(f"it ends after {at} of {data.size} bytes")
+    for piece in in_pieces(file, file.tell(), data.size):
         data[at : at + len(piece)] = np.frombuffer(piece, np.uint8)
         at += len(piece)
+    if at < data.size:
+        raise ValueError(f"it ends after {at} of {data.size} bytes")
     array = data.view(header.dtype).reshape(header.shape, order="F" if header.fortran_order else "C")
     return np.ascontiguousarray(array, header.dtype.newbyteorder("=")).reshape(header.shape)
 

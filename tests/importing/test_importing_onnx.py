@@ -71,7 +71,7 @@ def test_int64_model_matches_onnx_runtime(tiny: Path, matches: Callable[..., Non
     assert model.input_names == ["ids", "mask"]
     assert {a.dtype.name for a in model.steps[0].inputs.values()} == {"int32"}
     assert model.oracle
-    assert model.oracle.name.startswith("onnxruntime ")
+    assert model.oracle.startswith("onnxruntime ")
     assert model.provenance["kind"] == "onnx"
     assert model.provenance["opset"] == 17
     notes = model.provenance["notes"]

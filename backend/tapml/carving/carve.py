@@ -317,7 +317,7 @@ class _Carver:
             return None
         worst = _worst([agreement(run.outputs, run.step.expected) for run in runs if run.step.expected is not None])
         return {
-            "name": self._model.oracle.name,
+            "name": self._model.oracle,
             **worst.to_json(),
             "agrees": bool(worst.cosine >= _ORACLE_COSINE),
         }

@@ -16,7 +16,7 @@ from tapml.expressions import Symbol
 from tapml.importing.dtypes import SMALL, stored
 from tapml.importing.fold import fold
 from tapml.importing.inputs import RawStep
-from tapml.importing.model import Array, ImportedModel, Oracle, Step
+from tapml.importing.model import Array, ImportedModel, Step
 from tapml.importing.narrow import narrow
 
 
@@ -28,7 +28,7 @@ def assemble(
     expected: Sequence[Sequence[Array]] | None,
     outputs: list[str],
     states: Mapping[str, int] = MappingProxyType({}),
-    oracle: Oracle | None,
+    oracle: str | None,
     oracle_missing: str | None,
     provenance: dict[str, object],
     symbols: Sequence[Symbol] = (),

@@ -66,8 +66,7 @@ class BertBuilder:
         length = tvm.tirx.Var(tokens, "int64") if isinstance(tokens, str) else tokens
         integers = relax.TensorType((batch, length), "int32")
         ids, mask, types = (relax.Var(name, integers) for name in ("input_ids", "attention_mask", "token_type_ids"))
-        self._declare_parameters()
-        with self._builder.function("main", [ids, mask, types, *self._arguments.values()]):
+        with self._builder.function("main"):
             with self._builder.dataflow():
                 keep = self._emit(op.astype(mask, "float32"), "mask")
                 hidden = self._embed(ids, types, length)
@@ -77,33 +76,18 @@ class BertBuilder:
                     hidden = self._layer(f"encoder.layer.{layer}", hidden, bias, batch, length)
                 pooled = self._pool(hidden, keep, batch, length)
                 result = self._builder.emit_output(pooled)
-            self._builder.emit_func_output(result)
+            self._builder.emit_func_output(result, params=[ids, mask, types, *self._arguments.values()])
         return self._builder.finalize()
 
-    def _declare_parameters(self) -> None:
-        config = self._config
-        linear = ["attention.self.query", "attention.self.key", "attention.self.value"]
-        linear += ["attention.output.dense", "intermediate.dense", "output.dense"]
-        for table in ("word", "position", "token_type"):
-            self._declare(f"embeddings.{table}_embeddings.weight")
-        self._declare_norm("embeddings.LayerNorm")
-        for layer in range(config.num_hidden_layers):
-            for name in linear:
-                self._declare(f"encoder.layer.{layer}.{name}.weight", transposed=True)
-                self._declare(f"encoder.layer.{layer}.{name}.bias")
-            for name in ("attention.output.LayerNorm", "output.LayerNorm"):
-                self._declare_norm(f"encoder.layer.{layer}.{name}")
-
-    def _declare_norm(self, name: str) -> None:
-        self._declare(f"{name}.weight")
-        self._declare(f"{name}.bias")
-
-    def _declare(self, name: str, transposed: bool = False) -> None:
+    def _weight(self, name: str, transposed: bool = False) -> relax.Var:
+        """An argument of main, declared where it is used first."""
         data = self._weights[name].astype(np.float32, copy=False)
         if transposed:
             name, data = f"{name}.T", data.T
-        self.parameters.append((name, np.ascontiguousarray(data)))
-        self._arguments[name] = relax.Var(name, relax.TensorType(data.shape, "float32"))
+        if name not in self._arguments:
+            self.parameters.append((name, np.ascontiguousarray(data)))
+            self._arguments[name] = relax.Var(name, relax.TensorType(data.shape, "float32"))
+        return self._arguments[name]
 
     def _emit(self, expression: Any, name: str) -> Any:
         return self._builder.emit(expression, name)
@@ -113,10 +97,9 @@ class BertBuilder:
         return relax.const(value, "float32")
 
     def _embed(self, ids: Any, types: Any, length: Any) -> Any:
-        weight = self._arguments
-        words = self._emit(op.take(weight["embeddings.word_embeddings.weight"], ids, axis=0), "words")
-        kinds = self._emit(op.take(weight["embeddings.token_type_embeddings.weight"], types, axis=0), "kinds")
-        table = weight["embeddings.position_embeddings.weight"]
+        words = self._emit(op.take(self._weight("embeddings.word_embeddings.weight"), ids, axis=0), "words")
+        kinds = self._emit(op.take(self._weight("embeddings.token_type_embeddings.weight"), types, axis=0), "kinds")
+        table = self._weight("embeddings.position_embeddings.weight")
         width = self._config.hidden_size
 
         def strided_slice(data: Any) -> Any:
@@ -149,11 +132,11 @@ class BertBuilder:
         return self._norm(f"{name}.output.LayerNorm", self._linear(f"{name}.output.dense", inner) + attended)
 
     def _linear(self, name: str, data: Any) -> Any:
-        product = self._emit(op.matmul(data, self._arguments[f"{name}.weight.T"]), "matmul")
-        return self._emit(product + self._arguments[f"{name}.bias"], "linear")
+        product = self._emit(op.matmul(data, self._weight(f"{name}.weight", transposed=True)), "matmul")
+        return self._emit(product + self._weight(f"{name}.bias"), "linear")
 
     def _norm(self, name: str, data: Any) -> Any:
-        weight, bias = self._arguments[f"{name}.weight"], self._arguments[f"{name}.bias"]
+        weight, bias = self._weight(f"{name}.weight"), self._weight(f"{name}.bias")
         data = self._emit(data, "sum")
         normal = op.nn.layer_norm(data, weight, bias, axes=-1, epsilon=self._config.layer_norm_eps)
         return self._emit(normal, "layer_norm")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tapml.errors import InputError
@@ -18,8 +20,9 @@ _STORED = {
 """WGSL has neither 64-bit numbers nor 8- and 16-bit integers, and a bool cannot live in a buffer.
 """
 
-_SENTINELS = {-(2**63), -(2**63) + 1, 2**63 - 1, 2**64 - 1}
-"""Integers that mean "to the end" or "nothing here" rather than a number: they saturate."""
+_LARGEST = float(np.finfo(np.float64).max)
+_SENTINELS = {-(2**63), -(2**63) + 1, 2**63 - 1, 2**64 - 1, -_LARGEST, _LARGEST}
+"""Numbers that mean "to the end", "nothing here" or "masked" rather than a number: they saturate."""
 
 
 def stored(dtype: str) -> str:
@@ -37,47 +40,27 @@ def narrow_array(array: Array, name: str) -> tuple[Array, str | None]:
     target = stored(str(array.dtype))
     if target == str(array.dtype):
         return _contiguous(array), None
-    if array.dtype == np.bool_ or str(array.dtype) in SMALL:
-        return _contiguous(array.astype(target)), None
+    ends: Any = np.finfo(target) if array.dtype == np.float64 else np.iinfo(target)
+    outside = (array < ends.min) | (array > ends.max)
     if array.dtype == np.float64:
-        return _narrow_floats(array, name)
-    limits = np.iinfo(target)
-    outside = (array < limits.min) | (array > limits.max)
-    note = None
-    if outside.any():
-        values = sorted({int(value) for value in array[outside]})
-        for value in values:
-            if value not in _SENTINELS:
-                raise InputError(
-                    f"{name}: the value {value} does not fit {target}, the widest WebGPU has: "
-                    f"use {array.dtype} only for values from {limits.min} to {limits.max}"
-                )
-        note = f"{name}: {listed(values, 3)} became the nearest {target}"
-        array = np.clip(array, limits.min, limits.max)
-    return _contiguous(array.astype(target)), note
+        # Half a unit beyond the largest float32 still rounds to it.
+        outside &= np.isfinite(array) & ~np.isfinite(_cast(array, target))
+        advice = f"use values within +-{ends.max:.4g}"
+    else:
+        advice = f"use {array.dtype} only for values from {ends.min} to {ends.max}"
+    if not outside.any():
+        return _contiguous(_cast(array, target)), None
+    values = sorted(set(array[outside].tolist()))
+    for value in values:
+        if value not in _SENTINELS:
+            raise InputError(f"{name}: the value {value!r} does not fit {target}, the widest WebGPU has: {advice}")
+    nearest = np.where(outside, np.clip(array, ends.min, ends.max), array)
+    return _contiguous(_cast(nearest, target)), f"{name}: {listed(values, 3)} became the nearest {target}"
 
 
-def _narrow_floats(array: Array, name: str) -> tuple[Array, str | None]:
-    limit = float(np.finfo(np.float32).max)
-    # Half a unit beyond the largest float32 still rounds to it.
-    outside = np.isfinite(array) & (np.abs(array) > limit) & ~np.isfinite(_quiet_float32(array))
-    note = None
-    if outside.any():
-        values = sorted({float(value) for value in array[outside]})
-        for value in values:
-            if abs(value) != float(np.finfo(np.float64).max):
-                raise InputError(
-                    f"{name}: the value {value!r} does not fit float32, the widest WebGPU has: "
-                    f"use values within +-{limit:.4g}"
-                )
-        note = f"{name}: {listed(values, 3)} became the nearest float32"
-        array = np.where(outside, np.copysign(limit, array), array)
-    return _contiguous(_quiet_float32(array)), note
-
-
-def _quiet_float32(array: Array) -> Array:
+def _cast(array: Array, dtype: str) -> Array:
     with np.errstate(over="ignore", under="ignore"):
-        return array.astype(np.float32)
+        return array.astype(dtype)
 
 
 def _contiguous(array: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import logging
 import re
 import warnings
@@ -16,7 +17,7 @@ import numpy as np
 from tapml.errors import InputError
 from tapml.importing.assemble import assemble
 from tapml.importing.inputs import GatherSteps, InputSpec, RawStep
-from tapml.importing.model import Array, Functions, ImportedModel, Oracle, Progress
+from tapml.importing.model import Array, Functions, ImportedModel, Progress
 from tapml.importing.sizes import LONGEST, Bounds, Sizes
 from tapml.importing.torch_fixes import computed_elsewhere, converters
 from tapml.lowering.quiet import quiet_tvm, reason
@@ -43,7 +44,7 @@ def import_exported_program(path: Path, gather: GatherSteps, progress: Progress,
         raise InputError(f"{path}: {min(twice)} is an input and a buffer that the model writes: rename one of them")
     steps = [dataclasses.replace(step, arrays={**buffers, **step.arrays}) for step in gather(specs)]
     progress("running the model in PyTorch")
-    oracle: Oracle | None = Oracle(f"torch {torch.__version__}")
+    oracle: str | None = f"torch {torch.__version__}"
     missing, expected = None, None
     try:
         expected = _run(program, steps, [spec.name for spec in specs], written)
@@ -80,14 +81,14 @@ def _load(path: Path) -> Any:
     import torch
 
     # PyTorch logs the cause at length and raises only a pointer to the log.
-    log = _Log()
+    log = io.StringIO()
     logger = logging.getLogger("torch.export")
-    handlers, logger.handlers = logger.handlers, [log]
+    handlers, logger.handlers = logger.handlers, [logging.StreamHandler(log)]
     propagate, logger.propagate = logger.propagate, False
     try:
         return torch.export.load(path)
     except Exception as error:  # zip, pickle, version and key errors alike
-        unknown = re.search(r"failed to resolve torch\.ops\.([\w.]+)", log.text)
+        unknown = re.search(r"failed to resolve torch\.ops\.([\w.]+)", log.getvalue())
         if unknown:
             raise InputError(
                 f"{path} uses the operator {unknown.group(1)}, which is not part of PyTorch: "
@@ -99,17 +100,6 @@ def _load(path: Path) -> Any:
         ) from error
     finally:
         logger.handlers, logger.propagate = handlers, propagate
-
-
-class _Log(logging.Handler):
-    """Keeps what is logged."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.text = ""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.text += self.format(record) + "\n"
 
 
 def _specs(program: Any, path: Path) -> list[InputSpec]:
@@ -161,7 +151,14 @@ def _functional(program: Any, path: Path) -> Any:
             warnings.simplefilter("ignore")
             return program.run_decompositions()
     except Exception as error:  # whatever its operators raise
-        raise InputError(f"{path}: PyTorch cannot decompose it into core operators: {reason(error)}") from error
+        # The cause comes first, and the model's own line last but one: all else is for who debugs PyTorch.
+        cause, line = str(error).strip().partition("\n")[0], re.search(r"\n +(.+)\nUse tlparse", str(error))
+        what = repr(line[1]) if line else "it"
+        raise InputError(
+            f"{path}: PyTorch cannot decompose {what} into core operators ({cause}): write "
+            "that in another way and export again, such as with a tensor of positions (index_copy, index_select) in "
+            "place of a number that depends on values (.item())"
+        ) from error
 
 
 def _written(functional: Any) -> list[str]:

@@ -7,6 +7,7 @@ run, of ONNX only a single node without graphs or files, and functions only wher
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -119,8 +120,14 @@ def _onnx(external: External, functions: Functions) -> Callable[[list[Array]], S
     versions = {"": _OPSET, external.domain: external.version}
     opsets = [helper.make_opsetid(domain, version) for domain, version in versions.items()]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
-    runtime = OnnxRuntime(model.SerializeToString())
+    runtime = _session(model.SerializeToString())
     return lambda arrays: runtime.run(results, dict(zip(names, arrays, strict=True)))
+
+
+@functools.lru_cache(100)
+def _session(model: bytes) -> OnnxRuntime:
+    """Kept: an operator is run at its import, and again when it is carved."""
+    return OnnxRuntime(model)
 
 
 # Of the one-node model; that of the operator's own set is the node's.

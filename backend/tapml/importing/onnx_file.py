@@ -9,7 +9,7 @@ from typing import Any
 
 from tapml.errors import InputError
 from tapml.importing.inputs import InputSpec
-from tapml.importing.onnx_tensors import check_tensors, tensors
+from tapml.importing.onnx_tensors import check_tensors, subgraphs, tensors
 
 _MICROSOFT = {
     *("Attention", "BiasGelu", "EmbedLayerNormalization", "FastGelu", "Gelu"),
@@ -60,7 +60,7 @@ def with_known_operators(model: Any, path: Path) -> Any:
         model = _expanded(model, lacking)
     opsets = {entry.domain: entry.version for entry in model.opset_import}
     for node in nodes(model.graph):
-        if not known(node) and any(True for _ in _graphs(node)):
+        if not known(node) and any(True for _ in subgraphs(node)):
             raise InputError(
                 f"{path}: TVM's ONNX importer lacks the operator {described(node, opsets)}: export the model without it"
             )
@@ -101,15 +101,8 @@ def nodes(graph: Any) -> Iterator[Any]:
     """All nodes of a graph and of the graphs inside its nodes."""
     for node in graph.node:
         yield node
-        for subgraph in _graphs(node):
+        for subgraph in subgraphs(node):
             yield from nodes(subgraph)
-
-
-def _graphs(node: Any) -> Iterator[Any]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
 
 
 def input_specs(model: Any, path: Path) -> list[InputSpec]:

@@ -8,7 +8,6 @@ as it is met: as an array, or, where sizes are symbols, as expressions over them
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -37,6 +36,7 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         super().__init__(sizes.shapes, "float32", sanitize=False)
         self._sizes = sizes
         self._opsets = opsets
+        self._versions = {entry.domain: entry.version for entry in opsets}
         self._functions = functions
         self._known: dict[str, Known] = {}
 
@@ -70,7 +70,7 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
             known = self._known.get(node.input[0])
             shape = list(known.array.shape) if known else self._axes_of(node.input[0])
             if node.op_type == "Size":
-                return [symbolic([self._sizes.simplified(_product(shape))], ())]
+                return [symbolic([self._sizes.simplified(math.prod(shape))], ())]
             ends = {a.name: a.i for a in node.attribute}
             chosen = shape[ends.get("start", 0) : ends.get("end")]
             return [symbolic(chosen, (len(chosen),))]
@@ -97,34 +97,24 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         """Add a node to TVM's module."""
         for name in read_by(node):
             self._declare(name)
-        if node.op_type in self._functions or not known(node):
-            self._convert_elsewhere(node)
-            return
-        try:
-            self._convert_known(node)
-        except Exception as failure:  # TVM and its importer raise their own types, without a common base
+        failure: Exception | None = None
+        if node.op_type not in self._functions and known(node):
             try:
-                self._nodes.update(self._elsewhere(node))
-            except InputError:
-                raise failure from None
+                self._convert_known(node)
+                return
+            except Exception as error:  # TVM and its importer raise their own types, without a common base
+                failure = error
+        inputs = [self._nodes[name] if name else None for name in node.input]
+        try:
+            self._nodes.update(elsewhere(node, inputs, self._versions, self._functions, self.bb))
+        except InputError as error:
+            raise failure or InputError(
+                f"TVM's ONNX importer lacks the operator {described(node, self._versions)}, and {error}: export the "
+                "model without it, or give a Python function that computes it with --external FILE.py"
+            ) from error
 
     def _check_for_unsupported_ops(self, graph: Any) -> None:
         """They are computed elsewhere."""
-
-    def _elsewhere(self, node: Any) -> dict[str, Expr]:
-        inputs = [self._nodes[name] if name else None for name in node.input]
-        opsets = {entry.domain: entry.version for entry in self._opsets}
-        return elsewhere(node, inputs, opsets, self._functions, self.bb)
-
-    def _convert_elsewhere(self, node: Any) -> None:
-        try:
-            self._nodes.update(self._elsewhere(node))
-        except InputError as error:
-            opsets = {entry.domain: entry.version for entry in self._opsets}
-            raise InputError(
-                f"TVM's ONNX importer lacks the operator {described(node, opsets)}, and {error}: export the model "
-                "without it, or give a Python function that computes it with --external FILE.py"
-            ) from error
 
     def _convert_known(self, node: Any) -> None:
         converter = _CONVERTERS.get(node.op_type)
@@ -138,14 +128,12 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         """Make a known value one of TVM's module, unless it is one."""
         if name not in self._known or name in self._nodes:
             return
-        found = self._known[name]
-        if not found.symbolic:
-            self._nodes[name] = _constant(found.array)
-            return
-        self._nodes[name] = self._tensor(found)
+        self._nodes[name] = self._tensor(self._known[name])
 
     def _tensor(self, found: Known) -> Expr:
-        """A tensor of sizes."""
+        """A constant, or a tensor of sizes."""
+        if not found.symbolic:
+            return _constant(found.array)
         emit = self.bb.emit
         vector = emit(op.shape_to_tensor(relax.ShapeExpr(found.elements)))
         if found.dtype != "int64":
@@ -196,12 +184,12 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
             return None
         shape = self._axes_of(node.input[0])
         axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
-        return self._reshaped(node, [_product(shape[:axis]), -1])
+        return self._reshaped(node, [math.prod(shape[:axis]), -1])
 
     def _reshaped(self, node: Any, wanted: list[Any]) -> Expr:
         if any(isinstance(size, int) and size == -1 for size in wanted):
-            others = _product([size for size in wanted if not (isinstance(size, int) and size == -1)])
-            rest = _product(self._axes_of(node.input[0])) // others
+            others = math.prod([size for size in wanted if not (isinstance(size, int) and size == -1)])
+            rest = math.prod(self._axes_of(node.input[0])) // others
             wanted = [rest if isinstance(size, int) and size == -1 else size for size in wanted]
         return op.reshape(self._nodes[node.input[0]], [self._sizes.simplified(size) for size in wanted])
 
@@ -244,7 +232,7 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         spread = [size for pair in zip(times, shape, strict=True) for size in pair]
         data = self.bb.emit(op.reshape(self._nodes[node.input[0]], split))
         data = self.bb.emit(op.broadcast_to(data, relax.ShapeExpr(spread)))
-        return op.reshape(data, [self._sizes.simplified(_product(pair)) for pair in zip(times, shape, strict=True)])
+        return op.reshape(data, [self._sizes.simplified(math.prod(pair)) for pair in zip(times, shape, strict=True)])
 
     def _slice(self, node: Any) -> Expr | None:
         attributes = {a.name: list(a.ints) for a in node.attribute}
@@ -316,7 +304,7 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         if index is None or (isinstance(shape[axis], int) and not index.symbolic):
             return None
         places = [
-            self._sizes.simplified(shape[axis] + place) if self._below_zero(place) else place
+            self._sizes.simplified(shape[axis] + place) if self._sizes.holds(integer(place) < 0) else place
             for place in index.elements
         ]
         if index.array.ndim == 0:
@@ -324,11 +312,7 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
             one = op.strided_slice(self._nodes[node.input[0]], [axis], [begin], [begin + 1], assume_inbound=True)
             return op.squeeze(self.bb.emit(one), [axis])
         found = symbolic(places, index.array.shape, index.dtype)
-        index_tensor = self._tensor(found) if found.symbolic else _constant(found.array)
-        return op.take(self._nodes[node.input[0]], index_tensor, axis)
-
-    def _below_zero(self, place: Any) -> bool:
-        return self._sizes.holds(integer(place) < 0)
+        return op.take(self._nodes[node.input[0]], self._tensor(found), axis)
 
 
 _CONVERTERS = {
@@ -347,7 +331,3 @@ _CONVERTERS = {
 def _constant(array: Array) -> Expr:
     # relax.const makes int32 of an int64 without dimensions.
     return relax.const(tvm.runtime.tensor(array))
-
-
-def _product(sizes: Sequence[Any]) -> Any:
-    return math.prod(sizes)

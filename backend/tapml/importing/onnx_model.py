@@ -13,7 +13,7 @@ from typing import Any
 from tapml.errors import InputError
 from tapml.importing.assemble import assemble
 from tapml.importing.inputs import GatherSteps, RawStep
-from tapml.importing.model import Array, Functions, ImportedModel, Oracle, Progress
+from tapml.importing.model import Array, Functions, ImportedModel, Progress
 from tapml.importing.onnx_file import fingerprint, input_specs, nodes, read, with_known_operators
 from tapml.importing.onnx_graph import GraphImporter
 from tapml.importing.onnx_run import OnnxRuntime, drop_unused, installed
@@ -75,7 +75,7 @@ def import_onnx(path: Path, gather: GatherSteps, progress: Progress, functions: 
 
 def _ask_oracle(
     path: Path, outputs: list[str], steps: Sequence[RawStep], progress: Progress
-) -> tuple[Oracle | None, str | None, list[list[Array]] | None]:
+) -> tuple[str | None, str | None, list[list[Array]] | None]:
     lacking = installed()
     if lacking is not None:
         return None, lacking, None
@@ -85,7 +85,7 @@ def _ask_oracle(
         results = [runtime.run(outputs, step.arrays) for step in steps]
     except InputError as error:
         return None, str(error), None
-    return Oracle(runtime.name), None, results
+    return runtime.name, None, results
 
 
 def _load_external(model: Any, path: Path) -> None:

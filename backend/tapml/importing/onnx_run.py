@@ -9,6 +9,7 @@ from typing import Any
 
 from tapml.errors import InputError
 from tapml.importing.model import Array
+from tapml.importing.onnx_tensors import subgraphs
 
 # Read when ONNX Runtime is imported, which happens here only: without it, it writes an identifier of this machine
 # below the home folder and sends what it is used for. Whoever wants that sets the variable to 0.
@@ -62,9 +63,8 @@ def drop_unused(graph: Any) -> None:
         if needed.intersection(node.output):
             kept.append(node)
             needed.update(read_by(node))
-    nodes = list(reversed(kept))
     del graph.node[:]
-    graph.node.extend(nodes)
+    graph.node.extend(reversed(kept))
     weights = [tensor for tensor in graph.initializer if tensor.name in needed]
     del graph.initializer[:]
     graph.initializer.extend(weights)
@@ -73,9 +73,8 @@ def drop_unused(graph: Any) -> None:
 def read_by(node: Any) -> set[str]:
     """The names a node reads, those its subgraphs take from outside included."""
     names = {name for name in node.input if name}
-    for attribute in node.attribute:
-        for graph in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
-            for inner in graph.node:
-                names |= read_by(inner)
-            names |= {output.name for output in graph.output}
+    for graph in subgraphs(node):
+        for inner in graph.node:
+            names |= read_by(inner)
+        names |= {output.name for output in graph.output}
     return names

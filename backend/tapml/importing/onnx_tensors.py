@@ -45,8 +45,16 @@ def tensors(graph: Any) -> Iterator[Any]:
             yield from attribute.tensors
             if attribute.HasField("sparse_tensor"):
                 yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
-            for inner in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
-                yield from tensors(inner)
+        for inner in subgraphs(node):
+            yield from tensors(inner)
+
+
+def subgraphs(node: Any) -> Iterator[Any]:
+    """The graphs inside a node."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
 
 
 def _check_length(tensor: Any, count: int, found: int, where: str) -> None:

@@ -24,6 +24,9 @@ from tapml.importing.relax_ir import Expr
 LONGEST_AXIS = 8192
 """Above this the quadratic kernels below would take seconds."""
 
+_RANKINGS = {"relax.topk": None, "relax.sort": "values", "relax.argsort": "indices"}
+"""What they give of the elements in order; topk's attributes say it."""
+
 
 def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]) -> Expr | None:
     """A call of a kernel for the operator `name` (as in "relax.topk"), or None where TVM has its
@@ -57,22 +60,16 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
     if name == "relax.gather_nd":
         return builder.call_te(_gather_nd, data, arguments[1], int(attrs["batch_dims"]), **_hint(name))
     if name == "relax.gather_elements":
-        return builder.call_te(_gather_elements, data, arguments[1], int(attrs["axis"]), **_hint(name))
+        return builder.call_te(topi.gather, data, int(attrs["axis"]), arguments[1], **_hint(name))
     if name == "relax.cumsum":
         axis = _axis(name, data, attrs["axis"])
         exclusive = bool(attrs.get("exclusive"))
         return builder.call_te(_cumsum, data, axis, exclusive, _dtype(attrs, data), **_hint(name))
-    if name == "relax.topk":
-        axis, kind = _axis(name, data, attrs["axis"]), str(attrs["ret_type"])
-        count = int(attrs["k"]) if int(attrs["k"]) > 0 else _shape(name, data)[axis]
-        return builder.call_te(_ranked, data, axis, count, bool(attrs["largest"]), kind, **_hint(name))
-    if name in ("relax.sort", "relax.argsort"):
-        axis, kind = (
-            _axis(name, data, attrs["axis"]),
-            "values" if name == "relax.sort" else "indices",
-        )
-        size = _shape(name, data)[axis]
-        return builder.call_te(_ranked, data, axis, size, bool(attrs["descending"]), kind, **_hint(name))
+    if name in _RANKINGS:
+        axis, kind = _axis(name, data, attrs["axis"]), _RANKINGS[name] or str(attrs["ret_type"])
+        count = max(int(attrs.get("k", 0)), 0) or _shape(name, data)[axis]
+        down = bool(attrs.get("largest", attrs.get("descending")))
+        return builder.call_te(_ranked, data, axis, count, down, kind, **_hint(name))
     return None
 
 
@@ -178,10 +175,6 @@ def _gather_nd(data: Any, indices: Any, batch_dims: int) -> Any:
     # topi wants the coordinates first, Relax has them last.
     last = len(indices.shape) - 1
     return topi.gather_nd(data, topi.transpose(indices, [last, *range(last)]), batch_dims)
-
-
-def _gather_elements(data: Any, indices: Any, axis: int) -> Any:
-    return topi.gather(data, axis, indices)
 
 
 def _tensor_of_sizes(builder: Expr, values: list[Any]) -> Expr:

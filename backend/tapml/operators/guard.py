@@ -10,10 +10,10 @@ is spelled out. A right program gives the same results: there, indices are in ra
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from tapml.errors import InputError
-from tapml.operators.initialised import initialised
+from tapml.files import unique
 from tapml.operators.integers import (
     anything,
     arithmetic,
@@ -33,8 +33,10 @@ from tapml.operators.program import (
     INTEGERS,
     Axis,
     Block,
+    Buffer,
     Expression,
     Let,
+    Loop,
     OperatorProgram,
     Store,
     zero,
@@ -44,12 +46,15 @@ from tapml.operators.types import Wrong
 
 
 def guarded(program: OperatorProgram) -> OperatorProgram:
-    """The program with indices and integer arithmetic that are defined, and no temporary read before it is written.
+    """The program with indices and integer arithmetic that are defined, and temporaries that hold zeros first.
 
     Raises InputError where that cannot be had: 64-bit arithmetic that may overflow, an axis whose values leave it.
     """
     guard = _Guard(program)
-    blocks = []
+    taken = {loop.variable for block in program.blocks for loop in block.loops}
+    taken |= {axis.variable for block in program.blocks for axis in block.axes}
+    # Memory that was never written is undefined to a compiler.
+    blocks = [_fill(n, buffer, taken) for n, buffer in enumerate(program.temporaries) if 0 not in buffer.shape]
     for place, block in enumerate(program.blocks):
         if any(loop.extent == 0 for loop in block.loops):
             continue  # it does nothing, and its buffers may be empty
@@ -60,7 +65,19 @@ def guarded(program: OperatorProgram) -> OperatorProgram:
                 f"operator {program.name} is not run, for it could reach outside its tensors: block {place} "
                 f"({block.name}): {error}"
             ) from error
-    return initialised(dataclasses.replace(program, blocks=tuple(blocks)))
+    return dataclasses.replace(program, blocks=tuple(blocks))
+
+
+def _fill(number: int, buffer: Buffer, taken: Container[str]) -> Block:
+    """A block that stores zeros, with variables of its own that are not `taken`."""
+    loops, axes = [], []
+    for dimension, extent in enumerate(buffer.shape):
+        loop, axis = (unique(f"{role}{number}_{dimension}", taken.__contains__, "_") for role in ("fill", "filled"))
+        loops.append(Loop(loop, "int64", extent))
+        axes.append(Axis(axis, "int64", extent, False, Expression("variable", "int64", (), loop)))
+    indices = tuple(Expression("variable", "int64", (), axis.variable) for axis in axes)
+    store = Store(buffer.name, indices, zero(buffer.dtype))
+    return Block(f"fill_{buffer.name}", tuple(loops), tuple(axes), (), (store,))
 
 
 class _Guard:

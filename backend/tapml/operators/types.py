@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tapml.operators.program import (
@@ -22,6 +22,20 @@ from tapml.operators.program import (
 
 _LARGEST = {"float16": 65504.0, "float32": 3.4028234663852886e38, "float64": math.inf}
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+_OPERATIONS: Mapping[str, tuple[int, Collection[str]]] = {
+    **dict.fromkeys((*ARITHMETIC, *COMPARISONS), (2, (*INTEGERS, *FLOATS))),
+    **dict.fromkeys(BITWISE, (2, ("bool", *INTEGERS))),
+    **dict.fromkeys(("floordiv", "floormod", "shift_left", "shift_right"), (2, INTEGERS)),
+    **dict.fromkeys(("and", "or"), (2, ("bool",))),
+    **dict.fromkeys(CHOICES, (2, DTYPES)),
+    "not": (1, ("bool",)),
+    "bitwise_not": (1, ("bool", *INTEGERS)),
+}
+"""How many operands of one dtype each has, beside the condition of a choice, and which that may be."""
+
+_FUNCTIONS = {**dict.fromkeys((*FUNCTIONS_OF_ONE, *PREDICATES), 1), **dict.fromkeys(FUNCTIONS_OF_TWO, 2)}
+"""How many operands each has."""
 
 
 class Wrong(Exception):
@@ -61,41 +75,29 @@ def known_dtype(dtype: Any) -> str:
 
 def result(kind: str, operands: Sequence[str]) -> str:
     """The dtype of an operation on operands of these dtypes. Raises Wrong for an unknown one or other operands."""
-    count = 3 if kind in CHOICES else 1 if kind in ("not", "bitwise_not") else 2
-    known = (*ARITHMETIC, *COMPARISONS, *BITWISE, *CHOICES, "and", "or", "not", "bitwise_not")
-    if kind not in known:
+    if kind not in _OPERATIONS:
         raise Wrong(f"{kind[:40]!r} is no operation of a program")
-    first = operands[-1] if operands else ""
-    same = set(operands[1:] if kind in CHOICES else operands) == {first}
-    good = len(operands) == count and same
-    if kind in CHOICES:
-        good = good and operands[0] == "bool"
-        return _checked(good, kind, operands, first)
-    if kind in ("and", "or", "not"):
-        return _checked(good and first == "bool", kind, operands, "bool")
-    if kind in COMPARISONS:
-        return _checked(good and first != "bool", kind, operands, "bool")
-    if kind.startswith("shift"):
-        return _checked(good and first in INTEGERS, kind, operands, first)
-    if kind in ("floordiv", "floormod"):
-        return _checked(good and first in INTEGERS, kind, operands, first)
-    if kind.startswith("bitwise"):
-        return _checked(good and first not in FLOATS, kind, operands, first)
-    return _checked(good and first != "bool", kind, operands, first)
+    if kind in CHOICES and operands[:1] != ["bool"]:
+        raise _of(kind, operands)
+    found = _one_of(_OPERATIONS[kind], kind, operands, operands[kind in CHOICES :])
+    return "bool" if kind in COMPARISONS else found
 
 
 def call(function: Any, operands: Sequence[str]) -> str:
     """The dtype of a function's result. Raises Wrong for an unknown function or other operands."""
-    if function in FUNCTIONS_OF_ONE or function in PREDICATES:
-        good = len(operands) == 1 and operands[0] in FLOATS
-    elif function in FUNCTIONS_OF_TWO:
-        good = len(operands) == 2 and operands[0] == operands[1] and operands[0] in FLOATS
-    else:
+    if not isinstance(function, str) or function not in _FUNCTIONS:
         raise Wrong(f"{str(function)[:40]!r} is no function of a program")
-    return _checked(good, function, operands, "bool" if function in PREDICATES else operands[0] if operands else "")
+    found = _one_of((_FUNCTIONS[function], FLOATS), function, operands, operands)
+    return "bool" if function in PREDICATES else found
 
 
-def _checked(good: bool, what: str, operands: Sequence[str], dtype: str) -> str:
-    if not good:
-        raise Wrong(f"{what} of {', '.join(operands) or 'nothing'}")
-    return dtype
+def _one_of(takes: tuple[int, Collection[str]], what: str, operands: Sequence[str], same: Sequence[str]) -> str:
+    """The one dtype of `same`, of which there are as many as `what` takes. Raises Wrong where it has others."""
+    count, dtypes = takes
+    if len(same) != count or set(same) - {same[0]} or same[0] not in dtypes:
+        raise _of(what, operands)
+    return same[0]
+
+
+def _of(what: str, operands: Sequence[str]) -> Wrong:
+    return Wrong(f"{what} of {', '.join(operands) or 'nothing'}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Generic
 
@@ -126,13 +126,7 @@ class Node:
     outputs: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "kind": self.kind,
-            "kernel": self.kernel,
-            "inputs": list(self.inputs),
-            "outputs": list(self.outputs),
-        }
+        return {**asdict(self), "inputs": list(self.inputs), "outputs": list(self.outputs)}
 
 
 @dataclass(frozen=True, eq=False)
