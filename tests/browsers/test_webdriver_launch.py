@@ -302,7 +302,7 @@ def test_a_guarded_command_takes_its_orphans_with_it(tmp_path: Path) -> None:
     code = (
         f"import subprocess, sys, time; subprocess.run([sys.executable, '-c', {orphan!r}]); print('ready', flush=True)"
     )
-    process = guarded.Guarded([sys.executable, "-c", f"{code}; time.sleep(600)"], os.environ)
+    process = guarded.guarded([sys.executable, "-c", f"{code}; time.sleep(600)"], os.environ)
     assert process.wait_for_line("ready", MOST_WAIT) == "ready"
     wait_for(lambda: len(process.descendants()) == 2)
     started = [*process.descendants()]
@@ -312,7 +312,7 @@ def test_a_guarded_command_takes_its_orphans_with_it(tmp_path: Path) -> None:
 
 
 def test_a_command_that_is_none() -> None:
-    process = guarded.Guarded(["/nothing/at/all"], os.environ)
+    process = guarded.guarded(["/nothing/at/all"], os.environ)
     wait_for(lambda: process.exit_code is not None)
     process.close()
     assert process.exit_code == 127

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 
-from tapml.browsers.guarded import Guarded
+from tapml.browsers.guarded import Child, guarded
 from tapml.errors import ToolchainError
 
 _START_SECONDS = 20.0
@@ -24,14 +24,14 @@ def find_xvfb() -> str:
     return program
 
 
-def start_display() -> tuple[Guarded, dict[str, str]]:
+def start_display() -> tuple[Child, dict[str, str]]:
     """A display that nobody sees, and the environment that leads a program there.
 
     Raises ToolchainError if Xvfb is missing or does not start.
     """
     # It writes the number of the display, the first that is free, to its standard output.
     command = [find_xvfb(), "-displayfd", "1", "-screen", "0", "1280x1024x24", "-nolisten", "tcp"]
-    server = Guarded(command, os.environ)
+    server = guarded(command, os.environ)
     try:
         number = server.wait_for_line(r"\d+", _START_SECONDS)
         if number is None:

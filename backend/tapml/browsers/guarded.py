@@ -22,26 +22,22 @@ _LINES = 50
 _WIDTH = 2000
 
 
-def _nothing(_exit_code: int) -> None:
-    pass
-
-
 class Child:
     """A process that ends when its standard input does, which this Python holds.
 
     `on_end` is called with the exit code, from a thread of its own, when it ends, for whatever reason.
     """
 
-    _close_seconds = 3.0
-
     def __init__(
         self,
         title: str,
         command: Sequence[str],
         environment: Mapping[str, str],
-        on_end: Callable[[int], None] = _nothing,
+        on_end: Callable[[int], None],
+        close_seconds: float = 3.0,
     ) -> None:
         """Raises ToolchainError where `title` does not start."""
+        self._close_seconds = close_seconds
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._on_end = on_end
         try:
@@ -115,14 +111,11 @@ class Child:
         self._on_end(self._process.wait())
 
 
-class Guarded(Child):
-    """Runs `command` under guard.py, which ends all that it started, too. The exit code is the command's; a signal
-    counts 128 more than its number."""
-
-    _close_seconds = 10.0
-
-    def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], on_end: Callable[[int], None] = _nothing
-    ) -> None:
-        # -P: the guard's neighbours are no modules for it to import.
-        super().__init__(command[0], [sys.executable, "-P", str(_GUARD), *command], environment, on_end)
+def guarded(
+    command: Sequence[str], environment: Mapping[str, str], on_end: Callable[[int], None] = lambda code: None
+) -> Child:
+    """Run `command` under guard.py, which ends all that it started, too. The exit code is the command's; a signal
+    counts 128 more than its number.
+    """
+    # -P: the guard's neighbours are no modules for it to import.
+    return Child(command[0], [sys.executable, "-P", str(_GUARD), *command], environment, on_end, close_seconds=10.0)

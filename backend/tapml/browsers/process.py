@@ -10,6 +10,7 @@ import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future
+from typing import Any
 
 import psutil
 from playwright.async_api import Browser, BrowserType, Error, Page, Playwright, async_playwright
@@ -159,26 +160,20 @@ class BrowserProcess(DeviceProcess):
         kind, program = self._found.kind, self._found.program
         driver: BrowserType = getattr(playwright, kind.name)
         arguments = [self._mark]
-        channel: str | None = None
-        sandbox: bool | None = None
-        preferences: dict[str, str | float | bool] | None = None
+        own: dict[str, Any] = {}
         if kind.name == "chromium":
             arguments += options.chromium_arguments()
-            sandbox = options.chromium_sandbox()
             # Of its own two, Playwright would prefer the one that is not a whole browser.
-            channel = "chromium" if program is None else None
+            own = {"chromium_sandbox": options.chromium_sandbox(), "channel": None if program else "chromium"}
         elif kind.name == "firefox":
-            preferences = options.FIREFOX_PREFERENCES
-            channel = None if program is None else _FIREFOX_CHANNEL
+            own = {"firefox_user_prefs": options.FIREFOX_PREFERENCES, "channel": _FIREFOX_CHANNEL if program else None}
         return await driver.launch(
             executable_path=program,
-            channel=channel,
             args=arguments,
-            chromium_sandbox=sandbox,
-            firefox_user_prefs=preferences,
             headless=True,
             handle_sigint=False,  # Ctrl-C reaches Playwright's process too, but closing is for us to do
             timeout=_LAUNCH_SECONDS * 1000,
+            **own,
         )
 
     async def _open(self, page: Page) -> None:

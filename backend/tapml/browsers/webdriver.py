@@ -24,7 +24,7 @@ from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from tapml.browsers.display import has_display, start_display
 from tapml.browsers.drivers import Driver, session_options
-from tapml.browsers.guarded import Guarded
+from tapml.browsers.guarded import Child, guarded
 from tapml.browsers.running import DeviceProcess
 from tapml.errors import ToolchainError
 
@@ -48,8 +48,8 @@ class WebDriverProcess(DeviceProcess):
     def __init__(self, driver: Driver, url: str, on_exit: Callable[[str], None] | None) -> None:
         super().__init__(driver.kind.name, driver.kind.title, url, on_exit)
         self._driver = driver
-        self._display: Guarded | None = None
-        self._guarded: Guarded | None = None
+        self._display: Child | None = None
+        self._guarded: Child | None = None
         self._browser: WebDriver | None = None
         self._address = ""
         self._commands = threading.Lock()  # a session takes one at a time
@@ -80,22 +80,22 @@ class WebDriverProcess(DeviceProcess):
             environment.update(leading)
         port = free_port()
         self._address = f"http://127.0.0.1:{port}"
-        self._guarded = Guarded(self._driver.command(port), environment, lambda _: self._wake.set())
+        self._guarded = guarded(self._driver.command(port), environment, lambda _: self._wake.set())
         self._wait_for_driver(self._guarded)
         self._browser = self._new_session()
         self._open(self._browser)
         self._alive = True
         self._start_thread(self._watch)
 
-    def _wait_for_driver(self, guarded: Guarded) -> None:
+    def _wait_for_driver(self, driver: Child) -> None:
         end = time.monotonic() + _START_SECONDS
-        while time.monotonic() < end and guarded.exit_code is None:
+        while time.monotonic() < end and driver.exit_code is None:
             with contextlib.suppress(OSError, ValueError, LookupError):
                 if self._ask("GET", "/status", 1.0)["value"]["ready"]:
-                    self._banner = len(guarded.lines)
+                    self._banner = len(driver.lines)
                     return
             time.sleep(0.02)
-        said = " / ".join(guarded.lines[-5:]) or "it printed nothing"
+        said = " / ".join(driver.lines[-5:]) or "it printed nothing"
         raise ToolchainError(f"{self._driver.kind.driver} ({self._driver.program}) did not start: {said}")
 
     def _new_session(self) -> WebDriver:

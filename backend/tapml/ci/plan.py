@@ -29,12 +29,17 @@ def plan(paths: Sequence[Path], *, kernels: Sequence[str] = (), shard: Shard | N
     Tests are in the order of suites, then kernels. Raises InputError for what is no suite, for a suite given twice,
     and for a kernel that no suite has.
     """
-    suites = _open(paths)
+    for number, path in enumerate(paths):
+        if path.resolve() in {other.resolve() for other in paths[:number]}:
+            raise InputError(f"{path} is given twice: give each suite once")
+    suites = [Suite(path) for path in paths]
     for name in kernels:
         if not any(name in suite.kernels for suite in suites):
             known = ", ".join(list(dict.fromkeys(k for suite in suites for k in suite.kernels))[:8])
             raise InputError(f"no suite has a kernel {name!r}; there are {known}, ...: `tapml show SUITE` lists them")
-    ids = _ids(suites)
+    ids: list[str] = []
+    for suite in suites:
+        ids.append(unique(slug(suite.name, "suite").lower(), ids.__contains__))
     chosen = [frozenset(name for name in suite.kernels if not kernels or name in kernels) for suite in suites]
     ordered = [
         (number, test)
@@ -51,21 +56,3 @@ def plan(paths: Sequence[Path], *, kernels: Sequence[str] = (), shard: Shard | N
         PlannedSuite(ids[number], suite, tuple(t for of, t in part if of == number), chosen[number])
         for number, suite in enumerate(suites)
     ]
-
-
-def _open(paths: Sequence[Path]) -> list[Suite]:
-    seen: dict[Path, Path] = {}
-    for path in paths:
-        resolved = path.resolve()
-        if resolved in seen:
-            raise InputError(f"{path} is given twice: give each suite once")
-        seen[resolved] = path
-    return [Suite(path) for path in paths]
-
-
-def _ids(suites: Sequence[Suite]) -> list[str]:
-    """Names made fit for ids, numbered where two are alike."""
-    ids: list[str] = []
-    for suite in suites:
-        ids.append(unique(slug(suite.name, "suite").lower(), ids.__contains__))
-    return ids

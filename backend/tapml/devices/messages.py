@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapml.devices.blobs import Blobs
@@ -44,7 +44,7 @@ def kernel_message(bundle: Mapping[str, Any], code: Sequence[str]) -> Kernel:
 class KernelMessages:
     """A suite's kernels as protocol messages, with the WGSL text as it is in the folder now.
 
-    Holds the texts in `blobs` until `close`; a context manager.
+    A context manager: holds the texts in `blobs` until it is left.
     """
 
     def __init__(self, suite: Suite, blobs: Blobs, kernels: Sequence[str] | None = None) -> None:
@@ -60,9 +60,6 @@ class KernelMessages:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         for digest in self._held:
             self._blobs.release(digest)
         self._held = []
@@ -92,22 +89,17 @@ class KernelMessages:
         All of them, not only those that somebody edited: what TVM links into a model library has constants of seven
         digits (compilers/tvm/constants.py), and the model shall run what was validated.
         """
-        return {
-            entry_point["name"]: file.digest
-            for name, files in self._files.items()
-            for entry_point, file in _of_base_variant(self._bundles[name], files)
-        }
+        replaced = {}
+        for name, files in self._files.items():
+            base = self._bundles[name]["variants"][-1][
+                "entry_points"
+            ]  # the variant that model libraries are linked from
+            for entry_point, file in zip(base, files[-len(base) :], strict=True):
+                replaced[entry_point["name"]] = file.digest
+        return replaced
 
     def test(self, test: CarvedTest) -> Test:
         fields = {name: value for name, value in test.to_json().items() if name in Test.model_fields}
         for tolerance in fields["tolerances"]:
             del tolerance["reasons"]
         return message(Test, fields, f"test {test.id}")
-
-
-def _of_base_variant(
-    bundle: Mapping[str, Any], files: Sequence[KernelFile]
-) -> Iterator[tuple[dict[str, Any], KernelFile]]:
-    """Entry points and files of the last variant, which is the one that model libraries are linked from."""
-    base = bundle["variants"][-1]["entry_points"]
-    return zip(base, files[-len(base) :], strict=True)

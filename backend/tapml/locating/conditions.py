@@ -56,23 +56,16 @@ def _of_feature(name: str, values: np.ndarray, distinct: int, mask: np.ndarray, 
     if np.isnan(low) or np.isnan(high):
         return
     total, count = values.size, int(mask.sum())
-    if low == high:
-        region = values == low
-        if _telling(total, int(region.sum()), count, distinct, unlikely):
-            precision = count / int(region.sum())
-            yield Condition(f"{name} = {short(low)}", precision, True, {"input": name, "equals": float(low)})
-        return
-    for above in (True, False):
-        edge = low if above else high
-        region = values >= edge if above else values <= edge
+    regions = {"equals": values == low} if low == high else {"above": values >= low, "below": values <= high}
+    for word, region in regions.items():
         size = int(region.sum())
         if not _telling(total, size, count, distinct, unlikely):
             continue
-        rest = values[~region]
-        beyond = float(rest.max() if above else rest.min())
-        word = "above" if above else "below"
-        text = f"{name} {word} {short(beyond)}"
-        yield Condition(text, count / size, False, {"input": name, "above" if above else "below": beyond})
+        edge = low
+        if word != "equals":
+            edge = values[~region].max() if word == "above" else values[~region].min()
+        text = f"{name} {'=' if word == 'equals' else word} {short(edge)}"
+        yield Condition(text, count / size, word == "equals", {"input": name, word: float(edge)})
 
 
 def _telling(total: int, region: int, count: int, distinct: int, unlikely: float) -> bool:

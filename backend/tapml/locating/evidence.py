@@ -122,6 +122,10 @@ class Evidence:
         """Of an input, for people."""
         return self.names[number] if number < len(self.names) else f"input {number}"
 
+    def of(self, n: int) -> str:
+        """So many of the wrong elements: "all 12", "7 of 12"."""
+        return f"{'all' if n == self.count else f'{n} of'} {self.count}"
+
     @cached_property
     def finite(self) -> np.ndarray:
         """Wrong elements that are finite on both sides: those that arithmetic can explain."""

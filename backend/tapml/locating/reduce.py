@@ -147,13 +147,10 @@ class Reduce:
                     low = middle
             needed[axis] = high
         count, of = math.prod(needed), math.prod(total)
-        text = (
-            f"the shape is fixed, but {count} of its {of} workgroups {'are' if count > 1 else 'is'} enough"
-            if count < of
-            else f"the shape is fixed, and {'all' if of > 1 else 'its one'} {of if of > 1 else ''} "
-            f"workgroup{'s are' if of > 1 else ' is'} needed"
-        )
-        return {"total": total, "needed": needed, "text": " ".join(text.split())}
+        text = f"and {f'all {of} workgroups are' if of > 1 else 'its one workgroup is'} needed"
+        if count < of:
+            text = f"but {count} of its {of} workgroups {'are' if count > 1 else 'is'} enough"
+        return {"total": total, "needed": needed, "text": f"the shape is fixed, {text}"}
 
     def _shows(self, grid: list[int], inputs: list[np.ndarray]) -> bool:
         """Is an element that these workgroups write wrong? What they leave alone keeps the fill, whichever it is."""

@@ -42,15 +42,11 @@ def simplify(inputs: Sequence[np.ndarray], fails: Fails, budget: Budget) -> list
 
     order = sorted(range(len(current)), key=lambda place: -current[place].size)
     for place in order:
-        for array in plainer(current[place]):
-            if try_(place, array):
-                break
+        any(try_(place, array) for array in plainer(current[place]))  # up to the first that still fails
     for place in order:
         _fewer(current, place, try_)
     for place in order:
-        for array in plainer(current[place], nonzero=True):
-            if try_(place, array):
-                break
+        any(try_(place, array) for array in plainer(current[place], nonzero=True))
     return current
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -56,9 +55,9 @@ class WholeModel:
             ):
                 return self._check(runner)
         except InputError as error:
-            return self._entry("error", None, [], None, f"{text} cannot be run: {error}")
+            return self._entry("error", f"{text} cannot be run: {error}")
         except DeviceError as error:
-            return self._entry("error", None, [], None, f"{text} does not run on the device: {error.summary}")
+            return self._entry("error", f"{text} does not run on the device: {error.summary}")
 
     def _check(self, runner: HybridRunner) -> ModelCheck:
         worst: tuple[ModelMetric, ModelStep, dict[str, np.ndarray]] | None = None
@@ -69,11 +68,22 @@ class WholeModel:
                 worst = metric, step, got
         assert worst is not None, "a suite with a model has a step"
         metric, step, got = worst
-        grown = growth(step.graph, got, self._carved(step.number), self._local(step.number))
+        tests = {test.node: test for test in self._suite.tests if test.step == step.number}
+        carved = {
+            value: self._suite.tensors.get(ref)
+            for node in self._graph.kernel_nodes
+            for value, ref in zip(node.outputs, tests[node.id].outputs, strict=True)
+        }
+        own = {
+            node: self._results[test.id]["max_abs_error"] for node, test in tests.items() if test.id in self._results
+        }
+        grown = growth(step.graph, got, carved, own)
         if within(metric, self._tolerance):
-            return self._entry("pass", metric, grown, [], self._passing())
+            text = "every operator passes, and so does the whole model"
+            left = f" with {', '.join(self._left)} left on the reference" if self._left else ""
+            return self._entry("pass", text + left, metric, grown, [])
         minimal, found_text = self._minimal(runner, step)
-        return self._entry("fail", metric, grown, minimal, self._failing(metric, grown) + found_text)
+        return self._entry("fail", self._failing(metric, grown) + found_text, metric, grown, minimal)
 
     def _minimal(self, runner: HybridRunner, step: ModelStep) -> tuple[list[str] | None, str]:
         """The nodes to return, and a sentence about them."""
@@ -108,26 +118,7 @@ class WholeModel:
             found |= zip(values, result.outputs, strict=True)
         return found
 
-    def _carved(self, step: int) -> dict[str, np.ndarray]:
-        by_node = self._by_node(step)
-        return {
-            value: self._suite.tensors.get(ref)
-            for node in self._graph.kernel_nodes
-            for value, ref in zip(node.outputs, by_node[node.id].outputs, strict=True)
-        }
-
-    def _local(self, step: int) -> dict[str, float | None]:
-        found = {node: self._results.get(test.id) for node, test in self._by_node(step).items()}
-        return {node: result["max_abs_error"] for node, result in found.items() if result is not None}
-
-    def _by_node(self, step: int) -> dict[str, Any]:
-        return {test.node: test for test in self._suite.tests if test.step == step}
-
     # ------------------------------------------------ judging
-
-    def _passing(self) -> str:
-        text = "every operator passes, and so does the whole model"
-        return text + (f" with {', '.join(self._left)} left on the reference" if self._left else "")
 
     def _failing(self, metric: ModelMetric, grown: Sequence[Grown]) -> str:
         error = metric["max_abs_error"]
@@ -147,10 +138,10 @@ class WholeModel:
     def _entry(
         self,
         verdict: Verdict,
-        metric: ModelMetric | None,
-        grown: Sequence[Grown],
-        minimal: list[str] | None,
         text: str,
+        metric: ModelMetric | None = None,
+        grown: Sequence[Grown] = (),
+        minimal: list[str] | None = None,
     ) -> ModelCheck:
         return {
             "verdict": verdict,

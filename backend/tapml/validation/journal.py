@@ -10,8 +10,8 @@ import re
 import threading
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from io import BufferedWriter
+from typing import TypeAlias
 
 import psutil
 
@@ -24,6 +24,9 @@ from tapml.strict_json import parse_json
 from tapml.suite import Suite
 
 FORMAT = "tapml.validation/1"
+
+LeftBehind: TypeAlias = tuple[str, ValidationHeader | None, list[TestResult]]
+"""The journal of a process that is no more: its name in the suite, and what is in it."""
 
 _FOLDER = "results/running"
 _NAME = re.compile(r".+\.([0-9]{1,9})\.[0-9a-f]{1,8}\.jsonl")
@@ -90,35 +93,26 @@ class Journal:
         _WRITING.discard(self._name)
 
 
-@dataclass(frozen=True)
-class LeftBehind:
-    """A journal of a process that is no more; `problem` says in a sentence why it is none, and it stays where it is."""
+def left_behind(suite: Suite, problems: list[str]) -> Iterator[LeftBehind]:
+    """What killed processes left. A line that was cut off is left out.
 
-    name: str
-    header: ValidationHeader | None
-    results: list[TestResult]
-    problem: str | None = None
-
-
-def left_behind(suite: Suite) -> Iterator[LeftBehind]:
-    """What killed processes left. A line that was cut off is left out."""
-    problems = 0
+    A file that is no journal stays where it is; why it is none is added to `problems`, as a sentence.
+    """
+    told = 0
     for file in suite.folder.names(_FOLDER):
         found = _NAME.fullmatch(file)
         name = f"{_FOLDER}/{file}"
         if found is None or name in _WRITING:
             continue
         try:
-            journal = _read(suite, name, int(found[1]))
+            if journal := _read(suite, name, int(found[1])):
+                yield journal
         except FileMissing:  # its run has just ended
             continue
         except InputError as error:
-            problems += 1
-            if problems <= _MOST_PROBLEMS:
-                yield LeftBehind(name, None, [], f"{error}; no results are recovered from it: remove it by hand")
-        else:
-            if journal is not None:
-                yield journal
+            told += 1
+            if told <= _MOST_PROBLEMS:
+                problems.append(f"{error}; no results are recovered from it: remove it by hand")
 
 
 def _read(suite: Suite, name: str, process: int) -> LeftBehind | None:
@@ -139,7 +133,7 @@ def _read(suite: Suite, name: str, process: int) -> LeftBehind | None:
     if not documents:
         if not cut_off.startswith(_BEGIN[: len(cut_off)]):
             raise InputError(f"{where} is no journal")
-        return LeftBehind(name, None, [])
+        return name, None, []
     first = documents[0]
     format_version(where, first, FORMAT, "a journal")
     header = validated(where, VALIDATION_HEADER, first, "")
@@ -149,4 +143,4 @@ def _read(suite: Suite, name: str, process: int) -> LeftBehind | None:
         if result["device"] != header["devices"][0]["id"]:
             raise InputError(f"{where}, line {number}: device: it is not the journal's")
         results[result["id"]] = result  # one that is reported again counts once
-    return LeftBehind(name, header, list(results.values()))
+    return name, header, list(results.values())

@@ -63,7 +63,7 @@ class Offload:
         self._emit({"type": "started", "kind": "offload", "total": self.total, "kernels": self._kernels})
         self._emit({"type": "device", "device": self.device.describe()})
         verdicts = _kernel_verdicts(operators.run())
-        final = _not_run("the offload was interrupted before the whole model ran")
+        final = self._final("error", "the offload was interrupted before the whole model ran")
         interrupted = False
         with KernelMessages(self.suite, self._context.blobs) as kernels:
             edited = [name for name in self._kernels if kernels.edited(name)]
@@ -75,7 +75,6 @@ class Offload:
             except Cancelled:
                 interrupted = True
         self._emit({"type": "final", "device": self.device.id, "final": final})
-        kept = [step["kernel"] for step in self._steps if not step["kept"]]
         return {
             "format": "tapml.offload/1",
             **header(self.suite, [self.device], interrupted=interrupted, edited=edited),
@@ -85,7 +84,7 @@ class Offload:
             "summary": {
                 "kernels": self.total,
                 "offloaded": sum(step["kept"] for step in self._steps),
-                "kept_on_reference": kept,
+                "kept_on_reference": self._kept(),
                 "nodes": len(self.suite.model_graph.kernel_nodes),
                 "offloaded_nodes": len(self._offloaded),
                 "seconds": round(time.perf_counter() - started, 3),
@@ -188,21 +187,26 @@ class Offload:
             found = runner.in_order(run)
         except TapmlError as error:
             self._context.message(str(error), "error")
-            return {**_not_run(str(error)), "kept_on_reference": self._kept()}
+            return self._final("error", str(error))
         metric = self._worst(found)
-        good = within(metric, self._tolerance)
-        return {
-            "verdict": "pass" if good else "fail",
-            "mode": "virtual-machine",
-            "model_metric": metric,
-            "seconds": seconds,
-            "message": "" if good else self._too_far("everything", metric),
-            "kept_on_reference": self._kept(),
-        }
+        if within(metric, self._tolerance):
+            return self._final("pass", "", metric, seconds)
+        return self._final("fail", self._too_far("everything", metric), metric, seconds)
 
     def _unsupported(self, reason: str) -> OffloadFinal:
-        text = f"not run: {reason}; the steps above ran what the suite has"
-        return {**_not_run(text), "verdict": "unsupported", "kept_on_reference": self._kept()}
+        return self._final("unsupported", f"not run: {reason}; the steps above ran what the suite has")
+
+    def _final(
+        self, verdict: Verdict, text: str, metric: ModelMetric | None = None, seconds: dict[str, Any] | None = None
+    ) -> OffloadFinal:
+        return {
+            "verdict": verdict,
+            "mode": "virtual-machine",
+            "model_metric": metric,
+            "seconds": seconds or {},
+            "message": text,
+            "kept_on_reference": self._kept(),
+        }
 
     def _kept(self) -> list[str]:
         return [step["kernel"] for step in self._steps if not step["kept"]]
@@ -246,17 +250,6 @@ def _kernel_verdicts(document: ValidationDocument) -> dict[str, tuple[Verdict, s
 def _in_library(bundle: Mapping[str, Any]) -> bool:
     """Whether TVM made a kernel. Documents of version 1 do not say who did: nobody else could."""
     return not bundle["unsupported"] and bundle["compiler"]["name"] in ("tvm", "")
-
-
-def _not_run(message: str) -> OffloadFinal:
-    return {
-        "verdict": "error",
-        "mode": "virtual-machine",
-        "model_metric": None,
-        "seconds": {},
-        "message": message,
-        "kept_on_reference": [],
-    }
 
 
 def _text(number: float | None) -> str:

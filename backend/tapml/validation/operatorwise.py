@@ -134,7 +134,7 @@ class OperatorRun:
                         spent[key] += value
                 except DeviceLost as error:
                     self._record_culprit(device, todo, error)
-                    if not self._recorded(device, part):
+                    if self._missing(device, part) == part:
                         # Another try would end the same, unless it tells who is to blame.
                         if by_itself or not device.connected:
                             raise
@@ -142,7 +142,7 @@ class OperatorRun:
                 else:
                     # The runner answered and yet left a test out: that is its error, not silence.
                     self._record_missing(device, part, "the device gave no verdict for this test")
-                todo = [test for test in todo if (device.id, test.id) not in self._results]
+                todo = self._missing(device, todo)
         except Cancelled:
             self._interrupted = True
         except DeviceError as error:
@@ -177,26 +177,22 @@ class OperatorRun:
         self._journals[device.id].write(result)
         self._emit({"type": "verdict", "device": device.id, "result": result})
 
-    def _recorded(self, device: Device, tests: Sequence[CarvedTest]) -> bool:
-        """Has any of these a verdict? After a loss that moved nothing, another try would end the same."""
-        return any((device.id, test.id) in self._results for test in tests)
+    def _missing(self, device: Device, tests: Sequence[CarvedTest]) -> list[CarvedTest]:
+        """Those of these that have no verdict yet."""
+        return [test for test in tests if (device.id, test.id) not in self._results]
 
     def _record_culprit(self, device: Device, tests: Sequence[CarvedTest], error: DeviceLost) -> None:
         """The kernel that hung or crashed the GPU device is not run again; the other kernels go on, on a new one."""
-        culprit = error.kernel
-        if culprit is None:
-            return
         for test in tests:
-            if test.kernel == culprit and (device.id, test.id) not in self._results:
+            if test.kernel == error.kernel:
                 message = error.summary
                 if error.test not in (None, test.id):
-                    message = f"not run: kernel {culprit} lost the device in test {error.test}"
-                self._record(device, test, result_without_run(test, device.id, "error", message))
+                    message = f"not run: kernel {error.kernel} lost the device in test {error.test}"
+                self._record_missing(device, [test], message)
 
     def _record_missing(self, device: Device, tests: Sequence[CarvedTest], message: str) -> None:
-        for test in tests:
-            if (device.id, test.id) not in self._results:
-                self._record(device, test, result_without_run(test, device.id, "error", message))
+        for test in self._missing(device, tests):
+            self._record(device, test, result_without_run(test, device.id, "error", message))
 
     def document(self, seconds: float) -> ValidationDocument:
         """The document of what was validated so far."""
@@ -266,22 +262,19 @@ def save_validation(suite: Suite, document: ValidationDocument) -> None:
 
 def recover(suite: Suite, history: Recorder | None = None) -> list[str]:
     """Save what killed processes had validated of this suite; gives what went wrong, as sentences."""
-    problems = []
+    problems: list[str] = []
     try:
-        for found in left_behind(suite):
-            if found.problem is not None:
-                problems.append(found.problem)
-                continue
-            if found.header is not None and found.results and found.header["suite"] == suite.id:
+        for name, header, results in left_behind(suite, problems):
+            if header is not None and results and header["suite"] == suite.id:
                 document: ValidationDocument = {
-                    **found.header,
-                    "tests": found.results,
-                    "summary": {**counts(found.results), "seconds": 0.0, "devices": {}},
+                    **header,
+                    "tests": results,
+                    "summary": {**counts(results), "seconds": 0.0, "devices": {}},
                 }
                 save_validation(suite, document)
                 if history is not None and (problem := history.keep(suite, document)):
                     problems.append(problem)
-            suite.folder.remove(found.name)
+            suite.folder.remove(name)
     except OSError as error:
         problems.append(f"results of an earlier run cannot be saved in {suite.path}: {error.strerror}")
     return problems

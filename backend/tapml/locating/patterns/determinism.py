@@ -46,11 +46,7 @@ def detect(evidence: Evidence) -> list[Finding]:
 
 def _certain(count: int, evidence: Evidence) -> float:
     """However few elements it explains, it is a fact and no guess: above what is said where nothing fits."""
-    return 0.6 + 0.37 * _share(count, evidence)
-
-
-def _share(count: int, evidence: Evidence) -> float:
-    return min(1.0, count / evidence.count) if evidence.count else 1.0
+    return 0.6 + 0.37 * (min(1.0, count / evidence.count) if evidence.count else 1.0)
 
 
 def differing(runs: Sequence[np.ndarray], fills: Sequence[int], *, same_fill: bool) -> np.ndarray:

@@ -21,8 +21,7 @@ def detect(evidence: Evidence) -> list[Finding]:
     for text, predicted in _conversions(evidence):
         n = int((evidence.finite & (evidence.g == predicted)).sum())
         if n and n >= _ENOUGH * evidence.count and _distinct(evidence):
-            of = "all" if n == evidence.count else f"{n} of"
-            text = f"{text} ({of} {evidence.count} wrong elements)"
+            text = f"{text} ({evidence.of(n)} wrong elements)"
             return [Finding("dtype-conversion", text, 0.95 * n / evidence.count, {"explained": n})]
     return _rounded(evidence)
 

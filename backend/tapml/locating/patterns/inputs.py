@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
@@ -20,17 +21,10 @@ def _condition(evidence: Evidence) -> list[Finding]:
     if found is None:
         return []
     share = "all of them are" if found.precision == 1.0 else f"{found.precision:.0%} of the elements there are wrong"
-    text = f"wrong only where {_mean(found.text)}" + ("" if found.precision == 1.0 else f" ({share})")
+    is_ = re.sub(r" = | (?=above |below )", " is ", found.text, count=1)
+    text = f"wrong only where {is_}" + ("" if found.precision == 1.0 else f" ({share})")
     strength = (0.9 if found.discrete else 0.85) * (0.5 + 0.5 * found.precision)
     return [Finding("mask", text, strength, {**found.details, "precision": found.precision})]
-
-
-def _mean(text: str) -> str:
-    for word in (" above ", " below ", " = "):
-        if word in text:
-            left, right = text.split(word, 1)
-            return f"{left} is {right}" if word == " = " else f"{left} is{word}{right}"
-    return text
 
 
 def _copied(evidence: Evidence) -> list[Finding]:
@@ -41,7 +35,6 @@ def _copied(evidence: Evidence) -> list[Finding]:
         n = int(evidence.explains(values).sum())
         if n >= 0.9 * evidence.count and np.ptp(values[evidence.wrong]) > 0:
             name = evidence.name(number)
-            of = "all" if n == evidence.count else f"{n} of"
-            text = f"{of} {evidence.count} wrong elements are {name} as it came in"
+            text = f"{evidence.of(n)} wrong elements are {name} as it came in"
             return [Finding("mask", text, 0.93 * n / evidence.count, {"input": name, "explained": n})]
     return []

@@ -26,11 +26,7 @@ def _not_finite(evidence: Evidence) -> list[Finding]:
             continue
         share = count / evidence.count
         expected = evidence.e[bad]
-        gives = (
-            short(expected.min())
-            if expected.min() == expected.max()
-            else (f"{short(expected.min())} to {short(expected.max())}")
-        )
+        gives = _range(expected)
         details = {"elements": count, "expected_least": expected.min(), "expected_most": expected.max()}
         where = condition(evidence, bad, _CHANCE_OF_NAN)
         if where is not None:
@@ -64,7 +60,7 @@ def _constant(evidence: Evidence) -> list[Finding]:
     if share < 0.9 or (np.ptp(expected) == 0 and g.size > n):
         return []
     details = {"value": value, "elements": n}
-    gives = short(expected[0]) if np.ptp(expected) == 0 else f"{short(expected.min())} to {short(expected.max())}"
+    gives = _range(expected)
     if bool((g == value).all()):
         return [Finding("constant", f"every element is {short(value)}; the reference gives {gives}", 0.94, details)]
     rest = g[~same & np.isfinite(g)]
@@ -74,12 +70,10 @@ def _constant(evidence: Evidence) -> list[Finding]:
     if rest.size and value <= rest.min() and bool((expected < value).all()):
         text = f"values stop at {short(value)}: {n} elements are expected below it, down to {short(expected.min())}"
         return [Finding("saturation", text, 0.96 * share, details)]
-    of = "all" if n == evidence.count else f"{n} of"
-    return [
-        Finding(
-            "constant",
-            f"{of} {evidence.count} wrong elements are {short(value)}; the reference gives {gives}",
-            0.9 * share,
-            details,
-        )
-    ]
+    text = f"{evidence.of(n)} wrong elements are {short(value)}; the reference gives {gives}"
+    return [Finding("constant", text, 0.9 * share, details)]
+
+
+def _range(values: np.ndarray) -> str:
+    least, most = values.min(), values.max()
+    return short(least) if least == most else f"{short(least)} to {short(most)}"

@@ -90,14 +90,9 @@ def _shifted(evidence: Evidence) -> list[Finding]:
             if n < 4 or n < _ENOUGH * reachable or reachable < 0.5 * evidence.count:
                 continue
             name = axis_name(axis, ndim)
-            which = "next" if shift == 1 else "previous" if shift == -1 else ""
-            place = (
-                f"the {which} {name}'s"
-                if which
-                else f"of the {name} {abs(shift)} {'later' if shift > 0 else 'earlier'}"
-            )
-            text = f"shifted: got is the value {place}" if not which else f"shifted: got is {place} value"
-            text = f"{text} ({n} of {evidence.count} wrong elements)"
+            next_ = {1: f"the next {name}'s value", -1: f"the previous {name}'s value"}
+            far = f"the value of the {name} {abs(shift)} {'later' if shift > 0 else 'earlier'}"
+            text = f"shifted: got is {next_.get(shift, far)} ({n} of {evidence.count} wrong elements)"
             strength = 0.95 * n / evidence.count
             if best is None or strength > best.strength:
                 best = Finding("shift", text, strength, {"axis": axis, "shift": shift, "explained": n})
@@ -114,7 +109,6 @@ def _stays(size: int, shift: int, axis: int, ndim: int) -> np.ndarray:
 def _transposed(evidence: Evidence) -> list[Finding]:
     shape = evidence.shape
     real = [axis for axis in range(len(shape)) if shape[axis] > 1]
-    found: list[Finding] = []
     if 2 <= len(real) <= 4:
         for order in itertools.permutations(real):
             if list(order) == real:
@@ -129,9 +123,8 @@ def _transposed(evidence: Evidence) -> list[Finding]:
             if n >= 4 and n >= _ENOUGH * evidence.count:
                 text = f"axes are swapped: got is the expected output transposed by {axes} in memory"
                 details = {"axes": axes, "explained": n}
-                found.append(Finding("transpose", text, 0.96 * n / evidence.count, details))
-                break
-    return found or _elsewhere(evidence)
+                return [Finding("transpose", text, 0.96 * n / evidence.count, details)]
+    return _elsewhere(evidence)
 
 
 def _elsewhere(evidence: Evidence) -> list[Finding]:

@@ -26,8 +26,7 @@ def _finding(
     share = explained / evidence.count
     if share < _ENOUGH:
         return []
-    of = "all" if explained == evidence.count else f"{explained} of"
-    text = f"{text} ({of} {evidence.count} wrong elements)"
+    text = f"{text} ({evidence.of(explained)} wrong elements)"
     return [Finding(pattern, text, specific * share, {"explained": explained, **details})]
 
 
