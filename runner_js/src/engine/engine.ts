@@ -6,10 +6,23 @@ import { Executables } from "../hal/executable";
 import { Fence } from "../hal/fence";
 import type { Gpu } from "../hal/gpu";
 import { Stagings } from "../hal/readback";
+import type { Progress } from "../protocol/messages";
 import type { Blobs } from "./blobs";
 import { type KernelProgress, Kernels, type LoadedKernel } from "./kernels";
 import { TensorCache } from "./tensor_cache";
 import { Tensors } from "./tensors";
+
+/** One call under way. */
+export interface CallContext {
+  engine: Engine;
+  /** The call's, for its downloads. */
+  id: string;
+  /** Work of the GPU that takes longer is taken for hung. */
+  hangSeconds: number;
+  progress: (progress: Progress["progress"]) => void;
+  /** Nobody waits for it any more. */
+  signal: AbortSignal;
+}
 
 /** All that lives as long as one GPU device: pipelines, buffers, tensors, libraries. */
 export class Engine {

@@ -31,6 +31,13 @@ export interface Prepared {
   readonly temporaries: readonly number[];
 }
 
+/** What of a call loading its kernels needs to know. */
+export interface LoadingCall {
+  hangSeconds: number;
+  progress: KernelProgress;
+  signal: AbortSignal;
+}
+
 export type KernelProgress = (progress: CompileProgress | Compiling) => void;
 
 /** A kernel, or why it cannot run here. */
@@ -61,16 +68,12 @@ export class Kernels {
     private readonly begin: (hangSeconds: number, progress: KernelProgress) => void,
   ) {}
 
-  /** Several at a time. Never rejects; a compilation that takes longer than `hangSeconds` loses the GPU device. */
-  async load(
-    kernels: readonly Kernel[],
-    hangSeconds: number,
-    signal: AbortSignal,
-    progress: KernelProgress,
-  ): Promise<Map<string, KernelState>> {
+  /** Several at a time. Rejects only with the call; a compilation that takes longer than `hangSeconds` loses the device. */
+  load(kernels: readonly Kernel[], call: LoadingCall): Promise<Map<string, KernelState>> {
+    const { hangSeconds, progress, signal } = call;
     let done = 0;
     this.begin(hangSeconds, progress);
-    const states = await Promise.all(
+    const loading = Promise.all(
       kernels.map(async (kernel) => {
         const state = await this.one(kernel, signal);
         done++;
@@ -79,7 +82,8 @@ export class Kernels {
         return state;
       }),
     );
-    return new Map(states.map((state) => [state.kernel, state]));
+    const loaded = loading.then((states) => new Map(states.map((state) => [state.kernel, state])));
+    return this.gpu.guard(loaded, signal);
   }
 
   private async one(kernel: Kernel, signal: AbortSignal): Promise<KernelState> {

@@ -1,7 +1,7 @@
 import { loadAhead } from "../engine/ahead";
 import { postDownloads } from "../engine/blobs";
-import type { Engine } from "../engine/engine";
-import type { KernelProgress, LoadedKernel } from "../engine/kernels";
+import type { CallContext, Engine } from "../engine/engine";
+import type { LoadedKernel } from "../engine/kernels";
 import { DeviceFailure, toErrorReport } from "../hal/errors";
 import { Readback } from "../hal/readback";
 import { captureErrors } from "../hal/scopes";
@@ -15,20 +15,14 @@ import { forget, streamUpload, type Uploaded, WORTH_STREAMING } from "./upload";
 type Upload = Extract<Command, { op: "upload" }>;
 
 /** Runs commands in order over the device's named tensors. What was done before an error stays done. */
-export async function execute(
-  engine: Engine,
-  call: string,
-  params: ExecuteParams,
-  hangSeconds: number,
-  progress: KernelProgress,
-  signal: AbortSignal,
-): Promise<ExecuteResult> {
+export async function execute(call: CallContext, params: ExecuteParams): Promise<ExecuteResult> {
   const start = performance.now();
   const since = (from: number) => (performance.now() - from) / 1000;
+  const { engine, hangSeconds, signal } = call;
   const { gpu, fence } = engine;
   const { commands } = params;
   const watchdog = fence.watchdog(hangSeconds);
-  const { loaded, sizes } = await prepare(engine, commands, hangSeconds, progress, signal);
+  const { loaded, sizes } = await prepare(call, commands);
   const compile = since(start);
 
   const running = performance.now();
@@ -37,7 +31,7 @@ export async function execute(
   const small = (upload: Upload) => bytesOf(upload) < WORTH_STREAMING;
   const uploads = commands.filter((command) => command.op === "upload").filter(small);
   const pinned: string[] = [];
-  const bytes = loadAhead(uploads, (upload) => bytesFor(engine, upload, pinned, signal));
+  const bytes = loadAhead(uploads, (upload) => bytesFor(call, upload, pinned));
   const errors: Promise<ErrorReport | null>[] = [];
   // An error scope is a round trip to the GPU process.
   const captured = sizes.length ? captureErrors(gpu.device) : null;
@@ -95,12 +89,8 @@ export async function execute(
     const gpuSeconds = timer ? await gpu.guard(timer.seconds(), signal, watchdog) : null;
     seconds.run = since(running) - seconds.fetch;
     if (sizes.length) {
-      await postDownloads(
-        engine.blobs,
-        call,
-        sizes.map((_, i) => readback.bytes(i)),
-        signal,
-      );
+      const downloads = sizes.map((_, i) => readback.bytes(i));
+      await postDownloads(engine.blobs, call.id, downloads, signal);
     }
     seconds.total = since(start);
     const { live, liveBytes, idleBytes } = engine.buffers.statistics;
@@ -125,36 +115,27 @@ export async function execute(
 
 /** What can be found to be wrong before anything is changed. */
 async function prepare(
-  engine: Engine,
+  call: CallContext,
   commands: readonly Command[],
-  hangSeconds: number,
-  progress: KernelProgress,
-  signal: AbortSignal,
 ): Promise<{ loaded: Map<Command, Map<string, LoadedKernel>>; sizes: number[] }> {
   try {
-    const loaded = await loadLibraries(engine, commands, hangSeconds, progress, signal);
-    return { loaded, sizes: planDownloads(commands, (name) => engine.tensors.typeOf(name)) };
+    const loaded = await loadLibraries(call, commands);
+    return { loaded, sizes: planDownloads(commands, (name) => call.engine.tensors.typeOf(name)) };
   } catch (cause) {
-    if (signal.aborted) throw cause;
+    if (call.signal.aborted) throw cause;
     throw new DeviceFailure({ ...toErrorReport(cause), done: 0 });
   }
 }
 
 /** The kernels of every "load", compiled before anything runs; throws for the first that cannot run here. */
 async function loadLibraries(
-  engine: Engine,
+  call: CallContext,
   commands: readonly Command[],
-  hangSeconds: number,
-  progress: KernelProgress,
-  signal: AbortSignal,
 ): Promise<Map<Command, Map<string, LoadedKernel>>> {
   const found = new Map<Command, Map<string, LoadedKernel>>();
   for (const [i, command] of commands.entries()) {
     if (command.op !== "load") continue;
-    const states = await engine.gpu.guard(
-      engine.kernels.load(command.kernels, hangSeconds, signal, progress),
-      signal,
-    );
+    const states = await call.engine.kernels.load(command.kernels, call);
     const kernels = new Map<string, LoadedKernel>();
     for (const [name, state] of states) {
       if ("error" in state) {
@@ -171,10 +152,9 @@ async function loadLibraries(
 
 /** Null where the device holds these bytes already; they are pinned there until the call ends. */
 async function bytesFor(
-  engine: Engine,
+  { engine, signal }: CallContext,
   upload: Upload,
   pinned: string[],
-  signal: AbortSignal,
 ): Promise<ArrayBuffer | null> {
   if (engine.cache.acquire(upload.digest) === undefined) {
     return engine.blobs.load(upload.digest, bytesOf(upload), signal);

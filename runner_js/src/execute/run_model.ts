@@ -1,7 +1,6 @@
 import { loadAhead } from "../engine/ahead";
 import { postDownloads } from "../engine/blobs";
-import type { Engine } from "../engine/engine";
-import type { KernelProgress } from "../engine/kernels";
+import type { CallContext, Engine } from "../engine/engine";
 import { DeviceFailure } from "../hal/errors";
 import { captureErrors } from "../hal/scopes";
 import { bytesOf, describeType } from "../program/dtypes";
@@ -12,14 +11,8 @@ import { instantiate, type TvmRuntime } from "../tvm/tvmjs";
 const KERNELS_OF_A_MODEL = 10;
 
 /** Runs a whole model in a tvmjs Instance of its own, over the device that all calls share. */
-export async function runModel(
-  engine: Engine,
-  call: string,
-  params: RunModelParams,
-  hangSeconds: number,
-  progress: KernelProgress,
-  signal: AbortSignal,
-): Promise<RunModelResult> {
+export async function runModel(call: CallContext, params: RunModelParams): Promise<RunModelResult> {
+  const { engine, hangSeconds, progress, signal } = call;
   const { gpu, blobs } = engine;
   // Nothing tells how far a whole model is: it has the time of many kernels.
   const culprit = () => ({ kernel: params.function });
@@ -36,7 +29,7 @@ export async function runModel(
   };
 
   const wasm = await timed("fetch", blobs.load(params.wasm, null, signal));
-  const replace = await timed("fetch", replacements(engine, params, signal));
+  const replace = await timed("fetch", replacements(call, params));
   const runtime = await timed("instantiate", instantiate(wasm, gpu.device));
   const { instance } = runtime;
   instance.beginScope();
@@ -73,7 +66,7 @@ export async function runModel(
       seconds.runs.push((performance.now() - start) / 1000);
       if (error) throw new DeviceFailure(error);
       await throwBufferErrors(engine, runtime, signal);
-      if (run === 0) await sendOutputs(engine, call, params, outputs, signal);
+      if (run === 0) await sendOutputs(call, params, outputs);
     }
     return { downloads: params.outputs.map(bytesOf), seconds };
   } finally {
@@ -81,11 +74,8 @@ export async function runModel(
   }
 }
 
-async function replacements(
-  engine: Engine,
-  params: RunModelParams,
-  signal: AbortSignal,
-): Promise<Map<string, string>> {
+async function replacements(call: CallContext, params: RunModelParams): Promise<Map<string, string>> {
+  const { engine, signal } = call;
   const texts = Object.entries(params.replace).map(
     async ([name, digest]) => [name, await engine.blobs.wgsl(digest, `${name}.wgsl`, signal)] as const,
   );
@@ -100,11 +90,9 @@ async function throwBufferErrors(engine: Engine, runtime: TvmRuntime, signal: Ab
 }
 
 async function sendOutputs(
-  engine: Engine,
-  call: string,
+  { engine, id, signal }: CallContext,
   params: RunModelParams,
   outputs: { bytes: Uint8Array[]; shapes: number[][] },
-  signal: AbortSignal,
 ): Promise<void> {
   if (outputs.bytes.length !== params.outputs.length) {
     const message = `${params.function} gives ${outputs.bytes.length} outputs, ${params.outputs.length} are expected`;
@@ -117,12 +105,8 @@ async function sendOutputs(
       throw new DeviceFailure({ kind: "protocol", message });
     }
   });
-  await postDownloads(
-    engine.blobs,
-    call,
-    outputs.bytes.map((bytes) => new Uint8Array(bytes)),
-    signal,
-  );
+  const downloads = outputs.bytes.map((bytes) => new Uint8Array(bytes));
+  await postDownloads(engine.blobs, id, downloads, signal);
 }
 
 /** Frees the wasm side's tensors and buffers. Never throws: a trapped wasm may not even clean up. */

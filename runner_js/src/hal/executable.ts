@@ -54,36 +54,41 @@ export async function compile(
   code: string,
 ): Promise<Executable> {
   const { name, file, bindings } = entryPoint;
-  const captured = captureErrors(device);
-  const layout = device.createBindGroupLayout({ entries: bindings.map(layoutEntry) });
-  const pending = device.createComputePipelineAsync({
-    layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }),
-    compute: { module: device.createShaderModule({ code }), entryPoint: name },
+  const { pipeline, layout } = await diagnosed(device, kernel, file, code, async () => {
+    const layout = device.createBindGroupLayout({ entries: bindings.map(layoutEntry) });
+    const pipeline = await device.createComputePipelineAsync({
+      layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }),
+      compute: { module: device.createShaderModule({ code }), entryPoint: name },
+    });
+    return { pipeline, layout };
   });
-  const [pipeline, error] = await Promise.all([
-    pending.catch((cause: unknown) => new Refusal(cause)),
-    captured(),
-  ]);
-  if (pipeline instanceof Refusal || error) {
-    const diagnostics = await diagnose(device, file, code);
-    const reason = pipeline instanceof Refusal ? pipeline.reason : (error?.message ?? "");
-    throw new DeviceFailure(compileError(kernel, file, diagnostics, reason));
-  }
   const storage = storageBindings(entryPoint);
   const uniform = bindings.find(({ access }) => access === "uniform")?.binding;
   return { pipeline, layout, storage, uniform };
+}
+
+/** What is made of `code`, a kernel's WGSL. Throws a DeviceFailure of kind "compile" that points into it. */
+export async function diagnosed<T>(
+  device: GPUDevice,
+  kernel: string,
+  file: string,
+  code: string,
+  make: () => Promise<T>,
+): Promise<T> {
+  const captured = captureErrors(device);
+  const [made, found] = await Promise.allSettled([make(), captured()]);
+  const error = found.status === "fulfilled" ? found.value : null;
+  if (made.status === "fulfilled" && !error) return made.value;
+  const reason = made.status === "fulfilled" ? (error?.message ?? "") : describe(made.reason);
+  throw new DeviceFailure(compileError(kernel, file, await diagnose(device, file, code), reason));
+}
+
+function describe(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
 }
 
 const BUFFER_TYPES = { read: "read-only-storage", read_write: "storage", uniform: "uniform" } as const;
 
 function layoutEntry({ binding, access }: Binding): GPUBindGroupLayoutEntry {
   return { binding, visibility: GPUShaderStage.COMPUTE, buffer: { type: BUFFER_TYPES[access] } };
-}
-
-class Refusal {
-  readonly reason: string;
-
-  constructor(cause: unknown) {
-    this.reason = cause instanceof Error ? cause.message : String(cause);
-  }
 }

@@ -1,8 +1,8 @@
-import type { Engine } from "../engine/engine";
+import type { CallContext, Engine } from "../engine/engine";
 import { execute } from "../execute/execute";
 import { runModel } from "../execute/run_model";
 import { DeviceFailure } from "../hal/errors";
-import type { Call, Progress } from "../protocol/messages";
+import type { Call } from "../protocol/messages";
 import { validate } from "../validate/validate";
 
 const ALIVE_MS = 2000;
@@ -11,7 +11,7 @@ const ALIVE_MS = 2000;
 export async function perform(
   engine: Engine,
   call: Call,
-  progress: (progress: Progress["progress"]) => void,
+  progress: CallContext["progress"],
   signal: AbortSignal,
 ): Promise<unknown> {
   const alive = setInterval(() => {
@@ -20,26 +20,20 @@ export async function perform(
     progress({ kind: "alive", doing: doing.slice(0, 500) });
   }, ALIVE_MS);
   try {
-    return await result(engine, call, progress, signal);
+    return await result(call, { engine, id: call.call, hangSeconds: call.hang_seconds, progress, signal });
   } finally {
     clearInterval(alive);
   }
 }
 
-function result(
-  engine: Engine,
-  call: Call,
-  progress: (progress: Progress["progress"]) => void,
-  signal: AbortSignal,
-): Promise<unknown> {
-  const { hang_seconds } = call;
+function result(call: Call, context: CallContext): Promise<unknown> {
   switch (call.method) {
     case "validate":
-      return validate(engine, call.params, hang_seconds, progress, signal);
+      return validate(context, call.params);
     case "execute":
-      return execute(engine, call.call, call.params, hang_seconds, progress, signal);
+      return execute(context, call.params);
     case "run_model":
-      return runModel(engine, call.call, call.params, hang_seconds, progress, signal);
+      return runModel(context, call.params);
     case "ping":
       return Promise.resolve({});
   }

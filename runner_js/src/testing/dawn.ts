@@ -57,9 +57,10 @@ export class TestDevice {
     options: Partial<ExecuteParams> & { hangSeconds?: number; signal?: AbortSignal } = {},
   ): Promise<Execution> {
     const { hangSeconds = 60, signal = new AbortController().signal, timing = false } = options;
-    const call = String(this.calls++);
-    const result = await execute(this.engine, call, { commands, timing }, hangSeconds, () => {}, signal);
-    const body = this.posted.get(call) ?? new Uint8Array(0);
+    const id = String(this.calls++);
+    const call = { engine: this.engine, id, hangSeconds, progress: () => {}, signal };
+    const result = await execute(call, { commands, timing });
+    const body = this.posted.get(id) ?? new Uint8Array(0);
     let offset = 0;
     const downloads = result.downloads.map((bytes) => {
       offset += bytes;

@@ -1,6 +1,6 @@
 import type { Compilations } from "../hal/compilations";
 import { DeviceFailure } from "../hal/errors";
-import { compilePipeline } from "./pipeline";
+import { diagnosed } from "../hal/executable";
 import type { EntryPointInfo, Instance, Tensor, TvmRuntime, VirtualMachine } from "./tvmjs";
 import { isArray, isTensor } from "./tvmjs";
 
@@ -28,8 +28,9 @@ export async function loadPipelines(
   await Promise.all(
     Object.entries(infos).map(async ([name, info]) => {
       const code: string = replace.get(name) ?? getShader(name);
+      const make = () => context.createShaderAsync(info, code);
       const shader = await compilations.run(name, () =>
-        compilePipeline(context, info, code, name, `${name}.wgsl`),
+        diagnosed(context.device, name, `${name}.wgsl`, code, make),
       );
       instance.withNewScope(() => updatePrebuild(name, shader));
       done++;

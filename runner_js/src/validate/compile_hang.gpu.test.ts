@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import type { CallContext } from "../engine/engine";
 import { DeviceFailure } from "../hal/errors";
 import type { Test, TestVerdict } from "../protocol/messages";
 import { TestDevice } from "../testing/dawn";
@@ -22,16 +23,12 @@ it("names the kernel whose compilation never ends, and no other", async () => {
   const verdicts: TestVerdict[] = [];
   const begun: string[] = [];
   const { signal } = new AbortController();
-  const running = validate(
-    device.engine,
-    { kernels, tests },
-    2,
-    (progress) => {
-      if (progress.kind === "verdict") verdicts.push(progress);
-      if (progress.kind === "compiling") begun.push(progress.kernel);
-    },
-    signal,
-  );
+  const progress: CallContext["progress"] = (said) => {
+    if (said.kind === "verdict") verdicts.push(said);
+    if (said.kind === "compiling") begun.push(said.kernel);
+  };
+  const call = { engine: device.engine, id: "", hangSeconds: 2, progress, signal };
+  const running = validate(call, { kernels, tests });
   const cause = await running.catch((thrown: unknown) => thrown);
   expect(cause).toBeInstanceOf(DeviceFailure);
   expect((cause as DeviceFailure).report).toMatchObject({

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { CallContext } from "../engine/engine";
 import { DeviceFailure } from "../hal/errors";
-import type { CompileProgress, Compiling, Kernel, Test, TestVerdict } from "../protocol/messages";
+import type { CompileProgress, Kernel, Test, TestVerdict } from "../protocol/messages";
 import { TestDevice } from "../testing/dawn";
 import { addText, floats, kernelOf, variantOf } from "../testing/kernels";
 import { validate } from "./validate";
@@ -35,11 +36,14 @@ async function run(
   const verdicts: TestVerdict[] = [];
   const compiled: CompileProgress[] = [];
   const { signal } = new AbortController();
-  const progress = (message: CompileProgress | Compiling | TestVerdict) => {
+  const progress: CallContext["progress"] = (message) => {
     if (message.kind === "verdict") verdicts.push(message);
     else if (message.kind === "compile") compiled.push(message);
   };
-  const result = await validate(device.engine, { kernels, tests }, 60, progress, signal);
+  const result = await validate(
+    { engine: device.engine, id: "", hangSeconds: 60, progress, signal },
+    { kernels, tests },
+  );
   expect(result.seconds.total).toBeGreaterThan(0);
   return { verdicts, compiled };
 }
@@ -328,10 +332,13 @@ describe("validate on Dawn", () => {
     const reason = new DeviceFailure({ kind: "cancelled", message: "the call was cancelled" });
     const verdicts: unknown[] = [];
     const params = { kernels: [kernelOf(addText(COUNT), put)], tests: [addTest("t")] };
-    const progress = (message: CompileProgress | Compiling | TestVerdict) => {
+    const progress: CallContext["progress"] = (message) => {
       if (message.kind === "verdict") verdicts.push(message);
     };
-    const running = validate(device.engine, params, 60, progress, controller.signal);
+    const running = validate(
+      { engine: device.engine, id: "", hangSeconds: 60, progress, signal: controller.signal },
+      params,
+    );
     controller.abort(reason);
     await expect(running).rejects.toBe(reason);
     expect(verdicts).toEqual([]);

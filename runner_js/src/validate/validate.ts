@@ -1,33 +1,18 @@
 import { comparedRefs } from "../compare/tolerances";
-import type { Engine } from "../engine/engine";
+import type { CallContext, Engine } from "../engine/engine";
 import { toErrorReport } from "../hal/errors";
 import { bytesOf } from "../program/dtypes";
-import type {
-  CompileProgress,
-  Compiling,
-  ErrorReport,
-  Test,
-  TestVerdict,
-  ValidateParams,
-  ValidateResult,
-} from "../protocol/messages";
+import type { ErrorReport, Test, TestVerdict, ValidateParams, ValidateResult } from "../protocol/messages";
 import { BATCH_LIMITS, BatchPlanner } from "./batches";
 import { obstacle } from "./prepare";
 import { fetchBatch, type Job, releaseBatch, runBatch } from "./test_batch";
-
-export type ValidateProgress = (progress: CompileProgress | Compiling | TestVerdict) => void;
 
 /**
  * Runs carved tests. Every test gets exactly one verdict, unless the call is aborted or the device is lost: then the
  * test that was to blame has its verdict, if it is known, and the others are for another device.
  */
-export async function validate(
-  engine: Engine,
-  params: ValidateParams,
-  hangSeconds: number,
-  progress: ValidateProgress,
-  signal: AbortSignal,
-): Promise<ValidateResult> {
+export async function validate(call: CallContext, params: ValidateParams): Promise<ValidateResult> {
+  const { engine, hangSeconds, progress, signal } = call;
   const start = performance.now();
   const seconds = { fetch: 0, compile: 0, upload: 0, run: 0, compare: 0, total: 0 };
   const waiting = new Set(params.tests);
@@ -37,10 +22,7 @@ export async function validate(
   try {
     // The first bytes arrive while the kernels compile.
     loadEarly(engine, params.tests, signal);
-    const states = await engine.gpu.guard(
-      engine.kernels.load(params.kernels, hangSeconds, signal, progress),
-      signal,
-    );
+    const states = await engine.kernels.load(params.kernels, call);
     seconds.compile = (performance.now() - start) / 1000;
 
     const jobs: Job[] = [];

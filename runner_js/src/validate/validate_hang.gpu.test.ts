@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
+import type { CallContext } from "../engine/engine";
 import { DeviceFailure } from "../hal/errors";
-import type { CompileProgress, Compiling, Test, TestVerdict } from "../protocol/messages";
+import type { Test, TestVerdict } from "../protocol/messages";
 import { TestDevice } from "../testing/dawn";
 import { addText, floats, kernelOf } from "../testing/kernels";
 import { validate } from "./validate";
@@ -19,11 +20,14 @@ it("takes a test that never ends for hung and names it", async () => {
   const kernels = [kernelOf(addText(64), put), kernelOf({ ...addText(64), name: "endless", body }, put)];
   const tests = [test("t1", "add"), test("t2", "endless"), test("t3", "add")];
   const verdicts: TestVerdict[] = [];
-  const progress = (message: CompileProgress | Compiling | TestVerdict) => {
+  const progress: CallContext["progress"] = (message) => {
     if (message.kind === "verdict") verdicts.push(message);
   };
   const { signal } = new AbortController();
-  const running = validate(device.engine, { kernels, tests }, 1, progress, signal);
+  const running = validate(
+    { engine: device.engine, id: "", hangSeconds: 1, progress, signal },
+    { kernels, tests },
+  );
   const cause = await running.catch((thrown: unknown) => thrown);
   expect(cause).toBeInstanceOf(DeviceFailure);
   expect((cause as DeviceFailure).report).toMatchObject({

@@ -2,7 +2,7 @@
 import type { Outcome, Repro } from "../../../repro/types";
 import { type ErrorMap, errorMap } from "../../compare/error_map";
 import type { Blobs } from "../../engine/blobs";
-import { Engine } from "../../engine/engine";
+import { type CallContext, Engine } from "../../engine/engine";
 import { toErrorReport } from "../../hal/errors";
 import type { Gpu } from "../../hal/gpu";
 import type { Platform } from "../../platform/platform";
@@ -32,15 +32,10 @@ export async function runShared(
   try {
     const params = { kernels: [kernelMessage(repro)], tests: [test] };
     const { signal } = new AbortController();
-    await validate(
-      engine,
-      params,
-      hangSeconds,
-      (progress) => {
-        if (progress.kind === "verdict") verdict = progress;
-      },
-      signal,
-    );
+    const progress: CallContext["progress"] = (said) => {
+      if (said.kind === "verdict") verdict = said;
+    };
+    await validate({ engine, id: "", hangSeconds, progress, signal }, params);
   } catch (cause) {
     verdict ??= withoutRun(test, toErrorReport(cause));
   }
