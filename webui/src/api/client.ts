@@ -56,6 +56,11 @@ function sentence(body: unknown): string | null {
 /** A foreign page cannot send this header without a CORS preflight, which the server refuses. */
 const CHANGES = { "X-Tapml": "1" };
 
+function post<T>(path: string, body: object): Promise<T> {
+  const headers = { ...CHANGES, "Content-Type": "application/json" };
+  return request(path, { method: "POST", headers, body: JSON.stringify(body) });
+}
+
 const part = encodeURIComponent;
 
 export const api = {
@@ -72,17 +77,12 @@ export const api = {
   devices: () => request<Devices>("/api/devices"),
   job: (job: string, after: number) => request<Job>(`/api/jobs/${part(job)}?after=${after}`),
   startJob: (kind: JobKind, suite: string, devices: string[], kernels: string[] | null) =>
-    request<{ job: string }>("/api/jobs", {
-      method: "POST",
-      headers: { ...CHANGES, "Content-Type": "application/json" },
-      body: JSON.stringify({ kind, suite, devices, kernels }),
-    }),
+    post<{ job: string }>("/api/jobs", { kind, suite, devices, kernels }),
   shares: (suite: string) => request<{ shares: Share[] }>(`/api/suites/${part(suite)}/shares`),
   createShare: (suite: string, test: string, device: string, days: number | null) =>
-    request<{ path: string; share: Share }>(`/api/suites/${part(suite)}/tests/${part(test)}/shares`, {
-      method: "POST",
-      headers: { ...CHANGES, "Content-Type": "application/json" },
-      body: JSON.stringify({ device, days }),
+    post<{ path: string; share: Share }>(`/api/suites/${part(suite)}/tests/${part(test)}/shares`, {
+      device,
+      days,
     }),
   revokeShare: (suite: string, name: string) =>
     request<unknown>(`/api/suites/${part(suite)}/shares/${part(name)}`, {
@@ -107,11 +107,7 @@ export const api = {
       body: file,
     }),
   addTest: (target: string, suite: string, test: string) =>
-    request<{ test: string; added: boolean }>(`/api/suites/${part(target)}/imports`, {
-      method: "POST",
-      headers: { ...CHANGES, "Content-Type": "application/json" },
-      body: JSON.stringify({ suite, test }),
-    }),
+    post<{ test: string; added: boolean }>(`/api/suites/${part(target)}/imports`, { suite, test }),
   cancelJob: (job: string) =>
     request<unknown>(`/api/jobs/${part(job)}`, { method: "DELETE", headers: CHANGES }),
 };

@@ -3,6 +3,7 @@
  * Result documents (docs/results-format.md) are in generated/results.ts.
  */
 
+import type { Expression } from "../../../runner_js/src/program/expressions";
 import type {
   DeviceDocument,
   LocateDocument,
@@ -112,9 +113,32 @@ export interface KernelDetail {
   kernel: string;
   files: KernelFile[];
   nodes: string[];
-  /** kernels/NAME.json; read with care by model/launch.ts. */
-  bundle: unknown;
+  bundle: KernelBundle;
   unsupported: string | null;
+}
+
+/** kernels/NAME.json, tapml.kernel/3, as far as it is shown beside its JSON. */
+export interface KernelBundle {
+  arguments: { role: "input" | "output" }[];
+  /** In the order in which a device tries them. */
+  variants: KernelVariant[];
+}
+
+export interface KernelVariant {
+  name: string;
+  requires: { features: string[]; limits: Record<string, number> };
+  entry_points: {
+    name: string;
+    file: string;
+    workgroup_size: number[];
+    bindings: { binding: number; access: string; name: string; type: string }[];
+  }[];
+  launches: {
+    entry_point: string;
+    operands: ({ argument: number } | { temporary: number })[];
+    grid: Expression[];
+  }[];
+  temporaries: Expression[];
 }
 
 export interface TensorStatistics extends TensorRef {

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { launchFacts, variantOf } from "./launch";
+import type { KernelBundle } from "../api/types";
+import { extents, held, limitText, variantOf } from "./launch";
 
 const variant = (name: string, invocations: number, file: string) => ({
   name,
@@ -23,47 +24,32 @@ const variant = (name: string, invocations: number, file: string) => ({
   ],
   temporaries: [1024],
 });
-const bundle = {
+const bundle: KernelBundle = {
   arguments: [{ role: "input" }, { role: "output" }],
   variants: [variant("1024", 1024, "k@1024.wgsl"), variant("256", 256, "k.wgsl")],
 };
 
-it("reads every variant's bindings, launches and requirements", () => {
-  const [first, last] = launchFacts(bundle);
-  expect(first).toMatchObject({
-    variant: "1024",
-    entryPoints: [{ name: "k", file: "k@1024.wgsl", workgroupSize: "1024 × 1 × 1" }],
-    launches: [{ entryPoint: "k", workgroups: "ceildiv(n, 64) × 2 × 1", workgroupSize: "1024 × 1 × 1" }],
-    temporaries: 1,
-    features: ["shader-f16"],
-  });
-  expect(last).toMatchObject({ variant: "256", features: [] });
-  expect(first?.entryPoints[0]?.bindings.map(({ access, holds }) => [access, holds])).toEqual([
-    ["read_write", "output 0"],
-    ["uniform", ""],
-  ]);
+it("says what each binding holds", () => {
+  for (const variant of bundle.variants)
+    for (const entry of variant.entry_points) expect(held(bundle, variant, entry)).toEqual(["output 0", ""]);
+  const [variant] = bundle.variants;
+  const launches = [{ entry_point: "k", operands: [{ temporary: 0 }], grid: [1, 1, 1] }];
+  const entry = variant?.entry_points[0];
+  if (variant && entry) expect(held(bundle, { ...variant, launches }, entry)).toEqual(["temporary 0", ""]);
+});
+
+it("writes sizes as expressions", () => {
+  expect(extents(bundle.variants[0]?.launches[0]?.grid ?? [])).toBe("ceildiv(n, 64) × 2 × 1");
 });
 
 it("says whether a limit is a least or a most", () => {
-  const [, last] = launchFacts(bundle);
-  expect(last?.limits.map(({ bound }) => bound)).toEqual(["≥ 256", "≤ 64"]);
+  expect(limitText("maxComputeInvocationsPerWorkgroup", 1024)).toBe("≥ 1,024");
+  expect(limitText("minStorageBufferOffsetAlignment", 64)).toBe("≤ 64");
 });
 
 it("finds the variant of a file, or the least demanding", () => {
-  const variants = launchFacts(bundle);
-  expect(variantOf(variants, "k@1024.wgsl")?.variant).toBe("1024");
-  expect(variantOf(variants, undefined)?.variant).toBe("256");
-  expect(variantOf(variants, "other.wgsl")?.variant).toBe("256");
-  expect(variantOf([], "k.wgsl").launches).toEqual([]);
+  expect(variantOf(bundle, "k@1024.wgsl").name).toBe("1024");
+  expect(variantOf(bundle, undefined).name).toBe("256");
+  expect(variantOf(bundle, "other.wgsl").name).toBe("256");
+  expect(variantOf({ arguments: [], variants: [] }, "k.wgsl").launches).toEqual([]);
 });
-
-it.each([
-  null,
-  undefined,
-  7,
-  "text",
-  [],
-  {},
-  { variants: 3, arguments: {} },
-  { variants: [null, { entry_points: [null], launches: [1], requires: [] }] },
-])("survives %j", (odd) => expect(() => variantOf(launchFacts(odd), "k.wgsl")).not.toThrow());

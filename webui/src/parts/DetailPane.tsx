@@ -12,21 +12,21 @@ import { TensorsTab } from "./TensorsTab";
 import { VerdictTab } from "./VerdictTab";
 
 interface DetailPaneProps extends NodePickerProps {
+  /** Read again when it changes: someone edits the WGSL between two runs. */
+  round: string;
   rerun: { devices: string[]; possible: boolean; start: () => void };
 }
 
 type Tab = "verdict" | "tensors" | "kernel" | "history";
 
 export function DetailPane(props: DetailPaneProps) {
-  const { suite, node, state, device } = props;
+  const { suite, node, state, device, round } = props;
   const [tab, setTab] = useState<Tab>("verdict");
   const [line, setLine] = useState<{ file: string; line: number } | null>(null);
   const [wanted, setStep] = useState(0);
   const tests = suite.tests.filter((test) => test.node === node.id);
   const test = tests.find((candidate) => candidate.step === wanted) ?? tests[0];
   const kernel = suite.kernels.find((candidate) => candidate.kernel === node.kernel);
-  // Read again when a job ends: someone edits the WGSL between two runs.
-  const round = state.job === null || state.job.state === "running" ? "" : state.job.job;
   const detail = useResource(kernel ? `${node.kernel} ${round}` : null, () =>
     api.kernel(suite.id, node.kernel),
   );

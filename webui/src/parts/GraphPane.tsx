@@ -1,8 +1,6 @@
 /** The picture of the graph: every node in its place, coloured by what happened to it. */
 
 import { useEffect, useRef } from "preact/hooks";
-import type { DeviceDocument } from "../api/generated/results";
-import type { Graph } from "../api/types";
 import { GraphNodes } from "../graph/GraphNodes";
 import { Legend } from "../graph/Legend";
 import { Overview } from "../graph/Overview";
@@ -13,25 +11,22 @@ import { useViewport } from "../graph/use-viewport";
 import { fit, opening, reveal, zoom } from "../graph/viewport";
 import type { Marks } from "../model/locate";
 import { Loading } from "./Basics";
+import type { Shared } from "./shared";
 
-export interface GraphPaneProps {
-  graph: Graph;
+interface GraphPaneProps extends Shared {
   states: NodeStates;
   /** Drawn at the corners of some nodes. */
   marks: Marks;
   view: View;
-  devices: readonly DeviceDocument[];
-  device: string | null;
-  choose: (device: string) => void;
-  selected: string | null;
-  select: (node: string | null) => void;
 }
 
 /** Below this scale names cannot be read: only coloured boxes are drawn. */
 const NAMES_FROM = 0.33;
 
 export function GraphPane(props: GraphPaneProps) {
-  const { graph, states, selected, select } = props;
+  const { states, select } = props;
+  const { graph } = props.suite;
+  const selected = props.node?.id ?? null;
   const svg = useRef<SVGSVGElement>(null);
   const state = useLayout(graph);
   const { view, pane, setView, dragged } = useViewport(svg);

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import type { Diagnostic } from "../api/generated/results";
 import type { KernelDetail } from "../api/types";
-import { launchFacts, variantOf } from "../model/launch";
+import { variantOf } from "../model/launch";
 import type { ResultsState } from "../model/results";
 import { Edited } from "./Basics";
 import { LaunchSection } from "./LaunchSection";
@@ -16,9 +16,8 @@ export function KernelTab(props: {
   const { detail, line, rerun } = props;
   const [picked, setPicked] = useState<string | null>(null);
   const name = picked ?? line?.file;
-  const variants = launchFacts(detail.bundle);
-  const facts = variantOf(variants, name);
-  const names = facts.entryPoints.map((entry) => entry.file);
+  const variant = variantOf(detail.bundle, name);
+  const names = variant.entry_points.map((entry) => entry.file);
   const own = detail.files.filter((candidate) => names.includes(candidate.name));
   const files = own.length > 0 ? own : detail.files;
   const file = files.find((candidate) => candidate.name === name) ?? files[0];
@@ -40,10 +39,9 @@ export function KernelTab(props: {
         </span>
       </div>
       <LaunchSection
-        facts={facts}
-        variants={variants}
-        pick={(variant) => setPicked(variant.entryPoints[0]?.file ?? null)}
         bundle={detail.bundle}
+        variant={variant}
+        pick={(other) => setPicked(other.entry_points[0]?.file ?? null)}
       />
       {file && (
         <section class="file">

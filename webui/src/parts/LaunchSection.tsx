@@ -1,34 +1,37 @@
+import type { KernelBundle, KernelVariant } from "../api/types";
 import { count } from "../model/format";
-import type { LaunchFacts } from "../model/launch";
+import { extents, held, limitText } from "../model/launch";
 import { Table } from "./Table";
 
 /** How a variant is launched: one line, opened to bindings and limits. The WGSL below is what one comes for. */
 export function LaunchSection(props: {
-  facts: LaunchFacts;
-  variants: readonly LaunchFacts[];
+  bundle: KernelBundle;
+  variant: KernelVariant;
   /** The reader wants another variant. */
-  pick: (variant: LaunchFacts) => void;
-  bundle: unknown;
+  pick: (variant: KernelVariant) => void;
 }) {
-  const { facts, variants } = props;
-  const bindings = facts.entryPoints.reduce((sum, entry) => sum + entry.bindings.length, 0);
-  const shown = facts.launches.slice(0, 6);
+  const { bundle, variant } = props;
+  const { variants } = bundle;
+  const { entry_points, launches, temporaries, requires } = variant;
+  const limits = Object.entries(requires.limits);
+  const bindings = entry_points.reduce((sum, entry) => sum + entry.bindings.length, 0);
+  const sizeOf = (name: string) => entry_points.find((entry) => entry.name === name)?.workgroup_size ?? [];
+  const shown = launches.slice(0, 6);
   return (
     <section class="stack launch" aria-label="Launch">
       {variants.length > 1 && (
         <label>
           variant{" "}
           <select
-            value={facts.variant}
+            value={variant.name}
             onChange={(event) => {
-              const name = event.currentTarget.value;
-              const picked = variants.find((one) => one.variant === name);
+              const picked = variants.find((one) => one.name === event.currentTarget.value);
               if (picked) props.pick(picked);
             }}
           >
-            {variants.map((one) => (
-              <option key={one.variant} value={one.variant}>
-                {one.variant}
+            {variants.map(({ name }) => (
+              <option key={name} value={name}>
+                {name}
               </option>
             ))}
           </select>{" "}
@@ -38,39 +41,40 @@ export function LaunchSection(props: {
       <ul>
         {shown.map((launch, at) => (
           <li key={at}>
-            {facts.launches.length > 1 && <span class="muted">{at + 1}. </span>}
-            <code>{launch.entryPoint}</code> {launch.workgroups} workgroups
-            {launch.workgroupSize !== "" && ` of ${launch.workgroupSize}`}
+            {launches.length > 1 && <span class="muted">{at + 1}. </span>}
+            <code>{launch.entry_point}</code> {extents(launch.grid)} workgroups of{" "}
+            {extents(sizeOf(launch.entry_point))}
           </li>
         ))}
-        {facts.launches.length > shown.length && (
-          <li class="muted">and {facts.launches.length - shown.length} more</li>
-        )}
-        {facts.features.length > 0 && <li>needs {facts.features.join(", ")}</li>}
+        {launches.length > shown.length && <li class="muted">and {launches.length - shown.length} more</li>}
+        {requires.features.length > 0 && <li>needs {requires.features.join(", ")}</li>}
       </ul>
       <details>
         <summary>
-          {count(bindings, "binding")}, {count(facts.limits.length, "required limit")}
-          {facts.temporaries > 0 && `, ${count(facts.temporaries, "scratch buffer")}`}
+          {count(bindings, "binding")}, {count(limits.length, "required limit")}
+          {temporaries.length > 0 && `, ${count(temporaries.length, "scratch buffer")}`}
         </summary>
-        {facts.entryPoints.map((entry) => (
-          <Table
-            key={entry.name}
-            caption={<code>{entry.name}</code>}
-            heads={["binding", "name", "access", "type", "holds"]}
-            rows={entry.bindings.map(({ binding, name, access, type, holds }) => ({
-              key: binding,
-              cells: [binding, name, access, type, holds],
-            }))}
-          />
-        ))}
+        {entry_points.map((entry) => {
+          const holds = held(bundle, variant, entry);
+          return (
+            <Table
+              key={entry.name}
+              caption={<code>{entry.name}</code>}
+              heads={["binding", "name", "access", "type", "holds"]}
+              rows={entry.bindings.map(({ binding, name, access, type }, at) => ({
+                key: binding,
+                cells: [binding, name, access, type, holds[at]],
+              }))}
+            />
+          );
+        })}
         <Table
           caption="Required limits"
-          rows={facts.limits.map(({ name, bound }) => ({ key: name, cells: [name, bound] }))}
+          rows={limits.map(([name, bound]) => ({ key: name, cells: [name, limitText(name, bound)] }))}
         />
         <details>
           <summary>As JSON</summary>
-          <pre class="json">{JSON.stringify(props.bundle, null, 2)}</pre>
+          <pre class="json">{JSON.stringify(bundle, null, 2)}</pre>
         </details>
       </details>
     </section>

@@ -3,12 +3,13 @@
 import type { LocateDocument, Suspect } from "../api/generated/results";
 import { date, seconds } from "../model/format";
 import { notRun, suspects, verdictSentence } from "../model/locate";
-import type { JobState, ResultsState } from "../model/results";
+import type { JobState } from "../model/results";
 import { GLYPH } from "../model/verdicts";
 import { VerdictBadge } from "./Basics";
 import { ModelCheckCard } from "./ModelCheckCard";
 import { NodeButtons } from "./NodeButtons";
 import { SuspectCard } from "./SuspectCard";
+import type { Shared } from "./shared";
 import { TriedDevices } from "./TriedDevices";
 
 interface Selection {
@@ -18,29 +19,28 @@ interface Selection {
   select: (node: string | null) => void;
 }
 
-interface LocatePaneProps extends Selection {
-  state: ResultsState;
-  device: string | null;
-  choose: (device: string) => void;
-}
-
-export function LocatePane(props: LocatePaneProps) {
+export function LocatePane(props: Shared) {
   const { state, device } = props;
   const running = state.job?.kind === "locate" && state.job.state === "running" ? state.job : null;
   if (running !== null && (device === null || running.devices.includes(device)))
     return <Searching job={running} />;
   return (
     <TriedDevices
+      {...props}
       name="Faulty kernels"
       class="locate"
-      state={state}
       results={state.locates}
-      device={device}
-      choose={props.choose}
       none={NOT_SEARCHED}
       missing="Not searched on"
       draw={(document, name) => (
-        <LocateResult {...props} key={`${device} ${document.created}`} document={document} name={name} />
+        <LocateResult
+          key={`${device} ${document.created}`}
+          document={document}
+          name={name}
+          node={props.node?.id ?? null}
+          kernel={props.node?.kernel ?? null}
+          select={props.select}
+        />
       )}
     />
   );

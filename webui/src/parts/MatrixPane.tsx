@@ -5,24 +5,16 @@ import type { DeviceDocument } from "../api/generated/results";
 import { adapter, browser, deviceText } from "../model/format";
 import { entryNode, type Filter, filterRows, type KernelRow, type Matrix } from "../model/matrix";
 import { isReported, reporter } from "../model/reported";
-import type { JobState } from "../model/results";
 import { type Counts, describe, total } from "../model/verdicts";
 import { Loading } from "./Basics";
 import { CountsBar, MatrixCell } from "./MatrixCell";
+import type { Shared } from "./shared";
 
-export interface MatrixPaneProps {
+interface MatrixPaneProps extends Shared {
   matrix: Matrix;
-  devices: readonly DeviceDocument[];
-  job: JobState | null;
   loaded: boolean;
-  selected: string | null;
-  device: string | null;
   /** What earlier runs say of a kernel: a new failure, flaky tests. */
   remarks: ReadonlyMap<string, string>;
-  /** Saved results that could not be read, a sentence each. */
-  problems: readonly string[];
-  select: (node: string, device?: string) => void;
-  choose: (device: string) => void;
 }
 
 export function MatrixPane(props: MatrixPaneProps) {
@@ -54,9 +46,9 @@ export function MatrixPane(props: MatrixPaneProps) {
           problems only
         </label>
       </div>
-      {props.problems.length > 0 && (
+      {props.state.problems.length > 0 && (
         <ul class="messages" aria-label="Results that are left out">
-          {props.problems.map((problem) => (
+          {props.state.problems.map((problem) => (
             <li key={problem}>
               <span aria-hidden="true">⚠ </span>
               {problem}
@@ -121,11 +113,13 @@ function DeviceColumn(props: MatrixPaneProps & { column: DeviceDocument; counts:
 function KernelRows(
   props: MatrixPaneProps & { row: KernelRow; open: boolean; toggle: (kernel: string) => void },
 ) {
-  const { row, open, devices, selected } = props;
+  const { row, open, devices } = props;
+  const selected = props.node?.id;
   const pick = (device?: string) => {
     const node = entryNode(row, device);
     if (node !== undefined) props.select(node, device);
   };
+  const remark = props.remarks.get(row.kernel);
   const within = row.nodes.some((node) => node.node === selected);
   return (
     <tbody class={within ? "selected" : ""}>
@@ -145,21 +139,9 @@ function KernelRows(
             <button type="button" class="row-name clip" title={row.kernel} onClick={() => pick()}>
               {row.kernel}
             </button>
-            {row.edited && (
-              <span class="row-mark" title="edited: the WGSL differs from what was generated">
-                ✎<span class="sr-only"> edited</span>
-              </span>
-            )}
-            {row.unsupported !== null && (
-              <span class="row-mark" title={row.unsupported}>
-                ⚠<span class="sr-only"> {row.unsupported}</span>
-              </span>
-            )}
-            {props.remarks.has(row.kernel) && (
-              <span class="row-mark" title={props.remarks.get(row.kernel)}>
-                ↯<span class="sr-only"> {props.remarks.get(row.kernel)}</span>
-              </span>
-            )}
+            {row.edited && <RowMark sign="✎" text="edited: the WGSL differs from what was generated" />}
+            {row.unsupported !== null && <RowMark sign="⚠" text={row.unsupported} />}
+            {remark !== undefined && <RowMark sign="↯" text={remark} />}
             <span class="row-count" title="nodes that use this kernel">
               ×{row.nodes.length}
             </span>
@@ -193,5 +175,15 @@ function KernelRows(
           </tr>
         ))}
     </tbody>
+  );
+}
+
+/** What is worth knowing of a kernel, as a sign that tells it. */
+function RowMark(props: { sign: string; text: string }) {
+  return (
+    <span class="row-mark" title={props.text}>
+      {props.sign}
+      <span class="sr-only"> {props.text}</span>
+    </span>
   );
 }

@@ -1,15 +1,11 @@
-import type { GraphNode, SuiteDetail } from "../api/types";
+import type { GraphNode } from "../api/types";
 import { nodeNames } from "../model/matrix";
-import type { ResultsState } from "../model/results";
 import { asState, GLYPH } from "../model/verdicts";
+import type { Shared } from "./shared";
 
-export interface NodePickerProps {
-  suite: SuiteDetail;
+export interface NodePickerProps extends Shared {
   node: GraphNode;
-  state: ResultsState;
-  device: string | null;
   problems: readonly string[];
-  select: (node: string | null, device?: string) => void;
 }
 
 /** From one node of a kernel to its others, and from problem to problem. */

@@ -1,31 +1,22 @@
 /** The offload trace of one device: which kernel moved when, and what that did to the model. */
 
 import type { OffloadFinal, OffloadStep } from "../api/generated/results";
-import type { SuiteDetail } from "../api/types";
 import { cosine, count, date, error } from "../model/format";
 import { stepState } from "../model/offload";
-import type { OffloadRun, ResultsState } from "../model/results";
+import type { OffloadRun } from "../model/results";
 import { asState } from "../model/verdicts";
 import { Glyph, VerdictBadge } from "./Basics";
 import { ErrorChart } from "./ErrorChart";
+import type { Shared } from "./shared";
 import { TriedDevices } from "./TriedDevices";
 
-export function OffloadPane(props: {
-  suite: SuiteDetail;
-  state: ResultsState;
-  device: string | null;
-  choose: (device: string) => void;
-  selected: string | null;
-  select: (node: string | null) => void;
-}) {
+export function OffloadPane(props: Shared) {
   return (
     <TriedDevices
+      {...props}
       name="Offload trace"
       class="offload"
-      state={props.state}
       results={props.state.offloads}
-      device={props.device}
-      choose={props.choose}
       none={NOT_OFFLOADED}
       missing="Not offloaded to"
       draw={(run, name) => <Trace {...props} run={run} name={name} />}
@@ -37,13 +28,9 @@ const NOT_OFFLOADED =
   "Not offloaded yet. Offload moves the model to a device kernel by kernel and runs it after each move, " +
   "so that the kernel that breaks it is named.";
 
-function Trace(props: {
-  run: OffloadRun;
-  name: string;
-  selected: string | null;
-  select: (node: string | null) => void;
-}) {
-  const { run, selected } = props;
+function Trace(props: Shared & { run: OffloadRun; name: string }) {
+  const { run } = props;
+  const selected = props.node?.kernel ?? null;
   const kept = run.steps.filter((step) => step.kept).length;
   const last = run.steps.at(-1);
   return (

@@ -1,22 +1,20 @@
 import type { ComponentChildren } from "preact";
-import type { ResultsState } from "../model/results";
+import type { Shared } from "./shared";
 
 /** Results that are of one device each: which devices have one, to choose from, and the chosen one's below. */
-export function TriedDevices<T>(props: {
-  name: string;
-  class: string;
-  state: ResultsState;
-  results: Readonly<Record<string, T>>;
-  device: string | null;
-  choose: (device: string) => void;
-  /** Where no device has any. */
-  none: string;
-  /** What is said before the name of a device that has none. */
-  missing: string;
-  draw: (result: T, name: string) => ComponentChildren;
-}) {
-  const { device, results } = props;
-  const { devices } = props.state;
+export function TriedDevices<T>(
+  props: Shared & {
+    name: string;
+    class: string;
+    results: Readonly<Record<string, T>>;
+    /** Where no device has any. */
+    none: string;
+    /** What is said before the name of a device that has none. */
+    missing: string;
+    draw: (result: T, name: string) => ComponentChildren;
+  },
+) {
+  const { devices, device, results } = props;
   const tried = devices.filter((column) => results[column.id] !== undefined);
   if (tried.length === 0) return <p class="hint">{props.none}</p>;
   const result = device === null ? undefined : results[device];

@@ -43,15 +43,10 @@ export function Workspace(props: { suite: SuiteDetail }) {
   );
   const device = columns.find((column) => column.id === chosen)?.id ?? columns[0]?.id ?? null;
 
-  const matrix = useMemo(
-    () =>
-      buildMatrix(
-        suite,
-        state,
-        columns.map((column) => column.id),
-      ),
-    [suite, state, columns],
-  );
+  const matrix = useMemo(() => {
+    const ids = columns.map((column) => column.id);
+    return buildMatrix(suite, state, ids);
+  }, [suite, state, columns]);
   const run = device === null ? undefined : state.offloads[device];
   const found = device === null ? undefined : state.locates[device];
   const states = useMemo(
@@ -64,7 +59,7 @@ export function Workspace(props: { suite: SuiteDetail }) {
     [view, suite, run, found, matrix, device],
   );
   const marks = useMemo(() => locateMarks(view === "locate" ? found : undefined), [view, found]);
-  // Asked again when a job has ended; without an answer the page has all but the hints.
+  // Another one when a job has ended: what it changed is asked for again. Without history the page has all but the hints.
   const round = state.job === null || state.job.state === "running" ? "" : state.job.job;
   const history = useResource(`${suite.id} ${round}`, () => api.history(suite.id)).data;
   const hints = useMemo(() => remarks(history?.trends ?? []), [history]);
@@ -88,6 +83,7 @@ export function Workspace(props: { suite: SuiteDetail }) {
     if (on !== undefined) setChosen(on);
   };
   const known = suite.graph.nodes.find((candidate) => candidate.id === node) ?? null;
+  const shared = { suite, state, devices: columns, device, node: known, choose: setChosen, select };
 
   return (
     <>
@@ -118,58 +114,21 @@ export function Workspace(props: { suite: SuiteDetail }) {
             ]}
           />
           {view === "validation" ? (
-            <MatrixPane
-              matrix={matrix}
-              devices={columns}
-              job={state.job}
-              loaded={results.loaded}
-              problems={state.problems}
-              selected={node}
-              device={device}
-              remarks={hints}
-              select={select}
-              choose={setChosen}
-            />
+            <MatrixPane {...shared} matrix={matrix} loaded={results.loaded} remarks={hints} />
           ) : view === "locate" ? (
-            <LocatePane
-              state={state}
-              device={device}
-              choose={setChosen}
-              node={known?.id ?? null}
-              kernel={known?.kernel ?? null}
-              select={select}
-            />
+            <LocatePane {...shared} />
           ) : (
-            <OffloadPane
-              suite={suite}
-              state={state}
-              device={device}
-              choose={setChosen}
-              selected={known?.kernel ?? null}
-              select={select}
-            />
+            <OffloadPane {...shared} />
           )}
         </section>
-        <GraphPane
-          graph={suite.graph}
-          states={states}
-          marks={marks}
-          view={view}
-          devices={columns}
-          device={device}
-          choose={setChosen}
-          selected={known?.id ?? null}
-          select={select}
-        />
+        <GraphPane {...shared} states={states} marks={marks} view={view} />
         {known && (
           <DetailPane
+            {...shared}
             key={known.kernel}
-            suite={suite}
             node={known}
-            state={state}
-            device={device}
             problems={problems}
-            select={select}
+            round={round}
             rerun={{
               devices: choice.choices
                 .filter(({ value }) => choice.selected.includes(value))
