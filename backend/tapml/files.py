@@ -6,21 +6,20 @@ import errno
 import hashlib
 import itertools
 import json
-import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from tapml.errors import InputError
-from tapml.leftovers import sweep, write_into
+from tapml.folder import Folder
 from tapml.text import json_escaped
 
 
 def write_bytes(path: Path, data: bytes | memoryview) -> None:
     """Write `data` to a temporary name beside `path`, then rename over it. Makes the folder where needed.
 
-    Where `path` is a link, the link is replaced. What killed writers of `path` left is removed.
+    Where `path` is a link, the link is replaced. What killed writers left beside it is removed.
     """
     write_pieces(path, [data])
 
@@ -28,12 +27,7 @@ def write_bytes(path: Path, data: bytes | memoryview) -> None:
 def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
     """As `write_bytes`; also what making the pieces raises leaves nothing behind."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        sweep(folder, path.name)
-        write_into(folder, path.name, pieces)
-    finally:
-        os.close(folder)
+    Folder(path.parent).write_pieces(path.name, pieces)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -16,11 +16,12 @@ import numpy as np
 
 from tapml.errors import InputError
 from tapml.importing.assemble import assemble
+from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, InputSpec, RawStep
 from tapml.importing.model import Array, Functions, ImportedModel, Progress
 from tapml.importing.sizes import LONGEST, Bounds, Sizes
 from tapml.importing.torch_fixes import computed_elsewhere, converters
-from tapml.lowering.quiet import quiet_tvm, reason
+from tapml.lowering.quiet import reason
 
 
 def import_exported_program(path: Path, gather: GatherSteps, progress: Progress, functions: Functions) -> ImportedModel:
@@ -56,7 +57,7 @@ def import_exported_program(path: Path, gather: GatherSteps, progress: Progress,
     sizes = Sizes(specs, steps, bounds)
     # What it writes has a size of its own.
     shapes = [sizes.shapes.get(name, list(array.shape)) for name, array in steps[0].arrays.items()]
-    module = _convert(functional, path, shapes, bounds, functions)
+    module = converted(path, "PyTorch", lambda: _convert(functional, shapes, bounds, functions))
     return assemble(
         module,
         tensors=_tensors(functional),
@@ -208,46 +209,27 @@ def _bounds(program: Any) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _convert(
-    program: Any,
-    path: Path,
-    shapes: Sequence[Sequence[Any]],
-    bounds: Bounds,
-    functions: Functions,
-    lacking: Sequence[str] = (),
-) -> Any:
+def _convert(program: Any, shapes: Sequence[Sequence[Any]], bounds: Bounds, functions: Functions) -> Any:
     import tvm
     from tvm import relax
-    from tvm.relax.frontend.torch import from_exported_program
+    from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter, from_exported_program
 
     names = {node.target.__name__ for node in program.graph.nodes if node.op == "call_function"}
-    own = [name for name in names if name.partition(".")[0] in functions]
-    elsewhere = {name: computed_elsewhere(functions) for name in (*lacking, *own)}
-    with quiet_tvm(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            module = from_exported_program(
-                program,
-                unwrap_unit_return_tuple=True,
-                custom_convert_map=converters(bounds) | elsewhere,
-                run_ep_decomposition=False,
-            )
-            bound = {
-                axis: size
-                for parameter, shape in zip(module["main"].params, shapes, strict=True)
-                for axis, size in zip(parameter.ty.shape.values, shape, strict=True)
-                if tvm.ir.is_prim_var(axis)
-            }
-            return relax.transform.BindSymbolicVars(bound, "main")(module) if bound else module
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error
-        except Exception as error:  # the importer asserts, raises ValueError, TVM's errors...
-            failure = reason(error)
-        # Leaving the handler drops the half-built function, of which TVM warns while quiet.
-    unknown = re.search(r"Unsupported function types? \[(.*?)\]", failure)
-    if unknown and not lacking:
-        return _convert(program, path, shapes, bounds, functions, re.findall(r"'([^']+)'", unknown.group(1)))
-    raise InputError(f"{path}: TVM's PyTorch importer cannot convert it: {failure}")
+    known = ExportedProgramImporter().convert_map | converters(bounds)
+    elsewhere = [name for name in names if name not in known or name.partition(".")[0] in functions]
+    module = from_exported_program(
+        program,
+        unwrap_unit_return_tuple=True,
+        custom_convert_map=converters(bounds) | dict.fromkeys(elsewhere, computed_elsewhere(functions)),
+        run_ep_decomposition=False,
+    )
+    bound = {
+        axis: size
+        for parameter, shape in zip(module["main"].params, shapes, strict=True)
+        for axis, size in zip(parameter.ty.shape.values, shape, strict=True)
+        if tvm.ir.is_prim_var(axis)
+    }
+    return relax.transform.BindSymbolicVars(bound, "main")(module) if bound else module
 
 
 def _tensors(program: Any) -> list[tuple[str, Array]]:

@@ -20,7 +20,7 @@ from tapml.formats import validated
 from tapml.importing.dtypes import narrow_array
 from tapml.importing.model import Array, Functions
 from tapml.importing.onnx_run import OnnxRuntime
-from tapml.importing.relax_ir import static_shape, tensor_dtype
+from tapml.importing.relax_ir import Expr, static_shape, tensor_dtype
 from tapml.operators.external import External
 from tapml.program.graph import numpy_dtype
 
@@ -105,6 +105,36 @@ def call(fields: Mapping[str, Any], operands: Sequence[Any], wanted: Sequence[bo
     return relax.op.call_dps_packed(function, relax.Tuple(tensors), types[0] if len(types) == 1 else types)
 
 
+def call_of_onnx(
+    node: Any, inputs: Sequence[Expr | None], opsets: Mapping[str, int], functions: Functions, builder: Expr
+) -> dict[str, Expr]:
+    """A node of an ONNX model as a call of the function with the operator's name, or of ONNX Runtime: the outputs that
+    the model reads, by name.
+
+    Raises InputError where neither computes it.
+    """
+    from onnx import helper
+
+    fields = {
+        "source": "python" if node.op_type in functions else "onnx",
+        "domain": node.domain,
+        "version": opsets.get(node.domain, 1),
+        "operator": node.op_type,
+        "attributes": {found.name: _plain(helper.get_attribute_value(found)) for found in node.attribute},
+    }
+    made = builder.emit(call(fields, inputs, [bool(name) for name in node.output], functions))
+    names = [name for name in node.output if name]
+    if len(names) == 1:
+        return {names[0]: made}
+    return {name: builder.emit(relax.TupleGetItem(made, place)) for place, name in enumerate(names)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def _onnx(external: External, functions: Functions) -> Callable[[list[Array]], Sequence[Any]]:
     from onnx import ValueInfoProto, helper
 
@@ -145,7 +175,12 @@ def _torch(external: External, functions: Functions) -> Callable[[list[Array]], 
     # Others read files, or write into what they are given.
     public = external.operator.startswith("aten.") and not external.operator.startswith("aten._")
     schema = overload._schema if isinstance(overload, torch._ops.OpOverload) else None
-    if not public or schema is None or schema.is_mutable or not _of_tensors(schema):
+    if (
+        not public
+        or schema is None
+        or schema.is_mutable
+        or not any("Tensor" in str(taken.type) for taken in schema.arguments[:1])
+    ):
         raise InputError(f"{external.title} is no operator that tapml runs by PyTorch: it is no function of tensors")
 
     def run(arrays: list[Array]) -> Sequence[Any]:
@@ -155,10 +190,6 @@ def _torch(external: External, functions: Functions) -> Callable[[list[Array]], 
         return [one.numpy() for one in (found if isinstance(found, tuple | list) else [found])]
 
     return run
-
-
-def _of_tensors(schema: Any) -> bool:
-    return bool(schema.arguments) and "Tensor" in str(schema.arguments[0].type)
 
 
 def _python(external: External, functions: Functions) -> Callable[[list[Array]], Sequence[Any]]:

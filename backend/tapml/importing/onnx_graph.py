@@ -19,8 +19,8 @@ from tvm.relax import op
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tapml.errors import InputError
+from tapml.importing.external import call_of_onnx
 from tapml.importing.model import Array, Functions
-from tapml.importing.onnx_external import elsewhere
 from tapml.importing.onnx_file import described, known
 from tapml.importing.onnx_run import read_by
 from tapml.importing.onnx_values import Known, evaluate, is_weight, symbolic
@@ -106,7 +106,7 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
                 failure = error
         inputs = [self._nodes[name] if name else None for name in node.input]
         try:
-            self._nodes.update(elsewhere(node, inputs, self._versions, self._functions, self.bb))
+            self._nodes.update(call_of_onnx(node, inputs, self._versions, self._functions, self.bb))
         except InputError as error:
             raise failure or InputError(
                 f"TVM's ONNX importer lacks the operator {described(node, self._versions)}, and {error}: export the "

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import re
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tapml.errors import InputError
 from tapml.importing.assemble import assemble
+from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, RawStep
 from tapml.importing.model import Array, Functions, ImportedModel, Progress
 from tapml.importing.onnx_file import fingerprint, input_specs, nodes, read, with_known_operators
 from tapml.importing.onnx_graph import GraphImporter
-from tapml.importing.onnx_run import OnnxRuntime, drop_unused, installed
+from tapml.importing.onnx_run import OnnxRuntime, drop_unused
 from tapml.importing.sizes import Sizes
-from tapml.lowering.quiet import quiet_tvm, reason
 
 
 def import_onnx(path: Path, gather: GatherSteps, progress: Progress, functions: Functions) -> ImportedModel:
@@ -49,8 +45,8 @@ def import_onnx(path: Path, gather: GatherSteps, progress: Progress, functions: 
             sizes = Sizes(specs, steps, {}, merged=True)
             module, computed = _convert(model, path, sizes, functions)
     except InputError as error:
-        if missing and installed() is None:
-            # ONNX Runtime refused the file as well: it may be at fault itself.
+        if missing:
+            # Where ONNX Runtime refused the file as well it may be at fault itself.
             raise InputError(f"{error}; {missing}") from error
         raise
     return assemble(
@@ -76,9 +72,6 @@ def import_onnx(path: Path, gather: GatherSteps, progress: Progress, functions: 
 def _ask_oracle(
     path: Path, outputs: list[str], steps: Sequence[RawStep], progress: Progress
 ) -> tuple[str | None, str | None, list[list[Array]] | None]:
-    lacking = installed()
-    if lacking is not None:
-        return None, lacking, None
     progress("running the model in ONNX Runtime")
     try:
         runtime = OnnxRuntime(path, path.parent)
@@ -101,22 +94,7 @@ def _convert(model: Any, path: Path, sizes: Sizes, functions: Functions) -> tupl
     """The module, and what was computed of shapes alone."""
     importer = GraphImporter(sizes, model.opset_import, functions)
     opset = next((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), 1)
-    # The importer prints the operator it fails at, with all its operands.
-    said = io.StringIO()
-    with quiet_tvm(), contextlib.redirect_stdout(said), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return importer.from_onnx(model.graph, opset), importer.computed
-        except InputError as error:
-            failure: Exception | str = error
-        except Exception as error:  # anything: the importer asserts, raises ValueError, KeyError, TVM's errors...
-            failure = reason(error)
-        # Leaving the handler drops the half-built function, of which TVM warns while quiet.
-    if isinstance(failure, InputError):
-        raise InputError(f"{path}: {failure}")
-    found = re.search(r"Error converting operator (\w+)", said.getvalue())
-    where = f" the operator {found.group(1)}" if found else " it"
-    raise InputError(f"{path}: TVM's ONNX importer cannot convert{where}: {failure}")
+    return converted(path, "ONNX", lambda: importer.from_onnx(model.graph, opset)), importer.computed
 
 
 def _tensors(model: Any) -> list[tuple[str, Array]]:

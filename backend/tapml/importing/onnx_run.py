@@ -20,11 +20,14 @@ class OnnxRuntime:
     """ONNX Runtime on a model file or on a serialized model, whose external data may lie in `folder`.
 
     Graph optimizations are off: the oracle computes what the file says, operator by operator.
-    Raises InputError (at construction) where ONNX Runtime refuses the model.
+    Raises InputError (at construction) where ONNX Runtime is not installed, or refuses the model.
     """
 
     def __init__(self, model: Path | bytes, folder: Path | None = None) -> None:
-        import onnxruntime
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise InputError("onnxruntime is not installed: pip install onnxruntime") from error
 
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -44,15 +47,6 @@ class OnnxRuntime:
             return list(self._session.run(list(names), dict(inputs)))
         except Exception as error:  # as above
             raise InputError(f"ONNX Runtime could not run the model on these inputs: {error}") from error
-
-
-def installed() -> str | None:
-    """None where ONNX Runtime can be imported, otherwise what to do about it."""
-    try:
-        import onnxruntime  # noqa: F401
-    except ImportError:
-        return "onnxruntime is not installed: pip install onnxruntime"
-    return None
 
 
 def drop_unused(graph: Any) -> None:

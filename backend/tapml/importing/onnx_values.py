@@ -78,7 +78,7 @@ class Known:
     @property
     def elements(self) -> list[Any]:
         """In row-major order, integers or expressions."""
-        return [found if self.symbolic else found.item() for found in self.array.reshape(-1)]
+        return list(self.array.reshape(-1).tolist())
 
 
 def symbolic(elements: Sequence[Any], shape: Sequence[int], dtype: str = "int64") -> Known:

@@ -10,6 +10,7 @@ throughout. Ranking and scanning compare every pair of elements, so the axis has
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
     `arguments` are narrowed. Raises InputError where the axis is longer than `LONGEST_AXIS`.
     """
     data: Expr = arguments[0] if arguments else None
+    call = partial(builder.call_te, primfunc_name_hint=name.removeprefix("relax."))
     if name == "relax.shape_to_tensor":
         return _tensor_of_sizes(builder, list(data.values))
     if name in ("relax.isinf", "relax.isfinite"):
@@ -58,18 +60,18 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
     if name in ("relax.argmax", "relax.argmin"):
         return _extremum(builder, name, data, attrs)
     if name == "relax.gather_nd":
-        return builder.call_te(_gather_nd, data, arguments[1], int(attrs["batch_dims"]), **_hint(name))
+        return call(_gather_nd, data, arguments[1], int(attrs["batch_dims"]))
     if name == "relax.gather_elements":
-        return builder.call_te(topi.gather, data, int(attrs["axis"]), arguments[1], **_hint(name))
+        return call(topi.gather, data, int(attrs["axis"]), arguments[1])
     if name == "relax.cumsum":
         axis = _axis(name, data, attrs["axis"])
         exclusive = bool(attrs.get("exclusive"))
-        return builder.call_te(_cumsum, data, axis, exclusive, _dtype(attrs, data), **_hint(name))
+        return call(_cumsum, data, axis, exclusive, _dtype(attrs, data))
     if name in _RANKINGS:
         axis, kind = _axis(name, data, attrs["axis"]), _RANKINGS[name] or str(attrs["ret_type"])
         count = max(int(attrs.get("k", 0)), 0) or _shape(name, data)[axis]
         down = bool(attrs.get("largest", attrs.get("descending")))
-        return builder.call_te(_ranked, data, axis, count, down, kind, **_hint(name))
+        return call(_ranked, data, axis, count, down, kind)
     return None
 
 
@@ -142,10 +144,6 @@ def _extremum(builder: Expr, name: str, data: Expr, attrs: dict[str, Any]) -> Ex
     if flat and attrs["keepdims"]:
         return op.reshape(emit(op.min(place, axis=0)), [1] * rank)
     return op.min(place, axis=axis, keepdims=attrs["keepdims"] and not flat)
-
-
-def _hint(name: str) -> dict[str, str]:
-    return {"primfunc_name_hint": name.removeprefix("relax.")}
 
 
 def _shape(name: str, data: Expr) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from tapml.files import unique
 from tapml.importing.dtypes import narrow_array
 from tapml.importing.model import Array
 from tapml.importing.relax_ir import Expr, attributes, operator_name
@@ -98,14 +99,11 @@ class Weights:
     def _declare(self, key: object, name: str, array: Array) -> Expr:
         if key not in self._variables:
             data = self._narrow(array, name)
-            unique, number = name, 1
-            while unique in self._taken:
-                number += 1
-                unique = f"{name}.{number}"
-            self._taken.add(unique)
-            self.parameters.append((unique, data))
+            name = unique(name, self._taken.__contains__, ".")
+            self._taken.add(name)
+            self.parameters.append((name, data))
             # Kernels are called, and their arguments, after TVM's variables.
-            plain = re.sub(r"^(?=\d)|[^\w.]", "_", unique)
+            plain = re.sub(r"^(?=\d)|[^\w.]", "_", name)
             self._variables[key] = relax.Var(plain, relax.TensorType(data.shape, str(data.dtype)))
         return self._variables[key]
 

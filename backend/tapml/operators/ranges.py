@@ -5,6 +5,8 @@ All of it in Python's integers, which have no end: a result that its dtype does 
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tapml.operators.program import Expression
@@ -28,29 +30,31 @@ class Known:
         return max(self.parts, abs(self.low), abs(self.high))
 
 
+_MONOTONE: Mapping[str, Callable[[int, int], int]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "min": min,
+    "max": max,
+    "shift_left": operator.lshift,
+    "shift_right": operator.rshift,
+}
+"""Whose least and greatest results are among those of their operands' ends."""
+
+
 def combined(kind: str, a: Known, b: Known) -> tuple[int, int]:
     """The range of an operation. A divisor that may be 0 is taken as if it were not, a shift as if in range."""
-    if kind == "add":
-        return a.low + b.low, a.high + b.high
-    if kind == "sub":
-        return a.low - b.high, a.high - b.low
-    if kind == "mul":
-        return _corners([x * y for x in (a.low, a.high) for y in (b.low, b.high)])
-    if kind in ("min", "max"):
-        choose = min if kind == "min" else max
-        return choose(a.low, b.low), choose(a.high, b.high)
+    if kind in _MONOTONE:
+        return _corners(_MONOTONE[kind], a, b)
     if kind in ("div", "floordiv"):
         return _quotient(kind, a, b)
     if kind in ("mod", "floormod"):
         return _remainder(kind, a, b)
-    if kind == "shift_left":
-        return _corners([x << y for x in (a.low, a.high) for y in (b.low, b.high)])
-    if kind == "shift_right":
-        return _corners([x >> y for x in (a.low, a.high) for y in (b.low, b.high)])
     return _bits(kind, a, b)
 
 
-def _corners(values: list[int]) -> tuple[int, int]:
+def _corners(function: Callable[[int, int], int], a: Known, b: Known) -> tuple[int, int]:
+    values = [function(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
     return min(values), max(values)
 
 
@@ -58,8 +62,7 @@ def _quotient(kind: str, a: Known, b: Known) -> tuple[int, int]:
     if b.low <= 0:
         most = max(abs(a.low), abs(a.high))
         return -most, most
-    divide = _truncated if kind == "div" else int.__floordiv__
-    return _corners([divide(x, y) for x in (a.low, a.high) for y in (b.low, b.high)])
+    return _corners(_truncated if kind == "div" else operator.floordiv, a, b)
 
 
 def _truncated(a: int, b: int) -> int:
