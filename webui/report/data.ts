@@ -17,10 +17,7 @@ export async function unpack(packed: string): Promise<Report<RunDocument | Locat
   return JSON.parse(await new Response(stream).text()) as Report<RunDocument | LocateDocument>;
 }
 
-/** What a list can be narrowed to; "attention" is what someone should look at. */
-export const CHOICES = [
-  "attention",
-  "fails run",
+const NOT_PLAINLY_PASSED = [
   "fail",
   "error",
   "unbounded",
@@ -28,9 +25,13 @@ export const CHOICES = [
   "expected",
   "fixed",
   "flaky",
-  "pass",
-  "all",
 ] as const;
+
+/** What tests are counted by, in the order in which that is shown. */
+export const COUNTED = ["pass", ...NOT_PLAINLY_PASSED] as const;
+
+/** What a list can be narrowed to; "attention" is what someone should look at. */
+export const CHOICES = ["attention", "fails run", ...NOT_PLAINLY_PASSED, "pass", "all"] as const;
 export type Choice = (typeof CHOICES)[number];
 
 export function chosen(test: RunTest, choice: Choice): boolean {

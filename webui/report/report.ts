@@ -2,7 +2,7 @@
 
 import type { RunDocument } from "../src/api/generated/results";
 import { date, grouped, seconds } from "../src/model/format";
-import { type Choice, type Report, unpack } from "./data";
+import { type Choice, COUNTED, type Report, unpack } from "./data";
 import { devices } from "./devices";
 import { el, facts } from "./dom";
 import { drawLocate } from "./locate";
@@ -56,16 +56,7 @@ function header(title: string, found: RunDocument): HTMLElement {
 
 function counts(found: RunDocument, choose: (choice: Choice) => void): HTMLElement {
   const bar = el("div", { class: "row counts" });
-  for (const name of [
-    "pass",
-    "fail",
-    "error",
-    "unbounded",
-    "unsupported",
-    "expected",
-    "fixed",
-    "flaky",
-  ] as const) {
+  for (const name of COUNTED) {
     const many = found.summary[name];
     if (!many && name !== "pass") continue;
     const button = el(

@@ -3,12 +3,12 @@ import { useEffect } from "preact/hooks";
 import { api } from "../api/client";
 import type { DeviceDocument } from "../api/generated/results";
 import type { Results, SuiteSummary } from "../api/types";
-import { bytes, count, date } from "../model/format";
+import { count, date } from "../model/format";
 import { VERDICTS } from "../model/verdicts";
 import { Link, Pending, Problem, TopBar, VerdictBadge } from "../parts/Basics";
 import { DeviceList } from "../parts/DeviceList";
 import { OpenTest } from "../parts/OpenTest";
-import { OracleFact, referenceText, SuiteBadges } from "../parts/SuiteBadges";
+import { ReferenceFacts, SuiteBadges, SuiteSize } from "../parts/SuiteBadges";
 import { useResource } from "../state/resource";
 import { suitePath } from "../state/router";
 
@@ -74,17 +74,10 @@ function SuiteCard(props: { suite: SuiteSummary }) {
         {suite.model.title} <span class="muted">{suite.model.kind}</span>
       </p>
       <p class="row facts">
-        <span>{count(suite.kernels, "kernel")}</span>
-        <span>{count(suite.nodes, "node")}</span>
-        <span>{count(suite.tests, "test")}</span>
-        <span>{bytes(suite.bytes)}</span>
-        <span>
-          {suite.model.kind === "imported" ? "opened" : "carved"} {date(suite.created)}
-        </span>
+        <SuiteSize suite={suite} kernels={suite.kernels} tests={suite.tests} />
       </p>
       <p class="row facts">
-        <span>reference: {referenceText(suite.reference)}</span>
-        <OracleFact suite={suite} />
+        <ReferenceFacts suite={suite} />
       </p>
       <LatestResults suite={suite.id} />
     </li>

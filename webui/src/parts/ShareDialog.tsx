@@ -1,10 +1,10 @@
 /** One test for others: a link, a file, the text of a bug report. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { api, asError } from "../api/client";
+import { api } from "../api/client";
 import type { Share, TestRef } from "../api/types";
 import { date } from "../model/format";
-import { useResource } from "../state/resource";
+import { useAttempt, useResource } from "../state/resource";
 import { Problem } from "./Basics";
 
 const LIVES = [
@@ -77,36 +77,25 @@ function LinkSection({ suite, test, device }: ShareDialogProps) {
   const known = useResource(`${suite} ${test.id}`, () => api.shares(suite));
   const [days, setDays] = useState<number | null>(90);
   const [made, setMade] = useState<{ url: string; share: Share } | null>(null);
-  const [problem, setProblem] = useState<Error | null>(null);
-  const [busy, setBusy] = useState(false);
-
-  const attempt = async (work: () => Promise<void>) => {
-    setBusy(true);
-    setProblem(null);
-    try {
-      await work();
-      known.reload();
-    } catch (error) {
-      setProblem(asError(error));
-    }
-    setBusy(false);
-  };
+  const { problem, dismiss, busy, attempt } = useAttempt();
   const create = () =>
     attempt(async () => {
       const { path, share } = await api.createShare(suite, test.id, device, days);
       setMade({ url: location.origin + path, share });
+      known.reload();
     });
   const revoke = (name: string) =>
     attempt(async () => {
       await api.revokeShare(suite, name);
       if (made?.share.name === name) setMade(null);
+      known.reload();
     });
   const links = known.data?.shares.filter((share) => share.test === test.id) ?? [];
 
   return (
     <section>
       <h3>Link</h3>
-      {problem && <Problem title="" error={problem} dismiss={() => setProblem(null)} />}
+      {problem && <Problem title="" error={problem} dismiss={dismiss} />}
       {made ? (
         <>
           <div class="row">

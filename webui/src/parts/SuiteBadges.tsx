@@ -1,5 +1,5 @@
 import type { SuiteFacts } from "../api/types";
-import { cosine, error } from "../model/format";
+import { bytes, cosine, count, date, error } from "../model/format";
 import { Edited } from "./Basics";
 
 /** What must be seen before any verdict is believed: made-up inputs, edited kernels. */
@@ -25,8 +25,33 @@ export function SuiteBadges(props: { suite: SuiteFacts }) {
   );
 }
 
-/** Whether the reference run itself can be believed. */
-export function OracleFact(props: { suite: SuiteFacts }) {
+/** How much of what it holds, and since when. */
+export function SuiteSize(props: { suite: SuiteFacts; kernels: number; tests: number }) {
+  const { suite } = props;
+  return (
+    <>
+      <span>{count(props.kernels, "kernel")}</span>
+      <span>{count(suite.nodes, "node")}</span>
+      <span>{count(props.tests, "test")}</span>
+      <span>{bytes(suite.bytes)}</span>
+      <span>
+        {suite.model.kind === "imported" ? "opened" : "carved"} {date(suite.created)}
+      </span>
+    </>
+  );
+}
+
+/** What the expected outputs come from, and whether that run itself can be believed. */
+export function ReferenceFacts(props: { suite: SuiteFacts }) {
+  return (
+    <>
+      <span>reference: {referenceText(props.suite.reference)}</span>
+      <OracleFact suite={props.suite} />
+    </>
+  );
+}
+
+function OracleFact(props: { suite: SuiteFacts }) {
   const { oracle, oracle_missing } = props.suite;
   if (oracle === null) return <span>{oracle_missing || "not compared with another framework"}</span>;
   return (
@@ -39,7 +64,7 @@ export function OracleFact(props: { suite: SuiteFacts }) {
 }
 
 /** "tvm 0.27 on cpu (LLVM)": the device's name mostly holds the platform's already. */
-export function referenceText(reference: { platform: string; device: string }): string {
+function referenceText(reference: { platform: string; device: string }): string {
   const { platform, device } = reference;
   return device.toLowerCase().includes(platform.toLowerCase())
     ? device

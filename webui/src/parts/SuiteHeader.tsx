@@ -1,8 +1,8 @@
 import type { SuiteDetail } from "../api/types";
-import { bytes, count, date } from "../model/format";
+import { count } from "../model/format";
 import { AddToSuite } from "./AddToSuite";
 import { Link } from "./Basics";
-import { OracleFact, referenceText, SuiteBadges } from "./SuiteBadges";
+import { ReferenceFacts, SuiteBadges, SuiteSize } from "./SuiteBadges";
 
 export function SuiteHeader(props: { suite: SuiteDetail }) {
   const { suite } = props;
@@ -21,15 +21,8 @@ export function SuiteHeader(props: { suite: SuiteDetail }) {
       </div>
       <p class="row facts">
         <span title={suite.model.source}>{suite.model.title}</span>
-        <span>{count(suite.kernels.length, "kernel")}</span>
-        <span>{count(suite.nodes, "node")}</span>
-        <span>{count(suite.tests.length, "test")}</span>
-        <span>{bytes(suite.bytes)}</span>
-        <span>
-          {suite.model.kind === "imported" ? "opened" : "carved"} {date(suite.created)}
-        </span>
-        <span>reference: {referenceText(suite.reference)}</span>
-        <OracleFact suite={suite} />
+        <SuiteSize suite={suite} kernels={suite.kernels.length} tests={suite.tests.length} />
+        <ReferenceFacts suite={suite} />
         {steps.length > 0 && (
           <span title={steps.join("\n")}>
             input: {steps[0]}

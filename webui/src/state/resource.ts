@@ -8,6 +8,19 @@ export interface Resource<T> {
   reload: () => void;
 }
 
+/** Something that a press begins and that may fail: the last failure, and whether it is under way. */
+export function useAttempt() {
+  const [problem, setProblem] = useState<Error | null>(null);
+  const [busy, setBusy] = useState(false);
+  const attempt = async (work: () => Promise<void>) => {
+    setBusy(true);
+    setProblem(null);
+    await work().catch((error: unknown) => setProblem(asError(error)));
+    setBusy(false);
+  };
+  return { problem, dismiss: () => setProblem(null), busy, attempt };
+}
+
 /** Loads again when `key` changes; null loads nothing. The data of another key is never shown. */
 export function useResource<T>(key: string | null, load: () => Promise<T>): Resource<T> {
   const [state, setState] = useState<{ key: string | null; data: T | null; error: Error | null }>({

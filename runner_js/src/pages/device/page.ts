@@ -1,5 +1,6 @@
 /** The page: starts the worker and shows what it tells. */
 import "../../../kit/kit.css";
+import "../../../kit/column.css";
 import "./page.css";
 import {
   type Joined,
