@@ -21,6 +21,7 @@ import psutil
 from tapml.carving.carve import carve
 from tapml.importing import import_model
 from tapml.lowering.lower import lower
+from tapml.lowering.model import relax_module
 from tapml.platforms.reference import Reference
 from tapml.server import Server
 from tapml.suite import Suite
@@ -51,7 +52,7 @@ def carving(folder: Path) -> Suite:
     arrays = [*model.steps[0].inputs.values(), *(array for _, array in model.parameters)]
     values = reference.values(dict(zip(lowered.arguments, arrays, strict=True)))
     plain = statistics.median(_timed(lambda: reference.run(plain_model.graph, dict(values))) for _ in range(7))
-    machine = relax.VirtualMachine(relax.build(lowered.module, "llvm"), tvm.cpu())
+    machine = relax.VirtualMachine(relax.build(relax_module(lowered.at({}, lowered.documents())), "llvm"), tvm.cpu())
     arguments = [reference.tensor(array) for array in arrays]
     virtual = statistics.median(_timed(lambda: machine["main"](*arguments)) for _ in range(7))
     recorded = []

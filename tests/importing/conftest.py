@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-import tvm
 from onnx import helper, numpy_helper
-from tvm import relax
 
 from tapml.importing import ImportedModel
 from tapml.lowering.lower import lower
+from tapml.platforms.reference import Reference
 
 ALLOWED = {"float32", "float16", "int32", "uint32"}
 
@@ -33,12 +32,12 @@ def evaluate() -> Callable[[ImportedModel], list[np.ndarray]]:
         lowered = lower(model.module, len(model.input_names))
         for value in lowered.model.main.values.values():
             assert value.type.dtype in ALLOWED, f"{value.name} is {value.type.dtype}"
-        executable = relax.build(lowered.module, tvm.target.Target("llvm"))
-        machine = relax.VirtualMachine(executable, tvm.cpu())
+        found = lowered.as_it_is
+        platform = Reference(found)
         arguments = [model.steps[0].inputs[name] for name in model.input_names]
         arguments += [*(array for _, array in model.parameters), *lowered.constants.values()]
-        result = machine["main"](*map(tvm.runtime.tensor, arguments))
-        return [r.numpy() for r in ([result] if isinstance(result, tvm.runtime.Tensor) else result)]
+        values = platform.run(found.graph, platform.values(dict(zip(found.arguments, arguments, strict=True))))
+        return [values[value].numpy() for value in found.graph.outputs]
 
     return run
 

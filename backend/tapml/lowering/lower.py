@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import relax
+from tvm_ffi import structural_walk
 
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, Symbol, symbols_of
@@ -48,11 +49,9 @@ class Model:
 class Lowered:
     """A model as operators, for all sizes of its symbols.
 
-    `module` holds the Relax function "main" and PrimFuncs, `constants` the arrays of the last of main's `arguments`,
-    by value id.
+    `arguments` are as in `Model`; `constants` holds the arrays of the last ones, by value id.
     """
 
-    module: tvm.IRModule
     model: ModelProgram
     arguments: list[str]
     constants: dict[str, np.ndarray]
@@ -104,51 +103,13 @@ def lower(module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol] = ()
     )
     # Target-independent here (LegalizeOps gives the same PrimFuncs for both), but some passes want one in scope.
     with quiet_tvm(), tvm.target.Target("webgpu"):
-        lowered, constants = _lift_constants(pipeline(module))
-    return read_lowered(lowered, input_count, symbols, constants)
+        lowered = pipeline(module)
+    return read_lowered(lowered, input_count, symbols)
 
 
-def read_lowered(
-    module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol] = (), constants: Sequence[np.ndarray] = ()
-) -> Lowered:
-    """The program of a module that is lowered already; `constants`: its last arguments. Raises InputError where it is
-    not."""
-    return _ProgramReader(module, input_count, symbols).lowered(constants)
-
-
-@relax.expr_functor.mutator
-class _ConstantsToParameters(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
-    """Tensors in a function's body become variables; equal ones become one.
-
-    A suite stores tensors as files.
-    """
-
-    def __init__(self, module: tvm.IRModule) -> None:
-        super().__init__(module)
-        self.variables: list[Any] = []
-        self.arrays: list[np.ndarray] = []
-
-    def visit_generic_const_(self, constant: Any) -> Any:
-        # np.ascontiguousarray would turn a scalar into one dimension.
-        array = np.asarray(constant.value.numpy(), order="C")
-        for variable, known in zip(self.variables, self.arrays, strict=True):
-            if known.dtype == array.dtype and known.shape == array.shape and known.tobytes() == array.tobytes():
-                return variable
-        name = f"constant{len(self.variables)}"
-        self.variables.append(relax.Var(name, relax.TensorType(array.shape, str(array.dtype))))
-        self.arrays.append(array)
-        return self.variables[-1]
-
-
-def _lift_constants(module: tvm.IRModule) -> tuple[tvm.IRModule, list[np.ndarray]]:
-    main = module["main"]
-    mutator = _ConstantsToParameters(module)
-    body = mutator.visit_expr(main.body)
-    if not mutator.variables:
-        return module, []
-    function = relax.Function([*main.params, *mutator.variables], body, main.ret_ty, main.is_pure, main.attrs)
-    functions = {gv: f for gv, f in module.functions.items() if gv.name_hint != "main"}
-    return tvm.IRModule({**functions, module.get_global_var("main"): function}), mutator.arrays
+def read_lowered(module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol] = ()) -> Lowered:
+    """The program of a module that is lowered already. Raises InputError where it is not."""
+    return _ProgramReader(module, input_count, symbols).lowered()
 
 
 class _ProgramReader:
@@ -168,11 +129,13 @@ class _ProgramReader:
         self._kernels: dict[tuple[str, str], str] = {}
         """PrimFunc and what its sizes are, as text -> kernel."""
         self._operators: dict[str, Operator] = {}
+        self._constants: dict[str, np.ndarray] = {}
 
-    def lowered(self, constants: Sequence[np.ndarray]) -> Lowered:
+    def lowered(self) -> Lowered:
         for position, parameter in enumerate(self._main.params):
             kind = ValueKind.INPUT if position < self._input_count else ValueKind.PARAMETER
             self._arguments += self._declare(parameter, kind)
+        structural_walk(self._main.body, (tvm.ir.GenericConst, self._lift))
         for block in self._main.body.blocks:
             for binding in block.bindings:
                 self._read(binding)
@@ -181,9 +144,18 @@ class _ProgramReader:
         function = Function(self._values, self._nodes, tuple(inputs), tuple(outputs))
         model = ModelProgram(self._symbols, {MAIN: function})
         model.check()
-        lifted = self._arguments[len(self._arguments) - len(constants) :]
-        arrays = dict(zip(lifted, constants, strict=True))
-        return Lowered(self._module, model, self._arguments, arrays, [*self._operators.values()])
+        return Lowered(model, [*self._arguments, *self._constants], self._constants, [*self._operators.values()])
+
+    def _lift(self, constant: Any) -> None:
+        """A tensor in main's body is a parameter, equal ones the same one: a suite stores tensors as files."""
+        # np.ascontiguousarray would turn a scalar into one dimension.
+        array = np.asarray(constant.value.numpy(), order="C")
+        value = next((value for value, known in self._constants.items() if _same(known, array)), None)
+        if value is None:
+            tensor_type = SymbolicType(array.shape, str(array.dtype))
+            value = self._add(f"constant{len(self._constants)}", tensor_type, ValueKind.PARAMETER)
+            self._constants[value] = array
+        self._of_var[constant] = [value]
 
     def _declare(self, var: Any, kind: ValueKind) -> list[str]:
         types = self._tensor_types(var.ty, var.name)
@@ -308,6 +280,10 @@ class _ProgramReader:
             return [SymbolicType(tuple(expression_of(axis, self._sizes.get) for axis in shape), str(ty.dtype))]
         except (TypeError, ExpressionError):
             raise InputError(f"{name} has the shape {shape}, which depends on data: give fixed input shapes") from None
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 def _symbols_of(inputs: Sequence[Any], symbols: Sequence[Symbol]) -> dict[Any, str]:

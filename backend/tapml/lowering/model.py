@@ -21,6 +21,7 @@ from tapml.suite import Suite
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MAIN = "main"
+_OPAQUE = 8  # tvm::OpPatternKind::kOpaque
 
 MOST_TURNS = 2**42
 """Of all loops of a model together: some hours."""
@@ -86,7 +87,10 @@ def _listed(types: Sequence[TensorType]) -> str:
 
 
 def relax_module(model: Model) -> tvm.IRModule:
-    """The Relax function "main" over a model's arguments, and the operators it calls. Raises InputError."""
+    """The Relax function "main" over a model's arguments, and the operators it calls, which are not fused again.
+
+    Raises InputError where the graph is no model, or TVM refuses a program.
+    """
     try:
         with quiet_tvm():
             return _module(model)
@@ -98,7 +102,13 @@ def relax_module(model: Model) -> tvm.IRModule:
 
 def _module(model: Model) -> tvm.IRModule:
     graph = model.graph
-    functions = {name: prim_func(found) for name, found in model.programs.items() if not isinstance(found, External)}
+    # TVM would fuse an operator that is scheduled with a view's copy, and run part of that on the host, over whatever
+    # lies in wasm's memory.
+    functions = {
+        name: prim_func(found).with_attr("op_pattern", _OPAQUE)
+        for name, found in model.programs.items()
+        if not isinstance(found, External)
+    }
     module = tvm.IRModule(functions)
     for name, function in functions.items():
         # BlockBuilder.add_func would do it, but takes two equal functions for one.

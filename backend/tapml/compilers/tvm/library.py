@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tvm
-from tvm import relax, tirx
+from tvm import relax
 
 from tapml.cache import cached
 from tapml.compilers.tvm.compile import schedule, webgpu_target
@@ -21,8 +21,6 @@ from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.operators.document import to_json_text
 
 _GENERATION = 3
-
-_OPAQUE = 8  # tvm::OpPatternKind::kOpaque
 
 
 def model_library(model: Model, progress: Callable[[str], None] = lambda message: None) -> Path:
@@ -46,20 +44,10 @@ def _built(model: Model, folder: Path, progress: Callable[[str], None]) -> Path:
         target, module = webgpu_target(), relax_module(model)
         try:
             with quiet_tvm():
-                module = schedule(_whole(module), target)
+                module = schedule(module, target)
                 with target:
                     executable = relax.build(module, target)
         except Exception as error:  # TVM raises its own types, without a common base
             raise InputError(f"TVM cannot build the whole model for WebGPU: {reason(error)}") from error
         link_model(executable, path, folder)
     return path
-
-
-def _whole(module: tvm.IRModule) -> tvm.IRModule:
-    """The module with operators that are not fused again: TVM would fuse one that is scheduled with a view's copy, and
-    run part of that on the host, over whatever lies in wasm's memory."""
-    opaque = {
-        name: function.with_attr("op_pattern", _OPAQUE) if isinstance(function, tirx.PrimFunc) else function
-        for name, function in module.functions.items()
-    }
-    return tvm.IRModule(opaque)
