@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import queue
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from tapml.protocol import methods
@@ -60,33 +59,17 @@ class Dropped:
     """
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[methods.FreeCommand | methods.UnloadCommand | None] = queue.SimpleQueue()
-
-    def put(self, command: methods.FreeCommand | methods.UnloadCommand) -> None:
-        self._queue.put(command)
-
-    def end(self) -> None:
-        """Nobody waits any more."""
-        self._queue.put(None)
-
-    def wait(self) -> bool:
-        """Wait until something is there; False after `end`."""
-        command = self._queue.get()
-        self._queue.put(command)
-        return command is not None
+        self._commands: deque[methods.FreeCommand | methods.UnloadCommand] = deque()
+        self.put = self._commands.append
 
     def take(self) -> list[methods.Command]:
         """What was put since, as few commands."""
         tensors: list[str] = []
         others: list[methods.Command] = []
-        with contextlib.suppress(queue.Empty):
-            while True:
-                command = self._queue.get_nowait()
-                if command is None:
-                    self._queue.put(None)
-                    break
-                if isinstance(command, methods.FreeCommand):
-                    tensors += command.tensors
-                else:
-                    others.append(command)
+        while self._commands:
+            command = self._commands.popleft()
+            if isinstance(command, methods.FreeCommand):
+                tensors += command.tensors
+            else:
+                others.append(command)
         return [*([methods.FreeCommand(tensors=tensors)] if tensors else []), *others]

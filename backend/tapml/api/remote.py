@@ -7,7 +7,6 @@ import itertools
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,15 +56,14 @@ class RemoteSession:
         self._numbers = itertools.count()
         self._libraries: set[str] = set()
         self._changed = threading.Condition(threading.RLock())
-        self._queued: list[methods.Command] = []
-        self._places: list[str] = []
+        self._queued: list[tuple[methods.Command, str]] = []
+        """With the place in the caller's program."""
         self._sending = False
         self._gathering = 0
         self._closed = False
         self._error: DeviceError | None = None
         self._dropped = Dropped()
-        for work in (self._send_queued, self._sweep):
-            threading.Thread(target=work, name=f"{work.__name__} {device.id}", daemon=True).start()
+        threading.Thread(target=self._send_queued, name=f"sender {device.id}", daemon=True).start()
 
     @property
     def alive(self) -> bool:
@@ -91,8 +89,7 @@ class RemoteSession:
             self._raise_earlier()
             while len(self._queued) > _MOST_QUEUED and self._error is None:
                 self._changed.wait(0.1)
-            self._queued += commands
-            self._places += [place] * len(commands)
+            self._queue(commands, place)
             if self._due():
                 self._changed.notify_all()
 
@@ -140,7 +137,7 @@ class RemoteSession:
             self.run([])
 
     def close(self) -> None:
-        """Send what is queued, free all that this session has on the device, and end the threads."""
+        """Send what is queued, free all that this session has on the device, and end the thread."""
         if self.alive:
             everything: list[methods.Command] = [methods.FreePrefixCommand(prefix=self._prefix)]
             everything += [methods.UnloadCommand(library=library) for library in sorted(self._libraries)]
@@ -152,11 +149,10 @@ class RemoteSession:
         self.abandon()
 
     def abandon(self) -> None:
-        """End the threads; the program is ending, or the device is gone."""
+        """End the thread; the program is ending, or the device is gone."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        self._dropped.end()
 
     # ------------------------------------------------ sending
 
@@ -199,8 +195,7 @@ class RemoteSession:
             failed = report.command if report else None
             due = still_due(command for place, command in enumerate(commands) if place >= known and place != failed)
         with self._changed:
-            self._queued[:0] = due
-            self._places[:0] = [""] * len(due)
+            self._queued[:0] = [(command, "") for command in due]
 
     @staticmethod
     def _note_place(error: DeviceError, places: list[str], done: int) -> None:
@@ -214,15 +209,19 @@ class RemoteSession:
 
     def _take(self) -> tuple[list[methods.Command], list[str]]:
         """What is queued, and what was dropped after it."""
-        sent, places = self._queued, self._places
-        self._queued, self._places = [], []
-        return sent + self._dropped.take(), places
+        queued, self._queued = self._queued, []
+        return [command for command, _ in queued] + self._dropped.take(), [place for _, place in queued]
+
+    def _queue(self, commands: Commands, place: str) -> None:
+        self._queued += [(command, place) for command in commands]
 
     def _send_queued(self) -> None:
         while True:
             with self._changed:
                 while not self._due() and not self._closed:
-                    self._changed.wait(1)
+                    # Nobody tells when something was dropped: finalizers take no lock.
+                    if not self._changed.wait(_FREE_SECONDS) and self.alive:
+                        self._queue(self._dropped.take(), "")  # behind the calls that use it
                 if self._closed:
                     return
                 # Whoever is about to wait for the call takes it along in one message.
@@ -237,8 +236,8 @@ class RemoteSession:
                 with self._changed:
                     self._error = error
                     # What waited for the failed call does not run.
-                    self._queued = still_due(self._queued)
-                    self._places = [""] * len(self._queued)
+                    left = still_due(command for command, _ in self._queued)
+                    self._queued = [(command, "") for command in left]
             finally:
                 with self._changed:
                     self._sending = False
@@ -254,19 +253,6 @@ class RemoteSession:
             raise DeviceLost(
                 f"{self.device.name} was lost, and all tensors and libraries on it ({self.lost.summary}): {_ANEW}"
             )
-
-    def _sweep(self) -> None:
-        while self._dropped.wait():
-            time.sleep(_FREE_SECONDS)
-            if not self.alive:
-                return
-            with self._changed:
-                # Behind the calls that use it; nobody waits.
-                freed = self._dropped.take()
-                self._queued += freed
-                self._places += [""] * len(freed)
-                if self._due():
-                    self._changed.notify_all()
 
 
 def _caller() -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tapml.bounds.expression import NotDerivable
-from tapml.bounds.program import Choice, Run, accumulation_factor
+from tapml.bounds.program import Run, accumulation_factor
 from tapml.bounds.ties import alternatives, tie_groups
 from tapml.bounds.uncertain import FLOATS, Uncertain, unit
 from tapml.operators.numerics import numerics
@@ -56,7 +56,7 @@ class Operator:
         """
         first = self._run(inputs)
         found, rankings, choices = first.outputs, first.rankings, min(first.most_equals, _MOST_CHOICES)
-        others = [self._run(inputs, Choice(number)).outputs for number in range(1, choices)]
+        others = [self._run(inputs, number).outputs for number in range(1, choices)]
         results = []
         for number, (output, carved) in enumerate(zip(found, expected, strict=True)):
             runs = [output, *(other[number] for other in others)]
@@ -69,7 +69,7 @@ class Operator:
                 results.append(self._continuous(runs, carved))
         return results
 
-    def _run(self, inputs: Sequence[np.ndarray], choice: Choice | None = None) -> Run:
+    def _run(self, inputs: Sequence[np.ndarray], choice: int = 0) -> Run:
         return Run(self._program, inputs, tanh_builtin=self._tanh_builtin, choice=choice)
 
     def _continuous(self, runs: Sequence[Uncertain], carved: np.ndarray) -> Bound:

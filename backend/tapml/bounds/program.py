@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,13 +30,6 @@ def accumulation_factor(terms: int) -> float:
     return min(max(terms - 1.0, 0.0), CONFIDENCE * math.sqrt(terms))
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Which of equals an argmax takes: the `number`-th, where there are so many."""
-
-    number: int = 0
-
-
 class Run:
     """A program in float64 (int64, bool) with errors, for some inputs."""
 
@@ -47,15 +39,16 @@ class Run:
         inputs: Sequence[np.ndarray],
         *,
         tanh_builtin: bool = False,
-        choice: Choice | None = None,
+        choice: int = 0,
     ) -> None:
-        """`tanh_builtin`: the kernel calls WGSL's tanh rather than TVM's expansion of it.
+        """`tanh_builtin`: the kernel calls WGSL's tanh rather than TVM's expansion of it. `choice`: of equals an argmax
+        takes this one, where there are so many.
 
         Raises NotDerivable where the program has something else than maps and reductions.
         """
         self._declared = {buffer.name: buffer for buffer in (*program.parameters, *program.temporaries)}
         self._tanh_builtin = tanh_builtin
-        self._choice = choice or Choice()
+        self._choice = choice
         self.most_equals = 1
         """The most candidates among which an argmax could choose."""
         self.rankings: list[Ranking] = []
@@ -234,7 +227,7 @@ class Run:
         # The first of those that are the best by value comes first, then the others in order.
         order = np.where(equal, np.where(value == top, 0, 1), 2) * (1 << 40) + np.broadcast_to(places.value, shape)
         flat = np.moveaxis(order, axes, range(-len(axes), 0)).reshape(*_kept(order.shape, axes), -1)
-        number = np.minimum(self._choice.number, count.reshape(flat.shape[:-1]) - 1)[..., None]
+        number = np.minimum(self._choice, count.reshape(flat.shape[:-1]) - 1)[..., None]
         picked = np.take_along_axis(np.sort(flat, axis=-1), number, axis=-1)[..., 0] & ((1 << 40) - 1)
         kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
         error = None if candidates.exact else (value + spread).max(axis=axes, keepdims=True) - top

@@ -13,15 +13,10 @@ from tvm.s_tir.analysis import get_sblock_access_region
 
 from tapml.errors import InputError
 from tapml.lowering.quiet import reason
-from tapml.lowering.write import KINDS
+from tapml.lowering.write import OPERATIONS
 from tapml.operators.program import Axis, Block, Buffer, Expression, Let, OperatorProgram, Store
 
-_OPERATIONS: Mapping[str, Any] = {
-    **{kind: getattr(tirx, node) for node, kind in KINDS.items()},
-    "select": tirx.Select,
-    "not": tirx.Not,
-    "bitwise_not": tirx.BitwiseNot,
-}
+_OPERATIONS: Mapping[str, Any] = {kind: getattr(tirx, node) for node, (kind, _) in OPERATIONS.items()}
 
 # TVM has most functions in one namespace.
 _ELSEWHERE = {"ceil": "prim.ceil", "log2": "prim.log2", "if_then_else": "prim.if_then_else"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tapml.errors import InputError
@@ -26,13 +26,21 @@ from tapml.operators.program import (
     integer,
 )
 
-KINDS = {
+_BINARY = {
     "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Mod": "mod", "FloorDiv": "floordiv",
     "FloorMod": "floormod", "Min": "min", "Max": "max", "EQ": "eq", "NE": "ne", "LT": "lt", "LE": "le", "GT": "gt",
     "GE": "ge", "And": "and", "Or": "or", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or",
     "BitwiseXor": "bitwise_xor", "LShift": "shift_left", "RShift": "shift_right",
 }  # fmt: skip
-"""TVM's nodes of two operands, and what a program calls them."""
+
+OPERATIONS: Mapping[str, tuple[str, Sequence[str]]] = {
+    **{node: (kind, ("a", "b")) for node, kind in _BINARY.items()},
+    "Not": ("not", ("a",)),
+    "BitwiseNot": ("bitwise_not", ("a",)),
+    "Cast": ("cast", ("value",)),
+    "Select": ("select", ("condition", "true_value", "false_value")),
+}
+"""TVM's nodes that are one operation: what a program calls it, and the fields that are its operands."""
 
 _SPATIAL, _REDUCTION = 0, 2  # tirx.IterVar.DataPar and CommReduce
 # The symbol is whoever compiles it to choose; of the others all but the pattern are always the same.
@@ -177,14 +185,9 @@ class _Writer:
             return Expression("variable", dtype, (), self._known(node))
         if kind == "TensorLoad":
             return Expression("load", dtype, self._all(node.indices), self._known(node.source))
-        if kind == "Cast":
-            return Expression("cast", dtype, self._all([node.value]))
-        if kind == "Select":
-            return Expression("select", dtype, self._all([node.condition, node.true_value, node.false_value]))
-        if kind in ("Not", "BitwiseNot"):
-            return Expression({"Not": "not", "BitwiseNot": "bitwise_not"}[kind], dtype, self._all([node.a]))
-        if kind in KINDS:
-            return Expression(KINDS[kind], dtype, self._all([node.a, node.b]))
+        if kind in OPERATIONS:
+            name, operands = OPERATIONS[kind]
+            return Expression(name, dtype, self._all(getattr(node, operand) for operand in operands))
         self._require(kind == "Call", f"the expression {kind}")
         namespace, _, function = str(getattr(node.op, "name", "")).partition(".")
         plain = node.attrs is None and not node.ty_args and namespace in ("tirx", "prim")

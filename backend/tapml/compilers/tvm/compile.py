@@ -115,10 +115,9 @@ def compile_variant(operator: Operator, spec: VariantSpec = BASE) -> CompiledKer
     document = described(TVM, operator, source_sha256=sha256(operator.prim_func.script(show_meta=True)))
     try:
         texts, plan = _generate(operator, spec)
-    except LaunchError as error:
-        return CompiledKernel({**document, "unsupported": str(error)}, [])
     except Exception as error:  # TVM raises its own types, without a common base
-        said = f"TVM's WebGPU code generator cannot compile it: {reason(error)}"
+        ours = isinstance(error, LaunchError)
+        said = str(error) if ours else f"TVM's WebGPU code generator cannot compile it: {reason(error)}"
         return CompiledKernel({**document, "unsupported": said}, [])
     files = [WgslFile(f"{number}.wgsl", text) for number, text in enumerate(texts.values(), 1)]
     least = {symbol.name: symbol.minimum for symbol in operator.symbols}

@@ -45,14 +45,10 @@ def emcc() -> str:
     return found
 
 
+@functools.cache
 def version() -> str:
     """emcc's version line. Raises ToolchainError if emcc is missing or does not start."""
-    return _version(emcc())
-
-
-@functools.cache
-def _version(program: str) -> str:
-    return _run([program, "--version"], os.environ, "start").splitlines()[0]
+    return _run([emcc(), "--version"], os.environ, "start").splitlines()[0]
 
 
 def compile_unit(source: Path, target: Path, cache_dir: Path) -> None:
