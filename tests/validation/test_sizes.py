@@ -16,7 +16,7 @@ from tapml.sharing.files import export, load_repro
 from tapml.sharing.imports import add_to_suite
 from tapml.sharing.repro import of_suite
 from tapml.suite import CarvedTest, Suite, SuiteWriter, Tolerance
-from tapml.suite.suite import IMPORTED
+from tapml.suite.suite import IMPORTED, write_kernel
 from tapml.validation.context import JobContext
 from tapml.validation.operatorwise import OperatorRun
 
@@ -85,7 +85,7 @@ def negated(tmp_path: Path) -> Suite:
     values: dict[str, Value] = {}
     nodes, tests = [], []
     with SuiteWriter(tmp_path / "negate.suite") as writer:
-        writer.write_kernel(document(), {"negate.wgsl": WGSL})
+        write_kernel(writer.folder, document(), {"negate.wgsl": WGSL})
         for number, rows in enumerate(ROWS):
             names = (f"x{number}", f"y{number}")
             for name, kind in zip(names, (ValueKind.INPUT, ValueKind.INTERMEDIATE), strict=True):

@@ -31,6 +31,7 @@ from tapml.platforms.reference import Reference, Values, to_numpy
 from tapml.program import Graph, Node, NodeKind, Value, ValueKind
 from tapml.program.program import MAIN, State, sizes_of
 from tapml.suite import CarvedTest, Suite, SuiteWriter, TensorRef, TensorStore, Tolerance
+from tapml.suite.suite import write_kernel
 
 Progress = Callable[[str, int, int], None]
 """progress(phase, done, total)"""
@@ -99,7 +100,7 @@ def carve(
         # Before any thread starts: compiling forks a helper where it can.
         kernels = compile_operators(lowered.operators, variants, partial(progress, "kernels"), compilers)
         for kernel in kernels.values():
-            writer.write_kernel(kernel.document, {file.name: file.text for file in kernel.files})
+            write_kernel(writer.folder, kernel.document, {file.name: file.text for file in kernel.files})
         clock.lap("kernels")
         lowered = _named(lowered, model, kernels, writer)
         graphs = [lowered.model.at(_sizes(lowered, model, step)) for step in model.steps]

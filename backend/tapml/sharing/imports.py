@@ -14,7 +14,7 @@ from tapml.sharing.document import carved_ref, carved_tolerance
 from tapml.sharing.repro import REPORTED, Repro
 from tapml.suite import CarvedTest, Suite, SuiteWriter
 from tapml.suite.imported import add_imported
-from tapml.suite.suite import IMPORTED
+from tapml.suite.suite import IMPORTED, write_kernel
 from tapml.validation.events import now
 from tapml.validation.results import identity, keep
 
@@ -30,7 +30,7 @@ def new_suite(repro: Repro, path: Path, *, overwrite: bool = False) -> Suite:
     with SuiteWriter(path, overwrite=overwrite) as writer:
         for digest in repro.digests:
             writer.tensors.put_pieces(digest, repro.pieces(digest))
-        writer.write_kernel(document.kernel, {file.name: file.text for file in document.files})
+        write_kernel(writer.folder, document.kernel, {file.name: file.text for file in document.files})
         test = _test(repro, "n000", document.test.kernel)
         manifest = {
             "name": path.name.removesuffix(".suite"),
@@ -126,7 +126,7 @@ def _add_kernel(repro: Repro, suite: Suite) -> str:
     texts = {file.name: file.text for file in repro.document.files}
     name = unique(old, lambda name: suite.folder.taken(f"kernels/{name}.json") or _taken(suite, texts, old, name), "_")
     bundle, files = _renamed(repro.document.kernel, texts, old, name)
-    suite.write_kernel(bundle, files)
+    write_kernel(suite.folder, bundle, files)  # before anything names it
     return name
 
 

@@ -240,10 +240,6 @@ class Suite:
 
     # ------------------------------------------------------------ results
 
-    def write_kernel(self, document: Mapping[str, Any], files: Mapping[str, str]) -> None:
-        """A further kernel, for an imported test: its files lie there before anything names them. Raises OSError."""
-        write_kernel(self.folder, document, files)
-
     def save_result(self, document: ValidationDocument | OffloadDocument | LocateDocument) -> Path:
         """Keep it as the latest result of its kind on its device: results/KIND.DEVICE.json.
 

@@ -14,7 +14,7 @@ from tapml.files import cannot_write, why, write_json, write_text
 from tapml.folder import Folder
 from tapml.leftovers import put_in_place, sweep_beside, temporary_folder
 from tapml.program.program import Program
-from tapml.suite.suite import FORMAT, Suite, write_kernel
+from tapml.suite.suite import FORMAT, Suite
 from tapml.suite.tensors import TensorStore
 from tapml.suite.tests import CarvedTest
 
@@ -50,6 +50,7 @@ class SuiteWriter:
             self._folder = self._open.enter_context(temporary_folder(path))
         except OSError as error:
             raise InputError(f"cannot write to {path.parent}: {why(error)} with -o") from error
+        self.folder = Folder(self._folder)
         self.tensors = TensorStore(self._folder / "tensors")
 
     def __enter__(self) -> SuiteWriter:
@@ -63,13 +64,9 @@ class SuiteWriter:
             self._open.close()
 
     def _not_written(self, error: OSError) -> str:
-        written = _megabytes(Folder(self._folder).nbytes())
+        written = _megabytes(self.folder.nbytes())
         of = f" of about {_megabytes(self.expected_bytes)}" if self.expected_bytes else ""
         return f"{cannot_write(self._path, error)} with -o ({written}{of} were written, and are removed)"
-
-    def write_kernel(self, document: Mapping[str, Any], files: Mapping[str, str]) -> None:
-        """`kernels/NAME.json` and its WGSL files by name."""
-        write_kernel(Folder(self._folder), document, files)
 
     def finish(
         self, manifest: Mapping[str, Any], program: Program, tests: Sequence[CarvedTest], operators: Mapping[str, str]
@@ -90,7 +87,7 @@ class SuiteWriter:
         return Suite(self._path)
 
     def _keep_records(self) -> None:
-        before, after = Folder(self._path), Folder(self._folder)
+        before, after = Folder(self._path), self.folder
         for place, pattern in _RECORDS.items():
             for name in filter(pattern.fullmatch, before.names(place)):
                 with before.open(f"{place}/{name}") as source, after.create(f"{place}/{name}") as target:

@@ -8,8 +8,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import tvm
 from tvm import tirx
@@ -78,33 +78,26 @@ class TvmCompiler:
         count on subgroups of 32. A kernel has those variants that differ in what they require, most demanding first.
         """
         specs = parse_specs(variants)
-        operators = [operator for operator in operators if operator.external is None]
-        jobs = [(operator, spec) for operator in operators for spec in specs]
-        keys = {(operator.name, spec): _key(operator, spec) for operator, spec in jobs}
-        missing = [job for job in jobs if load(keys[job[0].name, job[1]]) is None]
-        helper = _start_helper(missing[1::2], keys) if len(missing) >= _WORTH_A_PROCESS else None
-        done = len(jobs) - len(missing)
+        own = [operator for operator in operators if operator.external is None]
+        jobs = [_Job(operator, spec, _key(operator, spec)) for operator in own for spec in specs]
+        made = {job.key: load(job.key) for job in jobs}
+        missing = [job for job in jobs if made[job.key] is None]
+        helper = _start_helper(missing[1::2]) if len(missing) >= _WORTH_A_PROCESS else None
         started = time.monotonic()
-        progress(done, len(jobs))
-        compiled: dict[str, CompiledKernel] = {}
-        for operator, spec in missing[0::2] if helper else missing:
-            key = keys[operator.name, spec]
-            compiled[key] = store(key, compile_variant(operator, spec))
-            done += 1
-            progress(done, len(jobs))
+        for number, job in enumerate(missing[0::2] if helper else missing):
+            progress(len(jobs) - len(missing) + number, len(jobs))
+            made[job.key] = job.done()
         if helper:
             # It has as much to do as this process had; one that hangs is not waited for.
             helper.join(5 + 3 * (time.monotonic() - started))
             helper.kill()
-
-        def stored(operator: Operator, spec: VariantSpec) -> CompiledKernel:
+        found: dict[str, list[tuple[VariantSpec, CompiledKernel]]] = {}
+        for job in jobs:
             # Also what the helper left behind, should it have died.
-            key = keys[operator.name, spec]
-            return compiled.get(key) or load(key) or store(key, compile_variant(operator, spec))
-
-        result = {one.name: combine([(spec, stored(one, spec)) for spec in specs]) for one in operators}
+            kernel = made[job.key] or load(job.key) or job.done()
+            found.setdefault(job.operator.name, []).append((job.spec, kernel))
         progress(len(jobs), len(jobs))
-        return result
+        return {name: combine(candidates) for name, candidates in found.items()}
 
 
 TVM = TvmCompiler()
@@ -218,6 +211,17 @@ def _split(source: str) -> dict[str, str]:
     return texts
 
 
+class _Job(NamedTuple):
+    """A variant to compile, and where the cache keeps it."""
+
+    operator: Operator
+    spec: VariantSpec
+    key: str
+
+    def done(self) -> CompiledKernel:
+        return store(self.key, compile_variant(self.operator, self.spec))
+
+
 def _key(operator: Operator, spec: VariantSpec) -> str:
     """Where the cache keeps a variant of a kernel."""
     text = operator.prim_func.script(show_meta=True)
@@ -226,9 +230,7 @@ def _key(operator: Operator, spec: VariantSpec) -> str:
     return sha256(json.dumps([_GENERATION, FORMAT, tvm.__version__, spec.target, operator.name, text]))
 
 
-def _start_helper(
-    jobs: Sequence[tuple[Operator, VariantSpec]], keys: Mapping[tuple[str, VariantSpec], str]
-) -> multiprocessing.process.BaseProcess | None:
+def _start_helper(jobs: Sequence[_Job]) -> multiprocessing.process.BaseProcess | None:
     """Compile `jobs` into the cache in a second process, on the second core.
 
     Forked, since TVM objects cannot be sent to another process (and threads gain 10 %: scheduling is Python).
@@ -240,8 +242,8 @@ def _start_helper(
         return None
 
     def work() -> None:
-        for operator, spec in jobs:
-            store(keys[operator.name, spec], compile_variant(operator, spec))
+        for job in jobs:
+            job.done()
 
     helper = multiprocessing.get_context("fork").Process(target=work, daemon=True)
     helper.start()
