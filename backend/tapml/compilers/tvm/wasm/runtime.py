@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -19,6 +20,12 @@ from tapml.errors import ToolchainError
 # Our half of the sources: two units that include the wheel's, and the headers which the wheel lacks.
 _OURS = Path(__file__).parent / "include"
 _UNITS = ("vm", "ffi")  # the longer one first
+
+# What no model needs of the sources that TVM's own unit includes: RPC, paged key-value caches, sorting on the CPU; and
+# tvm-ffi, which is a unit of ours.
+_LEFT_OUT = re.compile(
+    r'#include "(3rdparty|src/runtime/(extra|rpc|logging|timer|vm/(attn|kv_state|paged|rnn)))[^"]*"\n'
+)
 
 IMPORTS = _OURS / "imports.js"
 
@@ -88,6 +95,8 @@ def _compile(sources: Path, result: Path, cache_dir: Path) -> None:
         if not source.is_dir():
             raise ToolchainError(f"{source} is missing: install apache-tvm from its wheel, which ships it")
         shutil.copytree(source, target, dirs_exist_ok=True)
+    whole = sources / "web" / "emcc" / "wasm_runtime.cc"
+    whole.write_text(_LEFT_OUT.sub("", whole.read_text()))
 
     def compile_unit(unit: str) -> None:
         emscripten.compile_unit(sources / f"{unit}.cc", result / f"{unit}.o", cache_dir)
