@@ -169,16 +169,12 @@ class Run:
             off = off + unit(dtype) * size + (smallest_normal(dtype) * terms if size.any() else 0.0)
         else:
             found = grid.evaluate(update)
-            shape = np.broadcast_shapes(found.value.shape, [e if i in axes else 1 for i, e in enumerate(extents)])
-            values = np.broadcast_to(found.value, shape)
-            value = values.sum(axis=axes, keepdims=True)
+            value, off = (_total(each, extents, axes) for each in (found.value, found.spread))
             if dtype not in FLOATS:
-                error = None if found.exact else np.broadcast_to(found.spread, shape).sum(axis=axes, keepdims=True)
-                return Uncertain(wrapped(value, dtype) + start, error)
-            size = np.abs(values).sum(axis=axes, keepdims=True)
-            if found.exact and _sums_exactly(values, size, axes, dtype):
+                return Uncertain(wrapped(value, dtype) + start, None if found.exact else off)
+            size = _total(np.abs(found.value), extents, axes)
+            if found.exact and _sums_exactly(found.value, size, extents, axes, dtype):
                 return Uncertain(value + start)
-            off = np.broadcast_to(found.spread, shape).sum(axis=axes, keepdims=True)
             off = off + (smallest_normal(dtype) * (size > 0) if terms > 1 else 0.0)
         with np.errstate(invalid="ignore"):
             # In the worst order all terms of one sign come first.
@@ -190,10 +186,7 @@ class Run:
     def _products_off(self, a: Uncertain, b: Uncertain, extents: list[int], axes: tuple[int, ...]) -> np.ndarray:
         finite = np.isfinite(a.spread).all() and np.isfinite(b.spread).all()
         if not finite:
-            error = product_error(a, b)
-            shape = np.broadcast_shapes(error.shape, [e if i in axes else 1 for i, e in enumerate(extents)])
-            total: np.ndarray = np.broadcast_to(error, shape).sum(axis=axes, keepdims=True)
-            return total
+            return _total(product_error(a, b), extents, axes)
         off = np.zeros((1,) * len(extents))
         if not b.exact:
             off = off + contract(np.abs(a.value) + a.spread, b.spread, extents, axes)
@@ -248,9 +241,18 @@ def _start(block: Block, store: Store) -> Any:
     raise NotDerivable("a reduction whose start is no number")
 
 
-def _sums_exactly(values: np.ndarray, size: np.ndarray, axes: tuple[int, ...], dtype: str) -> bool:
+def _total(terms: np.ndarray, extents: Sequence[int], axes: tuple[int, ...]) -> np.ndarray:
+    """Their sum over `axes`, also over those that they do not depend on."""
+    shape = np.broadcast_shapes(terms.shape, [extent if axis in axes else 1 for axis, extent in enumerate(extents)])
+    total: np.ndarray = np.broadcast_to(terms, shape).sum(axis=axes, keepdims=True)
+    return total
+
+
+def _sums_exactly(
+    values: np.ndarray, size: np.ndarray, extents: Sequence[int], axes: tuple[int, ...], dtype: str
+) -> bool:
     """One term that is not zero (a selection by a sum), or small whole numbers (counting): nothing is rounded."""
-    if int(np.count_nonzero(values, axis=axes).max(initial=0)) <= 1:
+    if int(_total(values != 0, extents, axes).max(initial=0)) <= 1:
         return True
     return bool((size * unit(dtype) < 1).all()) and np.array_equal(values, np.rint(values))
 

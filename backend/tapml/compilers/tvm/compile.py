@@ -20,7 +20,7 @@ from tapml.compilers.base import Progress, described
 from tapml.compilers.store import load, store
 from tapml.compilers.tvm.constants import with_exact_constants
 from tapml.compilers.tvm.folding import without_surplus_workgroup
-from tapml.compilers.tvm.launches import LaunchError, LaunchPlan, plan_launches
+from tapml.compilers.tvm.launches import LaunchError, LaunchPlan
 from tapml.compilers.tvm.subgroups import SUBGROUP_SIZE, same_in_wgsl, uses_subgroups, without_idle_enable
 from tapml.compilers.tvm.variants import BASE, VariantSpec, combine, parse_specs
 from tapml.expressions import evaluate, symbols_of
@@ -155,11 +155,12 @@ def _generate(operator: Operator, spec: VariantSpec) -> tuple[dict[str, str], La
 
 
 def _generate_scheduled(operator: Operator, spec: VariantSpec, tiled: bool) -> tuple[dict[str, str], LaunchPlan]:
-    name, prim_func = operator.name, operator.prim_func
+    name = operator.name
     target = webgpu_target(spec)
     capture = _Capture()
     with quiet_tvm():
-        scheduled = schedule(tvm.IRModule({name: prim_func}), target, tiled)[name].with_attr("global_symbol", name)
+        scheduled = schedule(tvm.IRModule({name: operator.prim_func}), target, tiled)[name]
+        scheduled = scheduled.with_attr("global_symbol", name)
         with tvm.transform.PassContext(opt_level=3, instruments=[capture]):
             library = tvm.tirx.build(scheduled, target)
     webgpu = next(module for module in library.imports if module.kind == "webgpu")
@@ -177,7 +178,7 @@ def _generate_scheduled(operator: Operator, spec: VariantSpec, tiled: bool) -> t
         )
     if not all(map(same_in_wgsl, texts.values())):
         raise LaunchError(f"TVM's subgroup operations in {name} mean something else in WGSL")
-    return texts, plan_launches(hosts[0], info, prim_func.params, operator.sizes)
+    return texts, LaunchPlan(hosts[0], info, operator)
 
 
 @tvm.ir.instrument.pass_instrument

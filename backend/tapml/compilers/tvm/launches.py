@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import tvm
@@ -13,6 +10,7 @@ from tvm import tirx
 from tapml.compilers.tvm.folding import GRID_UNIFORM, folded
 from tapml.errors import TapmlError
 from tapml.expressions import ExpressionError
+from tapml.lowering.operator import Operator
 from tapml.lowering.sizes import expression_of
 from tapml.program.graph import numpy_dtype
 
@@ -21,43 +19,26 @@ class LaunchError(TapmlError):
     """The host function does something this reader does not know, or the grid depends on data."""
 
 
-@dataclass(frozen=True)
 class LaunchPlan:
-    """`launches` as the protocol's Launch objects, `temporaries` in bytes; sizes in both are expressions."""
+    """What an operator's host function does: `launches` as the protocol's Launch objects, `temporaries` in bytes; sizes
+    in both are expressions."""
 
-    launches: list[dict[str, Any]]
-    temporaries: list[Any]
+    def __init__(self, host: Any, info: dict[str, Any], operator: Operator) -> None:
+        """Read the split host function (after tirx.SplitHostDevice) of a kernel.
 
-
-def plan_launches(
-    host: Any, info: dict[str, Any], parameters: Sequence[Any] = (), sizes: Mapping[Any, Any] = MappingProxyType({})
-) -> LaunchPlan:
-    """Read the split host function (after tirx.SplitHostDevice) of a kernel.
-
-    `parameters`: those of the PrimFunc, and `sizes` what its variables of sizes are, those among them too.
-
-    `info` is the WebGPU module's func_info: entry point -> {arg_types, launch_param_tags}. The entry point's
-    argument order is not the PrimFunc's; only the host function tells which buffer goes where.
-    """
-    return _Reader(host, info, parameters, sizes).plan()
-
-
-class _Reader:
-    def __init__(self, host: Any, info: dict[str, Any], parameters: Sequence[Any], sizes: Mapping[Any, Any]) -> None:
-        self._host = host
+        `info` is the WebGPU module's func_info: entry point -> {arg_types, launch_param_tags}. The entry point's
+        argument order is not the PrimFunc's; only the host function tells which buffer goes where.
+        """
         self._info = info
         self._analyzer = tvm.sym.Analyzer()
-        scalars = {place for place, parameter in enumerate(parameters) if parameter in sizes}
-        self._parameters = [found for place, found in enumerate(host.params) if place not in scalars]
-        self._sizes = {str(variable.name): expression for variable, expression in sizes.items()}
+        parameters = zip(host.params, operator.prim_func.params, strict=True)
+        self._parameters = [found for found, declared in parameters if declared not in operator.sizes]
+        self._sizes = {str(variable.name): expression for variable, expression in operator.sizes.items()}
         self._declared: list[tuple[Any, Any]] = []
         self._allocated: list[Any] = []
-        self._launches: list[dict[str, Any]] = []
-        self._temporaries: list[Any] = []
-
-    def plan(self) -> LaunchPlan:
-        self._statement(self._host.body)
-        return LaunchPlan(self._launches, self._temporaries)
+        self.launches: list[dict[str, Any]] = []
+        self.temporaries: list[Any] = []
+        self._statement(host.body)
 
     def _statement(self, statement: Any) -> None:
         kind = type(statement).__name__
@@ -83,7 +64,7 @@ class _Reader:
             found = self._expression(extent, "a scratch buffer's size")
             size = size * found if isinstance(size, int) and isinstance(found, int) else ["mul", size, found]
         self._allocated.append(buffer)
-        self._temporaries.append(size)
+        self.temporaries.append(size)
 
     def _call(self, call: Any) -> None:
         if "call_ffi_kernel" not in str(call.op):
@@ -103,7 +84,7 @@ class _Reader:
             raise LaunchError(f"{entry_point} has a grid along z, where TVM's code folds x to")
         uniforms = [self._uniform(operand, dtype, n) for n, (dtype, operand) in enumerate(given) if dtype != "handle"]
         columns, rows = folded(x)
-        self._launches.append(
+        self.launches.append(
             {
                 "entry_point": entry_point,
                 "operands": [self._operand(operand) for dtype, operand in given if dtype == "handle"],
