@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -17,7 +18,6 @@ from tapml.protocol.methods import SyncCommand
 from tapml.server import Server
 
 _lock = threading.Lock()
-_server: Server | None = None
 
 
 @dataclass(frozen=True)
@@ -141,20 +141,18 @@ def webgpu(name: str = "chromium") -> Device:
         return _webgpu[name]
 
 
+@functools.cache
 def running_server() -> Server:
     """The server in this process that devices join; started on first use, ended with the program."""
-    global _server
-    if _server is None:
-        _server = Server()
-        atexit.register(_stop)
-    return _server
+    server = Server()
+    atexit.register(_stop, server)
+    return server
 
 
-def _stop() -> None:
+def _stop(server: Server) -> None:
     for device in list(_webgpu.values()):
         device.session.abandon()
-    if _server is not None:
-        _server.stop()
+    server.stop()
 
 
 def find(kind: Any) -> Device:
