@@ -19,6 +19,7 @@ from hostile_requests import SOCKET, UPGRADE
 from helpers import hello
 from tapml.protocol import MAX_MESSAGE_BYTES
 from tapml.server import Server, connections
+from tapml.server import websocket as websockets
 from tapml.server.connections import FULL, LATE
 
 FEW_THREADS = 150
@@ -111,6 +112,23 @@ def test_three_hundred_websockets_that_say_nothing(server: Server, clients: list
     answers = [everything(client) for client in clients]
     assert {status(answer) for answer in answers if answer} == {101, 503}
     assert until(lambda: server._server.connections.count("socket") == 0)
+
+
+def test_who_answers_pings_stays_and_who_is_silent_is_ended(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websockets, "PING_SECONDS", 0.2)
+    monkeypatch.setattr(websockets, "SILENCE_SECONDS", 1.0)
+    client = websocket.create_connection(server.url.replace("http", "ws") + SOCKET, 10, suppress_origin=True)
+    assert client.recv().startswith("0")
+    client.send("40/events,")
+    assert client.recv().startswith("40/events,")
+    for _ in range(10):
+        assert client.recv() == "2"
+        client.send("3")
+    asked = 0
+    while client.recv_data()[0] != websocket.ABNF.OPCODE_CLOSE:
+        asked += 1
+    client.shutdown()
+    assert 2 < asked < 7
 
 
 def test_a_websocket_that_is_no_device_ends(server: Server) -> None:

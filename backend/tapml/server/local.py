@@ -91,7 +91,7 @@ def create_app(state: State) -> Flask:
         max_http_buffer_size=MAX_MESSAGE_BYTES,
         # In the order they came, and without a thread for each: a reply must not overtake a verdict.
         async_handlers=False,
-        ping_interval=10,
+        ping_interval=websocket.PING_SECONDS,
         ping_timeout=60,
     )
     websocket.install(socketio)

@@ -9,7 +9,6 @@ import socket
 import ssl
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -28,8 +27,11 @@ from tapml.server.connections import ENVIRON_KEY
 from tapml.server.guard import answer
 from tapml.strict_json import parse_json
 
+PING_SECONDS = 10
+"""How often a client is asked whether it is still there."""
+
 SILENCE_SECONDS = 75.0
-"""A client that says nothing for so long is gone: Engine.IO asks it every ten seconds."""
+"""One that says nothing for so long is gone."""
 
 _RECEIVE_BYTES = 1 << 16
 # What a packet of a few bytes may become when it is inflated is bounded with it.
@@ -43,53 +45,15 @@ def install(socketio: SocketIO) -> None:
     """Have Engine.IO use this in place of its own."""
     engine = socketio.server.eio
     engine._async = {**engine._async, "websocket": _Upgrade}
-    start, pings = engine.start_background_task, Pings(engine.ping_interval)
+    start = engine.start_background_task
 
     def start_background_task(target: Any, *arguments: Any, **options: Any) -> Any:
-        if getattr(target, "__func__", None) is engineio.socket.Socket._send_ping:
-            return pings.add(target.__self__)
-        return start(target, *arguments, **options)
+        # Its pings take a thread each, which outlives its client: who reads from a WebSocket sends them.
+        if getattr(target, "__func__", None) is not engineio.socket.Socket._send_ping:
+            return start(target, *arguments, **options)
+        return None
 
     engine.start_background_task = start_background_task
-
-
-class Pings:
-    """Asks clients whether they are still there, all by one thread that ends when there is none: Engine.IO has a
-    thread for each, which outlives its client.
-    """
-
-    def __init__(self, interval: float) -> None:
-        self._interval = interval
-        self._lock = threading.Lock()
-        self._due: deque[tuple[float, Any]] = deque()
-        self._running = False
-
-    def add(self, client: Any) -> None:
-        """Ask this Engine.IO socket, once, when the interval is over."""
-        with self._lock:
-            # Those whose turn would come next may have gone meanwhile.
-            while self._due and self._due[0][1].closed:
-                self._due.popleft()
-            self._due.append((time.monotonic() + self._interval, client))
-            if not self._running:
-                self._running = True
-                threading.Thread(target=self._run, name="pings", daemon=True).start()
-
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                if not self._due:
-                    self._running = False
-                    return
-                due, client = self._due[0]
-            time.sleep(max(0.0, min(1.0, due - time.monotonic())))
-            if client.closed or time.monotonic() >= due:
-                with self._lock:
-                    if self._due and self._due[0][1] is client:
-                        self._due.popleft()
-                if not client.closing and not client.closed:
-                    client.last_ping = time.time()
-                    client.send(engineio.packet.Packet(engineio.packet.PING))
 
 
 class _Upgrade:
@@ -124,6 +88,7 @@ class WebSocket:
         self._length = 0
         self._messages: list[str] = []
         self._packets = Packets()
+        self._ping_due = time.monotonic() + PING_SECONDS
         self._protocol = WSConnection(ConnectionType.SERVER)
         headers = [(b"host", b"localhost"), (b"upgrade", b"websocket"), (b"connection", b"upgrade")]
         for name in ("version", "key", "extensions"):
@@ -221,16 +186,24 @@ class WebSocket:
 
     def _read(self) -> bytes:
         """What has arrived; empty at the end of the connection, or after a long silence."""
-        while self._state.refusal is None:
+        silent_since = time.monotonic()
+        while self._state.refusal is None and time.monotonic() - silent_since < SILENCE_SECONDS:
             try:
+                self._ping()
                 with self._lock:
                     return self._socket.recv(_RECEIVE_BYTES)
             except (BlockingIOError, ssl.SSLWantReadError):
-                if not self._readable.select(SILENCE_SECONDS):
-                    return b""
-            except (OSError, ValueError):
+                self._readable.select(max(0.0, self._ping_due - time.monotonic()))
+            except (OSError, ValueError, ProtocolError):
                 return b""
         return b""
+
+    def _ping(self) -> None:
+        """When it is time. A client that something is being sent to may be slow to take it, and is not waited for."""
+        if time.monotonic() >= self._ping_due:
+            self._ping_due = time.monotonic() + PING_SECONDS
+            if not self._writing.locked():
+                self.send(engineio.packet.Packet(engineio.packet.PING).encode())
 
     def _send(self, event: Any, seconds: float = SILENCE_SECONDS) -> None:
         """One frame, whole, before the next. Raises OSError where the client takes nothing for so long."""
