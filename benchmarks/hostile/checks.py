@@ -148,7 +148,7 @@ class Checks:
 
     def _link(self, path: Path) -> None:
         if found := links.find([path], self.facts["share"]):
-            links.open_share(found[1])
+            links.open_share(found[1], found[0].name)
 
     # -------------------------------------------------------------- server
 

@@ -16,10 +16,10 @@ def test_a_link_finds_its_test_and_nothing_on_disk_gives_it_away(suite: Suite, r
     share_id, made = links.create(suite.path, repro)
     found = links.find([suite.path], share_id)
     assert found is not None
-    share, path = found
+    share, folder = found
     assert share == made
     assert (share.test, share.device, share.verdict) == (repro.document.test.id, "Fake 1", "fail")
-    assert links.open_share(path).document == repro.document
+    assert links.open_share(folder, share.name).document == repro.document
     for file in suite.path.rglob("*"):
         assert share_id not in file.name
         if file.is_file():
@@ -84,7 +84,7 @@ def test_the_snapshot_stays_as_it_was_shared(suite: Suite, repro: Repro) -> None
     (suite.path / "kernels" / name).write_text("broken since")
     found = links.find([suite.path], share_id)
     assert found is not None
-    assert links.open_share(found[1]).document.text(name) == repro.document.text(name)
+    assert links.open_share(found[1], found[0].name).document.text(name) == repro.document.text(name)
 
 
 def test_a_damaged_description_is_as_good_as_revoked(suite: Suite, repro: Repro) -> None:

@@ -11,7 +11,7 @@ from tapml.errors import InputError
 from tapml.files import write_json_output
 from tapml.history import open_history
 from tapml.reports.history import show_timeline, show_trends
-from tapml.results.history import SuiteHistoryDocument, TestHistoryDocument
+from tapml.results.history import HistoryHeader, SuiteHistoryDocument, TestHistoryDocument
 from tapml.suite import Suite
 
 
@@ -27,11 +27,10 @@ def history(options: argparse.Namespace, console: Console, progress: Console) ->
             raise InputError(f"test {test.id} is of kernel {test.kernel}, not of {options.kernel}")
     kept = open_history(suite, database_url(options))
     place = kept.database.shown
+    head: HistoryHeader = {"format": "tapml.history/1", "suite": suite.id, "suite_name": suite.name}
     if test is not None:
         timeline: TestHistoryDocument = {
-            "format": "tapml.history/1",
-            "suite": suite.id,
-            "suite_name": suite.name,
+            **head,
             "test": test.id,
             "kernel": test.kernel,
             "devices": kept.timeline(test.id),
@@ -39,12 +38,7 @@ def history(options: argparse.Namespace, console: Console, progress: Console) ->
         if not write_json_output(options.json, timeline):
             show_timeline(console, timeline, options.limit or None, place)
         return 0
-    trends: SuiteHistoryDocument = {
-        "format": "tapml.history/1",
-        "suite": suite.id,
-        "suite_name": suite.name,
-        **kept.trends(kernel=options.kernel),
-    }
+    trends: SuiteHistoryDocument = {**head, **kept.trends(kernel=options.kernel)}
     if not write_json_output(options.json, trends):
         show_trends(console, trends, options.limit or None, place)
     return 0

@@ -119,17 +119,17 @@ class TestHistory(Plain):
     devices: list[DeviceHistory]
 
 
-class SuiteHistoryDocument(SuiteHistory):
+class HistoryHeader(Plain):
+    """What both documents say."""
+
+    format: Literal["tapml.history/1"]
+    suite: Line
+    suite_name: Line
+
+
+class SuiteHistoryDocument(SuiteHistory, HistoryHeader):
     """tapml.history/1."""
 
-    format: Literal["tapml.history/1"]
-    suite: Line
-    suite_name: Line
 
-
-class TestHistoryDocument(TestHistory):
+class TestHistoryDocument(TestHistory, HistoryHeader):
     """tapml.history/1 of one test."""
-
-    format: Literal["tapml.history/1"]
-    suite: Line
-    suite_name: Line

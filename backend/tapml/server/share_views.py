@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import io
+import functools
 import json
 import shutil
 import tempfile
 import threading
-import zipfile
-from collections import OrderedDict
 from pathlib import Path
 
 from flask import Blueprint, Response, abort, jsonify, request
@@ -38,31 +36,19 @@ def add(routes: Blueprint, state: State) -> None:
     _files(routes, state)
 
 
-class _OpenShares:
-    """The last few shared tests, so that a visitor's requests do not read one file again and again."""
+def _visitors(routes: Blueprint, state: State) -> None:
+    # A visitor's requests do not read one file again and again, nor two of them at once.
+    reading = threading.Lock()
+    read_share = functools.lru_cache(_KEPT)(links.open_share)
 
-    def __init__(self, state: State) -> None:
-        self._state = state
-        self._lock = threading.Lock()
-        self._open: OrderedDict[str, Repro] = OrderedDict()
-
-    def get(self, share_id: str) -> tuple[links.Share, Repro]:
+    def opened(share_id: str) -> tuple[links.Share, Repro]:
         """Whether the link still holds is looked up each time. 404 where it does not."""
-        found = links.find(self._state.suites.paths(), share_id)
+        found = links.find(state.suites.paths(), share_id)
         if found is None:
             abort(404, _GONE)
-        share, path = found
-        with self._lock:
-            repro = self._open.get(share.name) or links.open_share(path)
-            self._open[share.name] = repro
-            self._open.move_to_end(share.name)
-            while len(self._open) > _KEPT:
-                self._open.popitem(last=False)
-        return share, repro
-
-
-def _visitors(routes: Blueprint, state: State) -> None:
-    opened = _OpenShares(state)
+        share, folder = found
+        with reading:
+            return share, read_share(folder, share.name)
 
     @routes.get("/s/<share_id>")
     def share_page(share_id: str) -> Response:
@@ -72,14 +58,14 @@ def _visitors(routes: Blueprint, state: State) -> None:
 
     @routes.get("/s/<share_id>/test")
     def shared_test(share_id: str) -> Response:
-        share, repro = opened.get(share_id)
+        share, repro = opened(share_id)
         response = jsonify({"repro": repro.document.model_dump(mode="json"), "expires": share.expires})
         response.headers["Cache-Control"] = "no-store"
         return response
 
     @routes.get("/s/<share_id>/blobs/<digests>")
     def shared_blobs(share_id: str, digests: str) -> Response:
-        _, repro = opened.get(share_id)
+        _, repro = opened(share_id)
         texts = {file.sha256: file.text.encode() for file in repro.document.files}
         tensors = set(repro.digests)
 
@@ -92,11 +78,11 @@ def _visitors(routes: Blueprint, state: State) -> None:
 
     @routes.get("/s/<share_id>/repro.html")
     def shared_file(share_id: str) -> Response:
-        return _download(opened.get(share_id)[1], "html")
+        return _download(opened(share_id)[1], "html")
 
     @routes.get("/s/<share_id>/issue.md")
     def shared_issue(share_id: str) -> Response:
-        return Response(issue_text(opened.get(share_id)[1].document), mimetype="text/plain")
+        return Response(issue_text(opened(share_id)[1].document), mimetype="text/plain")
 
 
 def _links(routes: Blueprint, state: State) -> None:
@@ -190,22 +176,15 @@ def _download(repro: Repro, form: str) -> Response:
     if form not in FORMS:
         raise InputError(f"unknown form {form!r}: choose {', '.join(FORMS)}")
     name = file_name(repro, form)
-    with tempfile.TemporaryDirectory(prefix="tapml-export-") as folder:
-        written = export(repro, form, Path(folder) / name)
-        if written == [Path(folder) / name] and written[0].is_file():
-            data = written[0].read_bytes()
-        else:
-            data, name = _zipped(Path(folder)), f"{Path(name).stem if FORMS[form] else name}.zip"
+    with tempfile.TemporaryDirectory(prefix="tapml-export-") as temporary:
+        folder = Path(temporary) / "files"
+        folder.mkdir()
+        path, *others = export(repro, form, folder / name)
+        if others or path.is_dir():
+            stem = path.stem if FORMS[form] else name
+            path = Path(shutil.make_archive(f"{temporary}/{stem}", "zip", folder))
+        data, name = path.read_bytes(), path.name
     response = Response(data, mimetype="application/octet-stream")
     response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
     response.headers["Cache-Control"] = "no-store"
     return response
-
-
-def _zipped(folder: Path) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(folder.rglob("*")):
-            if path.is_file():
-                archive.write(path, path.relative_to(folder))
-    return packed.getvalue()

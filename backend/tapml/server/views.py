@@ -10,10 +10,11 @@ from tapml.browsers import startable
 from tapml.devices import Device
 from tapml.errors import InputError
 from tapml.formats import validated
+from tapml.history import open_history
 from tapml.jobs import JobSpecification
 from tapml.program import Graph
 from tapml.results import RESULTS
-from tapml.server import history_views, share_views
+from tapml.server import share_views
 from tapml.server.bodies import json_object, text_field, whole_number
 from tapml.server.pages import STATIC, blob_response, page_file
 from tapml.server.registry import detail, summary
@@ -29,7 +30,7 @@ def blueprint(state: State) -> Blueprint:
     _bulk(routes, state)
     _suites(routes, state)
     _jobs(routes, state)
-    history_views.add(routes, state)
+    _history(routes, state)
     share_views.add(routes, state)
     return routes
 
@@ -137,6 +138,19 @@ def _tensors(suite: Suite, test: CarvedTest, graph: Graph) -> list[dict[str, Any
             found = statistics(suite.tensors.get(ref))
             rows.append({**ref.to_json(), "role": role, "value": value, "name": graph.values[value].name, **found})
     return rows
+
+
+def _history(routes: Blueprint, state: State) -> None:
+    @routes.get("/api/suites/<suite_id>/history")
+    def suite_history(suite_id: str) -> Response:
+        return jsonify(open_history(state.suites.require(suite_id), state.database_url).trends())
+
+    @routes.get("/api/suites/<suite_id>/history/<test_id>")
+    def test_history(suite_id: str, test_id: str) -> Response:
+        suite = state.suites.require(suite_id)
+        test = suite.test(test_id)
+        found = open_history(suite, state.database_url).timeline(test.id)
+        return jsonify({"test": test.id, "kernel": test.kernel, "devices": found})
 
 
 def _jobs(routes: Blueprint, state: State) -> None:

@@ -109,21 +109,21 @@ def name_of(share_id: str) -> str | None:
     return sha256(share_id) if _ID.fullmatch(share_id) else None
 
 
-def find(folders: Iterable[Path], share_id: str) -> tuple[Share, FileInside] | None:
-    """The share of a link's id, and where its test lies; None for an unknown, revoked or expired one."""
+def find(folders: Iterable[Path], share_id: str) -> tuple[Share, Path] | None:
+    """The share of a link's id, and its suite's folder; None for an unknown, revoked or expired one."""
     name = name_of(share_id)
     if name is None:
         return None
     for folder in folders:
         share = _read(folder, name)
         if share is not None:
-            return share, FileInside(Folder(folder), _data_name(name))
+            return share, folder
     return None
 
 
-def open_share(file: FileInside) -> Repro:
-    """The test that `find` found. Raises InputError where the file is damaged."""
-    return read_safetensors("the shared test", file.open)
+def open_share(folder: Path, name: str) -> Repro:
+    """The test of a share that `find` found there. Raises InputError where the file is damaged."""
+    return read_safetensors("the shared test", FileInside(Folder(folder), _data_name(name)).open)
 
 
 def _read(folder: Path, name: str) -> Share | None:
