@@ -19,8 +19,8 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 from tapml.browsers.find import find
+from tapml.ci.baseline import Judge
 from tapml.ci.document import document, json_text, write_report
-from tapml.ci.judge import Judge
 from tapml.ci.places import find_places, screenshots
 from tapml.ci.plan import plan
 from tapml.ci.run import CiRun

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from made_runs import result
-from tapml.ci.baseline import Baseline, parse_expiry, read_baseline
-from tapml.ci.judge import Judge
+from tapml.ci.baseline import Baseline, Judge, parse_expiry, read_baseline
 from tapml.errors import InputError
 
 TODAY = datetime.date(2026, 11, 21)

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tapml import files
-from tapml.ci.judge import Judge
+from tapml.ci.baseline import Judge
 from tapml.ci.run import CiRun
 from tapml.ci.shards import Shard
 from tapml.errors import InputError

@@ -15,9 +15,8 @@ from typing import TextIO
 
 from rich.console import Console
 
-from tapml.ci.baseline import Baseline, parse_expiry, read_baseline
+from tapml.ci.baseline import Baseline, Judge, parse_expiry, read_baseline
 from tapml.ci.document import document, exit_code, json_text, write_report
-from tapml.ci.judge import Judge
 from tapml.ci.places import check_names, find_places, screenshots
 from tapml.ci.plan import PlannedSuite, plan
 from tapml.ci.run import CiRun

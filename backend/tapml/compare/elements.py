@@ -34,6 +34,12 @@ def errors(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
     return np.where(both, 0.0, np.where(np.isnan(difference), np.inf, difference))
 
 
+def largest(values: np.ndarray) -> float:
+    """The largest magnitude of those that are finite; 0 where none is."""
+    magnitudes = np.abs(values)
+    return float(np.max(magnitudes[np.isfinite(magnitudes)], initial=0.0))
+
+
 def outside(error: np.ndarray, bound: np.ndarray) -> np.ndarray:
     """Elements that are mismatched: outside their bound. An unbounded one never is."""
     return (error > bound) & ~np.isposinf(bound)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from tapml.bounds import Bound
+from tapml.compare.elements import largest
 from tapml.operators.numerics import Numerics
 from tapml.suite import TensorRef, Tolerance
 
@@ -64,8 +65,7 @@ def perturb(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
 def spread(expected: np.ndarray, moved: np.ndarray) -> float:
     """Largest finite distance between the reference's output and the output for perturbed inputs."""
     with np.errstate(invalid="ignore", over="ignore"):
-        distance = np.abs(moved.astype(np.float64) - expected.astype(np.float64))
-    return float(np.max(distance[np.isfinite(distance)], initial=0.0))
+        return largest(moved.astype(np.float64) - expected.astype(np.float64))
 
 
 def derived(bound: Bound, put: Callable[[np.ndarray], TensorRef]) -> Tolerance:
@@ -87,13 +87,13 @@ def estimated(numerics: Numerics, expected: np.ndarray, moved: Sequence[np.ndarr
     if numerics.exact:
         return Tolerance(0.0, 0.0, ("only moves or selects values: exact",))
     unit = UNIT[dtype]
-    largest = _largest(expected)
+    magnitude = largest(expected.astype(np.float32, copy=False))
     ulps = sum(_BUILTIN_ULP.get(name, 4.0) for name in numerics.builtins)
     terms = numerics.accumulation_length
     factor = 4.0 + numerics.operations + ulps + 2.0 * math.sqrt(terms)
     sensitivity = max((spread(expected, other) for other in moved), default=0.0)
-    from_inputs = min(factor * sensitivity, _CAP[dtype] * largest)
-    from_builtins = sum(_BUILTIN_ABSOLUTE.get(name, 0.0) for name in numerics.builtins) * max(1.0, largest)
+    from_inputs = min(factor * sensitivity, _CAP[dtype] * magnitude)
+    from_builtins = sum(_BUILTIN_ABSOLUTE.get(name, 0.0) for name in numerics.builtins) * max(1.0, magnitude)
     relative = (2.0 + numerics.operations + ulps) * unit
     reasons = [
         f"{dtype}: one unit in the last place is {unit:.3g} relative",
@@ -120,8 +120,3 @@ def noisy(value: np.ndarray, bound: np.ndarray, random: np.random.Generator) -> 
         moved: Any = value + share * bound
         moved = np.where(np.isfinite(moved), moved, value)
     return np.asarray(moved, dtype=value.dtype)
-
-
-def _largest(array: np.ndarray) -> float:
-    magnitudes = np.abs(array.astype(np.float32, copy=False))
-    return float(np.max(magnitudes[np.isfinite(magnitudes)], initial=0.0))

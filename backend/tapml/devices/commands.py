@@ -26,9 +26,12 @@ _Message = TypeVar("_Message", bound=Message)
 
 
 def message(form: type[_Message], fields: Mapping[str, Any], what: str) -> _Message:
-    """A message of these fields. Raises InputError that names `what` where the protocol has no such thing."""
+    """A message of those of these fields that it has.
+
+    Raises InputError that names `what` where the protocol has no such thing.
+    """
     try:
-        return form.model_validate(fields)
+        return form.model_validate(fields, extra="ignore")
     except ValidationError as error:
         raise InputError(f"{what} cannot be sent to a device: {first_error(error)}") from None
 

@@ -6,13 +6,14 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
 from tapml.devices.calls import PendingCall
 from tapml.devices.device import Device, Send
+from tapml.errors import InputError
 from tapml.files import sha256, unique
 from tapml.first_error import first_error
 from tapml.protocol import PROTOCOL_VERSION, Hello, Refusal, Welcome
@@ -164,3 +165,19 @@ class DeviceHub:
                 check()
                 self._changed.wait(0.25)
             return device
+
+
+def device_named(wanted: str, connected: Mapping[str, str], otherwise: str) -> str:
+    """The id of the device that has this id or, alone, this name. `connected`: names by id.
+
+    Raises InputError that lists them where there is none or are several; `otherwise` says what else could be given.
+    """
+    if wanted in connected:
+        return wanted
+    found = [device for device, name in connected.items() if name.casefold() == wanted.casefold()]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(f"{len(found)} connected devices are called {wanted}: give the id of one, {', '.join(found)}")
+    listed = ", ".join(f"{name} ({device})" for device, name in connected.items()) or "none"
+    raise InputError(f"no device {wanted!r}: give the name or id of a connected device ({listed}), or {otherwise}")

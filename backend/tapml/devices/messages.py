@@ -16,29 +16,11 @@ from tapml.suite import CarvedTest, KernelFile, Suite
 def kernel_message(bundle: Mapping[str, Any], code: Sequence[str]) -> Kernel:
     """`code` are the digests of its variants' entry points' WGSL, in the bundle's order."""
     digests = iter(code)
-    fields = {
-        "kernel": bundle["kernel"],
-        "symbols": bundle["symbols"],
-        "variants": [
-            {
-                "name": variant["name"],
-                "requires": variant["requires"],
-                "entry_points": [
-                    {
-                        "name": entry_point["name"],
-                        "file": entry_point["file"],
-                        "code": next(digests),
-                        "bindings": [{key: b[key] for key in ("binding", "access")} for b in entry_point["bindings"]],
-                    }
-                    for entry_point in variant["entry_points"]
-                ],
-                "launches": variant["launches"],
-                "temporaries": variant["temporaries"],
-            }
-            for variant in bundle["variants"]
-        ],
-    }
-    return message(Kernel, fields, f"kernel {bundle['kernel']}")
+    variants = [
+        {**variant, "entry_points": [{**entry_point, "code": next(digests)} for entry_point in variant["entry_points"]]}
+        for variant in bundle["variants"]
+    ]
+    return message(Kernel, {**bundle, "variants": variants}, f"kernel {bundle['kernel']}")
 
 
 class KernelMessages:
@@ -99,7 +81,4 @@ class KernelMessages:
         return replaced
 
     def test(self, test: CarvedTest) -> Test:
-        fields = {name: value for name, value in test.to_json().items() if name in Test.model_fields}
-        for tolerance in fields["tolerances"]:
-            del tolerance["reasons"]
-        return message(Test, fields, f"test {test.id}")
+        return message(Test, test.to_json(), f"test {test.id}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from tapml.compare.elements import errors, excesses, outside
+from tapml.compare.elements import errors, excesses, largest, outside
 from tapml.results.base import Element
 from tapml.results.locate import FoundPattern
 
@@ -24,12 +24,7 @@ class Finding:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> FoundPattern:
-        return {
-            "pattern": self.pattern,
-            "text": self.text,
-            "strength": round(float(self.strength), 4),
-            "details": jsonable(self.details),
-        }
+        return cast(FoundPattern, {**jsonable(vars(self)), "strength": round(float(self.strength), 4)})
 
 
 @dataclass(frozen=True)
@@ -92,7 +87,7 @@ class Evidence:
     @property
     def max_abs_error(self) -> float:
         """Of the elements that are finite on both sides."""
-        return float(np.max(self.error[np.isfinite(self.g) & np.isfinite(self.e)], initial=0.0))
+        return largest(self.error[np.isfinite(self.g) & np.isfinite(self.e)])
 
     @property
     def first(self) -> Element | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tapml.compare.elements import errors
+from tapml.compare.elements import errors, largest
 from tapml.program import Graph, NodeKind
 
 
@@ -41,11 +41,10 @@ def growth(
         error = relative = 0.0
         for value in node.outputs:
             own = float(np.max(errors(got[value], expected[value]), initial=0.0))
-            finite = np.abs(expected[value].astype(np.float64))
-            largest = float(np.max(finite[np.isfinite(finite)], initial=0.0))
+            magnitude = largest(expected[value].astype(np.float64))
             known[value] = own
             error = max(error, own)
-            relative = max(relative, own / largest if largest else 0.0)
+            relative = max(relative, own / magnitude if magnitude else 0.0)
         own_part = local.get(node.id)
         came_in = max((known.get(value, 0.0) for value in node.inputs), default=0.0)
         cause = max(came_in, own_part or 0.0)

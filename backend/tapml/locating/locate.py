@@ -6,15 +6,13 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any
 
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError
 from tapml.locating.examine import Examiner
 from tapml.locating.reliance import relying
-from tapml.locating.suspects import WORST_FIRST, Examined, clearest, examined, racing, suspect
-from tapml.results import LocateDocument, TestResult, ValidationDocument
+from tapml.locating.suspects import Examined, clearest, examined, racing, suspect
+from tapml.results import SEVERITY, LocateDocument, TestResult, ValidationDocument
 from tapml.results.locate import ModelCheck, Suspect
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.context import JobContext
@@ -30,7 +28,6 @@ MOST_RUNS = 100
 # Patterns are looked for in so many tests of a kernel; its others run again too, for races.
 _TESTS_A_KERNEL = 2
 _TESTS_A_CALL = 64
-_PASSED_ON = ("device", "compile", "verdict", "message")
 
 
 class Locate:
@@ -60,7 +57,7 @@ class Locate:
         self._model = model and not kernels and bool(self.suite.manifest["steps"])
         self._emit = context.emit
         self._seconds: dict[str, float] = {"validate": 0.0, "examine": 0.0, "model": 0.0}
-        self._operators = OperatorRun(replace(context, emit=self._pass_on), kernels=kernels)
+        self._operators = OperatorRun(context.only("device", "compile", "verdict", "message"), kernels=kernels)
 
     def run(self) -> LocateDocument:
         """Validate, examine what fails, and run the model where nothing does; gives the document, also after a
@@ -164,7 +161,7 @@ class Locate:
         found = [
             suspect(self.suite, name, results, tests.get(name, ()), self._runs, races) for name, results in bad.items()
         ]
-        return sorted(found, key=lambda entry: (-entry["score"], WORST_FIRST.index(entry["verdict"])))
+        return sorted(found, key=lambda entry: (-entry["score"], -SEVERITY.index(entry["verdict"])))
 
     def _whole_model(self, by_kernel: Mapping[str, Sequence[TestResult]]) -> ModelCheck:
         from tapml.locating.whole_model import WholeModel  # late: TVM takes seconds to load
@@ -179,10 +176,6 @@ class Locate:
             yield
         finally:
             self._seconds[part] = time.perf_counter() - started
-
-    def _pass_on(self, event: dict[str, Any]) -> None:
-        if event["type"] in _PASSED_ON:
-            self._emit(event)
 
 
 def save_locate(suite: Suite, document: LocateDocument) -> None:

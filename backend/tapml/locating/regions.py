@@ -81,12 +81,10 @@ def axis_set(indices: np.ndarray, axis: int, size: int) -> AxisSet:
         kind = "all"
     elif count == 1:
         kind = "one"
-    elif len(steps) == 1:
-        kind = "range" if step == 1 else "stride"
+    elif len(steps) == 1 and step == 1:
+        kind = "range"
     else:
-        kind = "set"
-    if kind == "stride" and count == 2:
-        kind = "set"  # two of anything are equally far apart
+        kind = "stride" if len(steps) == 1 and count > 2 else "set"  # two of anything are equally far apart
     return AxisSet(axis, size, kind, start, stop, step, count)
 
 

@@ -15,11 +15,9 @@ from tapml.locating.examine import Outputs, fill_of
 from tapml.locating.heatmap import heatmap
 from tapml.locating.patterns import PLACES, findings
 from tapml.locating.patterns.determinism import differing
-from tapml.results import TestResult, Verdict
+from tapml.results import SEVERITY, TestResult
 from tapml.results.locate import BoundFacts, Suspect, WrongOutput
 from tapml.suite import CarvedTest, Suite
-
-WORST_FIRST: tuple[Verdict, ...] = ("error", "fail", "unbounded", "unsupported", "pass")
 
 
 @dataclass(frozen=True)
@@ -110,14 +108,14 @@ def suspect(
 ) -> Suspect:
     """An entry of `kernels` in tapml.locate/1. `results`: all of the kernel's, with at least one that did not pass;
     `races`: test -> elements that differ from run to run, of those that ran again besides `tests`."""
-    worst = min((result["verdict"] for result in results), key=WORST_FIRST.index)
+    worst = max((result["verdict"] for result in results), key=SEVERITY.index)
     bad = [result for result in results if result["verdict"] != "pass"]
     culprit = next(result for result in bad if result["verdict"] == worst)
     shown = max(tests, key=lambda test: test.strength, default=None)
     several = shown is not None and len(shown.outputs) > 1
     found = [_named(place, finding, several) for place, finding in shown.found] if shown else []
     if worst in ("error", "unsupported"):
-        found.insert(0, Finding(worst if worst == "error" else "error", culprit["message"], 1.0))
+        found.insert(0, Finding("error", culprit["message"], 1.0))
     others = {result["id"]: races[result["id"]] for result in bad if races.get(result["id"])}
     if others and not any(finding.pattern == "race" for finding in found):
         first = next(iter(others))

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from tapml.browsers import STARTABLE_NAMES, startable_kind
-from tapml.devices.names import device_named
+from tapml.devices.hub import device_named
 from tapml.errors import InputError, TapmlError
 from tapml.jobs import JobSpecification
 from tapml.jobs.job import Offer

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from tapml.browsers import STARTABLE_NAMES, DeviceProcess, start, startable_kind
 from tapml.devices import Blobs, Device, DeviceHub
-from tapml.devices.names import device_named
+from tapml.devices.hub import device_named
 from tapml.errors import InputError, ToolchainError
 from tapml.history import Recorder
 from tapml.server.jobs import Jobs

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,15 @@ class JobContext:
         if self.device.connected:
             with contextlib.suppress(DeviceError):  # it is gone, and its memory with it
                 self.device.execute(commands)
+
+    def only(self, *types: str) -> JobContext:
+        """For a part of the job, of whose events those of these types are the job's."""
+
+        def emit(event: dict[str, Any]) -> None:
+            if event["type"] in types:
+                self.emit(event)
+
+        return replace(self, emit=emit)
 
     def message(self, text: str, level: str = "warning") -> None:
         """Tell whoever listens."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,7 +58,7 @@ class Offload:
     def run(self) -> OffloadDocument:
         """Validate, offload and finally run the whole model; gives the document, also after a cancel."""
         started = time.perf_counter()
-        operators = OperatorRun(replace(self._context, emit=self._operator_event), kernels=self._kernels)
+        operators = OperatorRun(self._context.only("compile", "verdict"), kernels=self._kernels)
         self._emit({"type": "started", "kind": "offload", "total": self.total, "kernels": self._kernels})
         self._emit({"type": "device", "device": self.device.describe()})
         verdicts = _kernel_verdicts(operators.run())
@@ -90,10 +89,6 @@ class Offload:
                 "seconds": round(time.perf_counter() - started, 3),
             },
         }
-
-    def _operator_event(self, event: dict[str, Any]) -> None:
-        if event["type"] in ("compile", "verdict"):
-            self._emit(event)
 
     # ------------------------------------------------ step by step
 
@@ -240,10 +235,8 @@ class Offload:
 def _kernel_verdicts(document: ValidationDocument) -> dict[str, tuple[Verdict, str]]:
     """Kernel -> (its worst test's verdict, what that test said)."""
     worst: dict[str, tuple[Verdict, str]] = {}
-    for test in document["tests"]:
-        known = worst.get(test["kernel"])
-        if known is None or SEVERITY.index(test["verdict"]) > SEVERITY.index(known[0]):
-            worst[test["kernel"]] = (test["verdict"], test["message"])
+    for test in sorted(document["tests"], key=lambda test: -SEVERITY.index(test["verdict"])):
+        worst.setdefault(test["kernel"], (test["verdict"], test["message"]))
     return worst
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tapml.compare.elements import largest
 from tapml.locating.evidence import Evidence, Finding, short
 from tapml.locating.regions import box_of, first
 
@@ -14,10 +15,10 @@ def detect(evidence: Evidence) -> list[Finding]:
         return []
     total = evidence.wrong.size
     errors = evidence.error[evidence.wrong]
-    largest = float(errors[np.isfinite(errors)].max(initial=0.0))
+    most = largest(errors)
     strange = int((~np.isfinite(errors)).sum())
     also = f", and {strange} are NaN or infinite" if strange else ""
-    details = {"elements": evidence.count, "total": total, "largest_error": largest, "first": first(evidence.wrong)}
+    details = {"elements": evidence.count, "total": total, "largest_error": most, "first": first(evidence.wrong)}
     if total == 1:
         text = f"the only element is {short(evidence.g.item())} instead of {short(evidence.e.item())}"
         return [Finding("scattered", text, 0.15, details)]
@@ -29,12 +30,10 @@ def detect(evidence: Evidence) -> list[Finding]:
         how = "follow the expected values" if related > 0.9 else "have little to do with the expected values"
         text = (
             f"{evidence.count} of {total} elements are wrong and {how} (correlation {related:.3f}); "
-            f"half of the errors are above {short(middle)}, the largest is {short(largest)}{also}"
+            f"half of the errors are above {short(middle)}, the largest is {short(most)}{also}"
         )
         return [Finding("noise", text, 0.25, {**details, "correlation": related, "median_error": middle})]
     words = box_of(evidence.wrong).words()
     text = f"{evidence.count} of {total} elements are wrong, the first {details['first']} ({words})"
-    text += (
-        f"; the largest error is {short(largest)}{also}" if strange < evidence.count else "; all are NaN or infinite"
-    )
+    text += f"; the largest error is {short(most)}{also}" if strange < evidence.count else "; all are NaN or infinite"
     return [Finding("scattered", text, 0.15, details)]
