@@ -28,7 +28,6 @@ export default defineConfig({
     proxy: {
       "/api": "http://127.0.0.1:8000",
       "/blobs": "http://127.0.0.1:8000",
-      "/static/runtime.wasm": "http://127.0.0.1:8000",
       "/socket.io": { target: "http://127.0.0.1:8000", ws: true },
     },
   },

@@ -382,17 +382,23 @@ function kernelText(
   const texts = files.map((file) => {
     const lines = file.text.replace(/\n$/, "").split("\n");
     const code = el(
-      "ol.code",
+      "ol",
       lines.map((text, i) => {
         const found = diagnostics.filter((one) => one.file === file.name && one.line === i + 1);
         const worst = found.some(({ severity }) => severity === "error") ? "error" : "warning";
-        return el(found.length ? `li.is-${worst}` : "li", el("code", text || " "));
+        return el(found.length ? `li.marked.is-${worst}` : "li", el("code", text || " "));
       }),
     );
+    code.style.setProperty("--digits", String(String(lines.length).length));
     const raw = link ? el("a", "as text") : null;
     if (link) raw?.setAttribute("href", link(file));
     const title = `${file.name}${file.edited ? ", edited" : ""}, ${lines.length} lines`;
-    return details(names.includes(file.name) && lines.length < 400, title, raw ? el("p", raw) : null, code);
+    return details(
+      names.includes(file.name) && lines.length < 400,
+      title,
+      raw && el("p", raw),
+      el("div.wgsl", code),
+    );
   });
   return section("Kernel", texts);
 }

@@ -41,7 +41,7 @@ const formatted = execFileSync(biome, ["format", "--stdin-file-path=repro/repro.
 });
 const escaped = (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 const script = formatted.replace(/[^\n\x20-\x7e]/g, escaped);
-const STYLES = ["../kit/kit.css", "../kit/column.css", "repro.css"];
+const STYLES = ["../kit/kit.css", "../kit/column.css", "../kit/listing.css", "repro.css"];
 const style = (await Promise.all(STYLES.map(read))).join("");
 const page = (await read("template.html"))
   .replace("{{style}}", () => style.trimEnd())

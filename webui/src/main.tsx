@@ -15,6 +15,7 @@ import "./style/graph.css";
 import "./style/evidence.css";
 import "./style/detail.css";
 import "./style/share.css";
+import "../../runner_js/kit/listing.css";
 import "./style/wgsl.css";
 import "./style/history.css";
 

@@ -1,6 +1,7 @@
 /** The page behind a shared link: loads the test, has the worker run it, shows what came out beside the report. */
 import "../../../kit/kit.css";
 import "../../../kit/column.css";
+import "../../../kit/listing.css";
 import "../../../repro/repro.css";
 import { openPage } from "../../../repro/page";
 import type { Outcome, Repro } from "../../../repro/types";
