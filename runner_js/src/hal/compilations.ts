@@ -1,6 +1,7 @@
 import { describeBytes } from "../program/bytes";
 import type { ErrorReport } from "../protocol/messages";
 import type { Gpu } from "./gpu";
+import { within } from "./within";
 
 /** Compilations under way at a time: browsers compile on several threads, and a pipeline may take a second. */
 const MOST_UNDER_WAY = 8;
@@ -134,18 +135,14 @@ const SMALLEST_SECONDS = 15;
  * Does any compilation end? One that never does may hold what all of them need, for as long as its process lives; then
  * none of the kernels that come later is to blame.
  */
-export async function canCompile(device: GPUDevice): Promise<boolean> {
+export function canCompile(device: GPUDevice): Promise<boolean> {
   // Not to be found in any cache.
   const code = `@compute @workgroup_size(1) fn main() { _ = ${Math.random()}; }`;
   const compute = { module: device.createShaderModule({ code }), entryPoint: "main" };
   const compiled = device.createComputePipelineAsync({ layout: "auto", compute });
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<false>((resolve) => {
-    timer = setTimeout(() => resolve(false), 1000 * SMALLEST_SECONDS);
-  });
-  try {
-    return await Promise.race([compiled.then(() => true), late]);
-  } finally {
-    clearTimeout(timer);
-  }
+  return within(
+    compiled.then(() => true),
+    1000 * SMALLEST_SECONDS,
+    () => false,
+  );
 }

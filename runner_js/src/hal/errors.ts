@@ -1,4 +1,5 @@
 import type { ErrorReport } from "../protocol/messages";
+import { within } from "./within";
 
 /** The protocol's bounds of texts. */
 const LONG = 20_000;
@@ -58,10 +59,5 @@ const WORD_OF_LOSS_MS = 1000;
 
 /** Where a device goes, maps and error scopes fail at once, and word of the loss comes after them: wait for it. */
 export async function wordOfLoss(device: GPUDevice): Promise<void> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const noWord = new Promise((resolve) => {
-    timer = setTimeout(resolve, WORD_OF_LOSS_MS);
-  });
-  await Promise.race([device.lost, noWord]);
-  clearTimeout(timer);
+  await within<unknown>(device.lost, WORD_OF_LOSS_MS, () => {});
 }

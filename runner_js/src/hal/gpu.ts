@@ -1,6 +1,7 @@
 import type { AdapterInfo, ErrorReport } from "../protocol/messages";
 import { DeviceFailure } from "./errors";
 import { withoutAdapter, withoutWebGpu } from "./unavailable";
+import { within } from "./within";
 
 const WANTED_FEATURES = ["shader-f16", "subgroups", "timestamp-query"] as const;
 
@@ -192,16 +193,10 @@ async function patientAdapter(gpu: GPU): Promise<GPUAdapter | null> {
   }
 }
 
-async function answered<T>(question: Promise<T>): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const silence = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error("the GPU process does not answer")), ANSWER_MS);
+function answered<T>(question: Promise<T>): Promise<T> {
+  return within(question, ANSWER_MS, () => {
+    throw new Error("the GPU process does not answer");
   });
-  try {
-    return await Promise.race([question, silence]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 function subgroupSizes(adapter: GPUAdapter): Record<string, number> {
