@@ -94,7 +94,7 @@ function LatestResults(props: { suite: string }) {
   if (validations.length + offloads.length + locates.length === 0)
     return <p class="muted latest">Not run on any device yet.</p>;
   return (
-    <ul class="latest" aria-label="Latest results">
+    <ul class="stack tight latest" aria-label="Latest results">
       {validations.map((document) => (
         <ValidationLine key={idsOf(document)} document={document} />
       ))}

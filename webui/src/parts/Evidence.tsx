@@ -138,7 +138,7 @@ function placeOf({ file, line, column }: Diagnostic): string {
 export function Tolerances(props: { tolerances: readonly ToleranceDocument[] }) {
   if (props.tolerances.length === 0) return null;
   return (
-    <section class="tolerances">
+    <section class="stack tight tolerances">
       <h3>Tolerance</h3>
       {props.tolerances.map((tolerance, output) => (
         <div key={output}>

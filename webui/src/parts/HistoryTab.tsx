@@ -32,7 +32,7 @@ function DeviceCard({ entry }: { entry: DeviceHistory }) {
   const shown = Math.min(chosen ?? points.length - 1, points.length - 1);
   const point = points[shown];
   return (
-    <article class="card device-verdict history">
+    <article class="stack card device-verdict history">
       <h3>
         {entry.device} <VerdictBadge state={asState(trend.last.verdict)} />
         {trend.new_failure && <span class="verdict is-flaky">new failure</span>}
@@ -109,7 +109,7 @@ function Strip(props: { points: readonly HistoryPoint[]; shown: number; choose: 
 
 function Chosen({ point }: { point: HistoryPoint }) {
   return (
-    <div class="chosen" aria-live="polite">
+    <div class="stack tight chosen" aria-live="polite">
       <p>{pointText(point)}</p>
       {point.message !== "" && <p class="message">{point.message}</p>}
     </div>

@@ -16,7 +16,7 @@ export function JobBar(props: { job: JobState | null; devices: readonly DeviceDo
   const done = Math.min(job.done, job.total || job.done);
   const bar = job.phase ?? { done, total: job.total };
   return (
-    <section class={`job job-${job.state}`} aria-label="Job">
+    <section class={`stack tight job-${job.state}`} aria-label="Job">
       <div class="row job-line">
         <strong>
           {job.kind === null ? "Starting" : VERB[job.kind]}

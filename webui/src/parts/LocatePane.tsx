@@ -112,7 +112,7 @@ function NotRun(props: {
   return (
     <section class="stack card locate-card">
       <h2>Could not run there</h2>
-      <ul class="not-run">
+      <ul class="stack">
         {props.suspects.map((suspect) => (
           <li key={suspect.kernel}>
             <p>

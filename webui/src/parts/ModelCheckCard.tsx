@@ -41,7 +41,7 @@ export function ModelCheckCard(props: {
         </dl>
       )}
       {minimal.length > 0 && (
-        <div class="suspect-nodes">
+        <div class="stack tight">
           <h3>Computed by the reference, these bring it back</h3>
           <span class="row node-buttons">
             {minimal.map((point) => (

@@ -74,7 +74,7 @@ function Trace(props: Shared & { run: OffloadRun; name: string }) {
         ))}
       </table>
       {run.tolerance && (
-        <div class="tolerances">
+        <div class="stack tight tolerances">
           <h2>Model tolerance</h2>
           <p>
             cosine at least {cosine(run.tolerance.cosine)}, max error at most{" "}
@@ -136,7 +136,7 @@ function StepRow(props: {
 function Final(props: { final: OffloadFinal }) {
   const { final } = props;
   return (
-    <div class="card final">
+    <div class="stack tight card final">
       <h2>
         Whole model <VerdictBadge state={asState(final.verdict)} />
         <span class="muted">{final.mode}</span>

@@ -57,7 +57,7 @@ export function SuspectCard(props: {
             <Fact name="run to run" value={determinism(suspect)} />
             <Fact name="clearest test" value={suspect.test} />
           </dl>
-          <div class="suspect-nodes">
+          <div class="stack tight">
             <h3>Nodes that fail</h3>
             <NodeButtons nodes={suspect.nodes} state={state} node={node} select={select} />
             {suspect.passing_nodes.length > 0 && (
@@ -104,7 +104,7 @@ function Findings({ findings }: { findings: readonly FoundPattern[] }) {
 
 function FindingList({ findings }: { findings: readonly FoundPattern[] }) {
   return (
-    <ul class="findings">
+    <ul class="stack tight findings">
       {findings.map((finding) => (
         <li key={`${finding.pattern} ${finding.text}`}>
           <span class="finding-strength" title="How much of the error this explains, from 0 to 1">

@@ -26,7 +26,7 @@ function TensorCard(props: { tensor: TensorStatistics }) {
     ["Inf", grouped(tensor.inf)],
   ];
   return (
-    <article class="card tensor">
+    <article class="stack card tensor">
       <h3>
         <span class={`role role-${tensor.role}`}>{tensor.role}</span> {tensor.name || tensor.value}
       </h3>

@@ -58,7 +58,7 @@ function DeviceVerdict(props: {
 }) {
   const { device, result, accused } = props;
   return (
-    <article class="card device-verdict">
+    <article class="stack card device-verdict">
       <h3>
         {device.name} {props.badge}
         <span class="muted">{deviceText(device)}</span>
