@@ -10,15 +10,8 @@ export type AdapterChange = (adapter: GPUAdapter) => void;
  */
 export function limited(most: Readonly<Record<string, number>>): AdapterChange {
   return (adapter) => {
-    const requestDevice = adapter.requestDevice.bind(adapter);
-    override(adapter, {
-      limits: lowered(adapter.limits, most),
-      async requestDevice(descriptor?: GPUDeviceDescriptor) {
-        const device = await requestDevice(descriptor);
-        override(device, { limits: lowered(device.limits, most) });
-        return device;
-      },
-    });
+    override(adapter, { limits: lowered(adapter.limits, most) });
+    devices((device) => override(device, { limits: lowered(device.limits, most) }))(adapter);
   };
 }
 

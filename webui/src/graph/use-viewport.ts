@@ -62,19 +62,17 @@ export function useViewport(element: RefObject<SVGSVGElement | null>): ViewportC
       if (entry !== undefined) setPane({ width: entry.contentRect.width, height: entry.contentRect.height });
     });
     observer.observe(svg);
+    const listening = new AbortController();
+    const { signal } = listening;
     // Not passive: the page must not scroll along.
-    svg.addEventListener("wheel", wheel, { passive: false });
-    svg.addEventListener("pointerdown", down);
-    svg.addEventListener("pointermove", move);
-    svg.addEventListener("pointerup", up);
-    svg.addEventListener("pointercancel", up);
+    svg.addEventListener("wheel", wheel, { passive: false, signal });
+    svg.addEventListener("pointerdown", down, { signal });
+    svg.addEventListener("pointermove", move, { signal });
+    svg.addEventListener("pointerup", up, { signal });
+    svg.addEventListener("pointercancel", up, { signal });
     return () => {
       observer.disconnect();
-      svg.removeEventListener("wheel", wheel);
-      svg.removeEventListener("pointerdown", down);
-      svg.removeEventListener("pointermove", move);
-      svg.removeEventListener("pointerup", up);
-      svg.removeEventListener("pointercancel", up);
+      listening.abort();
     };
   }, [element]);
   return { view, pane, setView, dragged };
