@@ -13,7 +13,7 @@ from bounded import EXPECTED, bounded_suite
 from conftest import read_json, tapml
 from pages import Opened
 from preloaded import python
-from tapml.results import VERDICTS
+from tapml.results.verdicts import VERDICTS
 from tapml.sharing import export, of_suite
 from tapml.suite import Suite
 from test_share import run_to_end

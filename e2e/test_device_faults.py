@@ -27,7 +27,7 @@ from tapml.api.remote import RemoteSession
 from tapml.browsers import start
 from tapml.devices import Device
 from tapml.errors import DeviceError
-from tapml.protocol import PROTOCOL_VERSION
+from tapml.protocol.base import PROTOCOL_VERSION
 from tapml.server import Server
 from tapml.suite import Suite
 from tapml.validation.context import JobContext

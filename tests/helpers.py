@@ -16,8 +16,8 @@ from tapml.devices import Device, DeviceHub
 from tapml.importing import ImportedModel, Step
 from tapml.kernels.bundle import CompiledKernel
 from tapml.lowering.operator import Operator
-from tapml.protocol import PROTOCOL_VERSION, Welcome
-from tapml.protocol.base import Message
+from tapml.protocol.base import PROTOCOL_VERSION, Message
+from tapml.protocol.session import Welcome
 
 ROWS, WIDTH, HIDDEN = 6, 16, 32
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from helpers import FakeRunner, verdict
 from tapml.devices import Blobs, DeviceHub
-from tapml.results import VERDICTS
+from tapml.results.verdicts import VERDICTS
 
 Verdicts = Callable[[str, str, int], Mapping[str, Any]]
 """verdicts(kernel, test, attempt from 1): what of a pass is different."""

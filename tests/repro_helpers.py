@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tapml.npy import opening
-from tapml.results import counts
+from tapml.results.validation import counts
 from tapml.sharing import Repro, read
 from tapml.sharing.document import checked, with_texts
 from tapml.sharing.repro import of_memory

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from tapml.text import visible
 
 if TYPE_CHECKING:
-    from tapml.protocol import ErrorReport
-    from tapml.protocol.errors import Diagnostic
+    from tapml.protocol.errors import Diagnostic, ErrorReport
 
 
 class TapmlError(Exception):

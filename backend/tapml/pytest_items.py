@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tapml.ci.places import Place
     from tapml.jobs import JobSpecification
-    from tapml.results import TestResult
+    from tapml.results.validation import TestResult
     from tapml.server import Server
     from tapml.suite import CarvedTest, Suite
     from tapml.validation.events import Cancel

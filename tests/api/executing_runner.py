@@ -21,7 +21,7 @@ from tapml.api.library import Library
 from tapml.api.remote import RemoteSession
 from tapml.devices import Blobs, DeviceHub
 from tapml.platforms.reference import Reference
-from tapml.protocol import MAX_MESSAGE_BYTES
+from tapml.protocol.base import MAX_MESSAGE_BYTES
 from tapml.protocol.session import ExecuteCall
 
 Kernel = Callable[..., None]

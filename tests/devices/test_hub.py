@@ -13,9 +13,8 @@ from helpers import FakeRunner, hello
 from tapml.devices import DeviceHub
 from tapml.errors import DeviceError, DeviceLost
 from tapml.program import TensorType
-from tapml.protocol import Refusal, Welcome
 from tapml.protocol.methods import ExecuteParams, PingParams, PingResult, ValidateParams
-from tapml.protocol.session import EXECUTE, PING, VALIDATE
+from tapml.protocol.session import EXECUTE, PING, VALIDATE, Refusal, Welcome
 from tapml.validation.events import Cancel, Cancelled
 
 NOTHING = ExecuteParams(commands=[], timing=False)

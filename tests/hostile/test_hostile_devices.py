@@ -14,9 +14,8 @@ from hostile_requests import FOREIGN_HOSTS, FOREIGN_ORIGINS, SOCKET
 from helpers import FakeRunner, all_pass, hello, verdict
 from tapml.devices import DeviceHub
 from tapml.jobs import JobSpecification
-from tapml.protocol import Refusal, Welcome
 from tapml.protocol.methods import ValidateParams
-from tapml.protocol.session import VALIDATE
+from tapml.protocol.session import VALIDATE, Refusal, Welcome
 from tapml.server import Server
 from tapml.server.state import State
 from tapml.suite import Suite

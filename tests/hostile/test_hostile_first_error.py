@@ -8,9 +8,9 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tapml.errors import InputError
-from tapml.protocol import Hello, Progress, Reply
 from tapml.protocol.kernels import Requires
-from tapml.results import RESULTS
+from tapml.protocol.session import Hello, Progress, Reply
+from tapml.results.checks import RESULTS
 from tapml.sharing.document import ReproDocument
 from tapml.strict_json import parse_json
 from tapml.suite import tests_document

@@ -17,7 +17,7 @@ import websocket
 from hostile_requests import SOCKET, UPGRADE
 
 from helpers import hello
-from tapml.protocol import MAX_MESSAGE_BYTES
+from tapml.protocol.base import MAX_MESSAGE_BYTES
 from tapml.server import Server, connections
 from tapml.server import websocket as websockets
 from tapml.server.connections import FULL, LATE

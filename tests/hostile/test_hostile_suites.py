@@ -23,7 +23,7 @@ from tapml.devices import Blobs, DeviceHub
 from tapml.errors import InputError
 from tapml.history import Recorder, open_history
 from tapml.reports.terminal import show_suite
-from tapml.results import RESULTS
+from tapml.results.checks import RESULTS
 from tapml.server.local import create_app
 from tapml.server.registry import detail
 from tapml.server.security import Security

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tapml.results import RESULTS, TEST_RESULT
 from tapml.results.base import ModelMetric, ModelTolerance, badness
+from tapml.results.checks import RESULTS, TEST_RESULT
 from tapml.results.schema import schema
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -16,7 +16,7 @@ from tapml.carving.carve import carve
 from tapml.devices import Blobs, DeviceHub
 from tapml.devices.messages import KernelMessages
 from tapml.errors import InputError
-from tapml.results import ValidationHeader
+from tapml.results.validation import ValidationHeader
 from tapml.suite import Suite
 from tapml.validation.context import JobContext
 from tapml.validation.events import Cancel

@@ -15,9 +15,11 @@ from tapml.errors import InputError
 from tapml.files import cannot_write, write_json
 from tapml.formats import format_version, validated, whole_pairs
 from tapml.protocol.fields import day
-from tapml.results import FAILING, SEVERITY, TestResult, Verdict
+from tapml.protocol.methods import Verdict
 from tapml.results.checks import ATTEMPT, BASELINE
 from tapml.results.run import BaselineDocument, BaselineEntry, Expectation, Judgement, Outcome
+from tapml.results.validation import TestResult
+from tapml.results.verdicts import FAILING, SEVERITY
 from tapml.strict_json import parse_json
 from tapml.validation.events import now
 

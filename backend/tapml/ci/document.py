@@ -12,8 +12,8 @@ from tapml.ci.baseline import Judge
 from tapml.ci.run import CiRun
 from tapml.ci.shards import Shard
 from tapml.errors import InputError
-from tapml.results import RunDocument, verdict_counts
-from tapml.results.run import RunSummary, RunTest
+from tapml.results.run import RunDocument, RunSummary, RunTest
+from tapml.results.verdicts import verdict_counts
 from tapml.validation.events import now
 
 

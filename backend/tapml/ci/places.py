@@ -12,9 +12,10 @@ from tapml.devices import Blobs, Device
 from tapml.errors import InputError, TapmlError, ToolchainError
 from tapml.files import slug, unique
 from tapml.jobs import JobSpecification, run_job
-from tapml.results import DeviceDocument, TestResult, ValidationDocument
+from tapml.results.base import DeviceDocument
 from tapml.results.checks import DEVICE
 from tapml.results.run import RunDeviceDocument
+from tapml.results.validation import TestResult, ValidationDocument
 from tapml.server.client import RemoteServer
 from tapml.suite import Suite
 from tapml.validation.context import JobContext

@@ -16,8 +16,8 @@ from tapml.devices.device import HANG_SECONDS
 from tapml.errors import TapmlError
 from tapml.history import Recorder
 from tapml.jobs import JobSpecification
-from tapml.results import TestResult, ValidationDocument, Verdict
-from tapml.results.validation import ValidationRun
+from tapml.protocol.methods import Verdict
+from tapml.results.validation import TestResult, ValidationDocument, ValidationRun
 from tapml.suite import CarvedTest
 from tapml.validation.events import Cancel, Emit
 from tapml.validation.operatorwise import recover

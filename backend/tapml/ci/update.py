@@ -8,8 +8,7 @@ from importlib.metadata import version
 
 from tapml.ci.baseline import Baseline, Key, expired, rank
 from tapml.ci.run import CiRun
-from tapml.results import RunDocument
-from tapml.results.run import BaselineEntry, RunTest
+from tapml.results.run import BaselineEntry, RunDocument, RunTest
 
 _DAYS = 90
 

@@ -25,7 +25,10 @@ from tapml.errors import InputError
 from tapml.jobs import JobSpecification
 from tapml.reports.progress import ProgressReport
 from tapml.reports.terminal import oracle_text, show_offload, show_suite, show_validation
-from tapml.results import FAILING, Header, OffloadDocument, ValidationDocument
+from tapml.results.base import Header
+from tapml.results.offload import OffloadDocument
+from tapml.results.validation import ValidationDocument
+from tapml.results.verdicts import FAILING
 from tapml.server import Server
 from tapml.server.registry import detail
 from tapml.suite import Suite

@@ -15,7 +15,7 @@ from tapml.locating.locate import clean
 from tapml.locating.reduced_text import reduce_lines
 from tapml.reports.html import html, report_template
 from tapml.reports.locate import show_locate
-from tapml.results import LocateDocument
+from tapml.results.locate import LocateDocument
 from tapml.sharing import check_export, export
 from tapml.sharing.imports import new_suite
 from tapml.sharing.repro import Repro

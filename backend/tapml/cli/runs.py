@@ -21,8 +21,9 @@ from tapml.formats import validated
 from tapml.history import Recorder, check_database
 from tapml.jobs import JobSpecification, run_job
 from tapml.jobs.job import Offer
+from tapml.protocol.methods import Verdict
 from tapml.reports.progress import ProgressReport
-from tapml.results import FAILING, Verdict
+from tapml.results.verdicts import FAILING
 from tapml.server import Server
 from tapml.server.client import RemoteServer
 from tapml.suite import Suite

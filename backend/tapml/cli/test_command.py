@@ -33,7 +33,7 @@ from tapml.reports.html import html, report_template
 from tapml.reports.junit import junit
 from tapml.reports.progress import ProgressReport
 from tapml.reports.run_summary import show_run
-from tapml.results import RunDocument
+from tapml.results.run import RunDocument
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from pydantic import ValidationError
 from tapml.errors import DeviceError, DeviceLost
 from tapml.first_error import first_error
 from tapml.program import TensorType
-from tapml.protocol import ErrorReport, Progress, Reply
+from tapml.protocol.errors import ErrorReport
 from tapml.protocol.methods import CompileProgress, TestVerdict
-from tapml.protocol.session import Method, Params, Result
+from tapml.protocol.session import Method, Params, Progress, Reply, Result
 
 _Form = TypeVar("_Form", Progress, Reply)
 

@@ -12,12 +12,10 @@ from typing import Any, cast
 from tapml.devices.calls import CallResult, OnProgress, PendingCall, hung_compiling, lost
 from tapml.errors import DeviceError, DeviceLost
 from tapml.program import TensorType
-from tapml.protocol import Hello, Welcome
 from tapml.protocol.base import Message
 from tapml.protocol.methods import Command, ExecuteParams, ExecuteResult
-from tapml.protocol.session import EXECUTE, CancelCall, Method, Params, Result
-from tapml.results import DeviceDocument
-from tapml.results.base import DeviceFacts
+from tapml.protocol.session import EXECUTE, CancelCall, Hello, Method, Params, Result, Welcome
+from tapml.results.base import DeviceDocument, DeviceFacts
 
 Send = Callable[[str, Message], None]
 """send(event, message) to one runner."""

@@ -16,7 +16,8 @@ from tapml.devices.device import Device, Send
 from tapml.errors import InputError
 from tapml.files import sha256, unique
 from tapml.first_error import first_error
-from tapml.protocol import PROTOCOL_VERSION, Hello, Refusal, Welcome
+from tapml.protocol.base import PROTOCOL_VERSION
+from tapml.protocol.session import Hello, Refusal, Welcome
 
 _MOST_DEVICES = 200
 

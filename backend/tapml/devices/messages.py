@@ -8,7 +8,7 @@ from typing import Any
 from tapml.devices.blobs import Blobs
 from tapml.devices.commands import message
 from tapml.files import sha256
-from tapml.protocol import Kernel
+from tapml.protocol.kernels import Kernel
 from tapml.protocol.methods import Test
 from tapml.suite import CarvedTest, KernelFile, Suite
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from tapml.results import Verdict, verdict_counts
+from tapml.protocol.methods import Verdict
 from tapml.results.history import ChangeMoment, Moment, Times, VersionCounts
+from tapml.results.verdicts import verdict_counts
 
 State = Literal["passing", "failing", "unsupported"]
 STATES: dict[Verdict, State] = {

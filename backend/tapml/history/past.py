@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from tapml.history.line import STATES, RunDevice
 from tapml.history.schema import devices, results, runs, series
-from tapml.results import Verdict
+from tapml.protocol.methods import Verdict
 from tapml.results.history import Moment
 
 

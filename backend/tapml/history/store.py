@@ -19,10 +19,10 @@ from tapml.errors import TapmlError
 from tapml.history import schema, trends
 from tapml.history.database import Database
 from tapml.history.suite_file import SuiteFile
-from tapml.results import TestResult, Verdict
+from tapml.protocol.methods import Verdict
 from tapml.results.base import DeviceDocument
 from tapml.results.history import DeviceHistory, SuiteHistory
-from tapml.results.validation import ValidationRun
+from tapml.results.validation import TestResult, ValidationRun
 from tapml.suite import Suite
 
 FILE = Path("results") / "history.sqlite3"

@@ -12,8 +12,9 @@ from tapml.errors import DeviceError
 from tapml.locating.examine import Examiner
 from tapml.locating.reliance import relying
 from tapml.locating.suspects import Examined, clearest, examined, racing, suspect
-from tapml.results import SEVERITY, LocateDocument, TestResult, ValidationDocument
-from tapml.results.locate import ModelCheck, Suspect
+from tapml.results.locate import LocateDocument, ModelCheck, Suspect
+from tapml.results.validation import TestResult, ValidationDocument
+from tapml.results.verdicts import SEVERITY
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.context import JobContext
 from tapml.validation.events import Cancelled

@@ -17,9 +17,9 @@ from tapml.locating.examine import one_run
 from tapml.locating.reduced_reference import Reduced, ReducedReference
 from tapml.locating.reduced_repro import reduced_repro
 from tapml.locating.simplify import Budget, simplify
-from tapml.protocol import Kernel, methods
-from tapml.results import ReduceDocument
-from tapml.results.reduce import ReducedInput, ReducedOutput, Workgroups
+from tapml.protocol import methods
+from tapml.protocol.kernels import Kernel
+from tapml.results.reduce import ReducedInput, ReduceDocument, ReducedOutput, Workgroups
 from tapml.sharing import Repro
 from tapml.suite import CarvedTest
 from tapml.validation.context import JobContext

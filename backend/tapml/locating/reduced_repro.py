@@ -10,7 +10,7 @@ from tapml.files import sha256
 from tapml.locating.reduced_reference import Reduced
 from tapml.locating.reduced_text import reduce_lines
 from tapml.program import TensorType
-from tapml.results import ReduceDocument
+from tapml.results.reduce import ReduceDocument
 from tapml.sharing.document import checked
 from tapml.sharing.repro import Repro, of_memory, of_suite
 from tapml.suite import Suite

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tapml.results import ReduceDocument
-from tapml.results.reduce import ReducedInput
+from tapml.results.reduce import ReducedInput, ReduceDocument
 from tapml.text import exact, one_line
 
 _FEW = 4

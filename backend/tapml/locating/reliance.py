@@ -10,7 +10,7 @@ import numpy as np
 
 from tapml.errors import InputError
 from tapml.operators.external import External
-from tapml.results import TestResult
+from tapml.results.validation import TestResult
 from tapml.suite import Suite
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from tapml.locating.examine import Outputs, fill_of
 from tapml.locating.heatmap import heatmap
 from tapml.locating.patterns import PLACES, findings
 from tapml.locating.patterns.determinism import differing
-from tapml.results import SEVERITY, TestResult
 from tapml.results.locate import BoundFacts, Suspect, WrongOutput
+from tapml.results.validation import TestResult
+from tapml.results.verdicts import SEVERITY
 from tapml.suite import CarvedTest, Suite
 
 

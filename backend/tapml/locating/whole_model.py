@@ -13,9 +13,10 @@ from tapml.locating.evidence import jsonable
 from tapml.locating.examine import parts
 from tapml.locating.growth import Grown, growth
 from tapml.lowering.model import read_models
-from tapml.results import TestResult, Verdict
+from tapml.protocol.methods import Verdict
 from tapml.results.base import ModelMetric, ModelTolerance, badness, within
 from tapml.results.locate import ModelCheck
+from tapml.results.validation import TestResult
 from tapml.text import listed
 from tapml.validation.context import JobContext
 from tapml.validation.hybrid import HybridRunner, ModelStep

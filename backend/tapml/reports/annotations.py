@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tapml.reports.plain import lines
-from tapml.results import SEVERITY, VERDICTS, RunDocument
-from tapml.results.run import OUTCOMES, RunTest
+from tapml.results.run import OUTCOMES, RunDocument, RunTest
+from tapml.results.verdicts import SEVERITY, VERDICTS
 from tapml.text import one_line
 
 MOST = 10

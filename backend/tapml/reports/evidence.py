@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tapml.protocol.fields import ToleranceDocument
+from tapml.protocol.methods import Verdict
 from tapml.reports.plain import export_command, lines
-from tapml.results import TestResult, Verdict
 from tapml.results.base import OutputElement
+from tapml.results.validation import TestResult
 
 _MOST_DIAGNOSTICS = 10
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tapml.errors import ToolchainError
-from tapml.results import LocateDocument, RunDocument
+from tapml.results.locate import LocateDocument
+from tapml.results.run import RunDocument
 
 TEMPLATE = Path(__file__).parents[1] / "server" / "static" / "report" / "template.html"
 """Built by `npm --prefix webui run build` from webui/report."""

@@ -8,9 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from tapml.reports.evidence import evidence
-from tapml.results import RunDocument
 from tapml.results.base import adapter_name
-from tapml.results.run import RunDeviceDocument, RunSuite, RunTest
+from tapml.results.run import RunDeviceDocument, RunDocument, RunSuite, RunTest
 from tapml.text import visible
 
 # What XML 1.0 does not allow; ElementTree writes the rest as it is, and no reader takes it.

@@ -9,8 +9,7 @@ from rich.text import Text
 
 from tapml.reports.console import Table
 from tapml.reports.terminal import COLOURS, mark, number, warn_synthetic
-from tapml.results import LocateDocument
-from tapml.results.locate import GrownNode, HeatMap, ModelCheck, Suspect, WrongOutput
+from tapml.results.locate import GrownNode, HeatMap, LocateDocument, ModelCheck, Suspect, WrongOutput
 from tapml.text import exact, listed, one_line
 
 _SHADES = ((0.0, "·"), (0.4, "░"), (0.6, "▒"), (0.8, "▓"), (1.0, "█"))

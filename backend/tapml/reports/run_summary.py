@@ -10,8 +10,8 @@ from rich.text import Text
 from tapml.reports.console import Table
 from tapml.reports.plain import export_command
 from tapml.reports.terminal import mark
-from tapml.results import VERDICTS, RunDocument
-from tapml.results.run import OUTCOMES, RunSuite, RunTest
+from tapml.results.run import OUTCOMES, RunDocument, RunSuite, RunTest
+from tapml.results.verdicts import VERDICTS
 from tapml.text import one_line
 
 _WORST_FIRST = ("error", "fail", "unbounded", "unsupported", "expected", "pass")

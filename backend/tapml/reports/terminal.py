@@ -11,8 +11,11 @@ from rich.text import Text
 
 from tapml.protocol.base import JsonNumber
 from tapml.reports.console import Table
-from tapml.results import RESULTS, SEVERITY, VERDICTS, OffloadDocument, TestResult, ValidationDocument
 from tapml.results.base import DeviceFacts, Header, ModelMetric
+from tapml.results.checks import RESULTS
+from tapml.results.offload import OffloadDocument
+from tapml.results.validation import TestResult, ValidationDocument
+from tapml.results.verdicts import SEVERITY, VERDICTS
 from tapml.suite import Suite
 from tapml.text import indented, one_line
 

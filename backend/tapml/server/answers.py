@@ -11,8 +11,8 @@ from tapml.formats import MOST_BYTES, Form, validated
 from tapml.protocol.base import LongText, Name
 from tapml.protocol.fields import Count, Line, Open
 from tapml.protocol.methods import Verdict
-from tapml.results import RESULTS, DeviceDocument
-from tapml.results.checks import REDUCE
+from tapml.results.base import DeviceDocument
+from tapml.results.checks import REDUCE, RESULTS
 
 MOST_ANSWER_BYTES = 2 * MOST_BYTES
 """A job's document and some of its events."""

@@ -11,7 +11,7 @@ from flask import Flask
 from flask_socketio import SocketIO
 
 from tapml.history import check_database
-from tapml.protocol import MAX_MESSAGE_BYTES
+from tapml.protocol.base import MAX_MESSAGE_BYTES
 from tapml.server import sockets, views, websocket
 from tapml.server.errors import json_errors
 from tapml.server.guard import Guard

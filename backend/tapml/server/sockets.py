@@ -11,8 +11,8 @@ from flask_socketio import Namespace, SocketIO
 from pydantic_core import to_json
 
 from tapml.devices import Device
-from tapml.protocol import Refusal, Welcome
 from tapml.protocol.base import Message
+from tapml.protocol.session import Refusal, Welcome
 from tapml.server.connections import ENVIRON_KEY, FULL
 from tapml.server.jobs import RunningJob
 from tapml.server.state import State

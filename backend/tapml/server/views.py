@@ -13,7 +13,7 @@ from tapml.formats import validated
 from tapml.history import open_history
 from tapml.jobs import JobSpecification
 from tapml.program import Graph
-from tapml.results import RESULTS
+from tapml.results.checks import RESULTS
 from tapml.server import share_views
 from tapml.server.bodies import json_object, text_field, whole_number
 from tapml.server.pages import STATIC, blob_response, page_file

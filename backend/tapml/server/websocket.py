@@ -22,7 +22,7 @@ from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import ProtocolError
 
 from tapml.errors import InputError
-from tapml.protocol import MAX_MESSAGE_BYTES
+from tapml.protocol.base import MAX_MESSAGE_BYTES
 from tapml.server.connections import ENVIRON_KEY
 from tapml.server.guard import answer
 from tapml.strict_json import parse_json

@@ -27,7 +27,8 @@ from tapml.protocol.base import (
 )
 from tapml.protocol.fields import Created, KernelName, WgslName
 from tapml.protocol.methods import Verdict
-from tapml.results import DeviceFacts, Measured
+from tapml.results.base import DeviceFacts
+from tapml.results.validation import Measured
 from tapml.strict_json import parse_json
 from tapml.suite import TensorRef as CarvedRef
 from tapml.suite import Tolerance as CarvedTolerance

@@ -9,7 +9,7 @@ from typing import Any
 from tapml.errors import InputError
 from tapml.files import unique, why
 from tapml.program.program import Program
-from tapml.results import TestResult, ValidationDocument, counts
+from tapml.results.validation import TestResult, ValidationDocument, counts
 from tapml.sharing.document import carved_ref, carved_tolerance
 from tapml.sharing.repro import REPORTED, Repro
 from tapml.suite import CarvedTest, Suite, SuiteWriter

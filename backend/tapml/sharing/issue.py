@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapml.expressions import evaluate
-from tapml.results import Measured
 from tapml.results.base import adapter_name
+from tapml.results.validation import Measured
 from tapml.sharing.document import Input, ReproDocument
 from tapml.text import one_line, visible
 

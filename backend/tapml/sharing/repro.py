@@ -16,7 +16,8 @@ from tapml.compare.elements import bound_of, tied
 from tapml.errors import InputError
 from tapml.program import Graph, Node, NodeKind, Value, ValueKind
 from tapml.protocol.base import TensorRef
-from tapml.results import SEVERITY, ValidationDocument
+from tapml.results.validation import ValidationDocument
+from tapml.results.verdicts import SEVERITY
 from tapml.sharing.document import FORMAT, ReproDocument, carved_ref, checked, nbytes
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import now

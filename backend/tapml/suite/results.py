@@ -8,7 +8,7 @@ from typing import Any
 from tapml.errors import InputError
 from tapml.folder import Folder
 from tapml.formats import MOST_BYTES, format_version, read_json, validated
-from tapml.results import RESULTS
+from tapml.results.checks import RESULTS
 from tapml.suite.collecting import not_collecting
 
 _MEND = "; it is left out: run the command again, or remove the file"

@@ -15,8 +15,10 @@ from tapml.folder import Folder
 from tapml.formats import MOST_BYTES, REMEDY, format_version, read_json
 from tapml.kernels.document import DOCUMENTED, argument_types, kernel_document
 from tapml.program import Graph, Node
-from tapml.protocol import MAX_WGSL_BYTES
-from tapml.results import LocateDocument, OffloadDocument, ValidationDocument
+from tapml.protocol.base import MAX_WGSL_BYTES
+from tapml.results.locate import LocateDocument
+from tapml.results.offload import OffloadDocument
+from tapml.results.validation import ValidationDocument
 from tapml.suite.collecting import not_collecting
 from tapml.suite.imported import FILE as IMPORTED_FILE
 from tapml.suite.imported import read_imported

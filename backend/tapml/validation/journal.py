@@ -19,7 +19,8 @@ from tapml.errors import InputError
 from tapml.files import slug
 from tapml.folder import FileMissing
 from tapml.formats import MOST_BYTES, format_version, validated
-from tapml.results import TEST_RESULT, VALIDATION_HEADER, TestResult, ValidationHeader
+from tapml.results.checks import TEST_RESULT, VALIDATION_HEADER
+from tapml.results.validation import TestResult, ValidationHeader
 from tapml.strict_json import parse_json
 from tapml.suite import Suite
 

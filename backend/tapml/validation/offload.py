@@ -19,11 +19,12 @@ from tapml.errors import DeviceError, InputError, TapmlError
 from tapml.files import sha256
 from tapml.lowering.lower import Model
 from tapml.lowering.model import read_models
-from tapml.protocol.methods import RunModelParams
+from tapml.protocol.methods import RunModelParams, Verdict
 from tapml.protocol.session import RUN_MODEL
-from tapml.results import SEVERITY, OffloadDocument, ValidationDocument, Verdict
 from tapml.results.base import ModelMetric, ModelTolerance, badness, within
-from tapml.results.offload import OffloadFinal, OffloadStep
+from tapml.results.offload import OffloadDocument, OffloadFinal, OffloadStep
+from tapml.results.validation import ValidationDocument
+from tapml.results.verdicts import SEVERITY
 from tapml.text import listed
 from tapml.validation.context import JobContext
 from tapml.validation.events import Cancelled

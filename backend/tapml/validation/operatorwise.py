@@ -16,7 +16,7 @@ from tapml.errors import DeviceError, DeviceLost, InputError
 from tapml.history import Recorder
 from tapml.protocol.methods import CompileProgress, TestVerdict, ValidateParams
 from tapml.protocol.session import VALIDATE
-from tapml.results import TestResult, ValidationDocument, ValidationHeader, counts
+from tapml.results.validation import TestResult, ValidationDocument, ValidationHeader, counts
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.context import JobContext
 from tapml.validation.events import Cancelled

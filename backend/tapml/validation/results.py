@@ -9,9 +9,11 @@ from tapml.devices import Device
 from tapml.errors import InputError
 from tapml.files import why
 from tapml.protocol.methods import Comparison, TestSeconds, TestVerdict, Verdict
-from tapml.results import TEST_RESULT, Header, LocateDocument, OffloadDocument, TestResult, ValidationDocument
-from tapml.results.base import OutputElement
-from tapml.results.validation import Diagnostic, ErrorEvidence, TestIdentity
+from tapml.results.base import Header, OutputElement
+from tapml.results.checks import TEST_RESULT
+from tapml.results.locate import LocateDocument
+from tapml.results.offload import OffloadDocument
+from tapml.results.validation import Diagnostic, ErrorEvidence, TestIdentity, TestResult, ValidationDocument
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.events import now
 

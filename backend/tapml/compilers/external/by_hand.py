@@ -20,7 +20,7 @@ from tapml.kernels.bundle import CompiledKernel, WgslFile
 from tapml.kernels.document import kernel_document
 from tapml.lowering.operator import Operator
 from tapml.program.program import SymbolicType
-from tapml.protocol import MAX_WGSL_BYTES
+from tapml.protocol.base import MAX_WGSL_BYTES
 
 _MOST_BYTES = 8_000_000
 
