@@ -19,6 +19,7 @@ from tapml.bounds.expression import NotDerivable
 from tapml.bounds.program import Run, accumulation_factor
 from tapml.bounds.ties import alternatives, tie_groups
 from tapml.bounds.uncertain import FLOATS, Uncertain, unit
+from tapml.bounds.wgsl import FUNCTIONS, WITH_TANH
 from tapml.operators.numerics import numerics
 from tapml.operators.program import OperatorProgram
 
@@ -54,9 +55,10 @@ class Operator:
         Raises NotDerivable where the program has something that is no map and no reduction, and where its float64
         result is not what the reference gives.
         """
-        first = self._run(inputs)
+        functions = WITH_TANH if self._tanh_builtin else FUNCTIONS
+        first = Run(self._program, inputs, functions)
         found, rankings, choices = first.outputs, first.rankings, min(first.most_equals, _MOST_CHOICES)
-        others = [self._run(inputs, number).outputs for number in range(1, choices)]
+        others = [Run(self._program, inputs, functions, number).outputs for number in range(1, choices)]
         results = []
         for number, (output, carved) in enumerate(zip(found, expected, strict=True)):
             runs = [output, *(other[number] for other in others)]
@@ -68,9 +70,6 @@ class Operator:
             else:
                 results.append(self._continuous(runs, carved))
         return results
-
-    def _run(self, inputs: Sequence[np.ndarray], choice: int = 0) -> Run:
-        return Run(self._program, inputs, tanh_builtin=self._tanh_builtin, choice=choice)
 
     def _continuous(self, runs: Sequence[Uncertain], carved: np.ndarray) -> Bound:
         output = runs[0]

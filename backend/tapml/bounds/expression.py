@@ -28,17 +28,14 @@ class Grid:
         self,
         ranges: Mapping[str, range],
         buffers: Mapping[str, Uncertain],
-        tanh_builtin: bool = False,
+        functions: Mapping[str, Operation],
     ) -> None:
-        """`buffers`: what they hold now. `tanh_builtin`: the kernel calls WGSL's tanh (wgsl.tanh_builtin)."""
+        """`buffers`: what they hold now. `functions` by TVM's names (wgsl.FUNCTIONS)."""
         self.ranges = dict(ranges)
         self._axis = {var: axis for axis, var in enumerate(self.ranges)}
         self._buffers = buffers
         self._bound: dict[str, Uncertain] = {}
-        self._functions: dict[str, Operation] = {
-            **wgsl.FUNCTIONS,
-            **({"tanh": wgsl.tanh_builtin} if tanh_builtin else {}),
-        }
+        self._functions = functions
 
     @property
     def rank(self) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tapml.bounds.blocks import accumulation, is_product_sum, loads_floats_only, parts
 from tapml.bounds.contraction import contract
-from tapml.bounds.expression import Grid, NotDerivable, wrapped
+from tapml.bounds.expression import Grid, NotDerivable, Operation, wrapped
 from tapml.bounds.ties import Ranking
 from tapml.bounds.uncertain import FLOATS, Uncertain, distance, largest, product_error, smallest_normal, unit
 from tapml.operators.program import Block, Expression, Let, OperatorProgram, Store
@@ -37,17 +37,15 @@ class Run:
         self,
         program: OperatorProgram,
         inputs: Sequence[np.ndarray],
-        *,
-        tanh_builtin: bool = False,
+        functions: Mapping[str, Operation],
         choice: int = 0,
     ) -> None:
-        """`tanh_builtin`: the kernel calls WGSL's tanh rather than TVM's expansion of it. `choice`: of equals an argmax
-        takes this one, where there are so many.
+        """`functions` as of a Grid. `choice`: of equals an argmax takes this one, where there are so many.
 
         Raises NotDerivable where the program has something else than maps and reductions.
         """
         self._declared = {buffer.name: buffer for buffer in (*program.parameters, *program.temporaries)}
-        self._tanh_builtin = tanh_builtin
+        self._functions = functions
         self._choice = choice
         self.most_equals = 1
         """The most candidates among which an argmax could choose."""
@@ -81,7 +79,7 @@ class Run:
         splittable = not (reductions and len(stores) == 1 and is_product_sum(stores[0]))
         for part in parts(spatial, math.prod(extents.values()), splittable):
             ranges = {var: part.get(var, range(extent)) for var, extent in extents.items()}
-            grid = Grid(ranges, self._buffers, self._tanh_builtin)
+            grid = Grid(ranges, self._buffers, self._functions)
             if not reductions:
                 for let in lets:
                     grid.bind(let.variable, let.value)

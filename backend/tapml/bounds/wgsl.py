@@ -8,7 +8,7 @@ off by; Infinity where the specification promises nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
@@ -181,7 +181,7 @@ def _at_least(number: Uncertain, error: np.ndarray) -> Uncertain:
     return Uncertain(number.value, np.maximum(number.spread, error))
 
 
-FUNCTIONS: dict[str, Callable[..., Uncertain]] = {
+FUNCTIONS: Mapping[str, Callable[..., Uncertain]] = {
     "exp": exp,
     "exp2": exp2,
     "log": log,
@@ -204,3 +204,6 @@ FUNCTIONS: dict[str, Callable[..., Uncertain]] = {
     "trunc": partial(whole, function=np.trunc),
 }
 """By TVM's name of the function: of its arguments and their dtype."""
+
+WITH_TANH = {**FUNCTIONS, "tanh": tanh_builtin}
+"""Where the kernel calls WGSL's tanh rather than TVM's expansion of it."""

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import dataclasses
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from tapml.cache import cache_dir
 from tapml.files import write_json
-from tapml.kernels.bundle import CompiledKernel, WgslFile
+from tapml.kernels.bundle import CompiledKernel
+
+_KERNEL = TypeAdapter(CompiledKernel)
 
 
 def load(key: str) -> CompiledKernel | None:
     """What was stored under `key`; None where nothing was, or where it is damaged."""
     try:
-        stored = json.loads(_path(key).read_text())
-        return CompiledKernel(stored["document"], [WgslFile(**file) for file in stored["files"]])
-    except (OSError, ValueError, KeyError, TypeError):
+        return _KERNEL.validate_json(_path(key).read_bytes())
+    except (OSError, ValueError):
         return None
 
 
 def store(key: str, kernel: CompiledKernel) -> CompiledKernel:
     """Keep `kernel` under `key`, where that can be, and give it back: a full disk only costs the next run some time."""
-    files = [{"name": file.name, "text": file.text} for file in kernel.files]
     with contextlib.suppress(OSError):
-        write_json(_path(key), {"document": kernel.document, "files": files})
+        write_json(_path(key), dataclasses.asdict(kernel))
     return kernel
 
 

@@ -19,6 +19,7 @@ from tvm_ffi import structural_walk
 
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, Symbol, symbols_of
+from tapml.files import sha256
 from tapml.lowering.operator import Operator
 from tapml.lowering.quiet import quiet_tvm
 from tapml.lowering.sizes import expression_of
@@ -130,6 +131,7 @@ class _ProgramReader:
         """PrimFunc and what its sizes are, as text -> kernel."""
         self._operators: dict[str, Operator] = {}
         self._constants: dict[str, np.ndarray] = {}
+        self._lifted: dict[tuple[SymbolicType, str], str] = {}
 
     def lowered(self) -> Lowered:
         for position, parameter in enumerate(self._main.params):
@@ -150,12 +152,12 @@ class _ProgramReader:
         """A tensor in main's body is a parameter, equal ones the same one: a suite stores tensors as files."""
         # np.ascontiguousarray would turn a scalar into one dimension.
         array = np.asarray(constant.value.numpy(), order="C")
-        value = next((value for value, known in self._constants.items() if _same(known, array)), None)
-        if value is None:
-            tensor_type = SymbolicType(array.shape, str(array.dtype))
-            value = self._add(f"constant{len(self._constants)}", tensor_type, ValueKind.PARAMETER)
-            self._constants[value] = array
-        self._of_var[constant] = [value]
+        tensor_type = SymbolicType(array.shape, str(array.dtype))
+        key = tensor_type, sha256(array.tobytes())
+        if key not in self._lifted:
+            self._lifted[key] = self._add(f"constant{len(self._constants)}", tensor_type, ValueKind.PARAMETER)
+            self._constants[self._lifted[key]] = array
+        self._of_var[constant] = [self._lifted[key]]
 
     def _declare(self, var: Any, kind: ValueKind) -> list[str]:
         types = self._tensor_types(var.ty, var.name)
@@ -280,10 +282,6 @@ class _ProgramReader:
             return [SymbolicType(tuple(expression_of(axis, self._sizes.get) for axis in shape), str(ty.dtype))]
         except (TypeError, ExpressionError):
             raise InputError(f"{name} has the shape {shape}, which depends on data: give fixed input shapes") from None
-
-
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 def _symbols_of(inputs: Sequence[Any], symbols: Sequence[Symbol]) -> dict[Any, str]:

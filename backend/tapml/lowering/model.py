@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import tvm
@@ -18,6 +17,7 @@ from tapml.operators.program import OperatorProgram
 from tapml.operators.read import read_document
 from tapml.program import Graph, Node, NodeKind, TensorType
 from tapml.suite import Suite
+from tapml.text import listed
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MAIN = "main"
@@ -77,13 +77,9 @@ def _check_types(graph: Graph, node: Node, program: OperatorProgram | External, 
     found = [TensorType(buffer.shape, buffer.dtype) for buffer in program.parameters]
     if expected != found:
         raise InputError(
-            f"{where} takes {_listed(found)}, but node {node.id} of the graph gives it {_listed(expected)}: "
-            "carve the suite again"
+            f"{where} takes {listed(found, 8) or 'nothing'}, but node {node.id} of the graph gives it "
+            f"{listed(expected, 8)}: carve the suite again"
         )
-
-
-def _listed(types: Sequence[TensorType]) -> str:
-    return ", ".join(map(str, types[:8])) + (", ..." if len(types) > 8 else "") or "nothing"
 
 
 def relax_module(model: Model) -> tvm.IRModule:

@@ -16,7 +16,7 @@ from tapml.folder import FileMissing, Folder
 from tapml.formats import format_version, read_json, validated
 from tapml.program import Graph
 from tapml.protocol.fields import Line, Open
-from tapml.suite.program_document import read_graph
+from tapml.suite.program_document import read_main
 from tapml.suite.tests import CarvedTest
 from tapml.suite.tests_document import TestDocument, carved_tests, check_tests
 
@@ -64,7 +64,7 @@ def read_imported(folder: Folder) -> Imported:
     path = folder.path / FILE
     format_version(path, found, FORMAT, "a list of imported tests")
     document = validated(path, ImportedDocument, found, "; remove it and import the tests again")
-    graph = read_graph(path, document.graph)
+    graph = read_main(path, document.graph).at({})
     tests = carved_tests(document.tests)
     check_tests(path, tests, [graph])
     return Imported(graph, tests, document.sources)

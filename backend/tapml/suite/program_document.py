@@ -109,11 +109,6 @@ def read_program(where: Path | str, found: Any) -> Program:
     return _checked(where, Program(tuple(document.symbols), functions, states))
 
 
-def read_graph(where: Path | str, found: Any) -> Graph:
-    """A document of one function of fixed sizes. Raises InputError naming `where`, and field, value or node."""
-    return graph_at(where, read_main(where, found), {})
-
-
 def read_main(where: Path | str, found: Any) -> Program:
     """A program that is nothing but one function of fixed sizes, as suites of version 1 have it (`graph.json`)."""
     return _checked(where, Program((), {MAIN: _function(where, validated(where, FunctionDocument, found, REMEDY))}))

@@ -28,6 +28,7 @@ from tapml.suite.results import checked_result, read_results
 from tapml.suite.tensors import TensorRef, TensorStore
 from tapml.suite.tests import CarvedTest
 from tapml.suite.tests_document import check_ids, read_tests
+from tapml.text import listed
 
 FORMAT = "tapml.suite/2"
 IMPORTED = "imported"
@@ -120,8 +121,7 @@ class Suite:
         """
         nodes = self._nodes.get(kernel)
         if nodes is None:
-            known = ", ".join(self.kernels[:8]) + (", ..." if len(self.kernels) > 8 else "")
-            raise InputError(f"{self.path} has no kernel {kernel[:200]!r}; it has {known}")
+            raise InputError(f"{self.path} has no kernel {kernel[:200]!r}; it has {listed(self.kernels, 8)}")
         name = f"kernels/{kernel}.json"
         document = kernel_document(self.path / name, read_json(self.folder, name, most=_MOST_KERNEL_BYTES))
         self._check_calls(self.path / name, kernel, nodes, document)

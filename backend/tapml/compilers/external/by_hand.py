@@ -48,8 +48,7 @@ class ByHand:
 
         Raises InputError where documents are named after an operator, and none takes its tensors.
         """
-        found = {operator.name: self._kernel(operator) for operator in operators}
-        return {name: kernel for name, kernel in found.items() if kernel is not None}
+        return {operator.name: kernel for operator in operators if (kernel := self._kernel(operator)) is not None}
 
     def _kernel(self, operator: Operator) -> CompiledKernel | None:
         who = operator.external

@@ -97,9 +97,9 @@ class LaunchPlan:
         if dtype not in ("float32", "int32", "uint32"):
             raise LaunchError(f"a scalar argument is {dtype}, which WGSL has no uniform of")
         name = str(getattr(operand, "name", f"scalar{number}"))
-        if isinstance(operand, tirx.FloatImm):
-            return {"name": name, "dtype": dtype, "value": float(operand.value)}
-        return {"name": name, "dtype": dtype, "value": self._expression(operand, "a scalar argument")}
+        real = isinstance(operand, tirx.FloatImm)
+        value = float(operand.value) if real else self._expression(operand, "a scalar argument")
+        return {"name": name, "dtype": dtype, "value": value}
 
     def _operand(self, operand: Any) -> dict[str, Any]:
         root = self._root(operand)
