@@ -22,12 +22,17 @@ from tapml.browsers import options
 from tapml.carving.carve import carve
 from tapml.importing import import_model
 from tapml.server import Server
-from tapml.sharing import export, links, of_suite
+from tapml.sharing import Repro, export, links, of_suite
 from tapml.suite import Suite
 
 TEXT = "A stranger opens a link, and one operator runs once more."
 ROUNDS = 5
 _missed: list[str] = []
+
+
+def nbytes(repro: Repro) -> int:
+    """Of all tensors, each once."""
+    return sum(len(repro.read(digest)) for digest in repro.digests)
 
 
 def report(name: str, value: float, unit: str, target: float, **more: object) -> None:
@@ -74,7 +79,7 @@ def measure_files(suite: Suite, folder: Path) -> None:
         started = time.perf_counter()
         (path,) = export(repro, "html", folder / f"{kernel}.html")
         slowest = max(slowest, time.perf_counter() - started)
-        added = max(added, path.stat().st_size - repro.nbytes)
+        added = max(added, path.stat().st_size - nbytes(repro))
     report(
         "most bytes beyond the tensors", added / 1000, "kB", 300, kernels=len(first), slowest_export=round(slowest, 2)
     )
@@ -86,7 +91,10 @@ def main() -> int:
         suite = carve(import_model("minilm", texts=[TEXT]), folder / "minilm.suite", name="minilm")
         measure_files(suite, folder)
         # The one nearest to 1 MB.
-        repro = min((of_suite(suite, test.id) for test in suite.tests), key=lambda found: abs(found.nbytes - 1_000_000))
+        tests = (of_suite(suite, test.id) for test in suite.tests)
+        repro = min(tests, key=lambda found: abs(nbytes(found) - 1_000_000))
+            (of_suite(suite, test.id) for test in suite.tests), key=lambda found: abs(nbytes(found) - 1_000_000)
+        )
         (file,) = export(repro, "html", folder / "one.html")
         with Server([suite.path]) as server:
             link = f"{server.url}/s/{links.create(suite.path, repro)[0]}"
@@ -95,7 +103,7 @@ def main() -> int:
                     seconds = [seconds_to_verdict(browser, url) for _ in range(ROUNDS)]
                     report(
                         f"{what} to verdict in {browser}", statistics.median(seconds), "s", 3,
-                        slowest=round(max(seconds), 3), tensors=repro.nbytes, kernel=repro.document.test.kernel,
+                        slowest=round(max(seconds), 3), tensors=nbytes(repro), kernel=repro.document.test.kernel,
                     )  # fmt: skip
     return 1 if _missed else 0
 

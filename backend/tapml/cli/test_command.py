@@ -6,12 +6,10 @@ import argparse
 import contextlib
 import datetime
 import os
-import secrets
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 from rich.console import Console
 
@@ -28,7 +26,7 @@ from tapml.cli.runs import JobEvents, acquire, elsewhere, interruptible, served
 from tapml.devices import Device
 from tapml.errors import InputError
 from tapml.history import Recorder, check_database
-from tapml.reports.annotations import github_annotations, github_commands_off, github_commands_on, summary_markdown
+from tapml.reports.annotations import github_annotations, github_commands_off, summary_markdown
 from tapml.reports.html import html, report_template
 from tapml.reports.junit import junit
 from tapml.reports.progress import ProgressReport
@@ -55,8 +53,7 @@ def test(options: argparse.Namespace, console: Console, progress: Console) -> in
     outputs = Outputs(progress)
     commands = sys.stderr if to_standard_output else sys.stdout
     github = options.annotations or os.environ.get("GITHUB_ACTIONS") == "true"
-    # Names and messages are printed below, and no line of theirs must become a command of the workflow.
-    with _commands_off(commands) if github else contextlib.nullcontext():
+    with github_commands_off(commands) if github else contextlib.nullcontext():
         run, found, pictures = _run(options, settings, progress)
         if not to_standard_output:
             show_run(console, found, recording=options.update_baseline)
@@ -160,18 +157,6 @@ def _update(
         f"{options.baseline}: {len(update.expected)} expected failures, {update.added} of them new, "
         f"{update.dropped} earlier ones dropped",
     )
-
-
-@contextlib.contextmanager
-def _commands_off(file: TextIO) -> Iterator[None]:
-    token = secrets.token_hex(16)
-    print(github_commands_off(token), file=file, flush=True)
-    try:
-        yield
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        print(github_commands_on(token), file=file, flush=True)
 
 
 def _append(path: Path, text: str, progress: Console) -> None:

@@ -5,11 +5,14 @@ All texts may come from strangers: nothing in them becomes a command, a link or 
 
 from __future__ import annotations
 
+import secrets
 import string
+import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import TextIO, TypeAlias
 
 from tapml.reports.plain import lines
 from tapml.results.run import OUTCOMES, RunDocument, RunTest
@@ -169,10 +172,14 @@ def markdown(text: str) -> str:
     return one_line(text, 300).translate(_ENTITIES).replace("&#64;", "&#64;&#8203;")
 
 
-def github_commands_off(token: str) -> str:
-    """Printed before what strangers may have worded: no line is taken for a command until `github_commands_on`."""
-    return f"::stop-commands::{token}"
-
-
-def github_commands_on(token: str) -> str:
-    return f"::{token}::"
+@contextmanager
+def github_commands_off(file: TextIO) -> Iterator[None]:
+    """Around the printing of what strangers may have worded: no line of it is taken for a command of the workflow."""
+    token = secrets.token_hex(16)
+    print(f"::stop-commands::{token}", file=file, flush=True)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        print(f"::{token}::", file=file, flush=True)

@@ -45,18 +45,13 @@ class SuiteRegistry:
             self._paths[suite_id] = resolved
         return suite_id
 
-    def open(self, suite_id: str) -> Suite | None:
-        """The suite as it is on disk now (kernels may have been edited since); None for an unknown id."""
+    def require(self, suite_id: str) -> Suite:
+        """The suite as it is on disk now (kernels may have been edited since); an unknown id is HTTP's 404."""
         with self._lock:
             path = self._paths.get(suite_id)
-        return Suite(path) if path else None
-
-    def require(self, suite_id: str) -> Suite:
-        """As `open`; an unknown id is HTTP's 404."""
-        suite = self.open(suite_id)
-        if suite is None:
+        if path is None:
             abort(404, f"this server shows no suite {suite_id!r}")
-        return suite
+        return Suite(path)
 
     def paths(self) -> list[Path]:
         """Folders of all suites."""

@@ -66,11 +66,6 @@ class Repro:
         """Of all tensors, each once."""
         return list(dict.fromkeys(tensor.digest for tensor in self.document.tensors))
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all tensors, each once."""
-        return sum({tensor.digest: nbytes(tensor) for tensor in self.document.tensors}.values())
-
     def graph(self, node: str = "n000", kernel: str | None = None) -> Graph:
         """The call as a graph of one node; `kernel`: under another name."""
         document = self.document
