@@ -93,8 +93,6 @@ def main() -> int:
         # The one nearest to 1 MB.
         tests = (of_suite(suite, test.id) for test in suite.tests)
         repro = min(tests, key=lambda found: abs(nbytes(found) - 1_000_000))
-            (of_suite(suite, test.id) for test in suite.tests), key=lambda found: abs(nbytes(found) - 1_000_000)
-        )
         (file,) = export(repro, "html", folder / "one.html")
         with Server([suite.path]) as server:
             link = f"{server.url}/s/{links.create(suite.path, repro)[0]}"
