@@ -60,7 +60,7 @@ class Dropped:
 
     def __init__(self) -> None:
         self._commands: deque[methods.FreeCommand | methods.UnloadCommand] = deque()
-        self.put = self._commands.append
+        self.put = self._commands.extend
 
     def take(self) -> list[methods.Command]:
         """What was put since, as few commands."""

@@ -119,8 +119,7 @@ class RemoteSession:
 
     def drop(self, *commands: methods.FreeCommand | methods.UnloadCommand) -> None:
         """Send them some time soon. Never waits and takes no lock: finalizers call it."""
-        for command in commands:
-            self._dropped.put(command)
+        self._dropped.put(commands)
 
     @contextmanager
     def gather(self) -> Iterator[None]:

@@ -67,7 +67,7 @@ class Grid:
         if kind == "cast":
             return cast(operands[0], node.operands[0].dtype, dtype)
         if kind == "call" and dtype in FLOATS and node.value in self._functions:
-            return self._functions[node.value](*operands, dtype)
+            return self._functions[str(node.value)](*operands, dtype)
         what = f"the function {node.value} on {dtype}" if kind == "call" else f"{kind} in its program"
         raise NotDerivable(what)
 
