@@ -145,13 +145,8 @@ function withLocate(state: ResultsState, document: LocateDocument): ResultsState
 function withOffload(state: ResultsState, document: OffloadDocument): ResultsState {
   const device = document.devices[0];
   if (device === undefined) return state;
-  const run: OffloadRun = {
-    created: document.created,
-    steps: document.steps,
-    total: document.steps.length,
-    final: document.final,
-    tolerance: document.model_tolerance,
-  };
+  const { created, steps, final, model_tolerance: tolerance } = document;
+  const run: OffloadRun = { created, steps, total: steps.length, final, tolerance };
   return { ...withDevice(state, device), offloads: { ...state.offloads, [device.id]: run } };
 }
 
