@@ -232,11 +232,6 @@ class FileInside:
         """Raises InputError where it is none any more."""
         return self.folder.open(self.name)
 
-    def read(self) -> bytes:
-        """All of it. Raises InputError as `open`."""
-        with self.open() as file:
-            return file.read(os.fstat(file.fileno()).st_size)
-
 
 def _sizes(handle: int, deepest: int) -> Iterator[int]:
     try:

@@ -95,8 +95,10 @@ class ComputingDevice:
     def _blob(self, ref: Mapping[str, Any]) -> np.ndarray:
         found = self.blobs.find(ref["digest"])
         assert found is not None, "the bytes are not served"
-        data = found.read() if isinstance(found, FileInside) else bytes(found)
-        return np.frombuffer(data, ref["dtype"]).reshape(ref["shape"])
+        if not isinstance(found, FileInside):
+            return np.frombuffer(bytes(found), ref["dtype"]).reshape(ref["shape"])
+        with found.open() as file:
+            return np.frombuffer(file.read(), ref["dtype"]).reshape(ref["shape"])
 
     def _run(self, kernel: str, inputs: Arrays, before: np.ndarray) -> np.ndarray:
         types = [TensorType(before.shape, str(before.dtype))]

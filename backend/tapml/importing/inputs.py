@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -36,7 +36,7 @@ class InputSpec:
     dtype: str
     shape: tuple[int | str | None, ...] | None
     bound: int | None = None
-    example: tuple[int, ...] | None = field(default=None)
+    example: tuple[int, ...] | None = None
 
     def __str__(self) -> str:
         if self.shape is None:

@@ -155,8 +155,7 @@ def fingerprint(model: Any, path: Path) -> str:
     result = hashlib.sha256()
     for name in (path, *(path.parent / location for location in sorted(locations))):
         with name.open("rb") as file:
-            while piece := file.read(1 << 20):
-                result.update(piece)
+            hashlib.file_digest(file, lambda: result)
     return result.hexdigest()
 
 

@@ -14,14 +14,7 @@ from tvm import tirx
 from tapml.importing.model import Array
 from tapml.importing.sizes import Sizes, integer
 
-_RANDOM = {
-    "Bernoulli",
-    "Multinomial",
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-}
+_RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 
 _FLOATS = {1, 10, 11, 16}
 """TensorProto's float, float16, double, bfloat16."""

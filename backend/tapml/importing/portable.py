@@ -105,7 +105,8 @@ def _half_open_clip(builder: Expr, data: Expr, low: float, high: float) -> Expr 
 
 def _power(builder: Expr, base: Expr, exponent: Expr) -> Expr | None:
     """Squares and cubes as products: WGSL's pow promises nothing for a negative base, whatever the exponent."""
-    value = float(exponent.value.numpy()) if _is_scalar(exponent) else None
+    is_scalar = isinstance(exponent, tvm.ir.GenericConst) and not exponent.value.shape
+    value = float(exponent.value.numpy()) if is_scalar else None
     if value not in (2.0, 3.0, 4.0):
         return None
     square = op.multiply(base, base)
@@ -113,10 +114,6 @@ def _power(builder: Expr, base: Expr, exponent: Expr) -> Expr | None:
         return square
     square = builder.emit(square, "square")
     return op.multiply(square, square if value == 4.0 else base)
-
-
-def _is_scalar(expr: Expr) -> bool:
-    return isinstance(expr, tvm.ir.GenericConst) and not expr.value.shape
 
 
 def _extremum(builder: Expr, name: str, data: Expr, attrs: dict[str, Any]) -> Expr:
