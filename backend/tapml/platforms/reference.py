@@ -158,7 +158,9 @@ def _build(models: Sequence[Model], platform: str) -> dict[str, dict[_Call, Any]
                     symbol = symbols.setdefault((name, program), f"operator_{len(symbols)}")
                     calls[name, (_types(program), frozenset(model.graph.sizes.items()))] = symbol
                     if symbol not in functions:
-                        functions[symbol] = _native(program, platform).with_attr("global_symbol", symbol)
+                        if isinstance(program, OperatorProgram):  # else the caller's own code: as it is
+                            program = prim_func(guarded(program), whole_regions=platform == "cpu")
+                        functions[symbol] = program.with_attr("global_symbol", symbol)
             module = tvm.IRModule(functions)
             if platform == "cuda":
                 module = schedule(module, target)
@@ -173,13 +175,6 @@ def _build(models: Sequence[Model], platform: str) -> dict[str, dict[_Call, Any]
         raise
     except Exception as error:  # TVM raises its own types, without a common base
         raise InputError(f"TVM cannot compile the operators for {platform}: {reason(error)}") from error
-
-
-def _native(program: OperatorProgram | Any, platform: str) -> Any:
-    """What is compiled of an operator. Of a module that is the caller's own code: as it is."""
-    if not isinstance(program, OperatorProgram):
-        return program
-    return prim_func(guarded(program), whole_regions=platform == "cpu")
 
 
 def _cuda_arch() -> str:
