@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tapml.ci.plan import plan
-from tapml.ci.shards import Shard, parse_shard
+from tapml.ci.plan import Shard, parse_shard, plan
 from tapml.errors import InputError
 
 

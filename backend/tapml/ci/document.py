@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tapml import files
 from tapml.ci.baseline import Judge
+from tapml.ci.plan import Shard
 from tapml.ci.run import CiRun
-from tapml.ci.shards import Shard
 from tapml.errors import InputError
 from tapml.results.run import RunDocument, RunSummary, RunTest
 from tapml.results.verdicts import verdict_counts

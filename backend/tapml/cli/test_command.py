@@ -16,9 +16,8 @@ from rich.console import Console
 from tapml.ci.baseline import Baseline, Judge, parse_expiry, read_baseline
 from tapml.ci.document import document, exit_code, json_text, write_report
 from tapml.ci.places import check_names, find_places, screenshots
-from tapml.ci.plan import PlannedSuite, plan
+from tapml.ci.plan import PlannedSuite, Shard, parse_shard, plan
 from tapml.ci.run import CiRun
-from tapml.ci.shards import Shard, parse_shard
 from tapml.ci.update import updated
 from tapml.cli.arguments import database_url
 from tapml.cli.outputs import Outputs, check_writable
