@@ -22,10 +22,10 @@ def test_each_row_of_a_large_softmax_is_right(tmp_path: Path) -> None:
     assert launch["grid"] == [32_769, 1, 2]
     assert launch["uniforms"] == [{"name": "packGridDimX", "dtype": "uint32", "value": ROWS}]
     with Server() as server:
-        (right,) = validated(server, suite, "node-dawn")["softmax"]
+        (right,) = validated(server, suite, "deno")["softmax"]
         # The second plane is left out, so that the test can fail.
         path = suite.path / "kernels/softmax.wgsl"
         path.write_text(path.read_text().replace("(blockIdx.z * gridDim.x + blockIdx.x >=", "(blockIdx.z > 0 || 0 >="))
-        (wrong,) = validated(server, suite, "node-dawn")["softmax"]
+        (wrong,) = validated(server, suite, "deno")["softmax"]
     assert (right["verdict"], right["total"]) == ("pass", ROWS * 2)
     assert (wrong["verdict"], wrong["mismatched"]) == ("fail", 2 * (ROWS - 32_769))
