@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
 
     from tapml.ci.places import Place
-    from tapml.jobs import JobSpecification
     from tapml.results.validation import TestResult
     from tapml.server import Server
     from tapml.suite import CarvedTest, Suite
@@ -31,15 +30,42 @@ class TestFailed(Exception):
     __test__ = False
 
 
-class Runs:
-    """Places and results of one pytest session; the server and the devices start when the first test runs."""
+class Collector:
+    """The plugin of one session: it collects the suites, and keeps places and results. The server and the devices start
+    when the first test runs.
+    """
 
-    def __init__(self, asked: JobSpecification) -> None:
-        """`asked`: but for the devices and the tests."""
-        self._asked = asked
+    def __init__(self, files: Sequence[Path], devices: Sequence[str], hang_seconds: float) -> None:
+        """`files`: the suites' suite.json. Raises UsageError for a name that is no device's, and for no seconds."""
+        from tapml.ci.places import check_names
+        from tapml.cli.runs import elsewhere
+        from tapml.formats import validated
+        from tapml.jobs import JobSpecification
+
+        self._files = set(files)
+        try:
+            self._devices = check_names(devices, elsewhere)
+            fields = {"kind": "validation", "devices": list(self._devices), "hang_seconds": hang_seconds}
+            fields |= {"save": False, "record": False}
+            self._asked = validated("--tapml", JobSpecification, fields, "")  # but for the tests
+        except TapmlError as error:
+            raise pytest.UsageError(str(error)) from None
         self._server: Server | None = None
         self._places: dict[str, Place] = {}
         self._results: dict[tuple[Path, str, str], TestResult] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+        if path.resolve() / "suite.json" in self._files:
+            return SuiteFolder.from_parent(parent, path=path, name=path.name)
+        return None
+
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> SuiteFile | None:
+        if file_path.resolve() not in self._files:
+            return None
+        file: SuiteFile = SuiteFile.from_parent(parent, path=file_path)
+        file.collector, file.devices = self, self._devices
+        return file
 
     def place(self, name: str) -> Place:
         """Started when first asked for. Raises what was wrong then, also when asked again."""
@@ -92,42 +118,6 @@ class Runs:
             self._server = None
 
 
-class Collector:
-    """The plugin that collects the suites of one session."""
-
-    def __init__(self, files: Sequence[Path], devices: Sequence[str], hang_seconds: float) -> None:
-        """`files`: the suites' suite.json. Raises UsageError for a name that is no device's, and for no seconds."""
-        from tapml.ci.places import check_names
-        from tapml.cli.runs import elsewhere
-        from tapml.formats import validated
-        from tapml.jobs import JobSpecification
-
-        self._files = set(files)
-        try:
-            self._devices = check_names(devices, elsewhere)
-            fields = {"kind": "validation", "devices": list(self._devices), "hang_seconds": hang_seconds}
-            fields |= {"save": False, "record": False}
-            self._runs = Runs(validated("--tapml", JobSpecification, fields, ""))
-        except TapmlError as error:
-            raise pytest.UsageError(str(error)) from None
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-        if path.resolve() / "suite.json" in self._files:
-            return SuiteFolder.from_parent(parent, path=path, name=path.name)
-        return None
-
-    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> SuiteFile | None:
-        if file_path.resolve() not in self._files:
-            return None
-        file: SuiteFile = SuiteFile.from_parent(parent, path=file_path)
-        file.runs, file.devices = self._runs, self._devices
-        return file
-
-    def close(self) -> None:
-        self._runs.close()
-
-
 class SuiteFolder(pytest.Collector):
     """A suite's folder. Unlike other folders its conftest.py and modules are not loaded: a suite is data."""
 
@@ -138,7 +128,7 @@ class SuiteFolder(pytest.Collector):
 class SuiteFile(pytest.File):
     """A suite: its tests on each device."""
 
-    runs: Runs
+    collector: Collector
     devices: Mapping[str, str]
     """Their names as they were given, and as they are shown."""
 
@@ -154,7 +144,7 @@ class SuiteFile(pytest.File):
                 name = f"{one_line(test.id)}[{shown}]"
                 # Said outright: pytest 9 reads the brackets of ids that --lf remembers, but not those of names.
                 item: CarvedItem = CarvedItem.from_parent(self, name=name, nodeid=f"{self.nodeid}::{name}")
-                item.suite, item.test, item.device_name, item.runs = suite, test, device, self.runs
+                item.suite, item.test, item.device_name, item.collector = suite, test, device, self.collector
                 # -k finds a kernel's tests.
                 item.extra_keyword_matches.update((test.kernel, test.node))
                 yield item
@@ -166,7 +156,7 @@ class CarvedItem(pytest.Item):
     suite: Suite
     test: CarvedTest
     device_name: str
-    runs: Runs
+    collector: Collector
 
     @property
     def group(self) -> tuple[Path, str, str]:
@@ -178,16 +168,16 @@ class CarvedItem(pytest.Item):
         return (self.suite.path, self.device_name, self.test.id)
 
     def setup(self) -> None:
-        self.runs.place(self.device_name)
+        self.collector.place(self.device_name)
 
     def runtest(self) -> None:
         from tapml.reports.evidence import evidence
 
-        place = self.runs.place(self.device_name)
+        place = self.collector.place(self.device_name)
         if place.unavailable:
             # Not a skip: a whole device that is missing must not look green.
             raise TestFailed(visible(f"{place.name} cannot run kernels: {place.unavailable}"))
-        result = self.runs.result(self)
+        result = self.collector.result(self)
         if result["verdict"] == "unsupported":
             pytest.skip(visible(str(result["message"])))
         if result["verdict"] != "pass":

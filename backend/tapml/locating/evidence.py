@@ -164,8 +164,6 @@ def jsonable(value: Any) -> Any:
 def short(value: float) -> str:
     """A number for people: six digits at most."""
     value = float(value)
-    if np.isnan(value):
-        return "NaN"
-    if np.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
+    if not np.isfinite(value):
+        return str(jsonable(value))
     return str(int(value)) if value == int(value) and abs(value) < 1e7 else f"{value:.6g}"

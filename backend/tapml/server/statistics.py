@@ -8,18 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from tapml.locating.evidence import jsonable
+
 _BINS = 24
 _HEAD = 8
 _PIECE = 1 << 18
-
-
-def json_number(value: float) -> float | str:
-    """Numbers as JSON can carry them: non-finite ones as strings."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return value
 
 
 def statistics(array: np.ndarray) -> dict[str, Any]:
@@ -49,11 +42,11 @@ def statistics(array: np.ndarray) -> dict[str, Any]:
                 squares += float(np.square(finite - mean).sum())
             if edges is not None:
                 counts += np.histogram(finite, bins=edges)[0]
-        found = {"min": least, "max": most, "mean": json_number(mean), "std": json_number(math.sqrt(squares / count))}
+        found = {"min": least, "max": most, "mean": mean, "std": math.sqrt(squares / count)}
         if edges is not None:
-            histogram = {"edges": [float(e) for e in edges], "counts": [int(c) for c in counts]}
-    head = [json_number(float(value)) for value in flat[:_HEAD].astype(np.float64)]
-    return {**found, "nan": nan, "inf": inf, "zeros": zeros, "histogram": histogram, "head": head}
+            histogram = {"edges": edges, "counts": counts}
+    more = {"nan": nan, "inf": inf, "zeros": zeros, "histogram": histogram, "head": flat[:_HEAD].astype(np.float64)}
+    return {name: jsonable(value) for name, value in {**found, **more}.items()}
 
 
 def _edges(least: float, most: float) -> np.ndarray | None:
