@@ -28,7 +28,8 @@ def test_a_suites_tensors_are_files(suite: Suite) -> None:
     blobs.add_store(suite.tensors)
     found = blobs.find(digest)
     assert isinstance(found, FileInside)
-    assert sha256(found.read()) == digest
+    with found.open() as file:
+        assert sha256(file.read()) == digest
 
 
 @pytest.mark.parametrize("digest", ["../suite.json", "..%2fsuite.json", "", "suite.json"])
