@@ -97,6 +97,7 @@ def carve(
         lowered = lower(model.module, len(model.input_names), model.symbols)
         operators = lowered.documents()
         clock.lap("lower")
+        # Before any thread starts: compiling forks a helper where it can.
         kernels = compile_operators(lowered.operators, variants, partial(progress, "kernels"), compilers)
         for kernel in kernels.values():
             write_kernel(writer.folder, kernel.document, {file.name: file.text for file in kernel.files})

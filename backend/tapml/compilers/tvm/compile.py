@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+import sys
+import threading
+import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tvm
 from tvm import tirx
@@ -33,6 +38,9 @@ _GENERATION = 8
 _MANY_DIVISIONS = 64
 
 _WASM = {"kind": "llvm", "mtriple": "wasm32-unknown-unknown-wasm"}
+
+# Fewer than this are compiled faster than a second process starts (measured: 50 ms a kernel).
+_WORTH_A_PROCESS = 8
 
 
 def webgpu_target(spec: VariantSpec = BASE) -> tvm.target.Target:
@@ -70,13 +78,24 @@ class TvmCompiler:
         count on subgroups of 32. A kernel has those variants that differ in what they require, most demanding first.
         """
         specs = parse_specs(variants)
-        jobs = [(operator, spec) for operator in operators if operator.external is None for spec in specs]
+        own = [operator for operator in operators if operator.external is None]
+        jobs = [_Job(operator, spec, _key(operator, spec)) for operator in own for spec in specs]
+        made = {job.key: load(job.key) for job in jobs}
+        missing = [job for job in jobs if made[job.key] is None]
+        helper = _start_helper(missing[1::2]) if len(missing) >= _WORTH_A_PROCESS else None
+        started = time.monotonic()
+        for number, job in enumerate(missing[0::2] if helper else missing):
+            progress(len(jobs) - len(missing) + number, len(jobs))
+            made[job.key] = job.done()
+        if helper:
+            # It has as much to do as this process had; one that hangs is not waited for.
+            helper.join(5 + 3 * (time.monotonic() - started))
+            helper.kill()
         found: dict[str, list[tuple[VariantSpec, CompiledKernel]]] = {}
-        for done, (operator, spec) in enumerate(jobs):
-            progress(done, len(jobs))
-            key = _key(operator, spec)
-            kernel = load(key) or store(key, compile_variant(operator, spec))
-            found.setdefault(operator.name, []).append((spec, kernel))
+        for job in jobs:
+            # Also what the helper left behind, should it have died.
+            kernel = made[job.key] or load(job.key) or job.done()
+            found.setdefault(job.operator.name, []).append((job.spec, kernel))
         progress(len(jobs), len(jobs))
         return {name: combine(candidates) for name, candidates in found.items()}
 
@@ -193,9 +212,40 @@ def _split(source: str) -> dict[str, str]:
     return texts
 
 
+class _Job(NamedTuple):
+    """A variant to compile, and where the cache keeps it."""
+
+    operator: Operator
+    spec: VariantSpec
+    key: str
+
+    def done(self) -> CompiledKernel:
+        return store(self.key, compile_variant(self.operator, self.spec))
+
+
 def _key(operator: Operator, spec: VariantSpec) -> str:
     """Where the cache keeps a variant of a kernel."""
     text = operator.prim_func.script(show_meta=True)
     symbols = [symbol.model_dump() for symbol in operator.symbols]
     text += json.dumps([symbols, [*operator.sizes.values()], operator.arguments])
     return sha256(json.dumps([_GENERATION, FORMAT, tvm.__version__, spec.target, operator.name, text]))
+
+
+def _start_helper(jobs: Sequence[_Job]) -> multiprocessing.process.BaseProcess | None:
+    """Compile `jobs` into the cache in a second process, on the second core.
+
+    Forked, since TVM objects cannot be sent to another process (and threads gain 10 %: scheduling is Python).
+    Only where forking is safe: Linux, no other Python thread that might hold a lock, and no PyTorch, whose thread
+    pools do not survive it (the child hangs).
+    """
+    unsafe = sys.platform != "linux" or threading.active_count() > 1 or "torch" in sys.modules
+    if unsafe or (os.cpu_count() or 1) < 2:
+        return None
+
+    def work() -> None:
+        for job in jobs:
+            job.done()
+
+    helper = multiprocessing.get_context("fork").Process(target=work, daemon=True)
+    helper.start()
+    return helper
