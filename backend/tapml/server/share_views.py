@@ -176,13 +176,14 @@ def _download(repro: Repro, form: str) -> Response:
     if form not in FORMS:
         raise InputError(f"unknown form {form!r}: choose {', '.join(FORMS)}")
     name = file_name(repro, form)
-    with tempfile.TemporaryDirectory(prefix="tapml-export-") as temporary:
-        folder = Path(temporary) / "files"
-        folder.mkdir()
-        path, *others = export(repro, form, folder / name)
+    with (
+        tempfile.TemporaryDirectory(prefix="tapml-export-") as folder,
+        tempfile.TemporaryDirectory(prefix="tapml-zip-") as zipped,
+    ):
+        path, *others = export(repro, form, Path(folder) / name)
         if others or path.is_dir():
             stem = path.stem if FORMS[form] else name
-            path = Path(shutil.make_archive(f"{temporary}/{stem}", "zip", folder))
+            path = Path(shutil.make_archive(f"{zipped}/{stem}", "zip", folder))
         data, name = path.read_bytes(), path.name
     response = Response(data, mimetype="application/octet-stream")
     response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
