@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e schemas fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-hostile bench-localization docs wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e slow-test schemas fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-hostile bench-localization docs wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -30,9 +30,12 @@ BESIDE := --no-print-directory --jobs 2 --keep-going $(if $(filter output-sync,$
 # Two processors, three workers: tests wait for browsers and time-outs, and one more has work meanwhile.
 WORKERS := --numprocesses 3 --dist loadfile
 
+PYTEST = $(BIN)/pytest $(WORKERS) --no-loadscope-reorder
+
 help:
 	@echo 'make demo       set up, then carve, validate and offload a real model in headless Chromium'
-	@echo 'make test       set up, then run linters, type checks and all tests in Chromium and Firefox'
+	@echo 'make test       set up, then run linters, type checks and all tests but the slow ones, in Chromium and Firefox'
+	@echo 'make slow-test  the slow tests; CI runs both'
 	@echo 'make setup      set up to run tapml and to work on it'
 	@echo 'make check      linters and type checks of Python and TypeScript'
 	@echo 'make unit-test  all tests but e2e/'
@@ -129,14 +132,19 @@ unit-test: setup-dev
 	@$(MAKE) $(BESIDE) LANES=1 python-test javascript-test
 
 python-test: setup-dev
-	$(BIN)/pytest $(WORKERS) --no-loadscope-reorder tests
+	$(PYTEST) -m 'not slow' tests
 
 javascript-test: setup-dev
 	npm --prefix runner_js test
 	npm --prefix webui test
 
 e2e: setup-dev
-	$(BIN)/pytest $(WORKERS) --no-loadscope-reorder e2e
+	$(PYTEST) -m 'not slow' e2e
+
+# Tests of more than about ten seconds each, which CI runs as well.
+slow-test: setup-dev
+	$(PYTEST) -m slow tests
+	$(PYTEST) -m slow e2e
 
 # After a change to backend/tapml/protocol or backend/tapml/results.
 schemas: setup

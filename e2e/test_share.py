@@ -65,6 +65,7 @@ def ten_kernels(suite: Path) -> list[dict[str, Any]]:
     return [*chosen, *list(first.values())[:7]]
 
 
+@pytest.mark.slow
 def test_the_html_files_of_ten_tests_give_the_suites_verdicts(
     validated: tuple[Path, dict[str, dict[str, Any]]], opened: Opened, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from conftest import read_json, tapml
 from tapml.suite import Suite
@@ -68,6 +69,7 @@ def test_the_encoder_of_tapml_has_as_many_kernels_at_three_lengths_as_at_one(car
     assert len(suite.tests) == len(TEXTS) * len(Suite(carved).tests)
 
 
+@pytest.mark.slow
 def test_minilm_at_three_lengths(tmp_path: Path) -> None:
     model, files = write_minilm(tmp_path)
     three, out = tmp_path / "three.suite", tmp_path / "result.json"

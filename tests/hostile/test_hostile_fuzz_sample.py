@@ -11,6 +11,7 @@ from benchmarks.hostile.good import make
 from benchmarks.hostile.pool import Sums, run
 
 
+@pytest.mark.slow
 def test_no_fuzzed_document_breaks_anything(tmp_path: Path) -> None:
     good, kept = tmp_path / "good", tmp_path / "kept"
     good.mkdir()
