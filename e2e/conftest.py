@@ -34,6 +34,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         "test_workflow.py",
         "test_offload.py",
         "test_share.py",
+        "test_webdriver_launch.py",
+        "test_browsers_launch.py",
         "test_models.py",
         "test_compile_faults.py",
         "test_api.py",

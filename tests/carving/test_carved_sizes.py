@@ -53,6 +53,7 @@ def test_several_sizes_have_the_kernels_of_one(carved: Suite, tmp_path: Path) ->
     assert [graph.values[graph.inputs[0]].type.shape for graph in carved.graphs] == [(rows, WIDTH) for rows in SIZES]
 
 
+@pytest.mark.slow
 def test_all_sizes_pass_on_a_device_and_move_there(carved: Suite) -> None:
     with Server([carved.path]) as server:
         found = Offload(JobContext(carved, [server.state.device("node-dawn")], server.state.blobs)).run()

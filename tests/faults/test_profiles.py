@@ -37,6 +37,7 @@ def test_an_unknown_profile_says_which_there_are() -> None:
             require_devices([device])
 
 
+@pytest.mark.slow
 def test_the_command_takes_a_profile(suite: Suite, tmp_path: Path) -> None:
     results = tmp_path / "results.json"
     ran = tapml("validate", suite.path, "--device", "node-dawn+early-done", "--json", results)

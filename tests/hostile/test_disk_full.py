@@ -100,6 +100,7 @@ def test_a_journal_that_is_cut_off_by_a_full_disk_is_none(suite: Suite) -> None:
     assert not list((suite.path / "results" / "running").iterdir())
 
 
+@pytest.mark.slow
 def test_the_command_shows_the_verdicts_and_says_what_is_missing(suite: Suite, tmp_path: Path) -> None:
     ended = on_full_disk(
         "validate", suite.path, "--device", "node-dawn", "--json", tmp_path / "x.json", folder=tmp_path

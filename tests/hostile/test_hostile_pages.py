@@ -127,6 +127,7 @@ def look(page: Page, problems: list[str], url: str, *wanted: str) -> None:
     assert page.evaluate("getComputedStyle(document.querySelector('h1') ?? document.body).unicodeBidi") == "isolate"
 
 
+@pytest.mark.slow
 def test_names_are_text_on_every_page(harmful: Suite, tmp_path: Path) -> None:
     test = next(test for test in harmful.tests if test.kernel == "softmax")
     repro = of_suite(harmful, test.id)

@@ -332,6 +332,7 @@ def test_an_exported_program_at_several_sizes(tmp_path: Path) -> None:
         imported(tmp_path / "layer.pt2", [*feeds[:2], {"x": floats(2, 40, 16)}])
 
 
+@pytest.mark.slow
 def test_a_model_with_two_symbols_passes_on_a_device(
     save_onnx: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

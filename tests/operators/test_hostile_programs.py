@@ -233,6 +233,7 @@ def test_an_operator_called_like_a_c_function_is_no_such_symbol() -> None:
     np.testing.assert_array_equal(tensors[-1].array, x)
 
 
+@pytest.mark.slow
 def test_changed_programs_never_reach_outside() -> None:
     """In a process of its own, where a crash would be seen."""
     script = Path(__file__).parent / "mutated_programs.py"
