@@ -319,6 +319,7 @@ class Layer(torch.nn.Module):
         return self.norm(x + attended)[:, -1]
 
 
+@pytest.mark.slow
 def test_an_exported_program_at_several_sizes(tmp_path: Path) -> None:
     torch.manual_seed(1)
     sizes = {"x": {0: torch.export.Dim("batch", max=8), 1: torch.export.Dim("length", max=32)}}
