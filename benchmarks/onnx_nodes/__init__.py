@@ -1,0 +1,1 @@
+"""The ONNX backend node tests, carved and validated: `make bench-onnx`."""
