@@ -96,7 +96,9 @@ class Pool:
                 outcome = "hang" if waited >= self._seconds else "abort"
                 worker.kill()
                 worker.communicate()
-                self._put({"name": name, "seconds": waited, "outcome": outcome, "why": f"ended with {worker.returncode}"})
+                self._put(
+                    {"name": name, "seconds": waited, "outcome": outcome, "why": f"ended with {worker.returncode}"}
+                )
                 worker = None
         finally:
             if worker is not None:

@@ -59,7 +59,10 @@ def _lines(records: Sequence[dict[str, Any]]) -> Iterable[str]:
         opsets = ", ".join(map(str, sorted({record["opset"] for record in found})))
         why = Counter(_sentence(record) for record in found if outcome(record) != "right")
         cells = [operator, opsets, len(found), counts["right"], counts["refused"]]
-        cells += [counts.total() - counts["right"] - counts["refused"], "; ".join(text for text, _ in why.most_common(2))]
+        cells += [
+            counts.total() - counts["right"] - counts["refused"],
+            "; ".join(text for text, _ in why.most_common(2)),
+        ]
         yield f"| {' | '.join(map(str, cells))} |\n"
 
 

@@ -17,10 +17,10 @@ from benchmarks.onnx_nodes.cases import Case, cases
 from tapml.carving.carve import carve
 from tapml.errors import TapmlError
 from tapml.importing import import_model
-from tapml.validation.context import JobContext
 from tapml.jobs.job import JobSpecification, run_job
 from tapml.server import Server
 from tapml.suite import Suite, TensorRef
+from tapml.validation.context import JobContext
 
 
 class Worker:

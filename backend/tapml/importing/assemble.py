@@ -30,7 +30,7 @@ def assemble(
     states: Mapping[str, int] = MappingProxyType({}),
     oracle: str | None,
     oracle_missing: str | None,
-    provenance: dict[str, object],
+    provenance: dict[str, Any],
     symbols: Sequence[Symbol] = (),
 ) -> ImportedModel:
     """Finish an import whose `module` has its weights inline and takes the steps' inputs in their
@@ -62,7 +62,7 @@ def assemble(
         input_names=list(steps[0].arrays),
         parameters=result.parameters,
         steps=done,
-        provenance={**provenance, "notes": notes + result.notes},
+        provenance={**provenance, "notes": [*provenance.get("notes", ()), *notes, *result.notes]},
         outputs=outputs,
         states=states,
         symbols=symbols,

@@ -12,6 +12,7 @@ from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, RawStep
 from tapml.importing.model import Array, Functions, ImportedModel, Progress
 from tapml.importing.onnx_file import fingerprint, input_specs, nodes, read, with_known_operators
+from tapml.importing.onnx_fixed import fix_inputs
 from tapml.importing.onnx_graph import GraphImporter
 from tapml.importing.onnx_run import OnnxRuntime, drop_unused
 from tapml.importing.sizes import Sizes
@@ -31,6 +32,7 @@ def import_onnx(path: Path, gather: GatherSteps, progress: Progress, functions: 
     outputs = [output.name for output in model.graph.output]
     # Runs first: what ONNX Runtime refuses is seldom worth a conversion, and its messages are good.
     oracle, missing, expected = _ask_oracle(path, outputs, steps, progress)
+    specs, steps, notes = fix_inputs(model, specs, steps)
     drop_unused(model.graph)
     _load_external(model, path)
     progress("converting to Relax")
@@ -63,6 +65,7 @@ def import_onnx(path: Path, gather: GatherSteps, progress: Progress, functions: 
             "source": path.name,
             "sha256": sha256,
             "title": path.stem,
+            "notes": notes,
             "opset": max((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), default=1),
             "producer": f"{model.producer_name} {model.producer_version}".strip(),
         },

@@ -1,0 +1,100 @@
+"""Inputs that say what shapes a model's tensors have, or how an operator goes about: constants of the import.
+
+ONNX lets axes, shapes, pads, scales and trip counts arrive with each call; kernels are made for them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tapml.importing.inputs import InputSpec, RawStep
+
+
+def _each(operators: str, *places: int) -> dict[str, tuple[int, ...]]:
+    return dict.fromkeys(operators.split(), places)
+
+
+_FIXED: Mapping[str, Sequence[int]] = {
+    **_each("ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd", 1),
+    **_each("ReduceSum ReduceSumSquare Squeeze Unsqueeze", 1),
+    **_each("AffineGrid CenterCropPad CumProd CumSum Expand OneHot Reshape Split Tile TopK Trilu Upsample", 1),
+    **_each("BlackmanWindow ConstantOfShape HammingWindow HannWindow If", 0),
+    **_each("Col2Im DFT", 1, 2),
+    **_each("Pad STFT", 1, 3),
+    **_each("Range", 0, 1, 2),
+    **_each("Resize", 1, 2, 3),
+    **_each("Slice", 1, 2, 3, 4),
+    **_each("NonMaxSuppression", 2, 3, 4),
+    **_each("MelWeightMatrix", 0, 1, 2, 3, 4),
+    **_each("Loop", 0, 1),
+    **_each("MaxUnpool", 2),
+}
+"""Operator -> operands that its output's shape, or the kernel itself, depends on."""
+
+_PASSED = _each("Add Cast Ceil Concat Div Floor Gather Identity Max Min Mul Neg Reshape Slice Squeeze Sub Unsqueeze")
+"""Operators of which shapes are computed."""
+
+_MOST = 256
+"""Elements: more are no shape."""
+
+
+def fix_inputs(
+    model: Any, specs: Sequence[InputSpec], steps: Sequence[RawStep]
+) -> tuple[list[InputSpec], list[RawStep], list[str]]:
+    """Make constants of such inputs, where they are the same in all steps.
+
+    `model` is changed; gives the inputs that are left, the steps without them, and a note for each.
+    """
+    from onnx import numpy_helper
+
+    needed = set(_needed(model.graph))
+    found = {
+        spec.name: step
+        for spec in specs
+        if spec.name in needed and (step := _common([step.arrays[spec.name] for step in steps])) is not None
+    }
+    if len(found) == len(specs):
+        # A model without inputs has nothing to run with.
+        found.pop(specs[0].name)
+    for name, array in found.items():
+        (value,) = (value for value in model.graph.input if value.name == name)
+        model.graph.input.remove(value)
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+    kept = [
+        dataclasses.replace(step, arrays={n: array for n, array in step.arrays.items() if n not in found})
+        for step in steps
+    ]
+    notes = [f"input {name} is fixed to what was given: {array.tolist()}" for name, array in found.items()]
+    return [spec for spec in specs if spec.name not in found], kept, notes
+
+
+def _common(arrays: Sequence[Any]) -> Any:
+    """The array, where it is small and the same in all steps."""
+    first = arrays[0]
+    same = all(array.shape == first.shape and np.array_equal(array, first) for array in arrays)
+    return first if same and first.size <= _MOST else None
+
+
+def _needed(graph: Any) -> Iterator[str]:
+    """Names of the values that such an operand is, or is computed of."""
+    makers = {name: node for node in graph.node for name in node.output}
+    waiting = [
+        node.input[place]
+        for node in graph.node
+        for place in _FIXED.get(node.op_type, ())
+        if place < len(node.input) and node.input[place]
+    ]
+    seen = set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        yield name
+        maker = makers.get(name)
+        if maker is not None and maker.op_type in _PASSED:
+            waiting += [operand for operand in maker.input if operand]
