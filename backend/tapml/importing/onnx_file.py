@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tapml.errors import InputError
 from tapml.importing.inputs import InputSpec
 from tapml.importing.onnx_tensors import check_tensors, subgraphs, tensors
@@ -48,6 +50,29 @@ def read(path: Path) -> Any:
     return model
 
 
+def _fill_in(node: Any, opset: int) -> None:
+    """The attributes that it leaves at their defaults: what it is written out to has none of its own."""
+    from onnx import AttributeProto, defs
+
+    if not defs.has(node.op_type, opset):
+        return
+    given = {attribute.name for attribute in node.attribute}
+    for name, attribute in defs.get_schema(node.op_type, opset).attributes.items():
+        if name not in given and attribute.default_value.type != AttributeProto.UNDEFINED:
+            node.attribute.append(attribute.default_value)
+
+
+def _write_out(constant: Any) -> None:
+    """A constant that is an attribute of numbers as one that is a tensor, which is all that TVM's importer knows."""
+    from onnx import helper, numpy_helper
+
+    (attribute,) = constant.attribute
+    dtype = {"value_float": "float32", "value_int": "int64"}.get(attribute.name.removesuffix("s"))
+    if dtype is not None:
+        array = np.array(helper.get_attribute_value(attribute), dtype)
+        attribute.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(array)))
+
+
 def with_known_operators(model: Any, path: Path) -> Any:
     """The model in operators that TVM's importer has.
 
@@ -58,6 +83,9 @@ def with_known_operators(model: Any, path: Path) -> Any:
     lacking = {node.op_type for node in nodes(model.graph) if not known(node)}
     if lacking:
         model = _expanded(model, lacking)
+    for node in nodes(model.graph):
+        if node.op_type == "Constant":
+            _write_out(node)
     opsets = {entry.domain: entry.version for entry in model.opset_import}
     for node in nodes(model.graph):
         if not known(node) and any(True for _ in subgraphs(node)):
@@ -89,6 +117,10 @@ def _expanded(model: Any, operators: set[str]) -> Any:
     from onnx import inliner, shape_inference
 
     chosen = [("", name) for name in sorted(operators)]
+    opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=1)
+    for node in nodes(model.graph):
+        if node.op_type in operators and node.domain in ("", "ai.onnx"):
+            _fill_in(node, opset)
     try:
         # Some definitions depend on the operands' types.
         typed = shape_inference.infer_shapes(model)

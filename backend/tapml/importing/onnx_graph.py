@@ -24,7 +24,7 @@ from tapml.importing.model import Array, Functions
 from tapml.importing.onnx_file import described, known
 from tapml.importing.onnx_run import read_by
 from tapml.importing.onnx_values import Known, evaluate, is_weight, symbolic
-from tapml.importing.relax_ir import Expr
+from tapml.importing.relax_ir import Expr, tensor_dtype
 from tapml.importing.sizes import Sizes, integer
 
 
@@ -261,6 +261,29 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
                 data = self.bb.emit(op.strided_slice(data, [axis], *parts, assume_inbound=True))
         return data
 
+    def _einsum(self, node: Any) -> Expr:
+        (equation,) = (a.s.decode() for a in node.attribute if a.name == "equation")
+        return op.einsum(relax.Tuple([self._nodes[name] for name in node.input]), equation)
+
+    def _is_inf(self, node: Any) -> Expr:
+        """Of the signs that are asked for."""
+        data, found = self._nodes[node.input[0]], {a.name: a.i for a in node.attribute}
+        infinite, zero = self.bb.emit(op.isinf(data)), relax.const(0, tensor_dtype(data.ty))
+        for name, compare in (("detect_positive", op.less), ("detect_negative", op.greater)):
+            if found.get(name, 1) == 0:
+                infinite = self.bb.emit(op.logical_and(infinite, self.bb.emit(compare(data, zero))))
+        return infinite
+
+    def _power(self, node: Any) -> Expr | None:
+        """The exponent has a dtype of its own, the result the base's."""
+        base, exponent = (self._nodes[name] for name in node.input)
+        dtype, other = tensor_dtype(base.ty) or "", tensor_dtype(exponent.ty) or ""
+        if dtype == other:
+            return None
+        if "int" in dtype and "float" in other:
+            return op.astype(self.bb.emit(op.power(self.bb.emit(op.astype(base, other)), exponent)), dtype)
+        return op.power(base, self.bb.emit(op.astype(exponent, dtype)))
+
     def _resize(self, node: Any) -> Expr | None:
         if not self._varies(node, 3):
             return None
@@ -317,9 +340,12 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
 
 _CONVERTERS = {
     "ConstantOfShape": GraphImporter._full,
+    "Einsum": GraphImporter._einsum,
     "Expand": GraphImporter._expand,
     "Flatten": GraphImporter._flatten,
     "Gather": GraphImporter._gather,
+    "IsInf": GraphImporter._is_inf,
+    "Pow": GraphImporter._power,
     "Range": GraphImporter._range,
     "Reshape": GraphImporter._reshape,
     "Resize": GraphImporter._resize,

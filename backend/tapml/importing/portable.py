@@ -21,6 +21,7 @@ from tvm.relax import op
 from tapml.errors import InputError
 from tapml.importing.dtypes import stored
 from tapml.importing.relax_ir import Expr
+from tapml.importing.scatter import product, scatter_elements, scatter_nd
 
 LONGEST_AXIS = 8192
 """Above this the quadratic kernels below would take seconds."""
@@ -63,6 +64,12 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
         return call(_gather_nd, data, arguments[1], int(attrs["batch_dims"]))
     if name == "relax.gather_elements":
         return call(topi.gather, data, int(attrs["axis"]), arguments[1])
+    if name == "relax.scatter_elements":
+        return call(scatter_elements, data, *arguments[1:], _axis(name, data, attrs["axis"]), str(attrs["reduction"]))
+    if name == "relax.scatter_nd":
+        return call(scatter_nd, data, *arguments[1:], str(attrs["reduction"]))
+    if name == "relax.logical_xor":
+        return op.not_equal(*arguments)
     if name == "relax.cumsum":
         axis = _axis(name, data, attrs["axis"])
         exclusive = bool(attrs.get("exclusive"))
@@ -108,12 +115,33 @@ def _power(builder: Expr, base: Expr, exponent: Expr) -> Expr | None:
     is_scalar = isinstance(exponent, tvm.ir.GenericConst) and not exponent.value.shape
     value = float(exponent.value.numpy()) if is_scalar else None
     if value not in (2.0, 3.0, 4.0):
-        return None
+        integers = "int" in str(base.ty.dtype)
+        return builder.call_te(_integer_power, base, exponent, primfunc_name_hint="power") if integers else None
     square = op.multiply(base, base)
     if value == 2.0:
         return square
     square = builder.emit(square, "square")
     return op.multiply(square, square if value == 4.0 else base)
+
+
+def _integer_power(base: Any, exponent: Any) -> Any:
+    """Wraps around; nothing is promised for a negative exponent, or one beyond 31."""
+
+    def operand(tensor: Any, at: tuple[Any, ...]) -> Any:
+        own = at[len(at) - len(tensor.shape) :]
+        return tensor(*(0 if _is_one(size) else place for size, place in zip(tensor.shape, own, strict=True)))
+
+    times = te.reduce_axis((0, 31), "k")
+
+    def power(*at: Any) -> Any:
+        factor = tirx.Select(times < operand(exponent, at), operand(base, at), tirx.const(1, base.dtype))
+        return product(factor, axis=times)
+
+    return te.compute(topi.add(base, exponent).shape, power, name="power")
+
+
+def _is_one(size: Any) -> bool:
+    return getattr(size, "value", size) == 1
 
 
 def _extremum(builder: Expr, name: str, data: Expr, attrs: dict[str, Any]) -> Expr:
