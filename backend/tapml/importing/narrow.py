@@ -46,7 +46,7 @@ _WITHIN = names(
 
 _INDIFFERENT = (_WITHIN - names("sort topk nn.max_pool1d nn.max_pool2d nn.max_pool3d where clip quantize")) | names(
     # On zeros and ones they give the same for int32 as for bool.
-    "bitwise_and bitwise_or bitwise_xor multiply prod"
+    "bitwise_and bitwise_or bitwise_xor logical_xor multiply prod"
 )
 """Operators that take the int32 form of a bool tensor as it is."""
 

@@ -57,9 +57,6 @@ def fix_inputs(
         for spec in specs
         if spec.name in needed and (step := _common([step.arrays[spec.name] for step in steps])) is not None
     }
-    if len(found) == len(specs):
-        # A model without inputs has nothing to run with.
-        found.pop(specs[0].name)
     for name, array in found.items():
         (value,) = (value for value in model.graph.input if value.name == name)
         model.graph.input.remove(value)
