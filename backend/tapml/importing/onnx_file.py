@@ -50,7 +50,7 @@ def read(path: Path) -> Any:
     return model
 
 
-def _fill_in(node: Any, opset: int) -> None:
+def fill_in(node: Any, opset: int) -> None:
     """The attributes that it leaves at their defaults: what it is written out to has none of its own."""
     from onnx import AttributeProto, defs
 
@@ -102,15 +102,17 @@ def described(node: Any, opsets: Mapping[str, int]) -> str:
 
 
 def known(node: Any) -> bool:
-    """Whether TVM's importer has its operator."""
+    """Whether TVM's importer has its operator, or tapml's own."""
     from tvm.relax.frontend.onnx import onnx_frontend
+
+    from tapml.importing.onnx_operators import OPERATORS
 
     if node.domain == "com.microsoft":
         return node.op_type in _MICROSOFT
     if node.domain not in ("", "ai.onnx") or node.op_type == "Attention":
         return False
     # TVM shows what it can convert in no public way.
-    return node.op_type == "If" or node.op_type in onnx_frontend._get_convert_map()
+    return node.op_type == "If" or node.op_type in OPERATORS or node.op_type in onnx_frontend._get_convert_map()
 
 
 def _expanded(model: Any, operators: set[str]) -> Any:
@@ -120,7 +122,7 @@ def _expanded(model: Any, operators: set[str]) -> Any:
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=1)
     for node in nodes(model.graph):
         if node.op_type in operators and node.domain in ("", "ai.onnx"):
-            _fill_in(node, opset)
+            fill_in(node, opset)
     try:
         # Some definitions depend on the operands' types.
         typed = shape_inference.infer_shapes(model)

@@ -21,7 +21,8 @@ from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 from tapml.errors import InputError
 from tapml.importing.external import call_of_onnx
 from tapml.importing.model import Array, Functions
-from tapml.importing.onnx_file import described, known
+from tapml.importing.onnx_file import described, fill_in, known
+from tapml.importing.onnx_operators import OPERATORS
 from tapml.importing.onnx_run import read_by
 from tapml.importing.onnx_values import Known, evaluate, is_weight, symbolic
 from tapml.importing.relax_ir import Expr, tensor_dtype
@@ -118,11 +119,23 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
 
     def _convert_known(self, node: Any) -> None:
         converter = _CONVERTERS.get(node.op_type)
-        result = converter(self, node) if converter else None
-        if result is not None:
-            self._nodes[node.output[0]] = self.bb.normalize(result)
-        else:
+        result = converter(self, node) if converter else self._by_operator(node)
+        if result is None:
             super()._construct_nodes(SimpleNamespace(node=[node]))
+            return
+        results = result if isinstance(result, list) else [result]
+        self._nodes.update(
+            (name, self.bb.normalize(found)) for name, found in zip(node.output, results, strict=False) if name
+        )
+
+    def _by_operator(self, node: Any) -> Any:
+        # TVM's has a kernel of its own for the normalization alone.
+        alone = node.op_type == "LayerNormalization" and not any(node.output[1:])
+        if node.op_type not in OPERATORS or node.domain not in ("", "ai.onnx") or alone:
+            return None
+        fill_in(node, self._versions.get(node.domain, 1))
+        inputs = [self._nodes[name] if name else None for name in node.input]
+        return OPERATORS[node.op_type](self.bb, inputs, self._parse_attr(node.attribute))
 
     def _declare(self, name: str) -> None:
         """Make a known value one of TVM's module, unless it is one."""

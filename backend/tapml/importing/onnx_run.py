@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tapml.errors import InputError
 from tapml.importing.model import Array
 from tapml.importing.onnx_tensors import subgraphs
@@ -47,6 +49,31 @@ class OnnxRuntime:
             return list(self._session.run(list(names), dict(inputs)))
         except Exception as error:  # as above
             raise InputError(f"ONNX Runtime could not run the model on these inputs: {error}") from error
+
+
+class OnnxReference:
+    """The reference implementation that comes with ONNX, in numpy: slow, and it knows every operator of its version.
+
+    Raises InputError (at construction) where it refuses the model.
+    """
+
+    def __init__(self, model: Path) -> None:
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+
+        try:
+            self._evaluator = ReferenceEvaluator(onnx.load(model))
+        except Exception as error:  # whatever its operators raise
+            raise InputError(f"onnx.reference cannot run the model: {error}") from error
+        self.name = f"onnx.reference {onnx.__version__}"
+
+    def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Array]:
+        """As `OnnxRuntime.run`."""
+        try:
+            with np.errstate(all="ignore"):
+                return [np.asarray(found) for found in self._evaluator.run(list(names), dict(inputs))]
+        except Exception as error:  # as above
+            raise InputError(f"onnx.reference could not run the model on these inputs: {error}") from error
 
 
 def drop_unused(graph: Any) -> None:

@@ -1,0 +1,158 @@
+"""ONNX operators in terms of Relax, where TVM's importer lacks them or makes of them what is not what ONNX says.
+
+Each function takes a builder, the operands (None where one is left out) and the attributes, with ONNX's defaults filled
+in, and gives the first output, or a list of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from tvm import relax
+from tvm.relax import op
+
+from tapml.importing.relax_ir import Expr, tensor_dtype
+
+Attributes = Mapping[str, Any]
+Converter = Callable[[Expr, Sequence[Any], Attributes], Any]
+
+
+def _layer_normalization(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> list[Expr]:
+    """With mean and inverse standard deviation, which TVM's importer leaves out."""
+    data, scale, bias = (*inputs, None)[:3]
+    axes = _from(data, attributes["axis"])
+    emit = builder.emit
+    values = _in(builder, data, "float32")
+    mean = emit(op.mean(values, axes, keepdims=True))
+    centred = emit(op.subtract(values, mean))
+    spread = emit(op.mean(emit(op.multiply(centred, centred)), axes, keepdims=True))
+    inverse = emit(op.rsqrt(emit(op.add(spread, relax.const(attributes["epsilon"], "float32")))))
+    result = emit(op.multiply(_in(builder, emit(op.multiply(centred, inverse)), tensor_dtype(data.ty)), scale))
+    return [result if bias is None else op.add(result, bias), mean, inverse]
+
+
+def _rms_normalization(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
+    data, scale = inputs
+    emit = builder.emit
+    values = _in(builder, data, "float32")
+    square = emit(op.mean(emit(op.multiply(values, values)), _from(data, attributes["axis"]), keepdims=True))
+    root = emit(op.sqrt(emit(op.add(square, relax.const(attributes["epsilon"], "float32")))))
+    return op.multiply(_in(builder, emit(op.divide(values, root)), tensor_dtype(data.ty)), scale)
+
+
+def _clip(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
+    """By operands, either of which may be left out."""
+    data, low, high = (*inputs, None, None)[:3]
+    for bound, limit in ((low, op.maximum), (high, op.minimum)):
+        if bound is not None:
+            data = builder.emit(limit(data, bound))
+    return data
+
+
+def _one_hot(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
+    """`values`, off and on, may be computed."""
+    indices, depth, values = inputs
+    count = int(np.asarray(depth.value.numpy()).item())
+    emit, rank = builder.emit, indices.ty.ndim
+    axis = attributes["axis"] % (rank + 1)
+    indices = emit(op.expand_dims(_in(builder, indices, "int64"), axis))
+    indices = emit(op.where(emit(op.less(indices, _int64(0))), emit(op.add(indices, _int64(count))), indices))
+    places = emit(op.arange(0, count, 1, "int64"))
+    places = emit(op.reshape(places, [-1 if i == axis else 1 for i in range(rank + 1)]))
+    off, on = (emit(op.take(values, _int64(place), axis=0)) for place in (0, 1))
+    return op.where(emit(op.equal(indices, places)), on, off)
+
+
+def _cumulative_sum(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
+    data, axis = inputs
+    axis = int(np.asarray(axis.value.numpy()).item())
+    reverse = bool(attributes["reverse"])
+    data = builder.emit(op.flip(data, axis)) if reverse else data
+    total = op.cumsum(data, axis, exclusive=bool(attributes["exclusive"]))
+    return op.flip(builder.emit(total), axis) if reverse else total
+
+
+def _lp_normalization(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
+    """0 where the norm is 0."""
+    (data,), axis, emit = inputs, attributes["axis"], builder.emit
+    if attributes["p"] == 1:
+        norm = emit(op.sum(emit(op.abs(data)), axis, keepdims=True))
+    else:
+        norm = emit(op.sqrt(emit(op.sum(emit(op.multiply(data, data)), axis, keepdims=True))))
+    zero = relax.const(0, tensor_dtype(data.ty))
+    return op.where(emit(op.equal(norm, zero)), zero, emit(op.divide(data, norm)))
+
+
+def _shifted(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
+    """Zero where it is shifted by all of its bits or more."""
+    data, by = inputs
+    dtype = tensor_dtype(data.ty) or ""
+    bits = relax.const(np.iinfo(dtype).bits, dtype)
+    emit = builder.emit
+    beyond = emit(op.greater_equal(by, bits))
+    safe = emit(op.where(beyond, relax.const(0, dtype), by))
+    shift = op.left_shift if attributes["direction"] == b"LEFT" else op.right_shift
+    return op.where(beyond, relax.const(0, dtype), emit(shift(data, safe)))
+
+
+def _matmul_integer(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
+    a, b, a_zero, b_zero = (*inputs, None, None)[:4]
+    return op.matmul(_centred(builder, a, a_zero, -2), _centred(builder, b, b_zero, -1), out_dtype="int32")
+
+
+def _qlinear_matmul(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = inputs
+    emit = builder.emit
+    product = emit(_matmul_integer(builder, [a, b, a_zero, b_zero], {}))
+    dtype = tensor_dtype(a_scale.ty)
+    scale = emit(op.divide(emit(op.multiply(_beside(a_scale, a, -2), _beside(b_scale, b, -1))), y_scale))
+    places = emit(op.round(emit(op.multiply(_in(builder, product, dtype), scale))))
+    kind = tensor_dtype(y_zero.ty) or ""
+    places = emit(op.add(places, emit(op.astype(y_zero, dtype))))
+    ends = np.iinfo(kind)
+    return op.astype(emit(op.clip(places, ends.min, ends.max)), kind)
+
+
+def _centred(builder: Expr, data: Expr, zero: Any, axis: int) -> Expr:
+    """8-bit integers as int32, less their zero point: one for all, or one for each place along `axis`."""
+    data = builder.emit(op.astype(data, "int32"))
+    if zero is None:
+        return data
+    return builder.emit(op.subtract(data, builder.emit(op.astype(_beside(zero, data, axis), "int32"))))
+
+
+def _beside(values: Expr, data: Expr, axis: int) -> Expr:
+    if values.ty.ndim != 1 or data.ty.ndim < 2:
+        return values
+    shape = [1, 1]
+    shape[axis] = values.ty.shape[0]
+    return op.reshape(values, shape)
+
+
+def _from(data: Expr, axis: int) -> list[int]:
+    """The axes from one to the last."""
+    rank = data.ty.ndim
+    return list(range(axis % rank, rank))
+
+
+def _in(builder: Expr, data: Expr, dtype: str | None) -> Expr:
+    return data if tensor_dtype(data.ty) == dtype else builder.emit(op.astype(data, dtype))
+
+
+def _int64(value: int) -> Expr:
+    return relax.const(value, "int64")
+
+
+OPERATORS: Mapping[str, Converter] = {
+    "BitShift": _shifted,
+    "Clip": _clip,
+    "CumSum": _cumulative_sum,
+    "LayerNormalization": _layer_normalization,
+    "LpNormalization": _lp_normalization,
+    "MatMulInteger": _matmul_integer,
+    "OneHot": _one_hot,
+    "QLinearMatMul": _qlinear_matmul,
+    "RMSNormalization": _rms_normalization,
+}
