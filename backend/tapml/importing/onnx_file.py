@@ -80,8 +80,10 @@ def with_known_operators(model: Any, path: Path) -> Any:
     one); others are left. Raises InputError naming the first that holds graphs of its own, which
     nothing can compute by itself; subgraphs are looked into.
     """
-    lacking = {node.op_type for node in nodes(model.graph) if not known(node)}
-    if lacking:
+    lacking: set[str] = set()
+    # What is written out may hold operators that have to be written out themselves.
+    while (found := {node.op_type for node in nodes(model.graph) if not known(node)}) - lacking:
+        lacking |= found
         model = _expanded(model, lacking)
     for node in nodes(model.graph):
         if node.op_type == "Constant":
