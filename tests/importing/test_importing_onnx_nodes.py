@@ -1,0 +1,47 @@
+"""ONNX's own tests of single operators: those that tapml converts itself (`make bench-onnx` runs all)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from benchmarks.onnx_nodes.cases import cases
+from tapml.importing import ImportedModel, import_model
+
+NAMES = (
+    "add_int8 bitshift_left_int32_shift_ge_width blackmanwindow clip_default_int8_min constantofshape_float_ones "
+    "cumsum_1d_reverse_exclusive einsum_batch_matmul isinf_positive l2normalization_axis_0 layer_normalization_2d_axis0 "
+    "matmulinteger onehot_negative_indices pow_types_float32_uint64 pow_types_int64_int64 qlinearmatmul_3D_int8_float32 "
+    "quantizelinear range_int32_type_negative_delta reduce_sum_keepdims_random resize_upsample_sizes_nearest "
+    "rms_normalization_3d_axis1_epsilon scatter_elements_with_duplicate_indices scatter_elements_with_negative_indices "
+    "scatter_elements_with_reduction_max scatternd scatternd_add slice_neg swiglu xor3d"
+).split()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gives_what_onnx_expects(
+    name: str, tmp_path: Path, evaluate: Callable[[ImportedModel], list[np.ndarray]]
+) -> None:
+    case = cases()[f"test_{name}"]
+    graph = case.test.model.graph
+    onnx.save(case.test.model, tmp_path / "model.onnx")
+    inputs = {value.name: np.asarray(array) for value, array in zip(graph.input, case.inputs, strict=True)}
+    np.savez(tmp_path / "inputs.npz", **inputs)
+    results = evaluate(import_model(str(tmp_path / "model.onnx"), input_files=[tmp_path / "inputs.npz"]))
+    for result, expected in zip(results, case.expected, strict=True):
+        assert result.shape == np.shape(expected)
+        np.testing.assert_allclose(result.astype(np.float64), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_shape_that_is_given_is_noted(tmp_path: Path) -> None:
+    case = cases()["test_reshape_extended_dims"]
+    onnx.save(case.test.model, tmp_path / "model.onnx")
+    data, shape = case.inputs
+    np.savez(tmp_path / "inputs.npz", data=data, shape=shape)
+    model = import_model(str(tmp_path / "model.onnx"), input_files=[tmp_path / "inputs.npz"])
+    assert model.input_names == ["data"]
+    assert f"input shape is fixed to what was given: {shape.tolist()}" in model.provenance["notes"]  # type: ignore[operator]
