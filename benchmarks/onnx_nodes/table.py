@@ -50,7 +50,8 @@ def write(path: Path, records: Sequence[dict[str, Any]]) -> None:
 
 
 def _lines(records: Sequence[dict[str, Any]]) -> Iterable[str]:
-    yield "| operator | opsets | cases | right | refused | wrong | why not |\n| --- | --- | --- | --- | --- | --- | --- |\n"
+    yield "| operator | opsets | cases | right | refused | wrong | why not |\n"
+    yield "| --- | --- | --- | --- | --- | --- | --- |\n"
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for record in records:
         groups[record["operator"]].append(record)

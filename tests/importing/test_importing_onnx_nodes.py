@@ -8,18 +8,41 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-
 from benchmarks.onnx_nodes.cases import cases
+
 from tapml.importing import ImportedModel, import_model
 
-NAMES = (
-    "add_int8 bitshift_left_int32_shift_ge_width blackmanwindow clip_default_int8_min constantofshape_float_ones "
-    "cumsum_1d_reverse_exclusive einsum_batch_matmul isinf_positive l2normalization_axis_0 layer_normalization_2d_axis0 "
-    "matmulinteger onehot_negative_indices pow_types_float32_uint64 pow_types_int64_int64 qlinearmatmul_3D_int8_float32 "
-    "quantizelinear range_int32_type_negative_delta reduce_sum_keepdims_random resize_upsample_sizes_nearest "
-    "rms_normalization_3d_axis1_epsilon scatter_elements_with_duplicate_indices scatter_elements_with_negative_indices "
-    "scatter_elements_with_reduction_max scatternd scatternd_add slice_neg swiglu xor3d"
-).split()
+NAMES = [
+    "add_int8",
+    "bitshift_left_int32_shift_ge_width",
+    "blackmanwindow",
+    "clip_default_int8_min",
+    "constantofshape_float_ones",
+    "cumsum_1d_reverse_exclusive",
+    "einsum_batch_matmul",
+    "isinf_positive",
+    "l2normalization_axis_0",
+    "layer_normalization_2d_axis0",
+    "matmulinteger",
+    "onehot_negative_indices",
+    "pow_types_float32_uint64",
+    "pow_types_int64_int64",
+    "qlinearmatmul_3D_int8_float32",
+    "quantizelinear",
+    "range_int32_type_negative_delta",
+    "reduce_sum_keepdims_random",
+    "resize_upsample_sizes_nearest",
+    "rms_normalization_3d_axis1_epsilon",
+    "rotary_embedding_interleaved",
+    "scatter_elements_with_duplicate_indices",
+    "scatter_elements_with_negative_indices",
+    "scatter_elements_with_reduction_max",
+    "scatternd",
+    "scatternd_add",
+    "slice_neg",
+    "swiglu",
+    "xor3d",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

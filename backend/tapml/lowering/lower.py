@@ -31,6 +31,8 @@ from tapml.program import Graph, Node, NodeKind, ValueKind
 from tapml.program.program import MAIN, Function, SymbolicType, SymbolicValue
 from tapml.program.program import Program as ModelProgram
 
+_LONGEST_NAME = 120
+
 
 @dataclass(frozen=True)
 class Model:
@@ -226,7 +228,8 @@ class _ProgramReader:
         key = function, repr([*sizes.values()])
         if key not in self._kernels:
             others = sum(known == function for known, _ in self._kernels)
-            kernel = self._kernels[key] = f"{function}_{others}" if others else function
+            name = _short(function)
+            kernel = self._kernels[key] = f"{name}_{others}" if others else name
             prim_func = self._module[function]
             used = {symbol for expression in sizes.values() for symbol in symbols_of(expression)}
             symbols = [symbol for symbol in self._symbols if symbol.name in used]
@@ -292,3 +295,8 @@ def _symbols_of(inputs: Sequence[Any], symbols: Sequence[Symbol]) -> dict[Any, s
         if name not in declared:
             raise InputError(f"the inputs have a size {name}, which is not known: give fixed input shapes")
     return found
+
+
+def _short(name: str) -> str:
+    """TVM names a fused operator after all that it is made of; a kernel's name is that of its files, too."""
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 9].rstrip('_')}_{sha256(name)[:8]}"
