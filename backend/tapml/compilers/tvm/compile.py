@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import sys
 import threading
 import time
@@ -32,9 +33,12 @@ from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.program.program import SymbolicType
 
 # Raised whenever this module would write something else for the same PrimFunc.
-_GENERATION = 8
+_GENERATION = 9
 
 # In a kernel's WGSL. Those with fixed sizes have none.
+_FUNCTION_OF_C = re.compile(r"\b(a(?:sin|cos|tan)h)f\(")
+"""TVM writes atanhf for WGSL's atanh."""
+
 _MANY_DIVISIONS = 64
 
 _WASM = {"kind": "llvm", "mtriple": "wasm32-unknown-unknown-wasm"}
@@ -148,9 +152,8 @@ def _generate(operator: Operator, spec: VariantSpec) -> tuple[dict[str, str], La
         found = _generate_scheduled(operator, spec, tiled=not several)
         if several or sum(text.count("let rdiv") for text in found[0].values()) < _MANY_DIVISIONS:
             return found
-    except Exception:  # not every operator can do without tiles
-        if not several:
-            raise
+    except Exception:  # not every operator can do without tiles, and some cannot be cut into any
+        pass
     return _generate_scheduled(operator, spec, tiled=several)
 
 
@@ -170,7 +173,7 @@ def _generate_scheduled(operator: Operator, spec: VariantSpec, tiled: bool) -> t
         raise LaunchError(f"{name} has {len(hosts)} host functions instead of one")
     texts = {
         entry: with_exact_constants(without_surplus_workgroup(without_idle_enable(text)), capture.constants)
-        for entry, text in _split(webgpu.inspect_source()).items()
+        for entry, text in _split(_FUNCTION_OF_C.sub(r"\1(", webgpu.inspect_source())).items()
     }
     if any(f"array<{small}>" in text for text in texts.values() for small in ("i8", "u8")):
         raise LaunchError(
