@@ -20,14 +20,18 @@ from tvm.relax import op
 
 from tapml.errors import InputError
 from tapml.importing.dtypes import stored
-from tapml.importing.relax_ir import Expr
+from tapml.importing.relax_ir import Expr, names
 from tapml.importing.scatter import product, scatter_elements, scatter_nd
+from tapml.importing.transposed import conv_transpose
 
 LONGEST_AXIS = 8192
 """Above this the quadratic kernels below would take seconds."""
 
 _RANKINGS = {"relax.topk": None, "relax.sort": "values", "relax.argsort": "indices"}
 """What they give of the elements in order; topk's attributes say it."""
+
+
+_TRANSPOSED = names("nn.conv1d_transpose nn.conv2d_transpose nn.conv3d_transpose")
 
 
 def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]) -> Expr | None:
@@ -70,6 +74,9 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
         return call(scatter_nd, data, *arguments[1:], str(attrs["reduction"]))
     if name == "relax.logical_xor":
         return op.not_equal(*arguments)
+    if name in _TRANSPOSED:
+        numbers = [[int(n) for n in attrs[of]] for of in ("strides", "padding", "output_padding", "dilation")]
+        return call(conv_transpose, data, arguments[1], *numbers, int(attrs["groups"]))
     if name == "relax.cumsum":
         axis = _axis(name, data, attrs["axis"])
         exclusive = bool(attrs.get("exclusive"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -33,7 +34,7 @@ from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.program.program import SymbolicType
 
 # Raised whenever this module would write something else for the same PrimFunc.
-_GENERATION = 9
+_GENERATION = 11
 
 # In a kernel's WGSL. Those with fixed sizes have none.
 _FUNCTION_OF_C = re.compile(r"\b(a(?:sin|cos|tan)h)f\(")
@@ -52,16 +53,32 @@ def webgpu_target(spec: VariantSpec = BASE) -> tvm.target.Target:
     return tvm.target.Target(spec.target, host=_WASM)
 
 
-def schedule(module: tvm.IRModule, target: tvm.target.Target, tiled: bool = True) -> tvm.IRModule:
-    """Thread-bind every PrimFunc of `module` for a GPU target (dlight's rules, first that fits).
+def schedule(module: tvm.IRModule, target: tvm.target.Target, first: int = 0) -> tvm.IRModule:
+    """Thread-bind every PrimFunc of `module` for a GPU target (dlight's rules, the first that fits).
 
-    `tiled`: also by the rules that give an invocation several elements.
+    `first`: where among the rules to begin: 0 with those that give an invocation several elements, `_PLAIN` after them,
+    `_ANY` with the last, which takes everything.
     """
     gpu = dlight.gpu
-    tiles = [gpu.Matmul(), gpu.GEMV()] if tiled else []
-    rules = *tiles, gpu.Reduction(), gpu.GeneralReduction(), gpu.Fallback()
+    rules = gpu.Matmul(), gpu.GEMV(), gpu.Reduction(), gpu.GeneralReduction(), gpu.Fallback()
     with target:
-        return dlight.ApplyDefaultSchedule(*rules)(module)
+        return dlight.ApplyDefaultSchedule(*map(_Tried, rules[first:]))(module)
+
+
+_PLAIN, _ANY = 2, 4
+
+
+class _Tried(dlight.ScheduleRule):  # type: ignore[misc]  # TVM has no types
+    """A rule that does not fit where it fails: some take on what they cannot schedule."""
+
+    def __init__(self, rule: Any) -> None:
+        self._rule = rule
+
+    def apply(self, func: Any, target: Any, tunable: bool) -> Any:
+        try:
+            return self._rule.apply(func, target, tunable)
+        except Exception:  # assertions, and TVM's own types
+            return None
 
 
 class TvmCompiler:
@@ -148,21 +165,20 @@ def compile_variant(operator: Operator, spec: VariantSpec = BASE) -> CompiledKer
 def _generate(operator: Operator, spec: VariantSpec) -> tuple[dict[str, str], LaunchPlan]:
     # Tiles of several sizes are guarded and divided by symbols for each element: drivers compile that for minutes.
     several = len({symbol for size in operator.sizes.values() for symbol in symbols_of(size)}) > 1
-    try:
-        found = _generate_scheduled(operator, spec, tiled=not several)
-        if several or sum(text.count("let rdiv") for text in found[0].values()) < _MANY_DIVISIONS:
-            return found
-    except Exception:  # not every operator can do without tiles, and some cannot be cut into any
-        pass
-    return _generate_scheduled(operator, spec, tiled=several)
+    for first in (_PLAIN, 0) if several else (0, _PLAIN):
+        with contextlib.suppress(Exception):  # what a rule makes of an operator need not be built
+            found = _generate_scheduled(operator, spec, first)
+            if first or several or sum(text.count("let rdiv") for text in found[0].values()) < _MANY_DIVISIONS:
+                return found
+    return _generate_scheduled(operator, spec, _ANY)
 
 
-def _generate_scheduled(operator: Operator, spec: VariantSpec, tiled: bool) -> tuple[dict[str, str], LaunchPlan]:
+def _generate_scheduled(operator: Operator, spec: VariantSpec, first: int) -> tuple[dict[str, str], LaunchPlan]:
     name = operator.name
     target = webgpu_target(spec)
     capture = _Capture()
     with quiet_tvm():
-        scheduled = schedule(tvm.IRModule({name: operator.prim_func}), target, tiled)[name]
+        scheduled = schedule(tvm.IRModule({name: operator.prim_func}), target, first)[name]
         scheduled = scheduled.with_attr("global_symbol", name)
         with tvm.transform.PassContext(opt_level=3, instruments=[capture]):
             library = tvm.tirx.build(scheduled, target)
