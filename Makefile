@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e slow-test schemas fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-hostile bench-localization docs wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e slow-test schemas fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-hostile bench-localization bench-onnx docs wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -50,6 +50,7 @@ help:
 	@echo 'make bench-hostile  20,000 fuzzed documents of every format: none breaks anything'
 	@echo 'make bench-memory  what server and node keep of 10,000 calls and 200 validations, about ten minutes'
 	@echo 'make bench-localization  bugs injected into the kernels of six models: who is accused (DEVICE=firefox), about an hour'
+	@echo 'make bench-onnx  the ONNX backend node tests, carved and validated (DEVICES=node-dawn,deno), about ten minutes'
 	@echo 'make wheel      dist/tapml-*.whl, with the pages in it: what CI installs (docs/ci.md)'
 	@echo 'make bench-reports  reports of 10,000 tests: seconds, sizes, and until the page can be used'
 	@echo 'make clean      remove what was built; make distclean: also what was downloaded into the checkout'
@@ -176,6 +177,9 @@ bench-hostile: setup-dev
 # Goes on where it was interrupted; build/localization holds what is there already.
 bench-localization: setup-dev
 	$(BIN)/python -m benchmarks.localization.run --device $(or $(DEVICE),chromium) --resume --docs docs/localization.md
+
+bench-onnx: setup-dev
+	$(BIN)/python -m benchmarks.onnx_nodes --devices $(or $(DEVICES),node-dawn) --docs docs/operators.md
 
 bench-memory: setup
 	$(BIN)/python -m benchmarks.memory

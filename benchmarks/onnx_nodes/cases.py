@@ -73,7 +73,7 @@ def _deployed(test: Any) -> bool:
         return False
     if any(node.domain not in _DOMAINS or node.op_type in _NOT_DEPLOYED for node in graph.node):
         return False
-    if any(node.op_type == "Dropout" and "train" in test.name for node in graph.node):
+    if any(node.op_type in ("BatchNormalization", "Dropout") and "train" in test.name for node in graph.node):
         return False
     return all(map(_plain, [*graph.input, *graph.output])) and all(map(_is_array, _arrays(test)))
 

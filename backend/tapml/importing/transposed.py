@@ -20,7 +20,10 @@ def conv_transpose(
     dilation: Sequence[int],
     groups: int,
 ) -> Any:
-    """`data` [n, c, ...] and `weight` [c, o / groups, ...] give [n, o, ...]; `padding`: of each axis in front, then behind."""
+    """`data` [n, c, ...] and `weight` [c, o / groups, ...] give [n, o, ...].
+
+    `padding`: in front of each axis, then behind each.
+    """
     rank = len(data.shape) - 2
     kernel = weight.shape[2:]
     before, after = padding[:rank], padding[rank:]
