@@ -119,7 +119,8 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
 
     def _convert_known(self, node: Any) -> None:
         converter = _CONVERTERS.get(node.op_type)
-        result = converter(self, node) if converter else self._by_operator(node)
+        result = converter(self, node) if converter else None
+        result = self._by_operator(node) if result is None else result
         if result is None:
             super()._construct_nodes(SimpleNamespace(node=[node]))
             return

@@ -13,6 +13,7 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op
 
+from tapml.importing.onnx_resize import resize
 from tapml.importing.relax_ir import Expr, tensor_dtype
 
 Attributes = Mapping[str, Any]
@@ -86,15 +87,46 @@ def _lp_normalization(builder: Expr, inputs: Sequence[Any], attributes: Attribut
 
 
 def _shifted(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
-    """Zero where it is shifted by all of its bits or more."""
+    """By all of its bits or more: nothing is left, but of a sign that moves to the right."""
     data, by = inputs
     dtype = tensor_dtype(data.ty) or ""
-    bits = relax.const(np.iinfo(dtype).bits, dtype)
+    last = relax.const(np.iinfo(dtype).bits - 1, dtype)
     emit = builder.emit
-    beyond = emit(op.greater_equal(by, bits))
-    safe = emit(op.where(beyond, relax.const(0, dtype), by))
-    shift = op.left_shift if attributes["direction"] == b"LEFT" else op.right_shift
-    return op.where(beyond, relax.const(0, dtype), emit(shift(data, safe)))
+    beyond = emit(op.greater(by, last))
+    safe = emit(op.where(beyond, last, by))
+    left = attributes["direction"] == b"LEFT"
+    shifted = emit((op.left_shift if left else op.right_shift)(data, safe))
+    return op.where(beyond, relax.const(0, dtype), shifted) if left or dtype.startswith("u") else shifted
+
+
+def _resize(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
+    """Upsample as well, and the Resize of opset 10: data and scales, and no attribute but the mode."""
+    if len(inputs) < 3:
+        scales = relax.const(np.array(attributes["scales"], np.float32)) if len(inputs) < 2 else inputs[1]
+        attributes = {**attributes, "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        inputs = [inputs[0], None, scales]
+    return resize(builder, inputs, {**_RESIZE, **attributes})
+
+
+_RESIZE = {
+    "mode": "nearest",
+    "coordinate_transformation_mode": "half_pixel",
+    "nearest_mode": "round_prefer_floor",
+    "keep_aspect_ratio_policy": "stretch",
+    "cubic_coeff_a": -0.75,
+    "exclude_outside": 0,
+    "extrapolation_value": 0.0,
+}
+
+
+def _space_to_depth(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
+    (data,), block = inputs, attributes["blocksize"]
+    batch, channels, height, width = data.ty.shape
+    high, wide = height // block, width // block
+    split = builder.emit(op.reshape(data, [batch, channels, high, block, wide, block]))
+    order = [0, 1, 3, 5, 2, 4] if attributes.get("mode", b"DCR") == b"CRD" else [0, 3, 5, 1, 2, 4]
+    moved = builder.emit(op.permute_dims(split, order))
+    return op.reshape(moved, [batch, channels * block * block, high, wide])
 
 
 def _matmul_integer(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
@@ -155,4 +187,7 @@ OPERATORS: Mapping[str, Converter] = {
     "OneHot": _one_hot,
     "QLinearMatMul": _qlinear_matmul,
     "RMSNormalization": _rms_normalization,
+    "Resize": _resize,
+    "SpaceToDepth": _space_to_depth,
+    "Upsample": _resize,
 }
