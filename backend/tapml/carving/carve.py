@@ -38,6 +38,7 @@ Progress = Callable[[str, int, int], None]
 
 # The oracle is another implementation on the same CPU: more than this apart is an importer bug, not rounding.
 _ORACLE_COSINE = 1 - 1e-5
+_ORACLE_RELATIVE = 1e-4
 
 
 class _Recorder:
@@ -133,7 +134,7 @@ def carve(
             "parameters": {value: ref.result().to_json() for value, ref in parameters.items()},
             "arguments": lowered.arguments,
             "steps": [carver.describe_step(run) for run in runs],
-            "oracle": carver.compare_with_oracle(runs),
+            "oracle": carver.compare_with_oracle(runs, model_tolerance["max_abs_error"]),
             "oracle_missing": model.oracle_missing,
             "model_tolerance": model_tolerance,
             "seconds": clock.seconds,
@@ -313,15 +314,34 @@ class _Carver:
 
     # -------------------------------------------------------- oracle
 
-    def compare_with_oracle(self, runs: list[_Run]) -> dict[str, Any] | None:
+    def compare_with_oracle(self, runs: list[_Run], allowed: float) -> dict[str, Any] | None:
+        """`allowed`: what an element of the outputs may differ by, by rounding.
+
+        Raises InputError naming the output where it is of another shape.
+        """
         if self._model.oracle is None:
             return None
-        worst = _worst([agreement(run.outputs, run.step.expected) for run in runs if run.step.expected is not None])
-        return {
-            "name": self._model.oracle,
-            **worst.to_json(),
-            "agrees": bool(worst.cosine >= _ORACLE_COSINE),
-        }
+        found, agrees = [], True
+        for run in runs:
+            if (expected := run.step.expected) is None:
+                continue
+            for name, got, wanted in zip(self._model.outputs, run.outputs, expected, strict=True):
+                if got.shape != wanted.shape:
+                    raise InputError(
+                        f"output {name} is {list(got.shape)}, but {self._model.oracle} gives {list(wanted.shape)}: "
+                        "tapml does not import this model rightly"
+                    )
+                agrees = agrees and _agrees(got, wanted, allowed)
+            found.append(agreement(run.outputs, expected))
+        worst = _worst(found)
+        agrees = agrees and bool(worst.cosine >= _ORACLE_COSINE)
+        return {"name": self._model.oracle, **worst.to_json(), "agrees": agrees}
+
+
+def _agrees(got: np.ndarray, expected: np.ndarray, allowed: float) -> bool:
+    """Whether each element of an output is what another implementation on this CPU gives, but for rounding."""
+    relative = _ORACLE_RELATIVE if expected.dtype.kind == "f" else 0.0
+    return bool(np.allclose(got.astype(np.float64), expected, rtol=relative, atol=allowed, equal_nan=True))
 
 
 def _worst(found: Sequence[Agreement]) -> Agreement:
