@@ -189,6 +189,11 @@ class _Narrower:
             raise InputError(f"{operator_name(value)} cannot be given 32-bit operands: {reason(error)}") from error
         if _is_bool(result.ty):
             result = self._builder.emit(op.astype(result, "int32"), var.name)
+        if any(not isinstance(found.shape, relax.ShapeExpr) for found in tensor_types(result.ty)):
+            raise InputError(
+                f"the size of what {operator_name(value).removeprefix('relax.')} (at {var.name}) gives depends on the "
+                "values of the input: tapml needs sizes that follow from those of the inputs"
+            )
         for dtype in _dtypes(result.ty):
             if stored(dtype) != dtype:
                 raise InputError(

@@ -75,6 +75,24 @@ def _cumulative_sum(builder: Expr, inputs: Sequence[Any], attributes: Attributes
     return op.flip(builder.emit(total), axis) if reverse else total
 
 
+def _cumulative_product(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
+    data, axis = inputs
+    axis = int(np.asarray(axis.value.numpy()).item())
+    reverse = bool(attributes["reverse"])
+    data = builder.emit(op.flip(data, axis)) if reverse else data
+    total = op.cumprod(data, axis, exclusive=bool(attributes["exclusive"]))
+    return op.flip(builder.emit(total), axis) if reverse else total
+
+
+def _celu(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
+    (data,), emit = inputs, builder.emit
+    dtype = tensor_dtype(data.ty)
+    zero, one, alpha = (relax.const(number, dtype) for number in (0, 1, attributes["alpha"]))
+    below = emit(op.subtract(emit(op.exp(emit(op.divide(data, alpha)))), one))
+    scaled = emit(op.minimum(emit(op.multiply(alpha, below)), zero))
+    return op.add(emit(op.maximum(data, zero)), scaled)
+
+
 def _lp_normalization(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
     """0 where the norm is 0."""
     (data,), axis, emit = inputs, attributes["axis"], builder.emit
@@ -179,7 +197,9 @@ def _int64(value: int) -> Expr:
 
 OPERATORS: Mapping[str, Converter] = {
     "BitShift": _shifted,
+    "Celu": _celu,
     "Clip": _clip,
+    "CumProd": _cumulative_product,
     "CumSum": _cumulative_sum,
     "LayerNormalization": _layer_normalization,
     "LpNormalization": _lp_normalization,

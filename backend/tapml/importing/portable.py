@@ -31,6 +31,9 @@ _RANKINGS = {"relax.topk": None, "relax.sort": "values", "relax.argsort": "indic
 """What they give of the elements in order; topk's attributes say it."""
 
 
+_SCANS = {"relax.cumsum": (te.sum, 0), "relax.cumprod": (product, 1)}
+"""How they join elements, and what changes nothing."""
+
 _TRANSPOSED = names("nn.conv1d_transpose nn.conv2d_transpose nn.conv3d_transpose")
 
 
@@ -77,10 +80,9 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
     if name in _TRANSPOSED:
         numbers = [[int(n) for n in attrs[of]] for of in ("strides", "padding", "output_padding", "dilation")]
         return call(conv_transpose, data, arguments[1], *numbers, int(attrs["groups"]))
-    if name == "relax.cumsum":
+    if name in _SCANS:
         axis = _axis(name, data, attrs["axis"])
-        exclusive = bool(attrs.get("exclusive"))
-        return call(_cumsum, data, axis, exclusive, _dtype(attrs, data))
+        return call(_scanned, data, axis, bool(attrs.get("exclusive")), _dtype(attrs, data), *_SCANS[name])
     if name in _RANKINGS:
         axis, kind = _axis(name, data, attrs["axis"]), _RANKINGS[name] or str(attrs["ret_type"])
         count = max(int(attrs.get("k", 0)), 0) or _shape(name, data)[axis]
@@ -224,15 +226,15 @@ def _sizes(values: list[Any]) -> Any:
     return te.compute((len(values),), chosen, name="sizes")
 
 
-def _cumsum(data: Any, axis: int, exclusive: bool, dtype: str) -> Any:
+def _scanned(data: Any, axis: int, exclusive: bool, dtype: str, reducer: Any, neutral: int) -> Any:
     other = te.reduce_axis((0, data.shape[axis]), "k")
 
     def total(*at: Any) -> Any:
         before = other < at[axis] if exclusive else other <= at[axis]
         value = data(*_at(at, axis, other)).astype(dtype)
-        return te.sum(tirx.Select(before, value, tirx.const(0, dtype)), axis=other)
+        return reducer(tirx.Select(before, value, tirx.const(neutral, dtype)), axis=other)
 
-    return te.compute(data.shape, total, name="cumsum")
+    return te.compute(data.shape, total, name="scanned")
 
 
 def _ranked(data: Any, axis: int, count: int, largest: bool, kind: str) -> Any:
