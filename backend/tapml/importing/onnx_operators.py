@@ -88,9 +88,10 @@ def _celu(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
     (data,), emit = inputs, builder.emit
     dtype = tensor_dtype(data.ty)
     zero, one, alpha = (relax.const(number, dtype) for number in (0, 1, attributes["alpha"]))
-    below = emit(op.subtract(emit(op.exp(emit(op.divide(data, alpha)))), one))
-    scaled = emit(op.minimum(emit(op.multiply(alpha, below)), zero))
-    return op.add(emit(op.maximum(data, zero)), scaled)
+    # Of what lies below zero only, for exp overflows above 88.
+    below = emit(op.minimum(data, zero))
+    grown = emit(op.subtract(emit(op.exp(emit(op.divide(below, alpha)))), one))
+    return op.add(emit(op.maximum(data, zero)), emit(op.multiply(alpha, grown)))
 
 
 def _lp_normalization(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
