@@ -82,7 +82,7 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
         return call(conv_transpose, data, arguments[1], *numbers, int(attrs["groups"]))
     if name in _SCANS:
         axis = _axis(name, data, attrs["axis"])
-        return call(_scanned, data, axis, bool(attrs.get("exclusive")), _dtype(attrs, data), *_SCANS[name])
+        return call(_scanned, data, axis, bool(attrs.get("exclusive")), _dtype(attrs, data), name)
     if name in _RANKINGS:
         axis, kind = _axis(name, data, attrs["axis"]), _RANKINGS[name] or str(attrs["ret_type"])
         count = max(int(attrs.get("k", 0)), 0) or _shape(name, data)[axis]
@@ -226,7 +226,8 @@ def _sizes(values: list[Any]) -> Any:
     return te.compute((len(values),), chosen, name="sizes")
 
 
-def _scanned(data: Any, axis: int, exclusive: bool, dtype: str, reducer: Any, neutral: int) -> Any:
+def _scanned(data: Any, axis: int, exclusive: bool, dtype: str, name: str) -> Any:
+    reducer, neutral = _SCANS[name]
     other = te.reduce_axis((0, data.shape[axis]), "k")
 
     def total(*at: Any) -> Any:

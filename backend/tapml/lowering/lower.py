@@ -21,7 +21,7 @@ from tapml.errors import InputError
 from tapml.expressions import ExpressionError, Symbol, symbols_of
 from tapml.files import sha256
 from tapml.lowering.operator import Operator
-from tapml.lowering.quiet import quiet_tvm
+from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.lowering.sizes import expression_of
 from tapml.operators.document import to_json_text
 from tapml.operators.external import External, external_of
@@ -105,8 +105,11 @@ def lower(module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol] = ()
         ]
     )
     # Target-independent here (LegalizeOps gives the same PrimFuncs for both), but some passes want one in scope.
-    with quiet_tvm(), tvm.target.Target("webgpu"):
-        lowered = pipeline(module)
+    try:
+        with quiet_tvm(), tvm.target.Target("webgpu"):
+            lowered = pipeline(module)
+    except Exception as error:  # TVM's own types, without a common base
+        raise InputError(f"TVM cannot make kernels of the model: {reason(error)}") from error
     return read_lowered(lowered, input_count, symbols)
 
 
