@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import importlib.util
 import os
 import subprocess
 import sys
@@ -129,6 +130,9 @@ def test_branch_on_a_shape_is_resolved(save_onnx: Callable[..., Path], matches: 
 
 def test_without_onnx_runtime(tiny: Path, matches: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
+
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else find(name))
 
     def hidden(name: str, *rest: Any, **named: Any) -> Any:
         if name == "onnxruntime":

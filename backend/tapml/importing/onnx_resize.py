@@ -7,7 +7,7 @@ runs on a device gathers and adds.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,7 +147,7 @@ class _Line:
         raise InputError(f"Resize has no coordinate_transformation_mode {mode!r}")
 
 
-_NEAREST = {
+_NEAREST: Mapping[str, Callable[[Array], Array]] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5),
     "round_prefer_ceil": lambda x: np.floor(x + 0.5),
     "floor": np.floor,
@@ -156,14 +156,16 @@ _NEAREST = {
 
 
 def _linear(distance: Array) -> Array:
-    return np.clip(1 - distance, 0, 1)
+    weights: Array = np.maximum(1 - distance, 0.0)
+    return weights
 
 
 def _cubic(distance: Array, a: float) -> Array:
     """Keys' kernel."""
     near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
     far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
-    return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
+    weights: Array = np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
+    return weights
 
 
 def _gathered(data: Any, places: Any, weights: Any, axis: int) -> Any:

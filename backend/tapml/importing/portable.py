@@ -150,7 +150,7 @@ def _integer_power(base: Any, exponent: Any) -> Any:
 
 
 def _is_one(size: Any) -> bool:
-    return getattr(size, "value", size) == 1
+    return bool(getattr(size, "value", size) == 1)
 
 
 def _extremum(builder: Expr, name: str, data: Expr, attrs: dict[str, Any]) -> Expr:
