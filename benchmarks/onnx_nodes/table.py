@@ -73,7 +73,8 @@ def _lines(records: Sequence[dict[str, Any]]) -> Iterable[str]:
 
 
 def _sentence(record: dict[str, Any]) -> str:
-    text = record["why"] or "; ".join(line for lines in record["verdicts"].values() for line in lines)
+    # What all devices say alike is said once.
+    text = record["why"] or "; ".join(dict.fromkeys(line for lines in record["verdicts"].values() for line in lines))
     return text.strip().splitlines()[-1].removeprefix("model.onnx: ").replace("|", "\\|")[:200]
 
 
