@@ -20,9 +20,10 @@ from pages import Opened, People
 from preloaded import tapml
 from tapml.server import Server
 from temporary import temporary_files_of_programs
+from web_site import site
 from workers import in_order, made_once
 
-__all__ = ["tapml", "temporary_files_of_programs"]  # the latter is a fixture for all
+__all__ = ["site", "tapml", "temporary_files_of_programs"]  # the first and the last are fixtures
 
 TEXT = "Every operator of this model is tested in the browser."
 
