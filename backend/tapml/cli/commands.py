@@ -166,8 +166,9 @@ def _keep_serving(server: Server, console: Console) -> None:
     """Print the addresses, then wait for Ctrl-C or SIGTERM."""
     token = server.state.security.token
     page = f"{server.url}/" + (f"?token={token}" if token else "")
+    count = len(server.state.suites.ids())
     for line in (
-        f"tapml serves {len(server.state.suites.ids())} suite(s) at {page}",
+        f"tapml serves {count} suite{'s' * (count != 1)} at {page}",
         f"a browser becomes a device at {server.state.runner_url}",
     ):
         console.print(line)

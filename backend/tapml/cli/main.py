@@ -23,7 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     with lasting_streams() as lasting, safe_streams() as (output, errors):
         try:
-            options = command_parser().parse_args(arguments)
+            # Without a command: all of them.
+            options = command_parser().parse_args((sys.argv[1:] if arguments is None else arguments) or ["--help"])
             # Reports go to standard output, progress and errors to standard error, so that either can be redirected.
             code = _run(options, _console(output), _console(errors))
         finally:
