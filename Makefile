@@ -133,13 +133,14 @@ unit-test: setup-dev
 	@$(MAKE) $(BESIDE) LANES=1 python-test javascript-test
 
 python-test: setup-dev
-	$(PYTEST) -m 'not slow' tests
+	$(PYTEST) -m 'not slow and not browser' tests
 
 javascript-test: setup-dev
 	npm --prefix runner_js test
 	npm --prefix webui test
 
 e2e: setup-dev
+	$(PYTEST) -m 'browser and not slow' tests/browsers
 	$(PYTEST) -m 'not slow' e2e
 
 # Tests of more than about ten seconds each, which CI runs as well.

@@ -20,10 +20,9 @@ from pages import Opened, People
 from preloaded import tapml
 from tapml.server import Server
 from temporary import temporary_files_of_programs
-from web_site import site
 from workers import in_order, made_once
 
-__all__ = ["site", "tapml", "temporary_files_of_programs"]  # the first and the last are fixtures
+__all__ = ["tapml", "temporary_files_of_programs"]  # the latter is a fixture for all
 
 TEXT = "Every operator of this model is tested in the browser."
 
@@ -35,8 +34,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         "test_workflow.py",
         "test_offload.py",
         "test_share.py",
-        "test_webdriver_launch.py",
-        "test_browsers_launch.py",
         "test_models.py",
         "test_compile_faults.py",
         "test_api.py",

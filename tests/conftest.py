@@ -36,6 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     in_order(
         items,
         "test_hostile_suites.py",
+        "test_webdriver_launch.py",
         "test_hostile_limits.py",
         "test_hostile_pages.py",
         "test_hostile_programs.py",

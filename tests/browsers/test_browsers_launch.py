@@ -21,6 +21,8 @@ from process_watch import MOST_WAIT, command_line, descendants, kill_renderers, 
 from tapml.browsers import process, start
 from tapml.errors import InputError, ToolchainError
 
+pytestmark = pytest.mark.browser
+
 SCRIPT = """
 import signal, sys, time
 from tapml.browsers import start

@@ -28,6 +28,8 @@ from tapml.browsers import guarded, start, webdriver
 from tapml.browsers.webdriver import WebDriverProcess
 from tapml.errors import ToolchainError
 
+pytestmark = pytest.mark.browser
+
 BOTH = pytest.mark.parametrize("name", ["chromedriver", "webkitgtk"])
 TITLE = {"chromedriver": "Chromium", "webkitgtk": "WebKitGTK"}
 BROWSER = {"chromedriver": "chromium", "webkitgtk": "MiniBrowser"}
