@@ -48,10 +48,6 @@ def cases() -> dict[str, Case]:
     return {test.name: _case(test) for test in _collected() if _deployed(test)}
 
 
-def left_out() -> int:
-    return len(_collected()) - len(cases())
-
-
 @cache
 def _collected() -> list[Any]:
     from onnx.backend.test.case.node import collect_testcases

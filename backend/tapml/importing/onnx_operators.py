@@ -66,22 +66,18 @@ def _one_hot(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Ex
     return op.where(emit(op.equal(indices, places)), on, off)
 
 
-def _cumulative_sum(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
-    data, axis = inputs
-    axis = int(np.asarray(axis.value.numpy()).item())
-    reverse = bool(attributes["reverse"])
-    data = builder.emit(op.flip(data, axis)) if reverse else data
-    total = op.cumsum(data, axis, exclusive=bool(attributes["exclusive"]))
-    return op.flip(builder.emit(total), axis) if reverse else total
+def _cumulative(scan: Callable[..., Expr]) -> Converter:
+    """CumSum or CumProd, by Relax's operator."""
 
+    def convert(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
+        data, axis = inputs
+        axis = int(np.asarray(axis.value.numpy()).item())
+        reverse = bool(attributes["reverse"])
+        data = builder.emit(op.flip(data, axis)) if reverse else data
+        total = scan(data, axis, exclusive=bool(attributes["exclusive"]))
+        return op.flip(builder.emit(total), axis) if reverse else total
 
-def _cumulative_product(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
-    data, axis = inputs
-    axis = int(np.asarray(axis.value.numpy()).item())
-    reverse = bool(attributes["reverse"])
-    data = builder.emit(op.flip(data, axis)) if reverse else data
-    total = op.cumprod(data, axis, exclusive=bool(attributes["exclusive"]))
-    return op.flip(builder.emit(total), axis) if reverse else total
+    return convert
 
 
 def _celu(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
@@ -200,8 +196,8 @@ OPERATORS: Mapping[str, Converter] = {
     "BitShift": _shifted,
     "Celu": _celu,
     "Clip": _clip,
-    "CumProd": _cumulative_product,
-    "CumSum": _cumulative_sum,
+    "CumProd": _cumulative(op.cumprod),
+    "CumSum": _cumulative(op.cumsum),
     "LayerNormalization": _layer_normalization,
     "LpNormalization": _lp_normalization,
     "MatMulInteger": _matmul_integer,
