@@ -26,8 +26,9 @@ _MOST_OF_ONE_ADDRESS: dict[Stage, int] = {"new": 48, "stranger": 24}
 
 REQUEST_SECONDS = 10.0
 """For a request's head, from the connection on; TLS's handshake included."""
-SETTLE_SECONDS = 10.0
-"""For a WebSocket, until it is a device that was welcomed or a page that listens."""
+SETTLE_SECONDS = 20.0
+"""For a WebSocket, until it is a device that was welcomed or a page that listens: on a machine that is busy with a
+browser's start that takes long. Idle ones make room for others after a second anyway."""
 _BODY_SECONDS = 20.0
 _SLOWEST_BYTES_PER_SECOND = 64_000
 _STALE_SECONDS = 1.0
