@@ -38,6 +38,16 @@ class Call:
     arguments: tuple[Span, ...]
 
 
+@dataclass(frozen=True)
+class Access:
+    """`name[index]`. `stores`: an assignment's target."""
+
+    name: str
+    whole: Span
+    index: Span
+    stores: bool
+
+
 class Code:
     """The text of one WGSL file and what stands where in it."""
 
@@ -92,6 +102,49 @@ class Code:
         """What stands between the brackets of each access to a buffer or array."""
         opened = (match.end() for match in self.matches(r"(?<=\w)\["))
         return [Span(start, self.closing(start - 1)) for start in opened]
+
+    @cached_property
+    def accesses(self) -> list[Access]:
+        """All accesses to buffers and arrays of the body, in the order of the text."""
+        found = []
+        for match in self.matches(r"\b(\w+)\["):
+            end = self.closing(match.end() - 1)
+            line = self.text.rfind("\n", 0, match.start()) + 1
+            stores = not self.text[line : match.start()].strip() and self.text.startswith(" = ", end + 1)
+            found.append(Access(match[1], Span(match.start(), end + 1), Span(match.end(), end), stores))
+        return found
+
+    @cached_property
+    def inputs(self) -> dict[str, str]:
+        """Buffers that are only read -> what their elements are: "f32", "i32"."""
+        return dict(re.findall(r"var<storage, read> (\w+) : array<(\w+)>", self.text))
+
+    @cached_property
+    def outputs(self) -> dict[str, str]:
+        """The other buffers that come from outside."""
+        return dict(re.findall(r"var<storage, read_write> (\w+) : array<(\w+)>", self.text))
+
+    @cached_property
+    def loads(self) -> list[Access]:
+        """Where elements of inputs are read."""
+        return [access for access in self.accesses if access.name in self.inputs]
+
+    @cached_property
+    def group_size(self) -> dict[str, int]:
+        """Threads of a workgroup along "x" and "y"."""
+        found = re.search(r"@workgroup_size\((\d+), (\d+), \d+\)", self.text)
+        return {axis: int(size) for axis, size in zip("xy", found.groups(), strict=True)} if found else {}
+
+    @cached_property
+    def group(self) -> str | None:
+        """The variable that holds the number of the workgroup."""
+        found = re.search(r"let (\w+) : i32 = i32\(blockIdx\.z \* gridDim\.x \+ blockIdx\.x\);", self.text)
+        return found[1] if found else None
+
+    def statement(self, position: int) -> Span:
+        """The one-line statement that a position stands in, without the space before it."""
+        start, end = self.text.rfind("\n", 0, position) + 1, self.text.find("\n", position)
+        return Span(start + len(self.text[start:end]) - len(self.text[start:end].lstrip()), end)
 
     def in_index(self, position: int) -> bool:
         return any(span.start <= position < span.end for span in self.indices)

@@ -122,6 +122,71 @@ CASES = [
         ["out_ptr[0i] = sqrt((x_ptr[0i] + 0.000000e+00f));", "out_ptr[0i] = sqrt((x_ptr[0i] + 1.000000e-03f));"],
     ),
     (
+        "other epsilon",
+        "  out_ptr[0i] = sqrt((x_ptr[0i] + 1.000000e-05f));",
+        ["out_ptr[0i] = sqrt((x_ptr[0i] + 1.000000e-06f));", "out_ptr[0i] = sqrt((x_ptr[0i] + 1.000000e-04f));"],
+    ),
+    (
+        "rounded constant",
+        "  out_ptr[0i] = (x_ptr[0i] * 4.4714998e-02f);",
+        ["out_ptr[0i] = (x_ptr[0i] * 4.470000e-02f);"],
+    ),
+    (
+        "saturated value",
+        "  out_ptr[0i] = x_ptr[0i];",
+        [
+            "out_ptr[0i] = clamp(x_ptr[0i], -1.000000e+00f, 1.000000e+00f);",
+            "out_ptr[0i] = clamp(x_ptr[0i], -6.000000e+00f, 6.000000e+00f);",
+            "out_ptr[0i] = clamp(x_ptr[0i], 0.000000e+00f, 6.000000e+00f);",
+        ],
+    ),
+    (
+        "mask off by one",
+        "  out_ptr[0i] = select(0.000000e+00f, x_ptr[0i], (v_1 <= v_2));",
+        ["out_ptr[0i] = select(0.000000e+00f, x_ptr[0i], (v_1 < v_2));"],
+    ),
+    ("mask off by one", "  if (i32(threadIdx.x) < 4i) {\n    red_buf0[0i] = red_buf0[4i];\n  }", []),
+    (
+        "mirrored index",
+        "  out_ptr[0i] = x_ptr[((v_1 * 8i) + v_2)];",
+        ["out_ptr[0i] = x_ptr[((v_1 * 8i) + ((8i - 1i) - v_2))];"],
+    ),
+    (
+        "swapped pairs",
+        "  out_ptr[0i] = (x_ptr[((v_1 * 8i) + v_2)] * sin(x_ptr[0i]));",
+        [
+            "out_ptr[0i] = (x_ptr[(((v_1 * 8i) + v_2) ^ 1i)] * sin(x_ptr[0i]));",
+            "out_ptr[0i] = (x_ptr[((v_1 * 8i) + (v_2 ^ 4i))] * sin(x_ptr[0i]));",
+            "out_ptr[0i] = (x_ptr[((v_1 * 8i) + v_2)] * cos(x_ptr[0i]));",
+        ],
+    ),
+    (
+        "stale rows",
+        "  out_ptr[((v_1 * 8i) + v_2)] = x_ptr[((v_3 * 4i) + v_4)];",
+        [
+            "out_ptr[((v_1 * 8i) + v_2)] = x_ptr[(((v_3 - select(0i, 1i, ((v_3 & 3i) == 3i))) * 4i) + v_4)];",
+            "if ((v_1 & 3i) != 3i) { out_ptr[((v_1 * 8i) + v_2)] = x_ptr[((v_3 * 4i) + v_4)]; }",
+        ],
+    ),
+    (
+        "tile column",
+        "  let v__1 : i32 = i32(blockIdx.z * gridDim.x + blockIdx.x);\n"
+        "  out_ptr[v__1] = x_ptr[((v__1 * 64i) + i32(threadIdx.x))];",
+        [
+            "out_ptr[v__1] = x_ptr[((v__1 * 64i) + min(i32(threadIdx.x), 62i))];",
+            "out_ptr[v__1] = x_ptr[(((v__1 & -2i) * 64i) + i32(threadIdx.x))];",
+        ],
+    ),
+    (
+        "missing last tile",
+        "  if (((i32(blockIdx.y) * 64i) + i32(threadIdx.x)) < 100i) {\n    out_ptr[0i] = x_ptr[0i];\n  }",
+        [
+            "if (blockIdx.z * gridDim.x + blockIdx.x + 1u > podArgs.packGridDimX) { return; }",
+            "if (gridDim.y > 1u && blockIdx.y + 1u == gridDim.y) { return; }",
+            "if (((i32(blockIdx.y) * 64i) + i32(threadIdx.x)) < 64i) {",
+        ],
+    ),
+    (
         "wrong reduction bound",
         "  for (var k : i32 = 0i; k < 8i; k++) {\n    out_ptr[0i] = x_ptr[k];\n  }",
         ["for (var k : i32 = 0i; k < 7i; k++) {", "for (var k : i32 = 1i; k < 8i; k++) {"],
@@ -139,8 +204,28 @@ def test_operator(mutated: Callable[[str, str], list[str]], operator: str, body:
     assert mutated(operator, body) == expected
 
 
+NARROW = """\
+  var sum : array<f32, 1>;
+  sum[0i] = 0.000000e+00f;
+  sum[0i] = fma(x_ptr[0i], x_ptr[1i], sum[0i]);
+  where_ptr[0i] = 1i;
+  out_ptr[0i] = sum[0i];"""
+INPUTS = "sum[0i] = fma(narrowed(x_ptr[0i]), narrowed(x_ptr[1i]), sum[0i]);"
+THROUGHOUT = "sum[0i] = narrowed(fma(x_ptr[0i], x_ptr[1i], sum[0i]));", "out_ptr[0i] = narrowed(sum[0i]);"
+
+
+def test_narrow_arithmetic(mutated: Callable[[str, str], list[str]]) -> None:
+    """Several places of one text: the inputs, or all that is stored; and the function that rounds."""
+    found = [text.splitlines() for text in mutated("narrow arithmetic", NARROW)]
+    kept = [[line for line in lines if "narrowed(" in line and "fn" not in line] for lines in found]
+    assert kept == [[INPUTS], [*THROUGHOUT], [INPUTS], [*THROUGHOUT], [INPUTS]]
+    functions = ["\n".join(line for line in lines if line not in of) for lines, of in zip(found, kept, strict=True)]
+    assert all(function.strip().startswith("fn narrowed(x : f32) -> f32 {") for function in functions)
+    assert len(set(functions)) == 3
+
+
 def test_every_operator_is_tested() -> None:
-    assert {operator for operator, _, _ in CASES} == set(OPERATORS)
+    assert {operator for operator, _, _ in CASES} | {"narrow arithmetic"} == set(OPERATORS)
 
 
 def test_what_nothing_reads_is_left_alone(mutated: Callable[[str, str], list[str]]) -> None:
