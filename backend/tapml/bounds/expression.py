@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -104,11 +105,22 @@ class Grid:
             value = self._view(held.value, known)
             return Uncertain(value, None if held.error is None else self._view(held.error, known))
         indices = [self.evaluate(index) for index in node.operands]
-        if not all(index.exact for index in indices):
+        if all(index.exact for index in indices):
+            at = _within([index.value for index in indices], held)
+            return Uncertain(held.value[at], None if held.error is None else held.error[at])
+        return self._load_around(name, held, indices)
+
+    def _load_around(self, name: str, held: Uncertain, indices: Sequence[Uncertain]) -> Uncertain:
+        """At indices that rounding may move to a neighbour, as where bilinear interpolation has its corners."""
+        if not all(float(index.spread.max(initial=0.0)) <= 1 for index in indices) or len(indices) > _MOST_INDICES:
             raise NotDerivable(f"reads {name} at an index that depends on rounding")
-        # Out of range only where a condition around it drops the element.
-        at = tuple(np.clip(index.value, 0, extent - 1) for index, extent in zip(indices, held.value.shape, strict=True))
-        return Uncertain(held.value[at], None if held.error is None else held.error[at])
+        value = held.value[_within([index.value for index in indices], held)]
+        low, high = value, value
+        for moves in itertools.product(*((0,) if index.exact else (-1, 0, 1) for index in indices)):
+            places = [i.value + m * i.spread.astype(np.int64) for i, m in zip(indices, moves, strict=True)]
+            at = _within(places, held)
+            low, high = np.minimum(low, held.low[at]), np.maximum(high, held.high[at])
+        return Uncertain(value, uncertain.distance(value, low, high))
 
     # ------------------------------------------------ views of affine indices
 
@@ -157,6 +169,15 @@ class Grid:
                 strides[self._axis[var]] += c * stride
         start = array.reshape(-1)[offset // array.itemsize :]
         return np.lib.stride_tricks.as_strided(start, shape, strides, writeable=False)
+
+
+def _within(indices: Sequence[np.ndarray], held: Uncertain) -> tuple[np.ndarray, ...]:
+    """Out of range only where a condition around it drops the element."""
+    pairs = zip(indices, held.value.shape, strict=True)
+    return tuple(np.clip(index, 0, extent - 1) for index, extent in pairs)
+
+
+_MOST_INDICES = 5
 
 
 def wrapped(value: np.ndarray, dtype: str) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
@@ -23,6 +24,9 @@ probability of failure of 3e-8 a sum where results are rounded to nearest, which
 Approach to Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41, 2019, Theorem 2.4: 2 exp(-lambda^2 / 2)
 with lambda = 2 CONFIDENCE). In any order no partial sum is larger than all terms of one sign together.
 """
+
+MOST_STEPS = 1 << 14
+"""Of a sequential block: each is evaluated by itself."""
 
 
 def accumulation_factor(terms: int) -> float:
@@ -74,6 +78,9 @@ class Run:
         lets = [statement for statement in block.body if isinstance(statement, Let)]
         for store in stores:
             self._allocate(store.buffer)
+        if block.sequential:
+            self._in_order(block, extents, reductions)
+            return
         spatial = {var: extent for var, extent in extents.items() if var not in reductions}
         # A sum of products is a matrix product, which needs no grid of all points.
         splittable = not (reductions and len(stores) == 1 and is_product_sum(stores[0]))
@@ -93,6 +100,21 @@ class Run:
                     self._store(grid, block, store, self._reduce(grid, block, store))
         if block.name == "rank" and reductions:
             self._note_ranking(reductions, stores[0])
+
+    def _in_order(self, block: Block, extents: Mapping[str, int], reductions: Set[str]) -> None:
+        """The turns of a sequential block, each of which sees what the former ones stored."""
+        steps = {var: extent for var, extent in extents.items() if var in reductions}
+        if math.prod(steps.values()) > MOST_STEPS:
+            raise NotDerivable(f"more than {MOST_STEPS} steps, one after the other")
+        for turn in itertools.product(*map(range, steps.values())):
+            at = dict(zip(steps, turn, strict=True))
+            ranges = {v: range(at[v], at[v] + 1) if v in at else range(extent) for v, extent in extents.items()}
+            grid = Grid(ranges, self._buffers, self._functions)
+            for statement in block.body:
+                if isinstance(statement, Let):
+                    grid.bind(statement.variable, statement.value)
+                else:
+                    self._store(grid, block, statement, grid.evaluate(statement.value))
 
     def _note_ranking(self, reductions: Set[str], store: Store) -> None:
         condition = accumulation(store)[1].operands[0]

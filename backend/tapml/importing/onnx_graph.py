@@ -22,6 +22,7 @@ from tapml.errors import InputError
 from tapml.importing.external import call_of_onnx
 from tapml.importing.model import Array, Functions
 from tapml.importing.onnx_file import described, fill_in, known
+from tapml.importing.onnx_moves import strided
 from tapml.importing.onnx_operators import OPERATORS
 from tapml.importing.onnx_run import read_by
 from tapml.importing.onnx_values import Known, evaluate, is_weight, symbolic
@@ -136,7 +137,8 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
             return None
         fill_in(node, self._versions.get(node.domain, 1))
         inputs = [self._nodes[name] if name else None for name in node.input]
-        return OPERATORS[node.op_type](self.bb, inputs, self._parse_attr(node.attribute))
+        attributes = {**self._parse_attr(node.attribute), "outputs": len(node.output)}
+        return OPERATORS[node.op_type](self.bb, inputs, attributes)
 
     def _declare(self, name: str) -> None:
         """Make a known value one of TVM's module, unless it is one."""
@@ -264,6 +266,11 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         data = self._nodes[node.input[0]]
         for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(starts), strict=True):
             size = shape[axis]
+            if all(isinstance(found, int) for found in (size, start, end, step)):
+                places = range(*slice(start, end, step).indices(size))
+                if places != range(size):
+                    data = strided(self.bb, data, axis, places)
+                continue
             if step == -1 and isinstance(start, int) and isinstance(end, int) and start == -1 and end < -(2**31):
                 data = self.bb.emit(op.flip(data, axis))
                 continue

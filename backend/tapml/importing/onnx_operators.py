@@ -1,7 +1,8 @@
 """ONNX operators in terms of Relax, where TVM's importer lacks them or makes of them what is not what ONNX says.
 
 Each function takes a builder, the operands (None where one is left out) and the attributes, with ONNX's defaults filled
-in, and gives the first output, or a list of all.
+in, and "outputs", the number of those that the node has. It gives the first output, or a list of all; None where TVM's
+importer is to do it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op
 
+from tapml.importing.onnx_convolutions import col2im, deformable_convolution, transposed_convolution
+from tapml.importing.onnx_moves import determinant, eye_like, pad, split
+from tapml.importing.onnx_pooling import max_pool, max_unpool
 from tapml.importing.onnx_resize import resize
+from tapml.importing.onnx_roi_align import roi_align
 from tapml.importing.relax_ir import Expr, tensor_dtype
 
 Attributes = Mapping[str, Any]
@@ -196,15 +201,25 @@ OPERATORS: Mapping[str, Converter] = {
     "BitShift": _shifted,
     "Celu": _celu,
     "Clip": _clip,
+    "Col2Im": col2im,
+    "ConvTranspose": transposed_convolution,
     "CumProd": _cumulative(op.cumprod),
     "CumSum": _cumulative(op.cumsum),
+    "DeformConv": deformable_convolution,
+    "Det": determinant,
+    "EyeLike": eye_like,
     "LayerNormalization": _layer_normalization,
     "LpNormalization": _lp_normalization,
     "MatMulInteger": _matmul_integer,
+    "MaxPool": max_pool,
+    "MaxUnpool": max_unpool,
     "OneHot": _one_hot,
+    "Pad": pad,
     "QLinearMatMul": _qlinear_matmul,
     "RMSNormalization": _rms_normalization,
     "Resize": _resize,
+    "RoiAlign": roi_align,
     "SpaceToDepth": _space_to_depth,
+    "Split": split,
     "Upsample": _resize,
 }

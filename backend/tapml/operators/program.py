@@ -37,6 +37,10 @@ LONGEST_NAME = 256
 ANNOTATIONS = {"axis": re.compile(r"\d{1,2}"), "schedule_rule": re.compile(r"[a-z_.]{1,64}")}
 """Hints that TVM's operators give their blocks, and what they may say (as text). Others are left out."""
 
+SEQUENTIAL = "sequential"
+"""The `schedule_rule` of a block whose turns along its reduction axes are run one after the other: what a turn stores,
+the next may load."""
+
 
 def limits(dtype: str) -> tuple[int, int]:
     """The least and the greatest value of an integer dtype."""
@@ -140,6 +144,10 @@ class Block:
     @property
     def turns(self) -> int:
         return math.prod(loop.extent for loop in self.loops)
+
+    @property
+    def sequential(self) -> bool:
+        return self.annotations.get("schedule_rule") == SEQUENTIAL
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from tapml.compilers.store import load, store
 from tapml.compilers.tvm.constants import with_exact_constants
 from tapml.compilers.tvm.folding import without_surplus_workgroup
 from tapml.compilers.tvm.launches import LaunchError, LaunchPlan
+from tapml.compilers.tvm.sequential import bound_where_sequential
 from tapml.compilers.tvm.subgroups import SUBGROUP_SIZE, same_in_wgsl, uses_subgroups, without_idle_enable
 from tapml.compilers.tvm.variants import BASE, VariantSpec, combine, parse_specs
 from tapml.expressions import evaluate, symbols_of
@@ -62,7 +63,7 @@ def schedule(module: tvm.IRModule, target: tvm.target.Target, first: int = 0) ->
     gpu = dlight.gpu
     rules = gpu.Matmul(), gpu.GEMV(), gpu.Reduction(), gpu.GeneralReduction(), gpu.Fallback()
     with target:
-        return dlight.ApplyDefaultSchedule(*map(_Tried, rules[first:]))(module)
+        return dlight.ApplyDefaultSchedule(*map(_Tried, rules[first:]))(bound_where_sequential(module))
 
 
 _PLAIN, _ANY = 2, 4

@@ -1,0 +1,181 @@
+"""Operators that move, choose and sample elements, in random shapes, against ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tapml.importing import ImportedModel, import_model
+
+Evaluate = Callable[[ImportedModel], list[np.ndarray]]
+
+_RANDOM = np.random.default_rng(7)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return _RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def imported(
+    folder: Path,
+    operator: str,
+    inputs: Mapping[str, np.ndarray],
+    *,
+    constants: Mapping[str, np.ndarray] | None = None,
+    operands: str = "",
+    outputs: int = 1,
+    opset: int = 22,
+    **attributes: Any,
+) -> ImportedModel:
+    """A model of one node: `operands` are names, in order, of inputs and constants ("-": none)."""
+    names = (operands or " ".join([*inputs, *(constants or {})])).split()
+    results = [f"y{number}" for number in range(outputs)]
+    node = helper.make_node(operator, ["" if name == "-" else name for name in names], results, **attributes)
+    takes = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in inputs.items()
+    ]
+    gives = [onnx.ValueInfoProto(name=name) for name in results]
+    weights = [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
+    graph = helper.make_graph([node], "one", takes, gives, weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    inferred = onnx.shape_inference.infer_shapes(model)
+    for value, output in zip(inferred.graph.output, model.graph.output, strict=True):
+        kind = value.type.tensor_type.elem_type or TensorProto.FLOAT
+        output.CopyFrom(helper.make_tensor_value_info(value.name, kind, None))
+    onnx.save(model, folder / "model.onnx")
+    np.savez(folder / "inputs.npz", **inputs)
+    return import_model(str(folder / "model.onnx"), input_files=[folder / "inputs.npz"])
+
+
+def agrees(model: ImportedModel, evaluate: Evaluate) -> None:
+    # Its reference implementation where ONNX Runtime has none of the operator's version.
+    assert model.oracle
+    assert model.steps[0].expected is not None
+    for result, expected in zip(evaluate(model), model.steps[0].expected, strict=True):
+        assert result.shape == expected.shape
+        np.testing.assert_allclose(result.astype(np.float64), expected, rtol=1e-4, atol=1e-5)
+
+
+def case(**fields: Any) -> dict[str, Any]:
+    return fields
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "max_pool_dilated": case(
+        operator="MaxPool", inputs={"x": floats(2, 3, 13, 11)}, outputs=2, kernel_shape=[3, 2], strides=[2, 1],
+        dilations=[2, 3], pads=[1, 1, 2, 0],
+    ),
+    "max_pool_ceil": case(
+        operator="MaxPool", inputs={"x": floats(1, 2, 10, 9)}, outputs=2, kernel_shape=[3, 3], strides=[2, 2],
+        ceil_mode=1, pads=[1, 0, 1, 1],
+    ),
+    "max_pool_column_major": case(
+        operator="MaxPool", inputs={"x": floats(2, 2, 6, 7)}, outputs=2, kernel_shape=[2, 2], strides=[2, 2],
+        storage_order=1,
+    ),
+    "max_pool_3d_same": case(
+        operator="MaxPool", inputs={"x": floats(1, 2, 5, 6, 7)}, outputs=2, kernel_shape=[3, 2, 3], strides=[2, 2, 2],
+        auto_pad="SAME_LOWER",
+    ),
+    "max_pool_1d_equals": case(
+        operator="MaxPool", inputs={"x": np.ones((1, 2, 9), np.float32)}, outputs=2, kernel_shape=[4], strides=[2],
+    ),
+    "conv_transpose_output_shape": case(
+        operator="ConvTranspose", inputs={"x": floats(1, 4, 5, 6), "w": floats(4, 3, 3, 3), "b": floats(6)}, group=2,
+        strides=[3, 2], output_shape=[14, 11],
+    ),
+    "conv_transpose_same_lower": case(
+        operator="ConvTranspose", inputs={"x": floats(2, 2, 5), "w": floats(2, 3, 4)}, strides=[3],
+        auto_pad="SAME_LOWER",
+    ),
+    "conv_transpose_same_upper": case(
+        operator="ConvTranspose", inputs={"x": floats(1, 2, 4, 5), "w": floats(2, 2, 5, 4)}, strides=[2, 3],
+        auto_pad="SAME_UPPER",
+    ),
+    "deform_conv_groups": case(
+        operator="DeformConv", inputs={"x": floats(2, 4, 7, 8), "w": floats(6, 2, 3, 2),
+        "offset": 2 * floats(2, 24, 4, 8), "b": floats(6), "mask": floats(2, 12, 4, 8)}, group=2,
+        offset_group=2, pads=[1, 0, 1, 1], strides=[2, 1],
+        kernel_shape=[3, 2],
+    ),
+    "deform_conv_dilated": case(
+        operator="DeformConv", inputs={"x": floats(1, 2, 9, 9), "w": floats(1, 2, 2, 2), "offset": floats(1, 8, 7, 7)},
+        dilations=[2, 2], kernel_shape=[2, 2],
+    ),
+    "col2im_3d": case(
+        operator="Col2Im", inputs={"x": floats(2, 3 * 8, 4 * 3 * 4)},
+        constants={"image": np.array([5, 4, 5]), "block": np.array([2, 2, 2])},
+    ),
+    "col2im_strided": case(
+        operator="Col2Im", inputs={"x": floats(1, 2 * 6, 5 * 3)}, constants={"image": np.array([9, 8]),
+        "block": np.array([2, 3])}, strides=[2, 2], dilations=[1, 2], pads=[1, 0, 1, 1],
+    ),
+    "det": case(operator="Det", inputs={"x": floats(3, 2, 6, 6)}),
+    "det_singular": case(operator="Det", inputs={"x": np.arange(16, dtype=np.float32).reshape(4, 4)}),
+    "det_one": case(operator="Det", inputs={"x": floats(5, 1, 1)}),
+    "eye_like": case(operator="EyeLike", inputs={"x": floats(4, 7)}, k=-2, dtype=int(TensorProto.INT64)),
+    "pad_reflect": case(
+        operator="Pad", inputs={"x": floats(3, 5, 4)}, constants={"pads": np.array([1, 0, 3, 2, 0, 1])}, mode="reflect",
+    ),
+    "pad_edge_axes": case(
+        operator="Pad", inputs={"x": floats(3, 5, 4)}, constants={"pads": np.array([2, 0, 1, 3]),
+        "axes": np.array([-1, 1])}, operands="x pads - axes", mode="edge",
+    ),
+    "pad_wrap": case(
+        operator="Pad", inputs={"x": floats(4, 5)}, constants={"pads": np.array([3, 1, 2, 4])}, mode="wrap",
+    ),
+    "pad_negative": case(
+        operator="Pad", inputs={"x": floats(4, 6), "value": np.array(2.5, np.float32)},
+        constants={"pads": np.array([-1, 2, 1, -3])}, operands="x pads value",
+    ),
+    "pad_negative_edge": case(
+        operator="Pad", inputs={"x": floats(4, 6)}, constants={"pads": np.array([-1, 2, 1, -3])}, mode="edge",
+    ),
+    "pad_int64": case(
+        operator="Pad", inputs={"x": np.arange(6).reshape(2, 3)}, constants={"pads": np.array([1, 1, 0, 2]),
+        "value": np.array(-7)},
+    ),
+    "pad_old": case(operator="Pad", inputs={"x": floats(2, 3)}, opset=2, pads=[1, 0, 0, 2], value=1.5),
+    "roi_align_max": case(
+        operator="RoiAlign", inputs={"x": floats(2, 3, 9, 8), "rois": np.array([[0, 1, 7, 8], [2, 2, 30, 20],
+        [-4, -3, 3, 4]], np.float32), "batch": np.array([0, 1, 1])}, mode="max", output_height=3, output_width=2,
+        sampling_ratio=2, spatial_scale=0.5,
+    ),
+    "roi_align_adaptive": case(
+        operator="RoiAlign", inputs={"x": floats(2, 3, 9, 8), "rois": np.array([[0, 1, 7, 8], [2, 2, 60, 40],
+        [-4, -3, 3, 4], [5, 5, 5, 5]], np.float32), "batch": np.array([0, 1, 1, 0])}, output_height=3, output_width=2,
+        sampling_ratio=0,
+    ),
+    "roi_align_corner_pixel": case(
+        operator="RoiAlign", inputs={"x": floats(1, 2, 6, 6), "rois": np.array([[0, 1, 5, 5], [2, 2, 2.5, 2.5]],
+        np.float32), "batch": np.array([0, 0])}, output_height=2, output_width=2, sampling_ratio=0,
+        coordinate_transformation_mode="output_half_pixel",
+    ),
+    "slice_backwards": case(
+        operator="Slice", inputs={"x": floats(6, 7)}, constants={"starts": np.array([4, -1]),
+        "ends": np.array([-(2**31), 0]), "axes": np.array([0, 1]), "steps": np.array([-2, -3])},
+    ),
+    "split_some_empty": case(
+        operator="Split", inputs={"x": floats(3, 4)}, constants={"split": np.array([1, 3])}, axis=1, outputs=2,
+    ),
+    "upsample_7": case(
+        operator="Upsample", inputs={"x": floats(1, 2, 3, 4)}, opset=7, scales=[1.0, 1.0, 2.0, 3.0], mode="nearest",
+    ),
+    "upsample_9_linear": case(
+        operator="Upsample", inputs={"x": floats(1, 2, 3, 4)}, constants={"scales": np.array([1, 1, 2, 3],
+        np.float32)}, opset=9, mode="linear",
+    ),
+    "global_max_pool": case(operator="GlobalMaxPool", inputs={"x": floats(2, 3, 4, 5, 2)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gives_what_onnx_runtime_gives(name: str, tmp_path: Path, evaluate: Evaluate) -> None:
+    agrees(imported(tmp_path, **CASES[name]), evaluate)
