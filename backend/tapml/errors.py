@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from tapml.text import visible
 
@@ -22,9 +22,41 @@ class TapmlError(Exception):
 
 
 class InputError(TapmlError):
-    """What the user gave cannot be used (model, inputs, suite, option). The command line exits with 2."""
+    """What the user gave cannot be used (model, inputs, suite, option). The command line exits with 2.
+
+    Of a model that is refused, besides the sentence: `operator` and `node` as the model's file names them, and
+    `reason`, the cause without place and fix. Each is None where there is none to tell.
+    """
 
     exit_code = 2
+
+    def __init__(
+        self, message: str, *, operator: str | None = None, node: str | None = None, reason: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.operator = operator
+        self.node = node
+        self.reason = reason
+
+    def at(self, operator: str | None, node: str | None) -> Self:
+        """The same error with the place where it happened, unless it names one; in its sentence too."""
+        if self.operator is None and self.node is None and operator is not None:
+            self.operator, self.node, self.reason = operator, node, self.reason or str(self.args[0])
+            where = f" (at {node})" if node else ""
+            if operator not in self.args[0]:
+                self.args = (f"the operator {operator}{where}: {self.args[0]}",)
+        return self
+
+    def within(self, what: str) -> InputError:
+        """The same error of a file or a part: its name stands before the sentence."""
+        return InputError(f"{what}: {self.args[0]}", **self.refusal())
+
+    def refusal(self) -> dict[str, str | None]:
+        """`operator`, `node` and `reason`, as documents and answers have them."""
+        return {
+            name: None if value is None else visible(value)
+            for name, value in (("operator", self.operator), ("node", self.node), ("reason", self.reason))
+        }
 
 
 class ToolchainError(TapmlError):

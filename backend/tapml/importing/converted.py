@@ -25,10 +25,15 @@ def converted(path: Path, framework: str, convert: Callable[[], _Made]) -> _Made
         try:
             return convert()
         except InputError as error:
-            failure = str(error)
+            failure = error
         except Exception as error:  # anything: they assert, raise ValueError, KeyError, TVM's errors...
             found = re.search(r"Error converting operator (\w+)", said.getvalue())
-            what = f"the operator {found[1]}" if found else "it"
-            failure = f"TVM's {framework} importer cannot convert {what}: {reason(error)}"
+            what, why = f"the operator {found[1]}" if found else "it", reason(error)
+            failure = InputError(
+                f"TVM's {framework} importer cannot convert {what}: {why}",
+                operator=found[1] if found else None,
+                reason=why,
+            )
         # Leaving the handler drops the half-built function, of which TVM warns while quiet.
-    raise InputError(f"{path}: {failure}")
+        failure.__traceback__ = failure.__context__ = failure.__cause__ = None
+    raise failure.within(str(path))

@@ -20,7 +20,7 @@ from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, InputSpec, RawStep
 from tapml.importing.model import Array, Functions, ImportedModel, Progress
 from tapml.importing.sizes import LONGEST, Bounds, Sizes
-from tapml.importing.torch_fixes import computed_elsewhere, converters
+from tapml.importing.torch_fixes import converters
 from tapml.lowering.quiet import reason
 
 
@@ -212,16 +212,16 @@ def _bounds(program: Any) -> dict[str, tuple[int, int]]:
 def _convert(program: Any, shapes: Sequence[Sequence[Any]], bounds: Bounds, functions: Functions) -> Any:
     import tvm
     from tvm import relax
-    from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter, from_exported_program
 
-    names = {node.target.__name__ for node in program.graph.nodes if node.op == "call_function"}
-    known = ExportedProgramImporter().convert_map | converters(bounds)
-    elsewhere = [name for name in names if name not in known or name.partition(".")[0] in functions]
-    module = from_exported_program(
+    from tapml.importing.torch_program import ProgramImporter
+
+    importer = ProgramImporter(converters(bounds), functions)
+    module = importer.from_exported_program(
         program,
+        keep_params_as_input=False,
         unwrap_unit_return_tuple=True,
-        custom_convert_map=converters(bounds) | dict.fromkeys(elsewhere, computed_elsewhere(functions)),
-        run_ep_decomposition=False,
+        no_bind_return_tuple=False,
+        custom_convert_map=None,
     )
     bound = {
         axis: size

@@ -14,7 +14,8 @@ import tvm
 from tvm import relax
 
 from tapml.errors import InputError
-from tapml.importing.relax_ir import Expr, names, operator_name, static_shape, tensor_dtype
+from tapml.importing.indices import INDEXING, lower_indexing
+from tapml.importing.relax_ir import Expr, attributes, names, operator_name, static_shape, tensor_dtype
 from tapml.lowering.quiet import quiet_tvm, reason
 
 _GROWING = names("broadcast_to full full_like ones ones_like zeros zeros_like tile repeat")
@@ -122,7 +123,7 @@ def _evaluated(
         with builder.dataflow():
             for var, binding in constant.items():
                 if var in needed:
-                    builder.emit_normalized(binding)
+                    builder.emit_normalized(_inside(builder, binding))
             # A module without any kernel would be linked by a C++ compiler, which users need not have.
             one = relax.const(1.0, "float32")
             kernel = builder.emit(relax.op.add(one, one))
@@ -136,6 +137,15 @@ def _evaluated(
     except Exception as error:  # TVM raises its own types, without a common base
         raise InputError(f"TVM cannot compute what the model makes of its constants: {reason(error)}") from error
     yield from zip(wanted, map(_expression, list(results)[:-1]), strict=True)
+
+
+def _inside(builder: Expr, binding: Expr) -> Expr:
+    """A binding whose value, if it reads at indices, reads inside its tensor."""
+    value = binding.value
+    if not isinstance(value, tvm.ir.Call) or (name := operator_name(value)) not in INDEXING:
+        return binding
+    call = lower_indexing(name, builder, list(value.args), attributes(value))
+    return relax.VarBinding(binding.var, builder.normalize(call))
 
 
 def _expression(value: Expr) -> Expr:

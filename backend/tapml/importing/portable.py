@@ -1,6 +1,6 @@
 """Operators TVM has no kernel for that is the same on every platform, in terms of what it has.
 
-TVM types gather_nd and gather_elements with int64 indices, gives argmax in int64 only, spells isinf
+TVM reads at indices as they are (see indices.py), gives argmax in int64 only, spells isinf
 and half-open clips with an infinity (which WGSL has no literal for), squares with a pow that WGSL
 does not define for negative bases, and leaves sorting and scanning to code of each platform. A
 carved test needs one kernel for the reference and the browser: these are, with int32 indices
@@ -20,8 +20,9 @@ from tvm.relax import op
 
 from tapml.errors import InputError
 from tapml.importing.dtypes import stored
+from tapml.importing.indices import INDEXING, lower_indexing
 from tapml.importing.relax_ir import Expr, names
-from tapml.importing.scatter import product, scatter_elements, scatter_nd
+from tapml.importing.scatter import own_place, product, scatter_elements, scatter_nd
 from tapml.importing.transposed import conv_transpose
 
 LONGEST_AXIS = 8192
@@ -67,10 +68,8 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
         return _power(builder, data, arguments[1])
     if name in ("relax.argmax", "relax.argmin"):
         return _extremum(builder, name, data, attrs)
-    if name == "relax.gather_nd":
-        return call(_gather_nd, data, arguments[1], int(attrs["batch_dims"]))
-    if name == "relax.gather_elements":
-        return call(topi.gather, data, int(attrs["axis"]), arguments[1])
+    if name in INDEXING:
+        return lower_indexing(name, builder, arguments, attrs)
     if name == "relax.scatter_elements":
         return call(scatter_elements, data, *arguments[1:], _axis(name, data, attrs["axis"]), str(attrs["reduction"]))
     if name == "relax.scatter_nd":
@@ -137,8 +136,7 @@ def _integer_power(base: Any, exponent: Any) -> Any:
     """Wraps around; nothing is promised for a negative exponent, or one beyond 31."""
 
     def operand(tensor: Any, at: tuple[Any, ...]) -> Any:
-        own = at[len(at) - len(tensor.shape) :]
-        return tensor(*(0 if _is_one(size) else place for size, place in zip(tensor.shape, own, strict=True)))
+        return tensor(*own_place(tensor, at))
 
     times = te.reduce_axis((0, 31), "k")
 
@@ -147,10 +145,6 @@ def _integer_power(base: Any, exponent: Any) -> Any:
         return product(factor, axis=times)
 
     return te.compute(topi.add(base, exponent).shape, power, name="power")
-
-
-def _is_one(size: Any) -> bool:
-    return bool(getattr(size, "value", size) == 1)
 
 
 def _extremum(builder: Expr, name: str, data: Expr, attrs: dict[str, Any]) -> Expr:
@@ -201,12 +195,6 @@ def _dtype(attrs: dict[str, Any], data: Expr) -> str:
     # 64-bit sums are 32 bits wide here, like every other 64-bit number.
     wanted = stored(str(attrs.get("dtype") or "void"))
     return str(data.ty.dtype) if wanted == "void" else wanted
-
-
-def _gather_nd(data: Any, indices: Any, batch_dims: int) -> Any:
-    # topi wants the coordinates first, Relax has them last.
-    last = len(indices.shape) - 1
-    return topi.gather_nd(data, topi.transpose(indices, [last, *range(last)]), batch_dims)
 
 
 def _tensor_of_sizes(builder: Expr, values: list[Any]) -> Expr:

@@ -49,6 +49,42 @@ def scatter_nd(data: Any, indices: Any, updates: Any, reduction: str) -> Any:
     return _joined(data, rows, hit, lambda at, steps: updates(*steps, *at[int(depth) :]), reduction)
 
 
+def index_put(data: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> Any:
+    """PyTorch's: `values` at the places that `indices`, broadcast, name along the first axes of `data`; added to what
+    is there where they `accumulate`. As for `scatter_elements`.
+    """
+    shape = broadcast_shape(indices)
+
+    def hit(at: tuple[Any, ...], steps: tuple[Any, ...]) -> Any:
+        return tirx.all(
+            *(
+                _place(index(*own_place(index, steps)), data.shape[j]) == _int32(at[j])
+                for j, index in enumerate(indices)
+            )
+        )
+
+    def value(at: tuple[Any, ...], steps: tuple[Any, ...]) -> Any:
+        return values(*own_place(values, (*steps, *at[len(indices) :])))
+
+    return _joined(data, shape, hit, value, "add" if accumulate else "none")
+
+
+def broadcast_shape(tensors: Sequence[Any]) -> list[Any]:
+    """Of tensors that fit each other, as numpy has it."""
+    rank = max(len(tensor.shape) for tensor in tensors)
+    shape: list[Any] = [1] * rank
+    for tensor in tensors:
+        for axis, size in enumerate(tensor.shape, rank - len(tensor.shape)):
+            shape[axis] = size if _is_one(shape[axis]) else shape[axis]
+    return shape
+
+
+def own_place(tensor: Any, at: Sequence[Any]) -> list[Any]:
+    """Where a tensor that is broadcast has what is at the place `at` of the result."""
+    own = at[len(at) - len(tensor.shape) :]
+    return [0 if _is_one(size) else place for size, place in zip(tensor.shape, own, strict=True)]
+
+
 def _joined(data: Any, extents: Sequence[Any], hit: Hit, update: Any, reduction: str) -> Any:
     """`extents`: how many updates there are, along the axes that are searched."""
     dtype = str(data.dtype)
@@ -109,6 +145,10 @@ def _place(index: Any, extent: Any) -> Any:
 
 def _int32(size: Any) -> Any:
     return tirx.const(size, "int32") if isinstance(size, int) else size.astype("int32")
+
+
+def _is_one(size: Any) -> bool:
+    return bool(getattr(size, "value", size) == 1)
 
 
 def _same(a: Any, b: Any) -> bool:

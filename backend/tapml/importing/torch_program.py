@@ -1,0 +1,102 @@
+"""TVM's importer of exported programs, with each node's result held against what PyTorch says that it is."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tvm import relax
+from tvm.relax import op
+from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
+
+from tapml.errors import InputError
+from tapml.importing.external import call
+from tapml.importing.model import Functions
+from tapml.importing.relax_ir import Expr, tensor_dtype
+from tapml.lowering.quiet import reason
+
+Converter = Callable[[Any, Any], Any]
+"""From an FX node and the importer to a Relax variable."""
+
+
+class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]  # TVM has no types
+    """`from_exported_program` as TVM's. Raises InputError naming operator and node that cannot be imported."""
+
+    def __init__(self, converters: Mapping[str, Converter], functions: Functions) -> None:
+        """`converters` replace TVM's own; `functions` compute the operators of their names. PyTorch computes what TVM
+        lacks, fails to convert, or makes something else of than PyTorch does."""
+        self._own = converters
+        self._functions = functions
+        super().__init__()
+
+    def create_convert_map(self) -> dict[str, Any]:
+        self._theirs = super().create_convert_map()
+        return defaultdict(lambda: self._convert)
+
+    def _check_unsupported_func_type(self, nodes: Sequence[Any]) -> None:
+        """They are computed elsewhere."""
+
+    def _convert(self, node: Any) -> Any:
+        name, failure = node.target.__name__, "TVM's PyTorch importer lacks it"
+        if name.partition(".")[0] not in self._functions:
+            try:
+                if name in self._own:
+                    return self._as_in_torch(node, self._own[name](node, self))
+                if name in self._theirs:
+                    return self._as_in_torch(node, self.as_tvm(node))
+            except InputError as error:
+                error.at(name, node.name)
+                raise
+            except Exception as error:  # TVM and its importer raise their own types, without a common base
+                failure = f"TVM's PyTorch importer cannot convert it: {reason(error)}"
+        try:
+            return self._elsewhere(node)
+        except InputError as error:
+            raise InputError(
+                f"the operator {name} (at {node.name}): {failure}, and {error}: export the model without it, or give a "
+                "Python function that computes it with --external FILE.py",
+                operator=name,
+                node=node.name,
+                reason=failure,
+            ) from error
+
+    def as_tvm(self, node: Any) -> Any:
+        """What TVM's own converter makes of a node."""
+        return self._theirs[node.target.__name__](node)
+
+    def _as_in_torch(self, node: Any, made: Any) -> Any:
+        """`made`, if it is a tensor of the shape that PyTorch gives: in PyTorch's dtype. Raises ValueError if not."""
+        wanted, dtype = node.meta.get("val"), tensor_dtype(getattr(made, "ty", None))
+        if dtype is None or not hasattr(wanted, "shape") or not isinstance(made.ty.shape, relax.ShapeExpr):
+            return made
+        sizes = [getattr(size, "value", None) for size in made.ty.shape.values]
+        if len(sizes) != len(wanted.shape) or any(
+            isinstance(size, int) and found not in (size, None) for size, found in zip(wanted.shape, sizes, strict=True)
+        ):
+            raise ValueError(f"it makes {made.ty.shape} of what is {list(wanted.shape)} in PyTorch")
+        named = str(wanted.dtype).removeprefix("torch.")
+        if dtype == named:
+            return made
+        if not same_kind(dtype, named):
+            raise ValueError(f"it makes {dtype} of what is {named} in PyTorch")
+        return self.block_builder.emit(op.astype(made, named))
+
+    def _elsewhere(self, node: Any) -> Expr:
+        """PyTorch computes it, or the function of its name."""
+        name = str(node.target)
+        own = name.split(".")[-2] if name.count(".") else name
+        fields = {
+            "source": "python" if own in self._functions else "torch",
+            "operator": own if own in self._functions else name,
+            "attributes": dict(node.kwargs),
+        }
+        outputs = node.meta["val"]
+        count = len(outputs) if isinstance(outputs, tuple | list) else 1
+        made = call(fields, self.retrieve_args(node), [True] * count, self._functions)
+        return self.block_builder.emit(made)
+
+
+def same_kind(one: str, other: str) -> bool:
+    """Whether both are integers, or both floating-point numbers."""
+    return all("int" in dtype for dtype in (one, other)) or all("float" in dtype for dtype in (one, other))
