@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import logging
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,12 +97,32 @@ def _load(path: Path) -> Any:
                 f"{path} uses the operator {unknown.group(1)}, which is not part of PyTorch: "
                 "export the model without it"
             ) from error
+        why = reason(error)
+        if _is_saved(path):
+            raise InputError(
+                f"{path} was written by torch.export.save, but PyTorch {torch.__version__} itself cannot load it "
+                f"({why}): export and save it again with this version of PyTorch, and see that torch.export.load takes "
+                "the file",
+                reason=why,
+            ) from error
         raise InputError(
-            f"{path} is not a program that torch.export.save wrote, or not one for PyTorch "
-            f"{torch.__version__}: {reason(error)}"
+            f"{path} is not a program that torch.export.save wrote ({why}): give the file that "
+            "torch.export.save(torch.export.export(model, inputs), FILE) writes",
+            reason=why,
         ) from error
     finally:
         logger.handlers, logger.propagate = handlers, propagate
+
+
+def _is_saved(path: Path) -> bool:
+    """Whether it is an archive of torch.export.save, of any version."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(
+                re.search(r"(archive_format|serialized_exported_program|models/.*)\b", n) for n in archive.namelist()
+            )
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        return False
 
 
 def _specs(program: Any, path: Path) -> list[InputSpec]:
@@ -150,16 +172,55 @@ def _functional(program: Any, path: Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return program.run_decompositions()
-    except Exception as error:  # whatever its operators raise
+            try:
+                return program.run_decompositions()
+            except Exception:  # whatever its operators raise
+                with _views_as_reshapes(program):
+                    return program.run_decompositions()
+    except Exception as error:
         # The cause comes first, and the model's own line last but one: all else is for who debugs PyTorch.
         cause, line = str(error).strip().partition("\n")[0], re.search(r"\n +(.+)\nUse tlparse", str(error))
         what = repr(line[1]) if line else "it"
+        mend = (
+            "such as with a tensor of positions (index_copy, index_select) in place of a number that depends on values "
+            "(.item())"
+            if ".item()" in what or re.search(r"unbacked|data.dependent|\bu\d", str(error))
+            else "or with another version of PyTorch"
+        )
         raise InputError(
-            f"{path}: PyTorch cannot decompose {what} into core operators ({cause}): write "
-            "that in another way and export again, such as with a tensor of positions (index_copy, index_select) in "
-            "place of a number that depends on values (.item())"
+            f"{path}: PyTorch {_torch_version()} cannot decompose {what} into its core operators ({cause}): write that "
+            f"in another way and export again, {mend}",
+            operator=_failed_operator(str(error)),
+            reason=cause,
         ) from error
+
+
+def _failed_operator(said: str) -> str | None:
+    """The operator that PyTorch ran when it failed."""
+    found = re.search(r"%\w+ : .*?call_function\[target=torch\.ops\.([\w.]+)\]", said)
+    return found[1] if found else None
+
+
+@contextlib.contextmanager
+def _views_as_reshapes(program: Any) -> Iterator[None]:
+    """A view is of strides that PyTorch's own decomposition changes (that of attention does); a reshape is of none."""
+    import torch
+
+    aten = torch.ops.aten
+    views = [node for node in program.graph.nodes if node.target is aten.view.default]
+    for node in views:
+        node.target = aten.reshape.default
+    try:
+        yield
+    finally:
+        for node in views:
+            node.target = aten.view.default
+
+
+def _torch_version() -> str:
+    import torch
+
+    return str(torch.__version__)
 
 
 def _written(functional: Any) -> list[str]:
