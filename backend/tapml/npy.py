@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
+import ml_dtypes
 import numpy as np
 from numpy.lib import format as npy_format
 
@@ -78,7 +79,15 @@ def read_header(file: IO[bytes]) -> Header:
     # A bool is an int to numpy, and -1 an extent.
     if not all(type(extent) is int and extent >= 0 for extent in shape):
         raise ValueError(f"its shape is {str(shape)[:100]}")
-    if dtype.kind not in "biufc" or dtype.hasobject:
+    if dtype.str == "|V2" and not dtype.names and not dtype.subdtype:
+        # What numpy writes for bfloat16, which is the one dtype of two bytes that it does not know.
+        dtype = np.dtype(ml_dtypes.bfloat16)
+    elif dtype.str == "|V1" and not dtype.names and not dtype.subdtype:
+        raise ValueError(
+            "numpy does not say in it which numbers of one byte its elements are (float8 has several kinds): save them "
+            "as float32, or in a .safetensors file"
+        )
+    elif dtype.kind not in "biufc" or dtype.hasobject:
         raise ValueError(f"its elements are {str(dtype)[:100]}, no plain numbers")
     nonzero = math.prod(extent for extent in shape if extent)
     if len(shape) > 32 or nonzero * dtype.itemsize > MOST_BYTES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,22 @@ _SENTINELS = {-(2**63), -(2**63) + 1, 2**63 - 1, 2**64 - 1, -_LARGEST, _LARGEST}
 """Numbers that mean "to the end", "nothing here" or "masked" rather than a number: they saturate."""
 
 
+_LACKING = re.compile(r"bfloat16|float[468]_\w+|complex\d+|u?int[124]|qu?int\w+")
+"""Dtypes that nothing stands for: other floating-point numbers, complex and quantized ones, parts of a byte."""
+
+
 def stored(dtype: str) -> str:
-    """The dtype that stands for `dtype` in the graph: itself where WebGPU can store it."""
+    """The dtype that stands for `dtype` in the graph: itself where WebGPU can store it. Raises InputError where nothing
+    does."""
+    if lacking(dtype):
+        mend = "real numbers" if dtype.startswith("complex") else "float32 or float16 (model.float() in PyTorch)"
+        raise InputError(f"WebGPU has no {dtype}: export the model with {mend}", reason=f"WebGPU has no {dtype}")
     return _STORED.get(dtype, dtype)
+
+
+def lacking(dtype: str) -> bool:
+    """Whether nothing in WebGPU stands for a dtype."""
+    return _LACKING.fullmatch(dtype) is not None
 
 
 def narrow_array(array: Array, name: str) -> tuple[Array, str | None]:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import io
-import logging
 import re
-import warnings
-import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +17,7 @@ from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, InputSpec, RawStep
 from tapml.importing.model import Array, Functions, ImportedModel, Progress
 from tapml.importing.sizes import LONGEST, Bounds, Sizes
+from tapml.importing.torch_export import decomposed, load
 from tapml.importing.torch_fixes import converters
 from tapml.lowering.quiet import reason
 
@@ -38,9 +34,9 @@ def import_exported_program(path: Path, gather: GatherSteps, progress: Progress,
     except ImportError as error:
         raise InputError(f"{path}: reading .pt2 files needs PyTorch: pip install 'tapml[torch]'") from error
     progress(f"reading {path.name}")
-    program = _load(path)
+    program = load(path)
     specs = _specs(program, path)
-    functional = _functional(program, path)
+    functional = decomposed(program, path)
     written = _written(functional)
     buffers = {name: _array(buffer).copy() for name, buffer in functional.named_buffers() if name in written}
     if twice := buffers.keys() & {spec.name for spec in specs}:
@@ -78,51 +74,6 @@ def import_exported_program(path: Path, gather: GatherSteps, progress: Progress,
             "torch": torch.__version__,
         },
     )
-
-
-def _load(path: Path) -> Any:
-    import torch
-
-    # PyTorch logs the cause at length and raises only a pointer to the log.
-    log = io.StringIO()
-    logger = logging.getLogger("torch.export")
-    handlers, logger.handlers = logger.handlers, [logging.StreamHandler(log)]
-    propagate, logger.propagate = logger.propagate, False
-    try:
-        return torch.export.load(path)
-    except Exception as error:  # zip, pickle, version and key errors alike
-        unknown = re.search(r"failed to resolve torch\.ops\.([\w.]+)", log.getvalue())
-        if unknown:
-            raise InputError(
-                f"{path} uses the operator {unknown.group(1)}, which is not part of PyTorch: "
-                "export the model without it"
-            ) from error
-        why = reason(error)
-        if _is_saved(path):
-            raise InputError(
-                f"{path} was written by torch.export.save, but PyTorch {torch.__version__} itself cannot load it "
-                f"({why}): export and save it again with this version of PyTorch, and see that torch.export.load takes "
-                "the file",
-                reason=why,
-            ) from error
-        raise InputError(
-            f"{path} is not a program that torch.export.save wrote ({why}): give the file that "
-            "torch.export.save(torch.export.export(model, inputs), FILE) writes",
-            reason=why,
-        ) from error
-    finally:
-        logger.handlers, logger.propagate = handlers, propagate
-
-
-def _is_saved(path: Path) -> bool:
-    """Whether it is an archive of torch.export.save, of any version."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return any(
-                re.search(r"(archive_format|serialized_exported_program|models/.*)\b", n) for n in archive.namelist()
-            )
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        return False
 
 
 def _specs(program: Any, path: Path) -> list[InputSpec]:
@@ -165,62 +116,6 @@ def _table_rows(node: Any) -> int | None:
             elif re.search(r"aten\.(view|reshape|unsqueeze|to|_to_copy|clone|contiguous)\.", operator):
                 pending += [user] if user not in seen else []
     return min(rows, default=None)
-
-
-def _functional(program: Any, path: Path) -> Any:
-    """The program in PyTorch's core operators, of which none writes in place: what is written are further outputs."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                return program.run_decompositions()
-            except Exception:  # whatever its operators raise
-                with _views_as_reshapes(program):
-                    return program.run_decompositions()
-    except Exception as error:
-        # The cause comes first, and the model's own line last but one: all else is for who debugs PyTorch.
-        cause, line = str(error).strip().partition("\n")[0], re.search(r"\n +(.+)\nUse tlparse", str(error))
-        what = repr(line[1]) if line else "it"
-        mend = (
-            "such as with a tensor of positions (index_copy, index_select) in place of a number that depends on values "
-            "(.item())"
-            if ".item()" in what or re.search(r"unbacked|data.dependent|\bu\d", str(error))
-            else "or with another version of PyTorch"
-        )
-        raise InputError(
-            f"{path}: PyTorch {_torch_version()} cannot decompose {what} into its core operators ({cause}): write that "
-            f"in another way and export again, {mend}",
-            operator=_failed_operator(str(error)),
-            reason=cause,
-        ) from error
-
-
-def _failed_operator(said: str) -> str | None:
-    """The operator that PyTorch ran when it failed."""
-    found = re.search(r"%\w+ : .*?call_function\[target=torch\.ops\.([\w.]+)\]", said)
-    return found[1] if found else None
-
-
-@contextlib.contextmanager
-def _views_as_reshapes(program: Any) -> Iterator[None]:
-    """A view is of strides that PyTorch's own decomposition changes (that of attention does); a reshape is of none."""
-    import torch
-
-    aten = torch.ops.aten
-    views = [node for node in program.graph.nodes if node.target is aten.view.default]
-    for node in views:
-        node.target = aten.reshape.default
-    try:
-        yield
-    finally:
-        for node in views:
-            node.target = aten.view.default
-
-
-def _torch_version() -> str:
-    import torch
-
-    return str(torch.__version__)
 
 
 def _written(functional: Any) -> list[str]:

@@ -4,12 +4,14 @@ takes.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import ml_dtypes
 import numpy as np
 
 from tapml.errors import InputError
@@ -17,6 +19,13 @@ from tapml.importing.dtypes import narrow_array
 from tapml.importing.model import Array
 from tapml.npy import MOST_BYTES, open_npz, read_npy
 from tapml.program import TensorType
+
+_BYTES = {
+    "F8_E4M3": ml_dtypes.float8_e4m3fn,
+    "F8_E5M2": ml_dtypes.float8_e5m2,
+    "F8_E8M0": ml_dtypes.float8_e8m0fnu,
+}
+"""Numbers of a byte, by the names that .safetensors has for them."""
 
 # Of a .safetensors file; the library takes ten times as much memory to read it.
 _MOST_HEADER = 8_000_000
@@ -145,7 +154,18 @@ def _safetensors(path: Path) -> Iterator[_Given]:
     with safe_open(path, "numpy") as opened:
         views = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118 - it is no dict
         types = {name: TensorType(tuple(view.get_shape()), view.get_dtype()) for name, view in views.items()}
-        yield _Given(types, opened.get_tensor)
+
+        def read(name: str) -> Array:
+            if (dtype := _BYTES.get(types[name].dtype)) is None:
+                return np.asarray(opened.get_tensor(name))
+            # The library gives numpy no such numbers. What it says of the file it has checked.
+            with path.open("rb") as file:
+                start = 8 + int.from_bytes(file.read(8), "little")
+                first, end = json.loads(file.read(start - 8))[name]["data_offsets"]
+                file.seek(start + first)
+                return np.frombuffer(file.read(end - first), dtype).reshape(types[name].shape)
+
+        yield _Given(types, read)
 
 
 def _read_array(name: str, path: Path) -> Array:
@@ -191,16 +211,32 @@ def _check_shape(spec: InputSpec, source: str, given: TensorType, sizes: dict[st
 
 def _converted(spec: InputSpec, source: str, array: Array) -> Array:
     """`array` in the model's dtype, where that loses nothing but float precision."""
-    wanted = np.dtype(spec.dtype)
+    wanted = _dtype(spec)
     if array.dtype == wanted:
         return np.asarray(array, order="C")
-    kinds = ("biu", "biu") if wanted.kind in "biu" else ("f", "fV")  # V: bfloat16 and its kin
-    if wanted.kind not in kinds[0] or array.dtype.kind not in kinds[1]:
+    if (kind := _kind(wanted)) is None or kind != _kind(array.dtype):
         raise InputError(f"{source}: expected {spec}, got {array.dtype}{list(array.shape)}")
     converted = array.astype(wanted)
-    if wanted.kind in "biu" and not np.array_equal(converted, array):
+    if kind == "integer" and not np.array_equal(converted.astype(array.dtype), array):
         raise InputError(f"{source}: {spec.name} has values that do not fit {spec.dtype}")
     return np.asarray(converted, order="C")
+
+
+def _dtype(spec: InputSpec) -> np.dtype[Any]:
+    """numpy's, or ml_dtypes' for what numpy lacks. Raises InputError for a dtype of neither."""
+    try:
+        return np.dtype(getattr(ml_dtypes, spec.dtype, spec.dtype))
+    except TypeError as error:
+        raise InputError(f"input {spec.name} is {spec.dtype}, which tapml cannot hold") from error
+
+
+def _kind(dtype: np.dtype[Any]) -> str | None:
+    """ "integer" (bools are) or "float", also of what numpy lacks: bfloat16, float8, numbers of 4 bits; else None."""
+    if dtype.kind == "V" and not hasattr(ml_dtypes, dtype.name):
+        return None
+    if dtype.kind in "biu" or dtype.name.startswith(("int", "uint")):
+        return "integer"
+    return "float" if "float" in dtype.name else None
 
 
 def _made_up(specs: Sequence[InputSpec], seed: int) -> dict[str, Array]:
@@ -211,12 +247,12 @@ def _made_up(specs: Sequence[InputSpec], seed: int) -> dict[str, Array]:
         if spec.shape is None:
             raise InputError(f"the model does not say how many dimensions {spec.name} has: give real inputs")
         shape = [_size(spec, axis, sizes) for axis in range(len(spec.shape))]
-        dtype = np.dtype(spec.dtype)
+        dtype = _dtype(spec)
         if "mask" in spec.name:
             # A made-up mask may hide everything, and then there is nothing left to test. Ones hide
             # nothing, whether they are multiplied or added.
             array = np.ones(shape, dtype)
-        elif dtype.kind in "fV":
+        elif _kind(dtype) == "float":
             array = generator.standard_normal(shape).astype(dtype)
         else:
             array = generator.integers(0, 2 if dtype.kind == "b" else spec.bound or 2, shape).astype(dtype)

@@ -28,6 +28,7 @@ from tapml.importing.onnx_run import read_by
 from tapml.importing.onnx_values import Known, evaluate, is_weight, symbolic
 from tapml.importing.relax_ir import Expr, tensor_dtype
 from tapml.importing.sizes import Sizes, integer
+from tapml.lowering.quiet import reason
 
 
 class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no types
@@ -57,14 +58,30 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
 
     def _construct_nodes(self, graph: Any) -> None:
         for node in graph.node:
-            if node.op_type == "If":
-                self._take_branch(node)
-            elif (found := self._evaluate(node)) is not None:
-                self._known.update(zip(node.output, found, strict=True))
-            else:
-                self._convert(node)
+            place = node.name or next(filter(None, node.output), None)
+            try:
+                self._add(node)
+            except InputError as error:
+                error.at(node.op_type, place)
+                raise
+            except Exception as error:  # TVM and its importer raise their own types, without a common base
+                why = reason(error)
+                raise InputError(
+                    f"TVM's ONNX importer cannot convert the operator {node.op_type} (at {place}): {why}",
+                    operator=node.op_type,
+                    node=place,
+                    reason=why,
+                ) from error
         for output in getattr(graph, "output", ()):
             self._declare(output.name)
+
+    def _add(self, node: Any) -> None:
+        if node.op_type == "If":
+            self._take_branch(node)
+        elif (found := self._evaluate(node)) is not None:
+            self._known.update(zip(node.output, found, strict=True))
+        else:
+            self._convert(node)
 
     def _evaluate(self, node: Any) -> list[Known] | None:
         """A node's outputs, where they depend on shapes only."""

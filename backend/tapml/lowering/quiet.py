@@ -25,6 +25,8 @@ def reason(error: Exception) -> str:
     """What TVM (or PyTorch) said, in a line: its errors have no common base, and many lines, with operators in full."""
     text = re.sub(r'ir\.Op\(.*?name="([^"]+)".*?support_level=\d+\)', r"\1", str(error), flags=re.DOTALL)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if isinstance(error, KeyError) and lines:
+        return f"KeyError: {lines[-1][:300]}"
     return lines[-1][:300] if lines else type(error).__name__
 
 
