@@ -99,7 +99,6 @@ def decomposed(program: Any, path: Path) -> Any:
             operator=_failed_operator(str(error)),
             reason=cause,
         ) from error
-
     _check_dtypes(functional, path)
     return functional
 

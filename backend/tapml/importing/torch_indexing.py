@@ -211,8 +211,8 @@ def _select_scatter(node: Any, importer: Any) -> Any:
 
 def _slice_scatter(node: Any, importer: Any) -> Any:
     given = importer.retrieve_args(node)
-    data, values, dimension, start, end, step = [*given, *(0, None, None, 1)[len(given) - 2 :]]
-    return _replaced(importer, data, values, dimension, start, end, step)
+    parts: list[Any] = [*given, *(0, None, None, 1)[len(given) - 2 :]]
+    return _replaced(importer, *parts)
 
 
 def _replaced(importer: Any, data: Expr, values: Expr, axis: int, start: Any, end: Any, step: int) -> Any:
