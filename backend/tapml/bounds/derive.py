@@ -9,7 +9,6 @@ An element that depends on what WGSL promises nothing for has no bound: Infinity
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,14 +18,12 @@ from tapml.bounds.expression import NotDerivable
 from tapml.bounds.program import Run, accumulation_factor
 from tapml.bounds.ties import alternatives, tie_groups
 from tapml.bounds.uncertain import FLOATS, Uncertain, unit
-from tapml.bounds.wgsl import FUNCTIONS, WITH_TANH
+from tapml.bounds.wgsl import REDUCED, functions_of, tanh_builtin
 from tapml.operators.numerics import numerics
 from tapml.operators.program import OperatorProgram
 
 # Choices among equals that are tried one by one.
 _MOST_CHOICES = 64
-
-_TANH = re.compile(r"\btanh\s*\(")
 
 
 @dataclass(frozen=True)
@@ -44,10 +41,12 @@ class Operator:
     """One operator's program, whose bounds are derived for one input after the other."""
 
     def __init__(self, program: OperatorProgram, wgsl: Sequence[str] = ()) -> None:
-        """`wgsl`: the texts of the kernel that runs on the device; they tell whether it calls WGSL's tanh."""
+        """`wgsl`: the texts of the kernel that runs on the device; they tell whether it calls WGSL's tanh,
+        and WGSL's sin or one of its own."""
         self._program = program
         self._numerics = numerics(program)
-        self._tanh_builtin = any(_TANH.search(text) for text in wgsl)
+        self._functions = functions_of(wgsl)
+        self._reduced = [name for name, function in REDUCED.items() if self._functions[name] is function]
 
     def bounds(self, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> list[Bound]:
         """The bound of each output for these inputs; `expected` is what the reference platform made of them.
@@ -55,7 +54,7 @@ class Operator:
         Raises NotDerivable where the program has something that is no map and no reduction, and where its float64
         result is not what the reference gives.
         """
-        functions = WITH_TANH if self._tanh_builtin else FUNCTIONS
+        functions = self._functions
         first = Run(self._program, inputs, functions)
         found, rankings, choices = first.outputs, first.rankings, min(first.most_equals, _MOST_CHOICES)
         others = [Run(self._program, inputs, functions, number).outputs for number in range(1, choices)]
@@ -104,8 +103,13 @@ class Operator:
                 f"sums of up to {known.accumulation_length} terms in any order: {factor:.4g} units of the "
                 "largest partial sum"
             )
-        if known.builtins:
-            reasons.append(f"WGSL's accuracy of {', '.join(known.builtins)} at these arguments")
+        if builtins := [name for name in known.builtins if name not in self._reduced]:
+            reasons.append(f"WGSL's accuracy of {', '.join(builtins)} at these arguments")
+        if reduced := [name for name in known.builtins if name in self._reduced]:
+            reasons.append(
+                f"{', '.join(reduced)} by the kernel's own function, which brings any argument within pi / 4 first: "
+                "2^-20 absolute where WGSL's promises 2^-11, and nothing beyond pi"
+            )
         reasons.append(
             f"the reference's own rounding: up to {_largest_finite(own):.3g} from the float64 result, which is added"
         )
@@ -119,19 +123,21 @@ class Operator:
         return tuple(reasons)
 
     def _unbounded(self) -> str:
-        doubtful = [name for name in self._numerics.builtins if name in _UNBOUNDED]
-        if self._tanh_builtin:
+        doubtful = [name for name in self._numerics.builtins if name in _UNBOUNDED and name not in self._reduced]
+        if self._functions["tanh"] is tanh_builtin:
             doubtful.append("tanh")
-        what = "; ".join(f"{name}: {_UNBOUNDED[name]}" for name in doubtful)
+        what = "; ".join(f"{name}: {_UNBOUNDED[name]}" for name in dict.fromkeys(doubtful))
         return f"WGSL promises nothing there ({what or 'overflow or a value that is no number'})"
 
+
+_MEND = "the kernels that tapml makes bring the argument within pi / 4 themselves"
 
 _UNBOUNDED = {
     "exp": "nothing once it overflows, above 88.7 (f16: 11.09)",
     "sigmoid": "1 / (1 + exp(-x)), whose exp overflows below -88.7 (f16: -11.09)",
-    "sin": "nothing beyond pi",
-    "cos": "nothing beyond pi",
-    "tan": "nothing beyond pi",
+    "sin": f"nothing beyond pi; {_MEND}",
+    "cos": f"nothing beyond pi; {_MEND}",
+    "tan": f"nothing beyond pi; {_MEND}",
     "tanh": "nothing once exp overflows, above 88.7 (f16: 11.09)",
     "pow": "exp2(y * log2(x)), nothing for x < 0",
     "log": "nothing for x <= 0",
@@ -143,17 +149,25 @@ _UNBOUNDED = {
 
 def _discrete(output: Uncertain, carved: np.ndarray, ties: np.ndarray | None) -> Bound:
     dtype = str(carved.dtype)
-    # The reference may have rounded to the other side of a step.
-    own = np.abs(np.broadcast_to(output.value, carved.shape).astype(np.int64) - carved.astype(np.int64))
-    if (own > output.spread).any():
+    low, high = (np.broadcast_to(end, carved.shape).astype(np.float64) for end in (output.low, output.high))
+    # The reference may have rounded to the other side of a step, and a device to either.
+    reference = carved.astype(np.float64)
+    if ((reference < low) | (reference > high)).any():
         raise NotDerivable("its result is not what the reference platform gives")
-    absolute = float(np.ceil(np.max(output.spread + own, initial=0.0)))
-    if not np.isfinite(absolute):
-        raise NotDerivable("an integer that WGSL promises nothing for")
-    reasons = [f"{dtype}: exact" if absolute == 0 else f"{dtype}: rounding may move it by {absolute:g}"]
+    error = np.maximum(high - reference, reference - low)
+    error = np.where(np.isnan(error), np.inf, error)
+    reasons = [f"{dtype}: exact"] if not error.any() else [_steps(dtype, error)]
     if ties is not None:
         reasons.append(f"{int(ties[-1, 0]) + 1} groups of equals, any of which may be chosen")
-    return Bound(None, ties, absolute, tuple(reasons))
+    same = bool((error == error.reshape(-1)[:1]).all()) and np.isfinite(error).all()
+    bound = None if same else _rounded_up(np.ceil(error))
+    return Bound(bound, ties, float(np.ceil(_largest_finite(error))), tuple(reasons))
+
+
+def _steps(dtype: str, error: np.ndarray) -> str:
+    moved, unbounded = int(np.count_nonzero(error)), int(np.count_nonzero(np.isinf(error)))
+    said = f"{dtype}: rounding may move {moved} of {error.size} elements, by up to {np.ceil(_largest_finite(error)):g}"
+    return f"{said}; WGSL promises nothing for {unbounded}" if unbounded else said
 
 
 def _rounded_up(bound: np.ndarray) -> np.ndarray:

@@ -57,6 +57,8 @@ class Grid:
         if kind == "load":
             return self._load(node)
         operands = [self.evaluate(operand) for operand in node.operands]
+        if kind == "mod" and dtype in FLOATS and "fmod" in self._functions:
+            return self._functions["fmod"](*operands, dtype)
         if kind in BINARY:
             return BINARY[kind](*operands, dtype)
         if kind in CHOICES:
@@ -67,7 +69,9 @@ class Grid:
             return Uncertain(~operands[0].value, operands[0].error)
         if kind == "cast":
             return cast(operands[0], node.operands[0].dtype, dtype)
-        if kind == "call" and dtype in FLOATS and node.value in self._functions:
+        if kind == "reinterpret":
+            return reinterpreted(operands[0], node.operands[0].dtype, dtype)
+        if kind == "call" and dtype in (*FLOATS, "bool") and node.value in self._functions:
             return self._functions[str(node.value)](*operands, dtype)
         what = f"the function {node.value} on {dtype}" if kind == "call" else f"{kind} in its program"
         raise NotDerivable(what)
@@ -98,16 +102,15 @@ class Grid:
         held = self._buffers[name]
         if not node.operands:
             point = (1,) * self.rank
-            return Uncertain(held.value.reshape(point), None if held.error is None else held.error.reshape(point))
+            return uncertain.elements(held, lambda array: array.reshape(point))
         affine = [self.affine(index) for index in node.operands]
         known = [a for a in affine if a is not None]
         if len(known) == len(affine) and self._inside(known, held.value.shape):
-            value = self._view(held.value, known)
-            return Uncertain(value, None if held.error is None else self._view(held.error, known))
+            return uncertain.elements(held, lambda array: self._view(array, known))
         indices = [self.evaluate(index) for index in node.operands]
         if all(index.exact for index in indices):
             at = _within([index.value for index in indices], held)
-            return Uncertain(held.value[at], None if held.error is None else held.error[at])
+            return uncertain.elements(held, lambda array: array[at])
         return self._load_around(name, held, indices)
 
     def _load_around(self, name: str, held: Uncertain, indices: Sequence[Uncertain]) -> Uncertain:
@@ -212,9 +215,19 @@ def cast(x: Uncertain, source: str, target: str) -> Uncertain:
         # Beyond the range WGSL clamps and others wrap: no test should rest on it.
         info = np.iinfo(np.dtype(target))
         inside = (safe >= info.min) & (safe <= info.max)
-        error = found.error if inside.all() else np.where(inside, found.spread, np.inf)
-        return Uncertain(np.clip(safe, info.min, info.max).astype(np.int64), error)
+        value = np.clip(safe, info.min, info.max).astype(np.int64)
+        if inside.all():
+            return Uncertain(value, found.error, found.ends)
+        return Uncertain(value, np.where(inside, found.spread, np.inf))
     return Uncertain(wrapped(x.value.astype(np.int64), target), x.error)
+
+
+def reinterpreted(x: Uncertain, source: str, target: str) -> Uncertain:
+    """The bits of one dtype taken for those of another."""
+    if not x.exact:
+        raise NotDerivable("bits of what depends on rounding")
+    bits = x.value.astype(np.dtype(source)).view(np.dtype(target))
+    return Uncertain(bits.astype(np.float64 if target in FLOATS else np.int64))
 
 
 # ------------------------------------------------ operations of two operands: (a, b, dtype of the result)
@@ -223,8 +236,14 @@ def cast(x: Uncertain, source: str, target: str) -> Uncertain:
 def _add(a: Uncertain, b: Uncertain, dtype: str, sign: int = 1) -> Uncertain:
     if dtype in FLOATS:
         return uncertain.add(a, b, dtype, sign)
-    error = None if a.exact and b.exact else a.spread + b.spread
-    return Uncertain(wrapped(a.value + sign * b.value, dtype), error)
+    value = wrapped(a.value + sign * b.value, dtype)
+    if a.exact and b.exact:
+        return Uncertain(value)
+    low, high = (b.low, b.high) if sign > 0 else (-b.high, -b.low)
+    ends = (a.low + low, a.high + high)
+    if all((wrapped(end.astype(np.int64), dtype) == end).all() for end in ends if np.isfinite(end).all()):
+        return uncertain.between(value, *ends)
+    return Uncertain(value, a.spread + b.spread)
 
 
 def _multiply(a: Uncertain, b: Uncertain, dtype: str) -> Uncertain:

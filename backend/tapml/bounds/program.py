@@ -143,13 +143,17 @@ class Run:
             raise NotDerivable(f"writes outside {store.buffer}")
         if not at:  # an output of no dimensions
             value = value.reshape(())
+        error, ends = held.error, held.ends
+        if found.ends is not None and ends is None:
+            ends = (np.array(held.low, np.float64), np.array(held.high, np.float64))
         held.value[at] = value
-        error = held.error
         if found.error is not None and error is None:
             error = np.zeros(held.value.shape)
-        if error is not None:
-            error[at] = found.spread.reshape(()) if not at else np.broadcast_to(found.spread, shape)
-            self._buffers[store.buffer] = Uncertain(held.value, error)
+        parts = [(error, found.spread)] if error is not None else []
+        parts += zip(ends, (found.low, found.high), strict=True) if ends is not None else []
+        for array, part in parts:
+            array[at] = part.reshape(()) if not at else np.broadcast_to(part, shape)
+        self._buffers[store.buffer] = Uncertain(held.value, error, ends)
 
     # ------------------------------------------------ reductions
 

@@ -6,6 +6,7 @@ beside each value, computed here in float64, goes a bound of how far a device's 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +20,13 @@ _MAX = {"float32": float(np.finfo(np.float32).max), "float16": 65504.0}
 @dataclass(frozen=True)
 class Uncertain:
     """`value`: float64 for floats, int64 or bool for the rest. `error`: float64, not negative, of a shape that
-    broadcasts with it; Infinity where nothing is promised; None where the value is exact."""
+    broadcasts with it; Infinity where nothing is promised; None where the value is exact. `ends`: the least and the
+    greatest that it may be, where that is known better: what was rounded to a whole number is often exact on one
+    side."""
 
     value: np.ndarray
     error: np.ndarray | None = None
+    ends: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def exact(self) -> bool:
@@ -35,11 +39,26 @@ class Uncertain:
 
     @property
     def low(self) -> np.ndarray:
+        if self.ends is not None:
+            return self.ends[0]
         return self.value if self.error is None else self.value - self.error
 
     @property
     def high(self) -> np.ndarray:
+        if self.ends is not None:
+            return self.ends[1]
         return self.value if self.error is None else self.value + self.error
+
+
+def elements(number: Uncertain, choose: Callable[[np.ndarray], np.ndarray]) -> Uncertain:
+    """Some of its elements. `choose` takes an array of the value's shape."""
+    ends = number.ends and (choose(number.ends[0]), choose(number.ends[1]))
+    return Uncertain(choose(number.value), None if number.error is None else choose(number.error), ends)
+
+
+def between(value: np.ndarray, low: np.ndarray, high: np.ndarray) -> Uncertain:
+    """A value, and the ends that it is between."""
+    return Uncertain(value, distance(value, low, high), (low, high))
 
 
 def unit(dtype: str) -> float:
@@ -95,6 +114,9 @@ def add(a: Uncertain, b: Uncertain, dtype: str, sign: int = 1) -> Uncertain:
         result = _of_infinities(rounded(value, a.spread + b.spread, dtype), a, b)
         if a.exact and b.exact:
             return result
+        if _has_ends(a, b) and _are_whole(dtype, a, b):
+            ends = (b.low, b.high) if sign > 0 else (-b.high, -b.low)
+            return between(value, a.low + ends[0], a.high + ends[1])
         size = np.maximum(np.abs(a.value), np.abs(b.value))
         idle = (a.value == 0) & (a.spread == 0) | (b.value == 0) & (b.spread == 0)
         extra = np.where((size > np.abs(value)) & (result.spread > 0), ulp(size, dtype) - ulp(value, dtype), 0.0)
@@ -153,7 +175,8 @@ def extremum(a: Uncertain, b: Uncertain, *, largest: bool) -> Uncertain:
     value = choose(a.value, b.value)
     if a.exact and b.exact:
         return Uncertain(value)
-    return Uncertain(value, distance(value, choose(a.low, b.low), choose(a.high, b.high)))
+    found = between(value, choose(a.low, b.low), choose(a.high, b.high))
+    return found if _has_ends(a, b) else Uncertain(value, found.error)
 
 
 def distance(value: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -171,8 +194,24 @@ def chosen(condition: np.ndarray, unsure: np.ndarray | None, yes: Uncertain, no:
     if unsure is None and yes.exact and no.exact:
         return Uncertain(value)
     error = np.where(condition, yes.spread, no.spread)
-    if unsure is not None:
-        low = np.minimum(yes.low, no.low)
-        high = np.maximum(yes.high, no.high)
-        error = np.where(unsure, distance(value, low, high), error)
-    return Uncertain(value, error)
+    if unsure is None and not _has_ends(yes, no):
+        return Uncertain(value, error)
+    with np.errstate(invalid="ignore"):
+        low, high = (np.where(condition, *pair) for pair in ((yes.low, no.low), (yes.high, no.high)))
+        if unsure is not None:
+            low = np.where(unsure, np.minimum(yes.low, no.low), low)
+            high = np.where(unsure, np.maximum(yes.high, no.high), high)
+            error = np.where(unsure, distance(value, low, high), error)
+    return Uncertain(value, error, (low, high) if _has_ends(yes, no) else None)
+
+
+def _are_whole(dtype: str, *numbers: Uncertain) -> bool:
+    """Whether they are whole numbers, whichever they are, whose sums and differences the dtype holds exactly."""
+    most = 0.5 / _UNIT[dtype]
+    arrays = [array for number in numbers for array in (number.value, number.low, number.high)]
+    known = all(number.exact or number.ends is not None for number in numbers)
+    return known and all((np.abs(array) <= most).all() and np.array_equal(array, np.rint(array)) for array in arrays)
+
+
+def _has_ends(*numbers: Uncertain) -> bool:
+    return any(number.ends is not None for number in numbers)

@@ -8,7 +8,8 @@ off by; Infinity where the specification promises nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -107,6 +108,48 @@ def sine(x: Uncertain, dtype: str, function: Callable[[np.ndarray], np.ndarray] 
 cosine = partial(sine, function=np.cos)
 
 
+def reduced_sine(x: Uncertain, dtype: str, function: Callable[[np.ndarray], np.ndarray] = np.sin) -> Uncertain:
+    """tapml's own, of any finite argument: its rest within pi / 4 is off by 2^-22, the polynomial by as much."""
+    with np.errstate(invalid="ignore"):
+        value = function(np.where(np.isfinite(x.value), x.value, 0.0))
+    found = without_bound(Uncertain(value, np.minimum(x.spread, 2.0) + 2.0**-20), ~np.isfinite(x.value + x.spread))
+    return rounded(value, found.spread, dtype) if dtype == "float16" else found
+
+
+reduced_cosine = partial(reduced_sine, function=np.cos)
+
+
+def reduced_tangent(x: Uncertain, dtype: str) -> Uncertain:
+    """The quotient of both."""
+    found = divide(reduced_sine(x, "float32"), reduced_cosine(x, "float32"), "float32")
+    return rounded(found.value, found.spread, dtype) if dtype == "float16" else found
+
+
+def remainder(x: Uncertain, y: Uncertain, dtype: str) -> Uncertain:
+    """fmod, which is exact; where rounding of its operands may turn the quotient, it may be anything below y."""
+    with np.errstate(all="ignore"):
+        value = np.fmod(x.value, y.value)
+        if x.exact and y.exact:
+            return Uncertain(value)
+        turns = np.trunc(x.value / y.value)
+        least, most = ((np.abs(x.value) + s * x.spread) / (np.abs(y.value) - s * y.spread) for s in (-1.0, 1.0))
+        same = (np.trunc(least) == np.trunc(most)) & (least >= 0) & (np.abs(y.value) > y.spread)
+        error = np.where(same, x.spread + np.abs(turns) * y.spread, 2.0 * (np.abs(y.value) + y.spread))
+    return without_bound(Uncertain(value, error), ~np.isfinite(value))
+
+
+def is_nan(x: Uncertain, dtype: str) -> Uncertain:
+    """x != x: an implementation may take it that there is no NaN, and nothing is promised of one."""
+    value = np.isnan(x.value)
+    return Uncertain(value, np.where(value | ~np.isfinite(x.spread), np.inf, 0.0))
+
+
+def is_nan_by_bits(x: Uncertain, dtype: str) -> Uncertain:
+    """tapml's own. A NaN that the kernel was given is one; of what it computed itself nothing is promised."""
+    unsure = ~np.isfinite(x.spread)
+    return Uncertain(np.isnan(x.value), np.where(unsure, np.inf, 0.0) if unsure.any() else None)
+
+
 def tan(x: Uncertain, dtype: str) -> Uncertain:
     """Inherited from sin(x) / cos(x)."""
     return divide(sine(x, dtype), cosine(x, dtype), dtype)
@@ -170,7 +213,7 @@ def whole(x: Uncertain, dtype: str, function: Callable[[np.ndarray], np.ndarray]
     value = function(x.value)
     if x.exact:
         return Uncertain(value)
-    return Uncertain(value, uncertain.distance(value, function(x.low), function(x.high)))
+    return uncertain.between(value, function(x.low), function(x.high))
 
 
 def absolute(x: Uncertain, dtype: str) -> Uncertain:
@@ -202,8 +245,32 @@ FUNCTIONS: Mapping[str, Callable[..., Uncertain]] = {
     "round": partial(whole, function=np.round),
     "nearbyint": partial(whole, function=np.round),
     "trunc": partial(whole, function=np.trunc),
+    "isnan": is_nan,
 }
 """By TVM's name of the function: of its arguments and their dtype."""
 
-WITH_TANH = {**FUNCTIONS, "tanh": tanh_builtin}
-"""Where the kernel calls WGSL's tanh rather than TVM's expansion of it."""
+REDUCED: Mapping[str, Callable[..., Uncertain]] = {
+    "sin": reduced_sine,
+    "cos": reduced_cosine,
+    "tan": reduced_tangent,
+}
+"""Those of a kernel that brings their argument within pi / 4 itself."""
+
+_OWN: Mapping[str, Callable[..., Uncertain]] = {
+    **REDUCED,
+    "fmod": remainder,
+    "isnan": is_nan_by_bits,
+}
+"""What a kernel declares itself, for WGSL promises less (compilers/tvm/functions.py)."""
+
+
+def functions_of(texts: Sequence[str]) -> Mapping[str, Callable[..., Uncertain]]:
+    """The functions as a kernel of these WGSL texts has them: its own, or WGSL's."""
+    found = dict(FUNCTIONS)
+    for name, function in _OWN.items():
+        own = any(re.search(rf"\btapml_{name}\(", text) for text in texts)
+        if own and not any(re.search(rf"\b{name}\(", text) for text in texts):
+            found[name] = function
+    if any(re.search(r"\btanh\s*\(", text) for text in texts):
+        found["tanh"] = tanh_builtin
+    return found

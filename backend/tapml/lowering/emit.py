@@ -127,6 +127,8 @@ class _Emitter:
             return tirx.BufferLoad(self._buffers[str(found.value)], operands)
         if found.kind == "cast":
             return tirx.Cast(found.dtype, operands[0])
+        if found.kind == "reinterpret":
+            return tirx.reinterpret(found.dtype, operands[0])
         if found.kind in ("call", "if_then_else"):
             name = str(found.value) if found.kind == "call" else found.kind
             return Call(tvm.ir.Op.get(_ELSEWHERE.get(name, f"tirx.{name}")), operands, ret_ty=found.dtype)

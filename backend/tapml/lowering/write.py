@@ -193,6 +193,8 @@ class _Writer:
         plain = node.attrs is None and not node.ty_args and namespace in ("tirx", "prim")
         if plain and function == "if_then_else":
             return Expression("if_then_else", dtype, self._all(node.args))
+        if plain and function == "reinterpret":
+            return Expression("reinterpret", dtype, self._all(node.args))
         self._require(plain and function in _FUNCTIONS, f"a call of {getattr(node.op, 'name', node.op)}")
         return Expression("call", dtype, self._all(node.args), function)
 

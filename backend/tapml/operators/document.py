@@ -71,4 +71,5 @@ def _expression_json(found: Expression) -> Json:
         return value if found.dtype in ("bool", "int64") else [found.dtype, value]
     if found.kind in ("load", "call"):
         return [found.kind, found.value, *operands]
-    return ["cast", found.dtype, *operands] if found.kind == "cast" else [found.kind, *operands]
+    typed = found.kind in ("cast", "reinterpret")
+    return [found.kind, found.dtype, *operands] if typed else [found.kind, *operands]

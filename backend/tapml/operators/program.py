@@ -52,7 +52,8 @@ def limits(dtype: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """`kind`: "constant", "variable", "load", "cast", "call", "not", "bitwise_not" or a name of the lists above.
+    """`kind`: "constant", "variable", "load", "cast", "reinterpret" (the same bits), "call", "not", "bitwise_not" or a
+    name of the lists above.
 
     `value`: the constant; the name of the variable, the buffer or the function. `operands` of a load are its indices.
     """

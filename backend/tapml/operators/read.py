@@ -230,6 +230,10 @@ class _Reader:
         if kind == "cast":
             _, dtype, value = _items(given, 3, "cast")
             return Expression("cast", types.known_dtype(dtype), (self._expression(value, depth + 1),))
+        if kind == "reinterpret":
+            _, dtype, value = _items(given, 3, "reinterpret")
+            operand = self._expression(value, depth + 1)
+            return Expression("reinterpret", types.same_bits(dtype, operand.dtype), (operand,))
         operands = self._all(given[1:], depth)
         return Expression(kind, types.result(kind, [operand.dtype for operand in operands]), operands)
 

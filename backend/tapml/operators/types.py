@@ -34,6 +34,9 @@ _OPERATIONS: Mapping[str, tuple[int, Collection[str]]] = {
 }
 """How many operands of one dtype each has, beside the condition of a choice, and which that may be."""
 
+_REINTERPRETED = ("float32", "int32", "uint32")
+"""Whose bits can be taken for those of another of them."""
+
 _FUNCTIONS = {**dict.fromkeys((*FUNCTIONS_OF_ONE, *PREDICATES), 1), **dict.fromkeys(FUNCTIONS_OF_TWO, 2)}
 """How many operands each has."""
 
@@ -71,6 +74,13 @@ def known_dtype(dtype: Any) -> str:
     if not isinstance(dtype, str) or dtype not in DTYPES:
         raise Wrong(f"{str(dtype)[:40]!r} is no dtype of a program")
     return dtype
+
+
+def same_bits(dtype: Any, operand: str) -> str:
+    """The dtype that the bits of another are taken for. Raises Wrong where it is not one of as many bits."""
+    if dtype not in _REINTERPRETED or operand not in _REINTERPRETED:
+        raise Wrong(f"the bits of {operand} as {str(dtype)[:40]!r}")
+    return str(dtype)
 
 
 def result(kind: str, operands: Sequence[str]) -> str:

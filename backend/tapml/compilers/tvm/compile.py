@@ -6,7 +6,6 @@ import contextlib
 import json
 import multiprocessing
 import os
-import re
 import sys
 import threading
 import time
@@ -20,10 +19,11 @@ from tvm_ffi import structural_walk
 
 from tapml.compilers.base import Progress, described
 from tapml.compilers.store import load, store
-from tapml.compilers.tvm.constants import with_exact_constants
 from tapml.compilers.tvm.folding import without_surplus_workgroup
+from tapml.compilers.tvm.functions import with_known_functions
 from tapml.compilers.tvm.launches import LaunchError, LaunchPlan
 from tapml.compilers.tvm.sequential import bound_where_sequential
+from tapml.compilers.tvm.spelling import SpellingError, spelled
 from tapml.compilers.tvm.subgroups import SUBGROUP_SIZE, same_in_wgsl, uses_subgroups, without_idle_enable
 from tapml.compilers.tvm.variants import BASE, VariantSpec, combine, parse_specs
 from tapml.expressions import evaluate, symbols_of
@@ -35,11 +35,7 @@ from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.program.program import SymbolicType
 
 # Raised whenever this module would write something else for the same PrimFunc.
-_GENERATION = 11
-
-# In a kernel's WGSL. Those with fixed sizes have none.
-_FUNCTION_OF_C = re.compile(r"\b(a(?:sin|cos|tan)h)f\(")
-"""TVM writes atanhf for WGSL's atanh."""
+_GENERATION = 13
 
 _MANY_DIVISIONS = 64
 
@@ -55,7 +51,8 @@ def webgpu_target(spec: VariantSpec = BASE) -> tvm.target.Target:
 
 
 def schedule(module: tvm.IRModule, target: tvm.target.Target, first: int = 0) -> tvm.IRModule:
-    """Thread-bind every PrimFunc of `module` for a GPU target (dlight's rules, the first that fits).
+    """Thread-bind every PrimFunc of `module` for a GPU target (dlight's rules, the first that fits), with calls of
+    functions that there are.
 
     `first`: where among the rules to begin: 0 with those that give an invocation several elements, `_PLAIN` after them,
     `_ANY` with the last, which takes everything.
@@ -63,7 +60,11 @@ def schedule(module: tvm.IRModule, target: tvm.target.Target, first: int = 0) ->
     gpu = dlight.gpu
     rules = gpu.Matmul(), gpu.GEMV(), gpu.Reduction(), gpu.GeneralReduction(), gpu.Fallback()
     with target:
-        return dlight.ApplyDefaultSchedule(*map(_Tried, rules[first:]))(bound_where_sequential(module))
+        scheduled = dlight.ApplyDefaultSchedule(*map(_Tried, rules[first:]))(bound_where_sequential(module))
+    for name, function in scheduled.functions.items():
+        if isinstance(function, tirx.PrimFunc):
+            scheduled.update_func(name, with_known_functions(function))
+    return scheduled
 
 
 _PLAIN, _ANY = 2, 4
@@ -131,7 +132,7 @@ def compile_variant(operator: Operator, spec: VariantSpec = BASE) -> CompiledKer
     try:
         texts, plan = _generate(operator, spec)
     except Exception as error:  # TVM raises its own types, without a common base
-        ours = isinstance(error, LaunchError)
+        ours = isinstance(error, LaunchError | SpellingError)
         said = str(error) if ours else f"TVM's WebGPU code generator cannot compile it: {reason(error)}"
         return CompiledKernel({**document, "unsupported": said}, [])
     files = [WgslFile(f"{number}.wgsl", text) for number, text in enumerate(texts.values(), 1)]
@@ -189,8 +190,8 @@ def _generate_scheduled(operator: Operator, spec: VariantSpec, first: int) -> tu
     if len(hosts) != 1:
         raise LaunchError(f"{name} has {len(hosts)} host functions instead of one")
     texts = {
-        entry: with_exact_constants(without_surplus_workgroup(without_idle_enable(text)), capture.constants)
-        for entry, text in _split(_FUNCTION_OF_C.sub(r"\1(", webgpu.inspect_source())).items()
+        entry: spelled(without_surplus_workgroup(without_idle_enable(text)), capture.constants)
+        for entry, text in _split(webgpu.inspect_source()).items()
     }
     if any(f"array<{small}>" in text for text in texts.values() for small in ("i8", "u8")):
         raise LaunchError(
