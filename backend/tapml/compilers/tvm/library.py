@@ -20,7 +20,7 @@ from tapml.lowering.model import relax_module
 from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.operators.document import to_json_text
 
-_GENERATION = 3
+_GENERATION = 4
 
 
 def model_library(model: Model, progress: Callable[[str], None] = lambda message: None) -> Path:
