@@ -44,8 +44,12 @@ def test_a_wrong_import_is_noticed(tmp_path: Path) -> None:
     assert step.expected is not None
     wrong = [np.roll(step.expected[0], 1)]
     model.steps[0] = type(step)(step.description, step.inputs, step.synthetic, wrong)
-    suite = carve(model, tmp_path / "wrong.suite", name="wrong")
+    with pytest.raises(InputError, match=r"disagrees with numpy float64: output probabilities of step 0: element \["):
+        carve(model, tmp_path / "wrong.suite", name="wrong")
+    assert list(tmp_path.iterdir()) == []
+    suite = carve(model, tmp_path / "wrong.suite", name="wrong", keep_disagreeing=True)
     assert not suite.manifest["oracle"]["agrees"]
+    assert "disagrees with numpy float64" in Suite(suite.path).doubts[0]
 
 
 def test_several_inputs_become_several_steps(tmp_path: Path) -> None:

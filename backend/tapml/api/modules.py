@@ -11,6 +11,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from tapml.carving.judge import check
 from tapml.errors import InputError
 from tapml.importing import import_model
 from tapml.program import TensorType
@@ -89,10 +90,13 @@ def load(
     input_arrays: Mapping[str, Path] | None = None,
     input_files: Sequence[Path] = (),
     random_inputs: bool = False,
+    keep_disagreeing: bool = False,
+    no_oracle: bool = False,
 ) -> Module:
     """A model as a Module: "minilm", a .onnx file or a .pt2 file; the inputs fix its shapes, as in `tapml carve`.
 
-    Raises InputError for what cannot be imported.
+    It is run once on this machine, and held against ONNX Runtime or PyTorch. Raises InputError for what cannot be
+    imported, and where the two disagree (unless `keep_disagreeing`), or nothing can check it (unless `no_oracle`).
     """
     imported = import_model(
         str(source),
@@ -101,4 +105,5 @@ def load(
         input_files=list(input_files),
         random_inputs=random_inputs,
     )
+    check(imported, keep_disagreeing=keep_disagreeing, no_oracle=no_oracle)
     return Module(imported.module, dict(imported.parameters), len(imported.input_names))

@@ -19,6 +19,7 @@ from tapml.cli.arguments import database_url
 from tapml.cli.external import external
 from tapml.cli.outputs import Outputs
 from tapml.cli.runs import run, specification
+from tapml.cli.suites import opened
 from tapml.compilers.tvm.variants import BASE, parse_specs
 from tapml.compilers.tvm.wasm.runtime import runtime_objects
 from tapml.errors import InputError
@@ -55,17 +56,12 @@ def carve(options: argparse.Namespace, console: Console, progress: Console) -> i
             variants=options.variants.split(","),
             name=options.name,
             overwrite=options.force,
+            keep_disagreeing=options.keep_disagreeing,
+            no_oracle=options.no_oracle,
             external_paths=options.external,
         )
     show_suite(console, suite)
-    oracle = suite.manifest["oracle"]
-    if oracle is not None and not oracle["agrees"]:
-        progress.print(
-            "tapml: the reference run disagrees with the oracle, so the import is wrong: do not trust these tests",
-            style="red",
-        )
-        return 1
-    return 0
+    return 1 if suite.doubts else 0
 
 
 def _carve(
@@ -77,27 +73,39 @@ def _carve(
     variants: Sequence[str] = (BASE.name,),
     name: str | None = None,
     overwrite: bool = False,
+    keep_disagreeing: bool = False,
+    no_oracle: bool = False,
     external_paths: Sequence[Path] = (),
     **inputs: Any,
 ) -> Suite:
     # Late: TVM takes seconds to load, and most commands go without.
     from tapml.carving.carve import carve as carve_model
+    from tapml.carving.judge import require_oracle
     from tapml.compilers.choose import COMPILERS
     from tapml.compilers.external.by_hand import ByHand
     from tapml.importing import import_model
+    from tapml.suite.writer import check_place
 
-    parse_specs(variants)  # a wrong one is an error before the model is loaded
+    # What is wrong with these is an error before the model is loaded.
+    parse_specs(variants)
+    check_place(output, overwrite)
     functions, folders = external(external_paths)
     by_hand = ByHand(*folders)
     report.update("importing", 0, 1)
     imported = import_model(model, progress=report.line, functions=functions, **inputs)
     report.update("importing", 1, 1)
+    if not no_oracle:
+        try:
+            require_oracle(imported)
+        except InputError as error:
+            raise InputError(f"{model}: {error}; mend that, or carve without one: --no-oracle") from None
     return carve_model(
         imported,
         output,
         name=name or output.name.removesuffix(".suite"),
         reference=reference,
         overwrite=overwrite,
+        keep_disagreeing=keep_disagreeing,
         variants=variants,
         compilers=(by_hand, *COMPILERS),
         progress=lambda phase, done, total: report.update(phase, done, total),
@@ -112,7 +120,7 @@ def _named_input(text: str) -> tuple[str, Path]:
 
 
 def validate(options: argparse.Namespace, console: Console, progress: Console) -> int:
-    document = run(specification("validation", options), Suite(options.suite), options, progress)
+    document = run(specification("validation", options), opened(options.suite, progress), options, progress)
     outputs = Outputs(progress)
 
     def show_it() -> None:
@@ -131,7 +139,7 @@ def _suggest_sharing(suite: Path, document: ValidationDocument, progress: Consol
 
 
 def offload(options: argparse.Namespace, console: Console, progress: Console) -> int:
-    document = run(specification("offload", options), Suite(options.suite), options, progress)
+    document = run(specification("offload", options), opened(options.suite, progress), options, progress)
     outputs = Outputs(progress)
     outputs.report(options.json, document, lambda: show_offload(console, document))
     return outputs.exit_code(_exit_code(document, good=succeeded(document)))
@@ -150,6 +158,8 @@ def show(options: argparse.Namespace, console: Console, progress: Console) -> in
 
 
 def serve(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    for path in options.suites:
+        opened(path, progress)
     certificate = tuple(options.certificate) if options.certificate else None
     with Server(
         options.suites,

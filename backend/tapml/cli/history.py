@@ -7,19 +7,19 @@ import argparse
 from rich.console import Console
 
 from tapml.cli.arguments import database_url
+from tapml.cli.suites import opened
 from tapml.errors import InputError
 from tapml.files import write_json_output
 from tapml.history import open_history
 from tapml.reports.history import show_timeline, show_trends
 from tapml.results.history import HistoryHeader, SuiteHistoryDocument, TestHistoryDocument
-from tapml.suite import Suite
 
 
 def history(options: argparse.Namespace, console: Console, progress: Console) -> int:
     """Trends, what needs a look first; or one test's runs."""
     if options.limit < 0:
         raise InputError("--limit: give the number of lines to show, or 0 for all")
-    suite = Suite(options.suite)
+    suite = opened(options.suite, progress)
     test = suite.test(options.test) if options.test else None
     if options.kernel is not None:
         suite.bundle(options.kernel)  # raises with the list of kernels

@@ -10,6 +10,7 @@ from rich.console import Console
 from tapml.ci.document import write_report
 from tapml.cli.outputs import Outputs, check_writable
 from tapml.cli.runs import run, specification
+from tapml.cli.suites import opened
 from tapml.errors import InputError
 from tapml.locating.locate import clean
 from tapml.locating.reduced_text import reduce_lines
@@ -19,7 +20,6 @@ from tapml.results.locate import LocateDocument
 from tapml.sharing import check_export, export
 from tapml.sharing.imports import new_suite
 from tapml.sharing.repro import Repro
-from tapml.suite import Suite
 
 
 def locate(options: argparse.Namespace, console: Console, progress: Console) -> int:
@@ -29,7 +29,7 @@ def locate(options: argparse.Namespace, console: Console, progress: Console) -> 
         report_template()  # not built: said now rather than after the run
     check_writable(options.html)
     check_writable(options.json)
-    document = run(job, Suite(options.suite), options, progress)
+    document = run(job, opened(options.suite, progress), options, progress)
     outputs = Outputs(progress)
 
     def show_it() -> None:
@@ -59,7 +59,7 @@ def reduce(options: argparse.Namespace, console: Console, progress: Console) -> 
     check_writable(options.json)
     reduced: list[Repro] = []
     offer = reduced.append if form is not None else None
-    document = run(specification("reduce", options), Suite(options.suite), options, progress, offer=offer)
+    document = run(specification("reduce", options), opened(options.suite, progress), options, progress, offer=offer)
     outputs = Outputs(progress)
 
     def show_it() -> None:

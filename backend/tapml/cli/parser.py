@@ -106,6 +106,16 @@ def _carve(commands: Commands) -> None:
         help="what the compiler lacks: a Python file with a function for each operator that nothing else computes, or "
         "a folder with kernels written by hand (NAME.json and WGSL); repeat for several",
     )  # fmt: skip
+    parser.add_argument(
+        "--keep-disagreeing", action="store_true",
+        help="write the suite also where the reference run disagrees with its oracle (ONNX Runtime, PyTorch), or with "
+        "itself when it is repeated: exit code 1, and every later command says so",
+    )  # fmt: skip
+    parser.add_argument(
+        "--no-oracle",
+        action="store_true",
+        help="carve also a model that no oracle runs on these inputs: nothing checks the reference then",
+    )
     parser.add_argument("--name", help="the suite's name (default: the output's)")
     parser.add_argument("--force", action="store_true", help="replace a suite that exists")
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from rich.console import Console
 
+from tapml.cli.suites import opened
 from tapml.errors import InputError
 from tapml.files import write_json_output
 from tapml.reports.console import Table
@@ -25,7 +26,7 @@ _SHORTEST_NAME = 4
 
 def export(options: argparse.Namespace, console: Console, progress: Console) -> int:
     """Write a test in every form that was asked for."""
-    suite = Suite(options.suite)
+    suite = opened(options.suite, progress)
     repro = of_suite(suite, options.test, options.device, lambda problem: progress.print(f"left out: {problem}"))
     asked = {form: getattr(options, form) for form in FORMS if getattr(options, form) is not None}
     if not asked:
@@ -78,7 +79,7 @@ def import_(options: argparse.Namespace, console: Console, progress: Console) ->
 
 def share(options: argparse.Namespace, console: Console, progress: Console) -> int:
     """Make, list or revoke links."""
-    suite = Suite(options.suite)
+    suite = opened(options.suite, progress)
     if options.revoke is not None:
         return _revoke(suite, options.revoke, console)
     if options.test is None:

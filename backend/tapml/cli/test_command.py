@@ -30,6 +30,7 @@ from tapml.reports.html import html, report_template
 from tapml.reports.junit import junit
 from tapml.reports.progress import ProgressReport
 from tapml.reports.run_summary import show_run
+from tapml.reports.terminal import warn_doubts
 from tapml.results.run import RunDocument
 
 
@@ -48,6 +49,8 @@ class _Settings:
 def test(options: argparse.Namespace, console: Console, progress: Console) -> int:
     """The command. Exit codes: 0 good, 1 something fails or got worse, 2 wrong input, 130 interrupted."""
     settings = _settings(options)
+    for planned in settings.planned:
+        warn_doubts(progress, planned.suite)
     to_standard_output = str(options.json) == "-"
     outputs = Outputs(progress)
     commands = sys.stderr if to_standard_output else sys.stdout

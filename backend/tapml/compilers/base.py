@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from tapml.kernels.bundle import CompiledKernel
 from tapml.kernels.document import FORMAT
@@ -29,6 +29,14 @@ class Compiler(Protocol):
         One that it knows but has no WGSL for is a document without variants that says why in `unsupported`. Raises
         InputError for variants that it does not know.
         """
+
+
+@runtime_checkable
+class Checking(Protocol):
+    """A compiler that knows what it will refuse, without compiling anything."""
+
+    def check(self, operators: Sequence[Operator], variants: Sequence[str]) -> None:
+        """Raise the InputError that `compile` would raise."""
 
 
 def described(compiler: Compiler, operator: Operator, **more: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ match.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -13,7 +13,7 @@ import tvm
 
 from tapml.errors import InputError
 from tapml.expressions import Symbol
-from tapml.importing.dtypes import SMALL, stored
+from tapml.importing.dtypes import SMALL, narrow_array, stored
 from tapml.importing.fold import fold
 from tapml.importing.inputs import RawStep
 from tapml.importing.model import Array, ImportedModel, Step
@@ -32,6 +32,8 @@ def assemble(
     oracle_missing: str | None,
     provenance: dict[str, Any],
     symbols: Sequence[Symbol] = (),
+    again: Callable[[], Sequence[Sequence[Array]]] | None = None,
+    in_detail: Callable[[], ImportedModel] | None = None,
 ) -> ImportedModel:
     """Finish an import whose `module` has its weights inline and takes the steps' inputs in their
         order.
@@ -40,6 +42,7 @@ def assemble(
     each step; `states` are inputs that are outputs too, by their places there. Raises InputError
     where a dtype cannot be narrowed or the model is not plain data flow.
     """
+    tensors = list(tensors)
     program = fold(module)
     result = narrow(program, tensors)
     if len(result.output_dtypes) != len(outputs):
@@ -53,7 +56,7 @@ def assemble(
     for number, step in enumerate(steps):
         inputs, changed = step.narrowed()
         notes += changed
-        cast = None if expected is None else _cast(expected[number], result.output_dtypes)
+        cast = None if expected is None else _cast(expected[number], result.output_dtypes, outputs)
         done.append(Step(step.description, inputs, step.synthetic, cast))
     if any(name.endswith(".T") for name, _ in result.parameters):
         notes.append("weights that are only read transposed are stored transposed, with .T after the name")
@@ -68,8 +71,21 @@ def assemble(
         symbols=symbols,
         oracle=oracle,
         oracle_missing=oracle_missing,
+        unit=_unit(str(array.dtype) for _, array in (*tensors, *steps[0].arrays.items())),
+        again=again and (lambda: [_cast(found, result.output_dtypes, outputs) for found in again()]),
+        in_detail=in_detail,
     )
 
 
-def _cast(arrays: Sequence[Any], dtypes: Sequence[str]) -> list[Array]:
-    return [np.asarray(a).astype(dtype, order="C") for a, dtype in zip(arrays, dtypes, strict=True)]
+def _cast(arrays: Sequence[Any], dtypes: Sequence[str], names: Sequence[str]) -> list[Array]:
+    """Raises InputError for an integer that the graph's dtype does not hold: what is given in its place is another."""
+    cast = []
+    for array, dtype, name in zip(map(np.asarray, arrays), dtypes, names, strict=True):
+        held = narrow_array(array, f"output {name}")[0] if array.dtype.kind in "iu" else array
+        with np.errstate(over="ignore", invalid="ignore"):
+            cast.append(held.astype(dtype, order="C"))
+    return cast
+
+
+def _unit(dtypes: Iterable[str]) -> float | None:
+    return 2.0**-7 if "bfloat16" in set(dtypes) else None

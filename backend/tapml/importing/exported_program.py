@@ -66,6 +66,7 @@ def import_exported_program(path: Path, gather: GatherSteps, progress: Progress,
         states={name: written.index(name) for name in buffers},
         oracle=oracle,
         oracle_missing=missing,
+        again=lambda: _run(program, steps, [spec.name for spec in specs], written),
         provenance={
             "kind": "exported_program",
             "source": path.name,

@@ -1,4 +1,4 @@
-"""One operator run by another implementation: ONNX Runtime, PyTorch, or a function that somebody gave.
+"""One operator run by another implementation: ONNX Runtime, ONNX's own, PyTorch, or a function that somebody gave.
 
 What is asked for may stand in a stranger's suite: of PyTorch only operators that compute a new tensor of tensors are
 run, of ONNX only a single node without graphs or files, and functions only where they were given in this process.
@@ -19,7 +19,7 @@ from tapml.errors import InputError
 from tapml.formats import validated
 from tapml.importing.dtypes import narrow_array
 from tapml.importing.model import Array, Functions
-from tapml.importing.onnx_run import OnnxRuntime
+from tapml.importing.onnx_run import OnnxReference, OnnxRuntime, Oracle
 from tapml.importing.relax_ir import Expr, static_shape, tensor_dtype
 from tapml.operators.external import External
 from tapml.program.graph import numpy_dtype
@@ -45,7 +45,7 @@ def implementation(external: External, functions: Functions) -> Implementation:
 def _run(external: External, functions: Functions) -> Callable[[list[Array]], list[Array]]:
     """From inputs to outputs, in the implementation's own dtypes."""
     with _told(external):
-        run = {"onnx": _onnx, "torch": _torch, "python": _python}[external.source](external, functions)
+        run = _SOURCES[external.source](external, functions)
 
     def called(inputs: list[Array]) -> list[Array]:
         with _told(external), np.errstate(all="ignore"):
@@ -108,21 +108,31 @@ def call(fields: Mapping[str, Any], operands: Sequence[Any], wanted: Sequence[bo
 def call_of_onnx(
     node: Any, inputs: Sequence[Expr | None], opsets: Mapping[str, int], functions: Functions, builder: Expr
 ) -> dict[str, Expr]:
-    """A node of an ONNX model as a call of the function with the operator's name, or of ONNX Runtime: the outputs that
-    the model reads, by name.
+    """A node of an ONNX model as a call of the function with the operator's name, of ONNX Runtime, or, where that
+    refuses it, of ONNX's reference implementation: the outputs that the model reads, by name.
 
-    Raises InputError where neither computes it.
+    Raises InputError where none computes it.
     """
     from onnx import helper
 
     fields = {
-        "source": "python" if node.op_type in functions else "onnx",
         "domain": node.domain,
         "version": opsets.get(node.domain, 1),
         "operator": node.op_type,
         "attributes": {found.name: _plain(helper.get_attribute_value(found)) for found in node.attribute},
     }
-    made = builder.emit(call(fields, inputs, [bool(name) for name in node.output], functions))
+    wanted = [bool(name) for name in node.output]
+    if node.op_type in functions:
+        found = call({**fields, "source": "python"}, inputs, wanted, functions)
+    else:
+        try:
+            found = call({**fields, "source": "onnx"}, inputs, wanted, functions)
+        except InputError as refused:
+            try:
+                found = call({**fields, "source": "onnx_reference"}, inputs, wanted, functions)
+            except InputError:
+                raise refused from None
+    made = builder.emit(found)
     names = [name for name in node.output if name]
     if len(names) == 1:
         return {names[0]: made}
@@ -135,7 +145,9 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _onnx(external: External, functions: Functions) -> Callable[[list[Array]], Sequence[Any]]:
+def _onnx(
+    external: External, functions: Functions, start: Callable[[bytes], Oracle] = OnnxRuntime
+) -> Callable[[list[Array]], Sequence[Any]]:
     from onnx import ValueInfoProto, helper
 
     names = [f"x{number}" for number in range(len(external.inputs))]
@@ -150,14 +162,14 @@ def _onnx(external: External, functions: Functions) -> Callable[[list[Array]], S
     versions = {"": _OPSET, external.domain: external.version}
     opsets = [helper.make_opsetid(domain, version) for domain, version in versions.items()]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
-    runtime = _session(model.SerializeToString())
+    runtime = _started(start, model.SerializeToString())
     return lambda arrays: runtime.run(results, dict(zip(names, arrays, strict=True)))
 
 
 @functools.lru_cache(100)
-def _session(model: bytes) -> OnnxRuntime:
+def _started(start: Callable[[bytes], Oracle], model: bytes) -> Oracle:
     """Kept: an operator is run at its import, and again when it is carved."""
-    return OnnxRuntime(model)
+    return start(model)
 
 
 # Of the one-node model; that of the operator's own set is the node's.
@@ -205,3 +217,11 @@ def _python(external: External, functions: Functions) -> Callable[[list[Array]],
         return found if isinstance(found, tuple | list) else [found]
 
     return run
+
+
+_SOURCES: Mapping[str, Callable[[External, Functions], Callable[[list[Array]], Sequence[Any]]]] = {
+    "onnx": _onnx,
+    "onnx_reference": functools.partial(_onnx, start=OnnxReference),
+    "torch": _torch,
+    "python": _python,
+}

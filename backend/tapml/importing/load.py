@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from tapml.errors import InputError
-from tapml.importing.inputs import gather_steps
+from tapml.importing.inputs import GatherSteps, gather_steps
 from tapml.importing.model import Functions, ImportedModel, Progress
 
 
@@ -52,10 +52,15 @@ def import_model(
         raise InputError(f"{model} takes tensors, not text: give --inputs, --input or --random-inputs")
     if not path.is_file():
         raise InputError(f"{model}: there is no such file")
+    import_file: Callable[[Path, GatherSteps, Progress, Functions], ImportedModel]
     if path.suffix == ".onnx":
-        from tapml.importing.onnx_model import import_onnx as import_file
+        from tapml.importing.onnx_model import import_onnx
+
+        import_file = import_onnx
     else:
-        from tapml.importing.exported_program import import_exported_program as import_file
+        from tapml.importing.exported_program import import_exported_program
+
+        import_file = import_exported_program
     gather = partial(
         gather_steps,
         input_files=input_files,

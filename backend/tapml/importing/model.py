@@ -58,3 +58,11 @@ class ImportedModel:
     oracle_missing: str | None = None
     functions: Functions = field(default_factory=dict)
     """What computes the operators that no suite holds."""
+    unit: float | None = None
+    """One unit in the last place of 1 in the narrowest floating-point dtype that the source computes with, where that
+    is coarser than what stands for it here (bfloat16: 2^-7)."""
+    again: Callable[[], Sequence[Sequence[Array]]] | None = None
+    """Asks the oracle once more: `expected` of each step. Raises InputError."""
+    in_detail: Callable[[], ImportedModel] | None = None
+    """The same model for the same inputs, with every value that its operators give as an output, in their order, said
+    with the operator. Raises InputError where that cannot be had."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from tapml.importing.assemble import assemble
 from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, RawStep
 from tapml.importing.model import Array, Functions, ImportedModel, Progress
+from tapml.importing.onnx_detail import in_detail, outputs_of
 from tapml.importing.onnx_file import fingerprint, input_specs, nodes, read, with_known_operators
 from tapml.importing.onnx_fixed import fix_inputs
 from tapml.importing.onnx_graph import GraphImporter
@@ -19,11 +22,13 @@ from tapml.importing.onnx_run import OnnxReference, OnnxRuntime, drop_unused
 from tapml.importing.sizes import Sizes
 
 
-def import_onnx(path: Path, gather: GatherSteps, progress: Progress, functions: Functions) -> ImportedModel:
+def import_onnx(
+    path: Path, gather: GatherSteps, progress: Progress, functions: Functions, *, detailed: bool = False
+) -> ImportedModel:
     """Import an ONNX file for the sizes of the given inputs; ONNX Runtime is its oracle.
 
-    `gather` gives the steps for the model's inputs; `functions` compute the operators of their
-    names. Raises InputError naming file, node or tensor.
+    `gather` gives the steps for the model's inputs; `functions` compute the operators of their names; `detailed` makes
+    every value an output, as `ImportedModel.in_detail` wants it. Raises InputError naming file, node or tensor.
     """
     progress(f"reading {path.name}")
     model = with_known_operators(read(path), path)
@@ -32,7 +37,18 @@ def import_onnx(path: Path, gather: GatherSteps, progress: Progress, functions: 
     steps = gather(specs)
     outputs = [output.name for output in model.graph.output]
     # Runs first: what ONNX Runtime refuses is seldom worth a conversion, and its messages are good.
-    oracle, missing, expected = _ask_oracle(path, outputs, steps, progress)
+    answer = _ask_oracle(path, outputs, steps, progress)
+    expected, missing, raw = answer.expected, answer.missing, steps
+    again = partial(_ask_again, path, outputs, raw)
+
+    def closer() -> ImportedModel:
+        found = import_onnx(path, lambda _: list(raw), lambda _: None, functions, detailed=True)
+        return replace(found, functions=functions)
+
+    if detailed:
+        detail = in_detail(path, read(path), steps, answer.start)
+        outputs, expected = detail.said, detail.expected
+        outputs_of(model, detail)
     specs, steps, notes = fix_inputs(model, specs, steps)
     drop_unused(model.graph)
     _load_external(model, path)
@@ -59,8 +75,10 @@ def import_onnx(path: Path, gather: GatherSteps, progress: Progress, functions: 
         symbols=sizes.symbols,
         expected=expected,
         outputs=outputs,
-        oracle=oracle,
+        oracle=answer.oracle,
         oracle_missing=missing,
+        again=again,
+        in_detail=None if detailed else closer,
         provenance={
             "kind": "onnx",
             "source": path.name,
@@ -73,20 +91,36 @@ def import_onnx(path: Path, gather: GatherSteps, progress: Progress, functions: 
     )
 
 
-def _ask_oracle(
-    path: Path, outputs: list[str], steps: Sequence[RawStep], progress: Progress
-) -> tuple[str | None, str | None, list[list[Array]] | None]:
+@dataclass(frozen=True)
+class _Answer:
+    """What the first oracle that runs the model gives; or why none does."""
+
+    start: type[OnnxRuntime] | type[OnnxReference]
+    oracle: str | None
+    missing: str | None
+    expected: list[list[Array]] | None
+
+
+def _ask_again(path: Path, outputs: list[str], steps: Sequence[RawStep]) -> list[list[Array]]:
+    answer = _ask_oracle(path, outputs, steps, lambda _: None)
+    if answer.expected is None:
+        raise InputError(f"{answer.missing}")
+    return answer.expected
+
+
+def _ask_oracle(path: Path, outputs: list[str], steps: Sequence[RawStep], progress: Progress) -> _Answer:
     refused: list[str] = []
+    start: type[OnnxRuntime] | type[OnnxReference]
     for name, start in (("ONNX Runtime", OnnxRuntime), ("ONNX's reference implementation", OnnxReference)):
         progress(f"running the model in {name}")
         try:
             runtime = start(path)
-            return runtime.name, None, [runtime.run(outputs, step.arrays) for step in steps]
+            return _Answer(start, runtime.name, None, [runtime.run(outputs, step.arrays) for step in steps])
         except InputError as error:
             refused.append(str(error))
         if importlib.util.find_spec("onnxruntime") is None:  # the second is too slow to be the only one
             break
-    return None, refused[0], None
+    return _Answer(OnnxRuntime, None, refused[0], None)
 
 
 def _load_external(model: Any, path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,6 +16,16 @@ from tapml.importing.onnx_tensors import subgraphs
 # Read when ONNX Runtime is imported, which happens here only: without it, it writes an identifier of this machine
 # below the home folder and sends what it is used for. Whoever wants that sets the variable to 0.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+
+class Oracle(Protocol):
+    """Runs a model."""
+
+    name: str
+    """With its version."""
+
+    def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Array]:
+        """The values `names` for the inputs; raises InputError where the run fails."""
 
 
 class OnnxRuntime:
@@ -44,7 +54,7 @@ class OnnxRuntime:
         self.name = f"onnxruntime {onnxruntime.__version__}"
 
     def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Array]:
-        """The values `names` for the inputs; raises InputError where the run fails."""
+        """As `Oracle.run`."""
         try:
             return list(self._session.run(list(names), dict(inputs)))
         except Exception as error:  # as above
@@ -54,21 +64,25 @@ class OnnxRuntime:
 class OnnxReference:
     """The reference implementation that comes with ONNX, in numpy: slow, and it knows every operator of its version.
 
-    Raises InputError (at construction) where it refuses the model.
+    A model file or a serialized model, as for `OnnxRuntime`. Raises InputError (at construction) where it refuses it.
     """
 
-    def __init__(self, model: Path) -> None:
+    def __init__(self, model: Path | bytes, folder: Path | None = None) -> None:
         import onnx
+        from onnx.external_data_helper import load_external_data_for_model
         from onnx.reference import ReferenceEvaluator
 
         try:
-            self._evaluator = ReferenceEvaluator(onnx.load(model))
+            loaded = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+            if folder is not None and isinstance(model, bytes):
+                load_external_data_for_model(loaded, str(folder))
+            self._evaluator = ReferenceEvaluator(loaded)
         except Exception as error:  # whatever its operators raise
             raise InputError(f"onnx.reference cannot run the model: {error}") from error
         self.name = f"onnx.reference {onnx.__version__}"
 
     def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Array]:
-        """As `OnnxRuntime.run`."""
+        """As `Oracle.run`."""
         try:
             with np.errstate(all="ignore"):
                 return [np.asarray(found) for found in self._evaluator.run(list(names), dict(inputs))]

@@ -13,6 +13,8 @@ from tapml.lowering.write import program_of
 from tapml.operators.external import External
 from tapml.operators.numerics import Numerics, numerics
 from tapml.operators.program import OperatorProgram
+from tapml.program import TensorType
+from tapml.program.program import SymbolicType
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,10 @@ class Operator:
     def program(self) -> OperatorProgram | External:
         """What it computes, as data: a template where it has symbols. Raises InputError where a program cannot say."""
         return self.external or program_of(self.name, self.prim_func, self.sizes)
+
+    def types(self, sizes: Mapping[str, int]) -> list[TensorType]:
+        """Of its arguments, at these sizes of its symbols."""
+        return [SymbolicType(tuple(a["shape"]), a["dtype"]).at(sizes, self.name) for a in self.arguments]
 
     @cached_property
     def numerics(self) -> Numerics:

@@ -21,7 +21,10 @@ FORMAT: Final = "tapml.external/1"
 _DEEPEST = 4
 _MOST_ITEMS = 1000
 _LONGEST = 2000
-_WHO = {"onnx": "ONNX Runtime", "torch": "PyTorch", "python": "a Python function"}
+_WHO = {
+    **{"onnx": "ONNX Runtime", "onnx_reference": "ONNX's reference implementation"},
+    **{"torch": "PyTorch", "python": "a Python function"},
+}
 
 
 def _checked(found: Any, depth: int = 0) -> Any:
@@ -55,7 +58,7 @@ class External(Message):
     """
 
     format: Literal["tapml.external/1"] = FORMAT
-    source: Literal["onnx", "torch", "python"]
+    source: Literal["onnx", "onnx_reference", "torch", "python"]
     domain: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]*$", max_length=100)] = ""
     """Of an ONNX operator; "" is ONNX's own."""
     version: Annotated[int, Field(ge=1, le=1000)] = 1

@@ -10,10 +10,9 @@ is spelled out. A right program gives the same results: there, indices are in ra
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 
 from tapml.errors import InputError
-from tapml.files import unique
 from tapml.operators.integers import (
     anything,
     arithmetic,
@@ -33,16 +32,15 @@ from tapml.operators.program import (
     INTEGERS,
     Axis,
     Block,
-    Buffer,
     Expression,
     Let,
-    Loop,
     OperatorProgram,
     Store,
     zero,
 )
 from tapml.operators.ranges import Known
 from tapml.operators.types import Wrong
+from tapml.operators.written import fill_block
 
 
 def guarded(program: OperatorProgram) -> OperatorProgram:
@@ -54,7 +52,11 @@ def guarded(program: OperatorProgram) -> OperatorProgram:
     taken = {loop.variable for block in program.blocks for loop in block.loops}
     taken |= {axis.variable for block in program.blocks for axis in block.axes}
     # Memory that was never written is undefined to a compiler.
-    blocks = [_fill(n, buffer, taken) for n, buffer in enumerate(program.temporaries) if 0 not in buffer.shape]
+    blocks = [
+        fill_block(f"fill{number}", buffer, zero(buffer.dtype), taken)
+        for number, buffer in enumerate(program.temporaries)
+        if 0 not in buffer.shape
+    ]
     for place, block in enumerate(program.blocks):
         if any(loop.extent == 0 for loop in block.loops):
             continue  # it does nothing, and its buffers may be empty
@@ -66,18 +68,6 @@ def guarded(program: OperatorProgram) -> OperatorProgram:
                 f"({block.name}): {error}"
             ) from error
     return dataclasses.replace(program, blocks=tuple(blocks))
-
-
-def _fill(number: int, buffer: Buffer, taken: Container[str]) -> Block:
-    """A block that stores zeros, with variables of its own that are not `taken`."""
-    loops, axes = [], []
-    for dimension, extent in enumerate(buffer.shape):
-        loop, axis = (unique(f"{role}{number}_{dimension}", taken.__contains__, "_") for role in ("fill", "filled"))
-        loops.append(Loop(loop, "int64", extent))
-        axes.append(Axis(axis, "int64", extent, False, Expression("variable", "int64", (), loop)))
-    indices = tuple(Expression("variable", "int64", (), axis.variable) for axis in axes)
-    store = Store(buffer.name, indices, zero(buffer.dtype))
-    return Block(f"fill_{buffer.name}", tuple(loops), tuple(axes), (), (store,))
 
 
 class _Guard:

@@ -117,12 +117,27 @@ class Reference:
         else:
             values.update(zip(node.outputs, self.call(node.kernel, inputs, types, graph.sizes), strict=True))
 
-    def run(self, graph: Graph, values: Values, after: Callable[[Node, Values], None] | None = None) -> Values:
-        """Run a graph's nodes in order. `after(node, values)` sees each call's outputs, and may replace them."""
+    def run(
+        self,
+        graph: Graph,
+        values: Values,
+        after: Callable[[Node, Values], None] | None = None,
+        instead: Callable[[Graph, Node, Values], None] | None = None,
+    ) -> Values:
+        """Run a graph's nodes in order. `after(node, values)` sees each call's outputs, and may replace them;
+        `instead(graph, node, values)` runs each node in place of `run_node`.
+
+        What no later node reads leaves `values`: what is left are the graph's outputs, and what it was given.
+        """
+        last = {value: node.id for node in graph.nodes for value in (*node.outputs, *node.inputs)}
+        given = {*values, *graph.outputs}
         for node in graph.nodes:
-            self.run_node(graph, node, values)
+            (instead or self.run_node)(graph, node, values)
             if after:
                 after(node, values)
+            for value in {*node.inputs, *node.outputs} - given:
+                if last[value] == node.id:
+                    del values[value]
         self.device.sync()
         return values
 

@@ -149,6 +149,13 @@ def warn_synthetic(console: Console, synthetic: bool) -> None:
         console.print("SYNTHETIC INPUTS: this suite was carved from made-up data", style="yellow")
 
 
+def warn_doubts(console: Console, suite: Suite) -> None:
+    """Say so where a suite was kept although its reference is not to be believed."""
+    for doubt in suite.doubts:
+        text = f"DO NOT TRUST {suite.path}: {doubt}"
+        console.print(one_line(text, 5000), style="red")
+
+
 def _banner(console: Console, document: Header) -> None:
     warn_synthetic(console, document["synthetic"])
     if document["edited_kernels"]:
@@ -161,6 +168,7 @@ def show_suite(console: Console, suite: Suite) -> None:
     manifest = suite.manifest
     model = manifest["model"]
     warn_synthetic(console, suite.synthetic)
+    warn_doubts(console, suite)
     generator = manifest["generator"]
     rows = [
         ("suite", f"{suite.name} ({suite.path})"),
@@ -216,4 +224,5 @@ def oracle_text(manifest: Mapping[str, Any]) -> str:
     if oracle is None:
         return f"none: {manifest.get('oracle_missing') or 'no independent result'}"
     agrees = "agrees" if oracle["agrees"] else "DISAGREES"
-    return f"{oracle['name']} {agrees}: cosine {oracle['cosine']:.9f}, max error {number(oracle['max_abs_error'])}"
+    cosine = "-" if oracle["cosine"] is None else f"{oracle['cosine']:.9f}"
+    return f"{oracle['name']} {agrees}: cosine {cosine}, max error {number(oracle['max_abs_error'])}"

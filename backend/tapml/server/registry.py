@@ -81,6 +81,7 @@ def summary(suite_id: str, suite: Suite) -> dict[str, Any]:
         "edited": suite.edited_kernels,
         "oracle": manifest["oracle"],
         "oracle_missing": manifest.get("oracle_missing"),
+        "doubts": suite.doubts,
         "reference": manifest["reference"],
     }
 

@@ -85,6 +85,8 @@ class Manifest(Open):
     steps: list[StepDocument]
     oracle: OracleDocument | None
     oracle_missing: Line | None = None
+    doubts: list[Line] = Field(default_factory=list)
+    """Why the reference run is not to be believed: a sentence each."""
     model_tolerance: ModelToleranceDocument | None = None
     seconds: dict[Line, float] = Field(default_factory=dict)
 

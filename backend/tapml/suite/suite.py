@@ -98,6 +98,15 @@ class Suite:
         """Carved from made-up inputs."""
         return bool(self.manifest["synthetic"])
 
+    @property
+    def doubts(self) -> list[str]:
+        """Why the reference run is not to be believed, a sentence each: what comes of such a suite says nothing."""
+        oracle = self.manifest["oracle"]
+        found = [str(doubt) for doubt in self.manifest.get("doubts", [])]
+        if oracle and not oracle["agrees"] and not found:  # one of a former tapml's
+            found.append(f"the reference run disagrees with {oracle['name']}")
+        return found
+
     @cached_property
     def id(self) -> str:
         """Digest of graph and tests: the same model carved from the same input has the same id, wherever it lies."""

@@ -25,8 +25,14 @@ _RECORDS = {
 }
 
 
+def check_place(path: Path, overwrite: bool = False) -> None:
+    """Raise InputError where no suite can be written at `path`, for it is taken or nothing can be written there."""
+    with SuiteWriter(path, overwrite):
+        pass
+
+
 class SuiteWriter:
-    """Writes a suite into a temporary folder beside its place; `finish` puts it there whole.
+    """Writes a suite into a temporary folder beside its place; `finish` puts it there whole, once it reads as a suite.
 
     Leaving the `with` block without `finish` removes everything, so no half-written suite is ever seen. An OSError
     there (a full disk) becomes an InputError that says how far it came. What a killed writer of the same suite left is
@@ -34,7 +40,8 @@ class SuiteWriter:
     """
 
     def __init__(self, path: Path, overwrite: bool = False) -> None:
-        """Raises InputError where `path` exists and is no suite, or is one and `overwrite` is false."""
+        """Raises InputError where `path` exists and is no suite, or is one and `overwrite` is false; and where nothing
+        can be written there."""
         if path.exists():
             if not (path / "suite.json").is_file():
                 raise InputError(f"{path} exists and is not a suite: choose another name with -o")
@@ -72,7 +79,8 @@ class SuiteWriter:
         self, manifest: Mapping[str, Any], program: Program, tests: Sequence[CarvedTest], operators: Mapping[str, str]
     ) -> Suite:
         """Write the rest and move the folder to its place, in one rename. `operators`: by name, the texts of their
-        programs (tapml.operator/2); none where no model is.
+        programs (tapml.operator/2); none where no model is. Raises InputError, and leaves nothing, where what was
+        written is none that tapml opens.
 
         Of a suite that is replaced, the history of its results and the tests behind shared links stay.
         """
@@ -81,10 +89,19 @@ class SuiteWriter:
         write_json(self._folder / "program.json", program.to_json())
         write_json(self._folder / "tests.json", {"tests": [test.to_json() for test in tests]})
         write_json(self._folder / "suite.json", {"format": FORMAT, **manifest})
+        self._check()
         if self._path.exists():
             self._keep_records()
         put_in_place(self._folder, self._path)
         return Suite(self._path)
+
+    def _check(self) -> None:
+        try:
+            written = Suite(self._folder)
+            for kernel in written.kernels:
+                written.kernel_files(kernel)
+        except InputError as error:
+            raise InputError(str(error).replace(str(self._folder), str(self._path))) from error
 
     def _keep_records(self) -> None:
         before, after = Folder(self._path), self.folder

@@ -50,6 +50,10 @@ class ByHand:
         """
         return {operator.name: kernel for operator in operators if (kernel := self._kernel(operator)) is not None}
 
+    def check(self, operators: Sequence[Operator], variants: Sequence[str]) -> None:
+        """As `compile`, of which nothing takes time."""
+        self.compile(operators, variants, lambda done, total: None)
+
     def _kernel(self, operator: Operator) -> CompiledKernel | None:
         who = operator.external
         names = {operator.name, who.name if who else operator.name}

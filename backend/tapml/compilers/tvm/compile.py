@@ -122,6 +122,10 @@ class TvmCompiler:
         progress(len(jobs), len(jobs))
         return {name: combine(candidates) for name, candidates in found.items()}
 
+    def check(self, operators: Sequence[Operator], variants: Sequence[str]) -> None:
+        """Raises InputError for variants that it does not know."""
+        parse_specs(variants)
+
 
 TVM = TvmCompiler()
 

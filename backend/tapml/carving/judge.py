@@ -1,0 +1,95 @@
+"""Whether a reference run can be believed, and what is said where it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tapml.carving.oracle import Comparison, OracleComparison
+from tapml.carving.prepare import Prepared, lowered_with_documents, prepared
+from tapml.carving.repeated import irreproducible
+from tapml.carving.runs import Run
+from tapml.errors import InputError
+from tapml.importing import ImportedModel
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """`oracle`: of the suite's manifest; null where there is none. `doubts`: a sentence for each reason not to believe
+    the run."""
+
+    oracle: dict[str, Any] | None
+    doubts: list[str]
+
+
+def judged(opened: Prepared, runs: Sequence[Run]) -> Judgement:
+    """Hold a reference run against its oracle, and against itself."""
+    model = opened.reference.model
+    doubts = irreproducible(opened.reference, runs, opened.models)
+    if model.oracle is None:
+        return Judgement(None, doubts)
+    found = OracleComparison(opened.reference, runs).compared()
+    if not found.agrees:
+        doubts = [*doubts, _disagreement(model, found)]
+    return Judgement({"name": model.oracle, **found.found.to_json(), "agrees": found.agrees}, doubts)
+
+
+def _disagreement(model: ImportedModel, found: Comparison) -> str:
+    first, count = found.differences[0], len(found.differences)
+    more = f" (and {count - 1} more outputs)" if count > 1 else ""
+    said = f"the reference run disagrees with {model.oracle}: {first}{more}"
+    return f"{said}; {_cause(model)}"
+
+
+def _cause(model: ImportedModel) -> str:
+    if model.again is not None and not _same(model):
+        return f"{model.oracle} itself gives something else each time, so the model draws random numbers: fix them"
+    wrong = "tapml does not import this model rightly: please report it"
+    if model.in_detail is None:
+        return wrong
+    try:
+        # Every value is an output: nothing is fused, and the first that differs comes of right ones.
+        detailed = model.in_detail()
+        opened = prepared(detailed, *lowered_with_documents(detailed))
+        runs = opened.reference.record(opened.graphs)
+        differences = OracleComparison(opened.reference, runs).compared().differences
+    except InputError:  # as one graph it can be imported, in pieces it need not be
+        return wrong
+    if not differences:
+        return f"each of its operators agrees by itself, and what joins them does not; {wrong}"
+    return f"the first value that differs is {differences[0].output}: {differences[0].said}; {wrong}"
+
+
+def _same(model: ImportedModel) -> bool:
+    """Whether the oracle says the same again."""
+    assert model.again is not None
+    try:
+        again = model.again()
+    except InputError:
+        return True
+    return all(
+        np.array_equal(np.asarray(one), np.asarray(two), equal_nan=np.asarray(one).dtype.kind == "f")
+        for step, outputs in zip(model.steps, again, strict=True)
+        for one, two in zip(step.expected or outputs, outputs, strict=True)
+    )
+
+
+def require_oracle(model: ImportedModel) -> None:
+    """Raise InputError where there is none."""
+    if model.oracle is None:
+        why = model.oracle_missing or "nothing else computes such a model"
+        raise InputError(f"nothing can check the reference run, for there is no oracle: {why}")
+
+
+def check(model: ImportedModel, *, keep_disagreeing: bool = False, no_oracle: bool = False) -> None:
+    """Run a model's steps on this machine. Raises InputError where there is no oracle, or a doubt."""
+    if not no_oracle:
+        require_oracle(model)
+    if keep_disagreeing:
+        return
+    opened = prepared(model, *lowered_with_documents(model))
+    if doubts := judged(opened, opened.reference.record(opened.graphs)).doubts:
+        raise InputError("; ".join(doubts))

@@ -1,0 +1,49 @@
+"""From an imported model to its reference run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tapml.carving.runs import ReferenceRun
+from tapml.importing import ImportedModel, Step
+from tapml.lowering.lower import Lowered, Model, lower
+from tapml.platforms.reference import Reference
+from tapml.program import Graph
+from tapml.program.program import sizes_of
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A model lowered, and built for the reference platform.
+
+    `documents` are those of its operators, `graphs` those of its steps, and `models` what the operators are at their
+    sizes.
+    """
+
+    lowered: Lowered
+    documents: Mapping[str, str]
+    graphs: list[Graph]
+    models: Mapping[Graph, Model]
+    reference: ReferenceRun
+
+
+def lowered_with_documents(model: ImportedModel) -> tuple[Lowered, dict[str, str]]:
+    """Raises InputError for what cannot be carved."""
+    lowered = lower(model.module, len(model.input_names), model.symbols)
+    return lowered, lowered.documents()
+
+
+def prepared(model: ImportedModel, lowered: Lowered, documents: Mapping[str, str], platform: str = "cpu") -> Prepared:
+    """Raises InputError for operators that the platform cannot compile, ToolchainError where there is no such."""
+    graphs = [lowered.model.at(step_sizes(lowered, model, step)) for step in model.steps]
+    models = {graph: lowered.at(graph.sizes, documents) for graph in graphs}
+    built = Reference(*models.values(), platform=platform, functions=model.functions)
+    programs = {name: found for of_step in models.values() for name, found in of_step.programs.items()}
+    return Prepared(lowered, documents, graphs, models, ReferenceRun(lowered, model, programs, built))
+
+
+def step_sizes(lowered: Lowered, model: ImportedModel, step: Step) -> dict[str, int]:
+    """What a step's inputs make of the symbols."""
+    main = lowered.model.main
+    return sizes_of(main, {v: step.inputs[n].shape for v, n in zip(main.inputs, model.input_names, strict=True)})

@@ -1,0 +1,80 @@
+"""What rounding makes of a model's outputs on the reference platform: runs in which every operator rounds otherwise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from tapml.carving.runs import ReferenceRun, Run
+from tapml.compare.tolerance import UNIT
+from tapml.importing.model import Array
+from tapml.operators.external import External
+from tapml.operators.numerics import Numerics, numerics
+from tapml.operators.program import OperatorProgram
+from tapml.platforms.reference import Values, to_numpy
+from tapml.program import Graph, Node, NodeKind
+
+_UNKNOWN = 16.0
+"""Units that an operator may be off by where nobody knows how it computes."""
+
+_OF_BUILTIN = 4.0
+
+_MOST = 2.0**-5
+"""What an element is moved by at most, relatively, whatever its dtype."""
+
+
+def moved_by_rounding(reference: ReferenceRun, runs: Sequence[Run]) -> Iterator[list[list[Array]]]:
+    """Without end: the outputs of each of `runs` where every operator that rounds is given inputs that are off by as
+    many units in the last place as it may be off by itself."""
+    units = {name: _units(program) for name, program in reference.programs.items()}
+    random = np.random.default_rng(2)
+    platform = reference.platform
+
+    def rounded(graph: Graph, node: Node, values: Values) -> None:
+        if node.kind is NodeKind.VIEW or not units[node.kernel]:
+            platform.run_node(graph, node, values)
+            return
+        # A graph's values are what was computed: only what the operator reads of them is off.
+        inputs = {
+            value: platform.tensor(
+                off_by(
+                    to_numpy(values[value], graph.values[value].type.dtype),
+                    units[node.kernel],
+                    random,
+                    reference.model.unit,
+                )
+            )
+            for value in node.inputs
+        }
+        platform.run_node(graph, node, inputs)
+        values.update((value, inputs[value]) for value in node.outputs)
+
+    while True:
+        yield reference.again(runs, instead=rounded)
+
+
+def off_by(array: Array, units: float, random: np.random.Generator, unit: float | None = None) -> Array:
+    """Every finite floating-point element moved up or down at random, by `units` in the last place; `unit` is that of 1
+    where it is more than the dtype's own."""
+    own = UNIT.get(str(array.dtype))
+    if own is None:
+        return array
+    values = array.astype(np.float32, copy=False)
+    bits = np.unpackbits(np.frombuffer(random.bytes(-(-array.size // 8)), np.uint8), count=array.size)
+    share = np.float32(min(units * max(own, unit or 0.0), _MOST)) * (2 * bits.astype(np.float32) - 1).reshape(
+        array.shape
+    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        moved = (values + values * share).astype(array.dtype)
+    return np.where(np.isfinite(moved), moved, array)
+
+
+def _units(program: OperatorProgram | External) -> float:
+    if isinstance(program, External):
+        return _UNKNOWN
+    found: Numerics = numerics(program)
+    if found.exact:
+        return 0.0
+    return 1.0 + found.operations + _OF_BUILTIN * len(found.builtins) + math.sqrt(found.accumulation_length)

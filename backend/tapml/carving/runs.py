@@ -1,0 +1,101 @@
+"""The reference run: each step's graph on the reference platform, and every value that it gave."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tapml.importing import ImportedModel, Step
+from tapml.lowering.lower import Lowered
+from tapml.operators.external import External
+from tapml.operators.program import OperatorProgram
+from tapml.platforms.reference import Reference, Values, to_numpy
+from tapml.program import Graph, Node
+
+Progress = Callable[[str, int, int], None]
+"""progress(phase, done, total)"""
+
+Programs = Mapping[str, OperatorProgram | External]
+
+Instead = Callable[[Graph, Node, Values], None]
+"""Runs a node in place of the platform: reads the values, and writes the node's outputs among them."""
+
+
+@dataclass
+class Run:
+    """One step's run: what each value was, parameters included, by value id."""
+
+    number: int
+    step: Step
+    graph: Graph
+    arrays: dict[str, np.ndarray]
+
+    @property
+    def outputs(self) -> list[np.ndarray]:
+        return [self.arrays[value] for value in self.graph.outputs]
+
+
+class ReferenceRun:
+    """A model on the reference platform."""
+
+    def __init__(self, lowered: Lowered, model: ImportedModel, programs: Programs, platform: Reference) -> None:
+        """`programs` by kernel, at the sizes of some step."""
+        self.platform = platform
+        self.model = model
+        self.programs = programs
+        count = len(model.input_names)
+        weights = lowered.arguments[count : count + len(model.parameters)]
+        self.parameters: Mapping[str, np.ndarray] = {
+            **dict(zip(weights, (array for _, array in model.parameters), strict=True)),
+            **lowered.constants,
+        }
+        self._weights: Values = platform.values(self.parameters)
+
+    def record(self, graphs: Sequence[Graph], progress: Progress = lambda phase, done, total: None) -> list[Run]:
+        """Every step, at its graph; what is a state begins with what the step before left."""
+        runs: list[Run] = []
+        total = sum(len(graph.nodes) for graph in graphs)
+        done = itertools.count(1)
+        for number, (step, graph) in enumerate(zip(self.model.steps, graphs, strict=True)):
+            inputs = dict(zip(graph.inputs, (step.inputs[n] for n in self.model.input_names), strict=True))
+            if runs:
+                inputs |= graph.carried(runs[-1].outputs)
+            run = Run(number, step, graph, {**self.parameters, **inputs})
+
+            def after(node: Node, current: Values, run: Run = run) -> None:
+                # Outputs are freshly allocated for each call, so what is read here is what the call wrote.
+                for value in node.outputs:
+                    run.arrays[value] = to_numpy(current[value], run.graph.values[value].type.dtype)
+                progress("carving", next(done), total)
+
+            self.platform.run(graph, {**self._weights, **self.platform.values(inputs)}, after=after)
+            runs.append(run)
+        return runs
+
+    def again(
+        self,
+        runs: Sequence[Run],
+        *,
+        instead: Instead | None = None,
+        after: Callable[[Run, Node, Values], None] | None = None,
+    ) -> list[list[np.ndarray]]:
+        """The outputs of each of `runs` where its nodes are run, or their outputs changed, in another way. States are
+        what the run before left now, inputs those that were recorded."""
+        found: list[list[np.ndarray]] = []
+        left: dict[str, np.ndarray] = {}
+        for run in runs:
+            inputs = {value: run.arrays[value] for value in run.graph.inputs} | left
+            values = {**self._weights, **self.platform.values(inputs)}
+
+            def changed(node: Node, current: Values, run: Run = run) -> None:
+                if after:
+                    after(run, node, current)
+
+            self.platform.run(run.graph, values, after=changed, instead=instead)
+            outputs = [to_numpy(values[value], run.graph.values[value].type.dtype) for value in run.graph.outputs]
+            left = run.graph.carried(outputs)
+            found.append(outputs)
+        return found

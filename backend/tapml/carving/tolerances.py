@@ -1,0 +1,134 @@
+"""The tolerances of carved tests, and of the whole model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+
+from tapml.carving.runs import Progress, ReferenceRun, Run
+from tapml.compare.agreement import Agreement, agreement
+from tapml.compare.operators import OperatorTolerances
+from tapml.compare.tolerance import noisy, perturb
+from tapml.errors import InputError
+from tapml.kernels.bundle import CompiledKernel
+from tapml.lowering.lower import Lowered, Model
+from tapml.operators.numerics import stated
+from tapml.platforms.reference import Values, to_numpy
+from tapml.program import Graph, Node, NodeKind
+from tapml.suite import CarvedTest, TensorRef, TensorStore, Tolerance
+
+Stored = Mapping[str, Future[TensorRef]]
+"""Value id -> where it is stored."""
+
+
+class Tolerances:
+    """Derives them from what was recorded."""
+
+    def __init__(
+        self,
+        lowered: Lowered,
+        models: Mapping[Graph, Model],
+        kernels: Mapping[str, CompiledKernel],
+        reference: ReferenceRun,
+        store: TensorStore,
+    ) -> None:
+        """`models` by the graph of a step: the operators' programs at its sizes."""
+        self._reference = reference
+        self._platform = reference.platform
+        self._store = store
+        self._symbols = {found.name: [symbol.name for symbol in found.symbols] for found in lowered.operators}
+        self._operators = {graph: self._of_kernels(model, kernels) for graph, model in models.items()}
+
+    def _of_kernels(self, model: Model, kernels: Mapping[str, CompiledKernel]) -> dict[str, OperatorTolerances]:
+        found = {}
+        for name, kernel in kernels.items():
+            texts = [file.text for file in kernel.files]
+            found[name] = OperatorTolerances(model.programs[name], texts, self._store.put, stated(kernel.document))
+        return found
+
+    def tests(self, runs: Sequence[Run], stored: Sequence[Stored], progress: Progress) -> list[CarvedTest]:
+        """A carved test of each kernel call; `stored` is where the values of each run are."""
+        random = np.random.default_rng(0)
+        total = sum(len(run.graph.kernel_nodes) for run in runs)
+        tests: list[CarvedTest] = []
+        for run, refs in zip(runs, stored, strict=True):
+            for node in run.graph.kernel_nodes:
+                tolerances = self._of_node(run, node, random)
+                tests.append(
+                    CarvedTest(
+                        id=f"{node.id}.s{run.number}",
+                        node=node.id,
+                        kernel=node.kernel,
+                        step=run.number,
+                        inputs=tuple(refs[value].result() for value in node.inputs),
+                        outputs=tuple(refs[value].result() for value in node.outputs),
+                        tolerances=tolerances,
+                        sizes={name: run.graph.sizes[name] for name in self._symbols[node.kernel]},
+                    )
+                )
+                progress("tolerances", len(tests), total)
+        return tests
+
+    def _of_node(self, run: Run, node: Node, random: np.random.Generator) -> tuple[Tolerance, ...]:
+        inputs = [run.arrays[value] for value in node.inputs]
+        expected = [run.arrays[value] for value in node.outputs]
+        types = [run.graph.values[value].type for value in node.outputs]
+
+        def move(times: int) -> list[list[np.ndarray]]:
+            moved: list[list[np.ndarray]] = [[] for _ in expected]
+            for _ in range(times):
+                perturbed = [self._platform.tensor(perturb(array, random)) for array in inputs]
+                for position, result in enumerate(self._platform.call(node.kernel, perturbed, types, run.graph.sizes)):
+                    moved[position].append(to_numpy(result, types[position].dtype))
+            return moved
+
+        return self._operators[run.graph][node.kernel].of_call(inputs, expected, move)
+
+    def of_model(self, runs: Sequence[Run], tests: Sequence[CarvedTest]) -> dict[str, Any]:
+        """How far the model's outputs move when every operator is off by a random share of its own tolerance: those of
+        the first step, and where there are states, of all, for what is off in a state is off in the next step."""
+        bounds = {(test.step, test.node): test.tolerances for test in tests}
+        random = np.random.default_rng(1)
+
+        def disturb(run: Run, node: Node, current: Values) -> None:
+            if node.kind is NodeKind.VIEW:
+                return
+            for value, bound in zip(node.outputs, bounds[run.number, node.id], strict=True):
+                if bound.absolute or bound.relative:
+                    array = to_numpy(current[value], run.graph.values[value].type.dtype)
+                    current[value] = self._platform.tensor(noisy(array, self._allowed(bound, array), random))
+
+        moving = runs if self._reference.model.states else runs[:1]
+        disturbed = self._reference.again(moving, after=disturb)
+        found = worst([agreement(outputs, run.outputs) for outputs, run in zip(disturbed, moving, strict=True)])
+        if not np.isfinite(found.max_abs_error):
+            raise InputError(
+                "the model's output becomes NaN or infinite when its operators are off by no more than they may be: "
+                "it has no tolerance at these inputs, give others"
+            )
+        cosine = 1.0 - max(1e-6, 4.0 * (1.0 - found.cosine)) if np.isfinite(found.cosine) else 1.0 - 1e-6
+        return {
+            "cosine": max(cosine, 0.99),
+            "max_abs_error": 4.0 * found.max_abs_error,
+            "reasons": [
+                "with every operator off by a random share of its own tolerance the output moves by "
+                f"{found.max_abs_error:.3g} (cosine {found.cosine:.9f}); four times that is allowed"
+            ],
+        }
+
+    def _allowed(self, tolerance: Tolerance, array: np.ndarray) -> np.ndarray:
+        """What each element may differ by."""
+        if tolerance.bound is not None:
+            bound = self._store.get(tolerance.bound)
+            # What nothing is promised for is not disturbed: the whole model's output would have no bound either.
+            return np.where(np.isfinite(bound), bound, 0.0)
+        allowed: np.ndarray = tolerance.absolute + tolerance.relative * np.abs(array.astype(np.float32))
+        return allowed
+
+
+def worst(found: Sequence[Agreement]) -> Agreement:
+    """NaN where one of them is."""
+    return Agreement(float(np.min([a.cosine for a in found])), float(np.max([a.max_abs_error for a in found])))
