@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e slow-test schemas fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-hostile bench-localization bench-onnx docs wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e slow-test schemas fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-localization bench-onnx docs wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -49,6 +49,7 @@ help:
 	@echo 'make bench-history  questions to 500 runs (DATABASE_URL=postgresql://... for a server)'
 	@echo 'make bench-hostile  20,000 fuzzed documents of every format: none breaks anything'
 	@echo 'make bench-memory  what server and node keep of 10,000 calls and 200 validations, about ten minutes'
+	@echo 'make bench-carving  what a carve costs: its time to that of compiling kernels, its memory to weights and activations'
 	@echo 'make bench-localization  bugs injected into the kernels of six models: who is accused (DEVICE=firefox), about an hour'
 	@echo 'make bench-onnx  the ONNX backend node tests, carved and validated (DEVICES=node-dawn,deno), about ten minutes'
 	@echo 'make wheel      dist/tapml-*.whl, with the pages in it: what CI installs (docs/ci.md)'
@@ -184,6 +185,10 @@ bench-onnx: setup-dev
 
 bench-memory: setup
 	$(BIN)/python -m benchmarks.memory
+
+# Of some models that it makes, or of your own: MODELS="model.onnx=inputs.npz"
+bench-carving: setup
+	$(BIN)/python -m benchmarks.carving $(MODELS)
 
 bench-share: setup
 	$(BIN)/python -m benchmarks.share

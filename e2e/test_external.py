@@ -54,11 +54,17 @@ def test_functions_and_wrong_arguments(tmp_path: Path) -> None:
                     "    return np.ones((a.shape[0], N), np.float32)\n")  # fmt: skip
     model, suite = quantised(tmp_path / "x.onnx"), tmp_path / "x.suite"
     ran = tapml("carve", model, "--random-inputs", "--external", file, "-o", suite)
-    assert ran.code == 1, "ONNX Runtime, the oracle, does not agree with such a function"
+    assert ran.code == 2, "ONNX Runtime, the oracle, does not agree with such a function"
+    assert "disagrees with onnxruntime" in ran.err
+    assert "which MatMulNBits (com.microsoft opset 1, node " in ran.err
+    assert not suite.exists()
+    ran = tapml("carve", model, "--random-inputs", "--external", file, "-o", suite, "--keep-disagreeing")
+    assert ran.code == 1
     assert "DISAGREES" in ran.out
     ran = tapml("offload", suite, "--device", "node-dawn")
     assert ran.code == 2
     assert "a suite holds no code" in ran.err
+    assert "DO NOT TRUST" in ran.err
     file.write_text("1 / 0")
     for wrong, words in ((file, "ZeroDivisionError"), (tmp_path / "none.py", "give a .py file"), (model, "a folder")):
         ran = tapml("carve", model, "--random-inputs", "--external", wrong, "-o", tmp_path / "y.suite")

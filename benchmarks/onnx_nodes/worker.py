@@ -67,7 +67,7 @@ def carved(case: Case, folder: Path) -> Suite:
     arrays = {name: np.asarray(array) for name, array in zip(names, case.inputs, strict=False)}
     np.savez(folder / "inputs.npz", **arrays)
     imported = import_model(str(model), input_files=[folder / "inputs.npz"])
-    return carve(imported, folder / "case.suite", name=case.name)
+    return carve(imported, folder / "case.suite", name=case.name, keep_disagreeing=True)
 
 
 def difference(suite: Suite, case: Case) -> str:

@@ -13,6 +13,7 @@ from tapml.carving.carve import carve
 from tapml.errors import InputError
 from tapml.files import write_text
 from tapml.suite import Suite, SuiteWriter, TensorStore
+from tapml.suite.suite import write_kernel
 
 
 def test_tensors_are_stored_once(tmp_path: Path) -> None:
@@ -124,10 +125,21 @@ def test_a_folder_that_is_no_suite_is_never_replaced(tmp_path: Path) -> None:
         SuiteWriter(tmp_path, overwrite=True)
 
 
+def test_what_does_not_read_as_a_suite_is_not_left_on_disk(suite: Suite, tmp_path: Path) -> None:
+    with SuiteWriter(tmp_path / "damaged.suite") as writer:
+        for name in suite.kernels:
+            write_kernel(writer.folder, {**suite.bundle(name), "arguments": []}, {})
+        with pytest.raises(InputError, match=r"damaged\.suite/kernels/\w+\.json: variants"):
+            writer.finish(suite.manifest, suite.program, [], {})
+    assert [path.name for path in tmp_path.iterdir()] == [suite.path.name]
+
+
 def test_a_suite_carved_again_keeps_history_and_links(suite: Suite) -> None:
     for name, text in (("shares/a.json", "a link"), ("results/history.sqlite3", "runs"), ("results/x.json", "old")):
         write_text(suite.path / name, text)
     with SuiteWriter(suite.path, overwrite=True) as writer:
+        for name in suite.kernels:
+            write_kernel(writer.folder, suite.bundle(name), {file.name: file.text for file in suite.kernel_files(name)})
         writer.finish(suite.manifest, suite.program, [], {})
     assert (suite.path / "shares" / "a.json").read_text() == "a link"
     assert (suite.path / "results" / "history.sqlite3").read_text() == "runs"

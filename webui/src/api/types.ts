@@ -39,6 +39,8 @@ export interface SuiteFacts {
   oracle: Oracle | null;
   /** Why there is no oracle; suite-format.md has it, http-api.md does not promise it. */
   oracle_missing?: string | null;
+  /** Why its reference is not to be believed, a sentence each. */
+  doubts: string[];
   reference: { platform: string; device: string };
 }
 

@@ -57,6 +57,7 @@ export const suite: SuiteDetail = {
   bytes: 0,
   edited: ["norm"],
   oracle: null,
+  doubts: [],
   reference: { platform: "", device: "" },
   steps: [],
   graph: {
