@@ -12,6 +12,8 @@ import pytest
 
 from tapml.cli import main
 from tapml.errors import InputError
+from tapml.program import Graph
+from tapml.program.program import Program
 from tapml.server.local import create_app
 from tapml.server.security import Security
 from tapml.server.state import State
@@ -56,8 +58,9 @@ def test_a_suite_that_cannot_take_its_place_leaves_the_one_before(
         return replaced(self, target)
 
     monkeypatch.setattr(Path, "replace", fails)
+    nothing = Program.of(Graph({}, [], (), ()))
     with pytest.raises(InputError, match="No space left"), SuiteWriter(suite.path, overwrite=True) as writer:
-        writer.finish(suite.manifest, suite.program, [], {})
+        writer.finish({**suite.manifest, "steps": [], "parameters": {}, "arguments": []}, nothing, [], {})
     assert Suite(suite.path).tests
     assert list(suite.path.parent.iterdir()) == [suite.path]
 
