@@ -182,7 +182,9 @@ class _Narrower:
         """Emit a binding; its value in the narrow world: never bool, never 64 bits wide."""
         result = self._visit(value)
         if not isinstance(result, tvm.ir.Call):
-            return result
+            # A conversion among integers that are stored alike.
+            cast = isinstance(value, tvm.ir.Call) and operator_name(value) == "relax.astype"
+            return self._wrapped(result, value) if cast else result
         try:
             result = self._wrapped(self._builder.emit(result, var.name), value)
         except Exception as error:  # each operator's type inference has its own
@@ -208,7 +210,7 @@ class _Narrower:
             return result
         source = (tensor_dtype(value.args[0].ty) or "") if name == "relax.astype" else ""
         # What a float beyond the range becomes is nobody's promise.
-        if source in ("bool", dtype) or source.startswith(("float", "bfloat")):
+        if source.startswith(("float", "bfloat")) or (source and np.can_cast(source, dtype)):
             return result
         range_ = np.iinfo(dtype)
         low, mask = relax.const(range_.min, "int32"), relax.const(range_.max - range_.min, "int32")

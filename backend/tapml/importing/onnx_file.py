@@ -108,9 +108,10 @@ def known(node: Any) -> bool:
     from tvm.relax.frontend.onnx import onnx_frontend
 
     from tapml.importing.onnx_operators import OPERATORS
+    from tapml.importing.onnx_quantized import MICROSOFT
 
     if node.domain == "com.microsoft":
-        return node.op_type in _MICROSOFT
+        return node.op_type in _MICROSOFT or node.op_type in MICROSOFT
     if node.domain not in ("", "ai.onnx") or node.op_type == "Attention":
         return False
     # TVM shows what it can convert in no public way.

@@ -24,6 +24,7 @@ from tapml.importing.model import Array, Functions
 from tapml.importing.onnx_file import described, fill_in, known
 from tapml.importing.onnx_moves import strided
 from tapml.importing.onnx_operators import OPERATORS
+from tapml.importing.onnx_quantized import MICROSOFT
 from tapml.importing.onnx_run import read_by
 from tapml.importing.onnx_values import Known, evaluate, is_weight, symbolic
 from tapml.importing.relax_ir import Expr, tensor_dtype
@@ -150,12 +151,14 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
     def _by_operator(self, node: Any) -> Any:
         # TVM's has a kernel of its own for the normalization alone.
         alone = node.op_type == "LayerNormalization" and not any(node.output[1:])
-        if node.op_type not in OPERATORS or node.domain not in ("", "ai.onnx") or alone:
+        ours = OPERATORS if node.domain in ("", "ai.onnx") else MICROSOFT if node.domain == "com.microsoft" else {}
+        if node.op_type not in ours or alone:
             return None
-        fill_in(node, self._versions.get(node.domain, 1))
+        if ours is OPERATORS:
+            fill_in(node, self._versions.get(node.domain, 1))
         inputs = [self._nodes[name] if name else None for name in node.input]
         attributes = {**self._parse_attr(node.attribute), "outputs": len(node.output)}
-        return OPERATORS[node.op_type](self.bb, inputs, attributes)
+        return ours[node.op_type](self.bb, inputs, attributes)
 
     def _declare(self, name: str) -> None:
         """Make a known value one of TVM's module, unless it is one."""

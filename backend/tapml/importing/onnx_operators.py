@@ -14,11 +14,21 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op
 
+from tapml.importing.onnx_bits import bit_cast, shifted
 from tapml.importing.onnx_convolutions import col2im, deformable_convolution, transposed_convolution
 from tapml.importing.onnx_moves import determinant, eye_like, pad, split
 from tapml.importing.onnx_pooling import max_pool, max_unpool
+from tapml.importing.onnx_quantized import (
+    conv_integer,
+    dequantize_linear,
+    matmul_integer,
+    qlinear_conv,
+    qlinear_matmul,
+    quantize_linear,
+)
 from tapml.importing.onnx_resize import resize
 from tapml.importing.onnx_roi_align import roi_align
+from tapml.importing.onnx_signal import dft, stft
 from tapml.importing.relax_ir import Expr, tensor_dtype
 
 Attributes = Mapping[str, Any]
@@ -106,19 +116,6 @@ def _lp_normalization(builder: Expr, inputs: Sequence[Any], attributes: Attribut
     return op.where(emit(op.equal(norm, zero)), zero, emit(op.divide(data, norm)))
 
 
-def _shifted(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
-    """By all of its bits or more: nothing is left, but of a sign that moves to the right."""
-    data, by = inputs
-    dtype = tensor_dtype(data.ty) or ""
-    last = relax.const(np.iinfo(dtype).bits - 1, dtype)
-    emit = builder.emit
-    beyond = emit(op.greater(by, last))
-    safe = emit(op.where(beyond, last, by))
-    left = attributes["direction"] == b"LEFT"
-    shifted = emit((op.left_shift if left else op.right_shift)(data, safe))
-    return op.where(beyond, relax.const(0, dtype), shifted) if left or dtype.startswith("u") else shifted
-
-
 def _resize(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
     """Upsample as well, and the Resize of opset 10: data and scales, and no attribute but the mode."""
     if len(inputs) < 3:
@@ -149,40 +146,6 @@ def _space_to_depth(builder: Expr, inputs: Sequence[Any], attributes: Attributes
     return op.reshape(moved, [batch, channels * block * block, high, wide])
 
 
-def _matmul_integer(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
-    a, b, a_zero, b_zero = (*inputs, None, None)[:4]
-    return op.matmul(_centred(builder, a, a_zero, -2), _centred(builder, b, b_zero, -1), out_dtype="int32")
-
-
-def _qlinear_matmul(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
-    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = inputs
-    emit = builder.emit
-    product = emit(_matmul_integer(builder, [a, b, a_zero, b_zero], {}))
-    dtype = tensor_dtype(a_scale.ty)
-    scale = emit(op.divide(emit(op.multiply(_beside(a_scale, a, -2), _beside(b_scale, b, -1))), y_scale))
-    places = emit(op.round(emit(op.multiply(_in(builder, product, dtype), scale))))
-    kind = tensor_dtype(y_zero.ty) or ""
-    places = emit(op.add(places, emit(op.astype(y_zero, dtype))))
-    ends = np.iinfo(kind)
-    return op.astype(emit(op.clip(places, ends.min, ends.max)), kind)
-
-
-def _centred(builder: Expr, data: Expr, zero: Any, axis: int) -> Expr:
-    """8-bit integers as int32, less their zero point: one for all, or one for each place along `axis`."""
-    data = builder.emit(op.astype(data, "int32"))
-    if zero is None:
-        return data
-    return builder.emit(op.subtract(data, builder.emit(op.astype(_beside(zero, data, axis), "int32"))))
-
-
-def _beside(values: Expr, data: Expr, axis: int) -> Expr:
-    if values.ty.ndim != 1 or data.ty.ndim < 2:
-        return values
-    shape = [1, 1]
-    shape[axis] = values.ty.shape[0]
-    return op.reshape(values, shape)
-
-
 def _from(data: Expr, axis: int) -> list[int]:
     """The axes from one to the last."""
     rank = data.ty.ndim
@@ -198,27 +161,34 @@ def _int64(value: int) -> Expr:
 
 
 OPERATORS: Mapping[str, Converter] = {
-    "BitShift": _shifted,
+    "BitCast": bit_cast,
+    "BitShift": shifted,
     "Celu": _celu,
     "Clip": _clip,
     "Col2Im": col2im,
+    "ConvInteger": conv_integer,
     "ConvTranspose": transposed_convolution,
     "CumProd": _cumulative(op.cumprod),
     "CumSum": _cumulative(op.cumsum),
+    "DFT": dft,
     "DeformConv": deformable_convolution,
+    "DequantizeLinear": dequantize_linear,
     "Det": determinant,
     "EyeLike": eye_like,
     "LayerNormalization": _layer_normalization,
     "LpNormalization": _lp_normalization,
-    "MatMulInteger": _matmul_integer,
+    "MatMulInteger": matmul_integer,
     "MaxPool": max_pool,
     "MaxUnpool": max_unpool,
     "OneHot": _one_hot,
     "Pad": pad,
-    "QLinearMatMul": _qlinear_matmul,
+    "QLinearConv": qlinear_conv,
+    "QLinearMatMul": qlinear_matmul,
+    "QuantizeLinear": quantize_linear,
     "RMSNormalization": _rms_normalization,
     "Resize": _resize,
     "RoiAlign": roi_align,
+    "STFT": stft,
     "SpaceToDepth": _space_to_depth,
     "Split": split,
     "Upsample": _resize,

@@ -22,6 +22,7 @@ from tapml.errors import InputError
 from tapml.importing.dtypes import stored
 from tapml.importing.indices import INDEXING, lower_indexing
 from tapml.importing.relax_ir import Expr, names
+from tapml.importing.remainders import DIVISIONS, divided
 from tapml.importing.scatter import own_place, product, scatter_elements, scatter_nd
 from tapml.importing.transposed import conv_transpose
 
@@ -66,6 +67,8 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
         return op.multiply(op.astype(op.subtract(data, zero), str(attrs["out_dtype"])), scale)
     if name == "relax.power":
         return _power(builder, data, arguments[1])
+    if name in DIVISIONS:
+        return call(divided, data, arguments[1], name)
     if name in ("relax.argmax", "relax.argmin"):
         return _extremum(builder, name, data, attrs)
     if name in INDEXING:
