@@ -112,10 +112,10 @@ def known(node: Any) -> bool:
 
     if node.domain == "com.microsoft":
         return node.op_type in _MICROSOFT or node.op_type in MICROSOFT
-    if node.domain not in ("", "ai.onnx") or node.op_type == "Attention":
+    if node.domain not in ("", "ai.onnx"):
         return False
     # TVM shows what it can convert in no public way.
-    return node.op_type == "If" or node.op_type in OPERATORS or node.op_type in onnx_frontend._get_convert_map()
+    return node.op_type in ("If", "Loop", "Scan") or node.op_type in OPERATORS or node.op_type in onnx_frontend._get_convert_map()
 
 
 def _expanded(model: Any, operators: set[str]) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op
 
+from tapml.importing.onnx_attention import ATTENTION
 from tapml.importing.onnx_bits import bit_cast, shifted
 from tapml.importing.onnx_convolutions import col2im, deformable_convolution, transposed_convolution
 from tapml.importing.onnx_moves import determinant, eye_like, pad, split
@@ -26,8 +27,10 @@ from tapml.importing.onnx_quantized import (
     qlinear_matmul,
     quantize_linear,
 )
+from tapml.importing.onnx_recurrent import RECURRENT
 from tapml.importing.onnx_resize import resize
 from tapml.importing.onnx_roi_align import roi_align
+from tapml.importing.onnx_sequence import SEQUENCE
 from tapml.importing.onnx_signal import dft, stft
 from tapml.importing.relax_ir import Expr, tensor_dtype
 
@@ -161,6 +164,9 @@ def _int64(value: int) -> Expr:
 
 
 OPERATORS: Mapping[str, Converter] = {
+    **ATTENTION,
+    **RECURRENT,
+    **SEQUENCE,
     "BitCast": bit_cast,
     "BitShift": shifted,
     "Celu": _celu,

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 import tvm
 from tvm import relax
 
+from tapml.errors import InputError
+
 Expr: TypeAlias = Any
 """A Relax expression; TVM's Python types are not visible to mypy."""
 
@@ -55,3 +57,13 @@ def static_shape(ty: Expr) -> tuple[int, ...] | None:
         return None
     sizes = [getattr(dimension, "value", None) for dimension in ty.shape.values]
     return None if None in sizes else tuple(int(size) for size in sizes if size is not None)
+
+
+def axes_of(tensor: Expr) -> list[Any]:
+    """The sizes of an expression whose rank is known: integers, or TVM's expressions where they vary.
+
+    Raises InputError where they depend on the values of the input.
+    """
+    if not isinstance(getattr(tensor.ty, "shape", None), relax.ShapeExpr):
+        raise InputError("a shape depends on the values of the input: tapml needs shapes of sizes")
+    return [getattr(axis, "value", axis) for axis in tensor.ty.shape.values]
