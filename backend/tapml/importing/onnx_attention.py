@@ -76,13 +76,13 @@ def _softmax(builder: Expr, scores: Expr, full: bool) -> Expr:
     if full:
         return builder.emit(op.nn.softmax(scores, axis=-1))
     emit, dtype = builder.emit, tensor_dtype(scores.ty) or ""
-    zero, one = relax.const(0, dtype), relax.const(1, dtype)
-    largest = emit(op.max(scores, axis=-1, keepdims=True))
-    # Less than the lowest number is -inf: from itself it would make NaN.
-    empty = emit(op.less(largest, relax.const(float(np.finfo(dtype).min), dtype)))
-    grown = emit(op.exp(emit(op.subtract(scores, emit(op.where(empty, zero, largest))))))
+    # Of such a row a number, for -inf less -inf is NaN.
+    lowest = relax.const(float(np.finfo(dtype).min), dtype)
+    largest = emit(op.maximum(emit(op.max(scores, axis=-1, keepdims=True)), lowest))
+    grown = emit(op.exp(emit(op.subtract(scores, largest))))
     total = emit(op.sum(grown, axis=-1, keepdims=True))
-    return emit(op.divide(grown, emit(op.where(empty, one, total))))
+    empty = emit(op.equal(total, relax.const(0, dtype)))
+    return emit(op.divide(grown, emit(op.where(empty, relax.const(1, dtype), total))))
 
 
 def _masked(builder: Expr, scores: Expr, attended: Expr | None, mask: Expr | None, key: Expr) -> Expr:

@@ -13,6 +13,9 @@ from tapml.errors import InputError
 from tapml.importing.inputs import InputSpec
 from tapml.importing.onnx_tensors import check_tensors, subgraphs, tensors
 
+CONTROL_FLOW = ("If", "Loop", "Scan")
+"""Operators that hold graphs."""
+
 _MICROSOFT = {
     *("Attention", "BiasGelu", "EmbedLayerNormalization", "FastGelu", "Gelu"),
     *("MatMulInteger16", "SkipLayerNormalization"),
@@ -115,7 +118,7 @@ def known(node: Any) -> bool:
     if node.domain not in ("", "ai.onnx"):
         return False
     # TVM shows what it can convert in no public way.
-    return node.op_type in ("If", "Loop", "Scan") or node.op_type in OPERATORS or node.op_type in onnx_frontend._get_convert_map()
+    return any(node.op_type in names for names in (CONTROL_FLOW, OPERATORS, onnx_frontend._get_convert_map()))
 
 
 def _expanded(model: Any, operators: set[str]) -> Any:

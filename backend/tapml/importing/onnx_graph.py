@@ -8,6 +8,7 @@ as it is met: as an array, or, where sizes are symbols, as expressions over them
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -21,11 +22,13 @@ from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 from tapml.errors import InputError
 from tapml.importing.external import call_of_onnx
 from tapml.importing.model import Array, Functions
-from tapml.importing.onnx_file import described, fill_in, known
+from tapml.importing.onnx_control import ControlFlow
+from tapml.importing.onnx_file import CONTROL_FLOW, described, fill_in, known
 from tapml.importing.onnx_moves import strided
 from tapml.importing.onnx_operators import OPERATORS
 from tapml.importing.onnx_quantized import MICROSOFT
 from tapml.importing.onnx_run import read_by
+from tapml.importing.onnx_sequence import places
 from tapml.importing.onnx_values import Known, evaluate, is_weight, symbolic
 from tapml.importing.relax_ir import Expr, tensor_dtype
 from tapml.importing.sizes import Sizes, integer
@@ -43,6 +46,7 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         self._versions = {entry.domain: entry.version for entry in opsets}
         self._functions = functions
         self._known: dict[str, Known] = {}
+        self._control = ControlFlow(self, self._versions)
 
     @property
     def computed(self) -> list[tuple[str, Array]]:
@@ -77,8 +81,8 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
             self._declare(output.name)
 
     def _add(self, node: Any) -> None:
-        if node.op_type == "If":
-            self._take_branch(node)
+        if node.op_type in CONTROL_FLOW:
+            self._control.convert(node)
         elif (found := self._evaluate(node)) is not None:
             self._known.update(zip(node.output, found, strict=True))
         else:
@@ -100,18 +104,33 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
             return None
         return evaluate(node, [self._known.get(name) for name in node.input], self._sizes, self._opsets)
 
-    def _take_branch(self, node: Any) -> None:
-        condition = self._known.get(node.input[0])
-        if condition is None:
-            raise InputError("the model branches on its input's values (If): tapml carves plain data flow only")
-        wanted = "then_branch" if bool(condition.array.item()) else "else_branch"
-        branch = next(a.g for a in node.attribute if a.name == wanted)
-        self._parse_graph_initializers(branch)
-        self._construct_nodes(branch)
-        for name, inner in zip(node.output, branch.output, strict=True):
-            self._nodes[name] = self._nodes[inner.name]
-            if inner.name in self._known:
-                self._known[name] = self._known[inner.name]
+    # ------------------------------------------------ what control flow needs of the graph
+
+    @property
+    def builder(self) -> Expr:
+        return self.bb
+
+    def enter(self, graph: Any) -> None:
+        self._parse_graph_initializers(graph)
+
+    def add(self, nodes: Any) -> None:
+        self._construct_nodes(SimpleNamespace(node=nodes))
+
+    def value(self, name: str) -> Any:
+        return self._known.get(name, self._nodes.get(name))
+
+    def bind(self, name: str, value: Any) -> None:
+        self._nodes.pop(name, None)
+        self._known.pop(name, None)
+        if isinstance(value, Known):
+            self._known[name] = value
+        elif value is not None:
+            self._nodes[name] = value
+
+    def tensor(self, value: Any) -> Expr:
+        return self._tensor(value) if isinstance(value, Known) else value
+
+    # ------------------------------------------------ nodes
 
     def _convert(self, node: Any) -> None:
         """Add a node to TVM's module."""
@@ -283,13 +302,15 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
                 for place in (3, 4)
             )
         axes = [axis % len(shape) for axis in axes or range(len(starts))]
-        data = self._nodes[node.input[0]]
+        data, turning = self._nodes[node.input[0]], any(self._control.varies(name) for name in node.input[1:3])
         for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(starts), strict=True):
             size = shape[axis]
             if all(isinstance(found, int) for found in (size, start, end, step)):
-                places = range(*slice(start, end, step).indices(size))
-                if places != range(size):
-                    data = strided(self.bb, data, axis, places)
+                chosen = range(*slice(start, end, step).indices(size))
+                if turning and chosen:
+                    data = self._taken(data, chosen, axis)
+                elif chosen != range(size):
+                    data = strided(self.bb, data, axis, chosen)
                 continue
             if step == -1 and isinstance(start, int) and isinstance(end, int) and start == -1 and end < -(2**31):
                 data = self.bb.emit(op.flip(data, axis))
@@ -349,6 +370,10 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
             extrapolation_value=attributes.get("extrapolation_value", 0.0),
         )
 
+    def _taken(self, data: Expr, numbers: Sequence[int], axis: int) -> Expr:
+        """Places along an axis, which are others in each turn of a loop: one kernel for all turns."""
+        return self.bb.emit(op.take(data, places(numbers), axis=axis, mode="fast"))
+
     def _place(self, place: Any, size: Any) -> Any:
         """Where a slice begins or ends: from 0 to `size`."""
         if not self._sizes.holds(integer(place) >= 0):
@@ -365,6 +390,10 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         index = self._known.get(node.input[1])
         shape = self._axes_of(node.input[0])
         axis = next((a.i for a in node.attribute if a.name == "axis"), 0) % len(shape)
+        turning = self._control.varies(node.input[1]) and isinstance(shape[axis], int) and shape[axis] > 0
+        if turning and index is not None and index.elements and not index.symbolic:
+            found = self._taken(self._nodes[node.input[0]], [place % shape[axis] for place in index.elements], axis)
+            return op.reshape(found, [*shape[:axis], *index.array.shape, *shape[axis + 1 :]])
         if index is None or (isinstance(shape[axis], int) and not index.symbolic):
             return None
         places = [

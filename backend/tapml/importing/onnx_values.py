@@ -14,7 +14,7 @@ from tvm import tirx
 from tapml.importing.model import Array
 from tapml.importing.sizes import Sizes, integer
 
-_RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 
 _FLOATS = {1, 10, 11, 16}
 """TensorProto's float, float16, double, bfloat16."""
@@ -91,7 +91,7 @@ def is_weight(tensor: Any) -> bool:
 
 def evaluate(node: Any, operands: Sequence[Known | None], sizes: Sizes, opsets: Any) -> list[Known] | None:
     """A node's outputs where they can be computed now, else None."""
-    if node.op_type in _RANDOM:
+    if node.op_type in RANDOM:
         return None
     if any(found is not None and found.symbolic for found in operands):
         return _evaluate_symbolic(node, operands, sizes, opsets)
