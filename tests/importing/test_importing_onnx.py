@@ -180,20 +180,6 @@ def test_unknown_operator_is_named(save_onnx: Callable[..., Path]) -> None:
         import_model(str(path), random_inputs=True)
 
 
-def test_loop_is_refused_by_name(save_onnx: Callable[..., Path]) -> None:
-    value = helper.make_tensor_value_info
-    body = helper.make_graph(
-        [node("Identity", ["c"], ["d"]), node("Det", ["v"], ["w"], name="inner")],
-        "body",
-        [value("i", 7, []), value("c", 9, []), value("v", 1, [3])],
-        [value("d", 9, []), value("w", 1, [3])],
-    )
-    loop = node("Loop", ["", "", "x"], ["y"], body=body, name="outer")
-    path = save_onnx([loop], [("x", "float32", (3,))], [("y", "float32", (3,))], {})
-    with pytest.raises(InputError, match=r"lacks the operator Loop .*node 'outer'"):
-        import_model(str(path), random_inputs=True)
-
-
 def test_value_outside_int32_is_named(save_onnx: Callable[..., Path]) -> None:
     weights = {"offsets": np.array([1, 2**40], np.int64)}
     io = [("x", "int64", (2,))], [("y", "int64", (2,))]

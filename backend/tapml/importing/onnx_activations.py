@@ -25,7 +25,7 @@ def activations(attributes: Mapping[str, Any], defaults: Sequence[str]) -> list[
     if len(names) != len(defaults):
         raise InputError(f"{len(names)} activation functions are named where {len(defaults)} are needed")
     given = {key: list(attributes.get(f"activation_{key}", ())) for key in ("alpha", "beta")}
-    result = []
+    result: list[Activation] = []
     for name in names:
         if (known := _FUNCTIONS.get(name.lower())) is None:
             raise InputError(f"there is no activation function {name!r} in ONNX: give one that it has, such as Tanh")

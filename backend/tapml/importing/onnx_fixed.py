@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tapml.importing.inputs import InputSpec, RawStep
+from tapml.importing.onnx_file import nodes
 
 
 def _each(operators: str, *places: int) -> dict[str, tuple[int, ...]]:
@@ -78,10 +79,10 @@ def _common(arrays: Sequence[Any]) -> Any:
 
 def _needed(graph: Any) -> Iterator[str]:
     """Names of the values that such an operand is, or is computed of."""
-    makers = {name: node for node in graph.node for name in node.output}
+    makers = {name: node for node in nodes(graph) for name in node.output}
     waiting = [
         node.input[place]
-        for node in graph.node
+        for node in nodes(graph)
         for place in _FIXED.get(node.op_type, ())
         if place < len(node.input) and node.input[place]
     ]

@@ -36,8 +36,10 @@ def import_onnx(
     specs = input_specs(model, path)
     steps = gather(specs)
     outputs = [output.name for output in model.graph.output]
-    # Runs first: what ONNX Runtime refuses is seldom worth a conversion, and its messages are good.
-    answer = _ask_oracle(path, outputs, steps, progress)
+    # Runs first: what ONNX Runtime refuses is seldom worth a conversion, and its messages are good. But a loop may have
+    # no end, which the conversion finds.
+    loops = not detailed and any(node.op_type == "Loop" for node in nodes(model.graph))
+    answer = _Answer(OnnxRuntime, None, None, None) if loops else _ask_oracle(path, outputs, steps, progress)
     expected, missing, raw = answer.expected, answer.missing, steps
     again = partial(_ask_again, path, outputs, raw)
 
@@ -68,6 +70,9 @@ def import_onnx(
             # Where ONNX Runtime refused the file as well it may be at fault itself.
             raise InputError(f"{error}; {missing}") from error
         raise
+    if loops:
+        answer = _ask_oracle(path, outputs, raw, progress)
+        expected, missing = answer.expected, answer.missing
     return assemble(
         module,
         tensors=[*_tensors(model), *computed],

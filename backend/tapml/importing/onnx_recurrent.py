@@ -43,9 +43,9 @@ class _Direction:
     def product(self, state: Expr, weights: Expr) -> Expr:
         return self.emit(op.matmul(state, weights))
 
-    def called(self, number: int, data: Expr) -> Expr:
+    def called(self, number: int, data: Expr, *, clipped: bool = True) -> Expr:
         """An activation function, of what was clipped first."""
-        if self.limit:
+        if self.limit and clipped:
             data = self.emit(op.clip(data, -self.limit, self.limit))
         return self.functions[number](self.builder, data)
 
@@ -90,7 +90,8 @@ def _lstm_step(of: _Direction, attributes: Attributes) -> tuple[Expr | None, Ste
             keep = of.called(0, peep(of.part(gates, 2), 2, cell))
         cell = of.add(of.multiply(keep, cell), of.multiply(enter, of.called(1, of.part(gates, 3))))
         leave = of.called(0, peep(of.part(gates, 1), 1, cell))
-        return [of.multiply(leave, of.called(2, cell)), cell]
+        # ONNX Runtime clips the gates, not the cell.
+        return [of.multiply(leave, of.called(2, cell, clipped=False)), cell]
 
     return of.all_of_bias(), made
 

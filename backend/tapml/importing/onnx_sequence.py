@@ -12,7 +12,7 @@ from tvm.relax import op
 from tapml.errors import InputError
 from tapml.importing.relax_ir import Expr, axes_of, tensor_dtype
 
-MOST_STEPS = 2048
+MOST_STEPS = 1024
 """Of a sequence that is written out step by step: each is some kernels, and tests of them, of its own."""
 
 

@@ -29,6 +29,9 @@ from tapml.importing.transposed import conv_transpose
 LONGEST_AXIS = 8192
 """Above this the quadratic kernels below would take seconds."""
 
+_MOST_JOINED = 7
+"""Tensors that one kernel joins: WebGPU promises eight buffers."""
+
 _RANKINGS = {"relax.topk": None, "relax.sort": "values", "relax.argsort": "indices"}
 """What they give of the elements in order; topk's attributes say it."""
 
@@ -65,6 +68,8 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
     if name == "relax.dequantize":
         scale, zero = (_along(data, argument, attrs["axis"]) for argument in arguments[1:])
         return op.multiply(op.astype(op.subtract(data, zero), str(attrs["out_dtype"])), scale)
+    if name in ("relax.concat", "relax.stack") and isinstance(data, relax.Tuple) and attrs["axis"] is not None:
+        return _joined(builder, list(data.fields), int(attrs["axis"]), name == "relax.stack")
     if name == "relax.power":
         return _power(builder, data, arguments[1])
     if name in DIVISIONS:
@@ -91,6 +96,25 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
         down = bool(attrs.get("largest", attrs.get("descending")))
         return call(_ranked, data, axis, count, down, kind)
     return None
+
+
+def _joined(builder: Expr, parts: list[Expr], axis: int, stacked: bool) -> Expr | None:
+    """Many tensors, some at a time: a kernel has few buffers."""
+    if len(parts) <= _MOST_JOINED:
+        return None
+    axis %= parts[0].ty.ndim + stacked
+    if stacked:
+        parts = [builder.emit(op.reshape(part, _with_one(_shape("relax.stack", part), axis))) for part in parts]
+    # Opaque to fusion, which would make one kernel of all again.
+    join = partial(builder.emit_te, topi.concatenate, primfunc_name_hint="concat", primfunc_attrs={"op_pattern": 8})
+    while len(parts) > _MOST_JOINED:
+        groups = [parts[first : first + _MOST_JOINED] for first in range(0, len(parts), _MOST_JOINED)]
+        parts = [join(group, axis) if len(group) > 1 else group[0] for group in groups]
+    return op.concat(parts, axis)
+
+
+def _with_one(shape: tuple[Any, ...], axis: int) -> list[Any]:
+    return [*shape[:axis], 1, *shape[axis:]]
 
 
 def _along(data: Expr, values: Expr, axis: int) -> Expr:

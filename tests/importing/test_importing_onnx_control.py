@@ -1,0 +1,170 @@
+"""If, Loop and Scan as plain data flow, and recurrent layers, which are written out in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper, parser
+
+from tapml.errors import InputError
+from tapml.importing import ImportedModel, import_model
+from tapml.importing.onnx_control import MOST_OPERATORS
+from tapml.lowering.lower import lower
+
+node = helper.make_node
+
+HEAD = '<ir_version: 10, opset_import: ["": 17]>\n'
+
+BRANCH = """agraph (float[4] x, float limit) => (float[4] y) {
+    sum = ReduceSum<keepdims = 0>(x)
+    large = Greater(sum, limit)
+    y = If(large) <
+        then_branch = more () => (float[4] a) { a = Exp(x) },
+        else_branch = less () => (float[OTHER] b) { b = ELSE }
+    >
+}"""
+
+LOOP = """agraph (float[3] x, int64 many, bool go) => (float[3] y, float[N, 3] rows) {
+    y, rows = Loop(many, go, x) <
+        body = turn (int64 i, bool going, float[3] before) => (bool goes, float[3] after, float[3] row) {
+            two = Constant<value = float {2}>()
+            half = Div(before, two)
+            place = Cast<to = 1>(i)
+            after = Add(half, place)
+            row = Gather<axis = 0>(table, i)
+            goes = Identity(going)
+        }
+    >
+}"""
+
+UNTIL = """agraph (float[3] x) => (float[3] y, int64 turns) {
+    one = Constant<value = int64 {1}>()
+    none = Constant<value = int64 {0}>()
+    many = Constant<value = int64 {6}>()
+    limit = Constant<value = float {9}>()
+    y, turns = Loop(MANY, , x, none) <
+        body = turn (int64 i, bool going, float[3] before, int64 n) => (bool goes, float[3] after, int64 m) {
+            after = Add(before, before)
+            m = Add(n, one)
+            sum = ReduceSum<keepdims = 0>(after)
+            goes = Less(sum, limit)
+        }
+    >
+}"""
+
+SCAN = """agraph (float[2, 3] start, float[4, 2, 3] x, float[2, 5, 3] z) => (float[2, 3] last, float[2, 5, 3] rows) {
+    turned = Transpose<perm = [1, 0, 2]>(z)
+    last, rows = Scan(start, z) <
+        num_scan_inputs = 1, scan_input_axes = [-2], scan_input_directions = [1],
+        scan_output_axes = [1], scan_output_directions = [1],
+        body = turn (float[2, 3] before, float[2, 3] row) => (float[2, 3] after, float[2, 3] out) {
+            joined = Mul(before, row)
+            after = Tanh(joined)
+            out = Sub(after, row)
+        }
+    >
+}"""
+
+
+@pytest.fixture
+def imported(tmp_path: Path) -> Callable[..., ImportedModel]:
+    """A model of ONNX's text format, with tensors that it names, for inputs."""
+
+    def made(text: str, tensors: Mapping[str, np.ndarray] | None = None, **inputs: Any) -> ImportedModel:
+        model = parser.parse_model(HEAD + text)
+        model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in (tensors or {}).items())
+        return _imported(model, tmp_path, inputs)
+
+    return made
+
+
+def _imported(model: Any, folder: Path, inputs: Mapping[str, Any]) -> ImportedModel:
+    onnx.save(model, folder / "model.onnx")
+    np.savez(folder / "inputs.npz", **inputs)
+    return import_model(str(folder / "model.onnx"), input_files=[folder / "inputs.npz"])
+
+
+@pytest.mark.parametrize("limit", [1.0, 100.0])
+def test_a_branch_by_values_is_chosen(
+    limit: float, imported: Callable[..., ImportedModel], matches: Callable[..., None]
+) -> None:
+    text = BRANCH.replace("OTHER", "4").replace("ELSE", "Neg(x)")
+    matches(imported(text, x=np.arange(4, dtype=np.float32), limit=np.float32(limit)))
+
+
+def test_branches_by_values_have_one_shape(imported: Callable[..., ImportedModel]) -> None:
+    text = BRANCH.replace("OTHER", "8").replace("ELSE", "Concat<axis = 0>(x, x)")
+    with pytest.raises(
+        InputError, match=r"If \(ai\.onnx opset 17, node 'y'\) depends on the values of the input, and its"
+    ):
+        imported(text, x=np.ones(4, np.float32), limit=np.float32(9))
+
+
+def test_a_loop_is_written_out(imported: Callable[..., ImportedModel], matches: Callable[..., None]) -> None:
+    table = np.arange(24, dtype=np.float32).reshape(8, 3)
+    model = imported(LOOP, {"table": table}, x=np.ones(3, np.float32), many=np.int64(5), go=np.True_)
+    matches(model)
+    assert model.input_names == ["x"]
+    assert "input many is fixed to what was given: 5" in model.provenance["notes"]  # type: ignore[operator]
+    kernels = lower(model.module, 1).operators
+    assert sum("take" in kernel.name for kernel in kernels) == 1, "one for all turns"
+
+
+@pytest.mark.parametrize("many", [6, 2])
+def test_a_loop_may_end_by_values_before_a_most_of_turns(
+    many: int, imported: Callable[..., ImportedModel], matches: Callable[..., None]
+) -> None:
+    text = UNTIL.replace("MANY", "many").replace("{6}", f"{{{many}}}")
+    matches(imported(text, x=np.array([1, 0.5, 0], np.float32)))
+
+
+def test_what_no_data_flow_does_is_refused(imported: Callable[..., ImportedModel]) -> None:
+    x = np.ones(3, np.float32)
+    with pytest.raises(
+        InputError, match=r"Loop \(ai\.onnx opset 17, node 'y'\) ends when a value of the input says so"
+    ):
+        imported(UNTIL.replace("MANY", ""), x=x)
+    forever = UNTIL.replace("MANY", "").replace("Less(sum, limit)", "Equal(one, one)")
+    with pytest.raises(InputError, match=f"turn by turn, to more than {MOST_OPERATORS} operators"):
+        imported(forever, x=x)
+
+
+def test_a_scan_goes_along_any_axis_either_way(
+    imported: Callable[..., ImportedModel], matches: Callable[..., None]
+) -> None:
+    random = np.random.default_rng(1)
+    arrays = {"start": (2, 3), "x": (4, 2, 3), "z": (2, 5, 3)}
+    matches(imported(SCAN, **{name: random.standard_normal(shape, np.float32) for name, shape in arrays.items()}))
+
+
+def test_two_layers_in_both_directions(tmp_path: Path, matches: Callable[..., None]) -> None:
+    """As torch exports nn.LSTM and nn.GRU; more steps than one kernel has buffers to join."""
+    random, hidden, steps = np.random.default_rng(2), 4, 9
+    weights: dict[str, np.ndarray] = {"lengths": np.array([9, 4], np.int32), "shape": np.array([0, 0, -1], np.int64)}
+    nodes = []
+    for layer, (kind, gates, size) in enumerate([("LSTM", 4, 3), ("GRU", 3, 8)]):
+        shapes = {"W": (2, gates * hidden, size), "R": (2, gates * hidden, hidden), "B": (2, 2 * gates * hidden)}
+        weights |= {f"{kind}{name}": random.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+        operands = [f"x{layer}", f"{kind}W", f"{kind}R", f"{kind}B", "lengths"]
+        more = {"linear_before_reset": 1} if kind == "GRU" else {}
+        outputs = [f"all{layer}", f"last{layer}"]
+        nodes.append(node(kind, operands, outputs, hidden_size=hidden, direction="bidirectional", **more))
+        nodes.append(node("Transpose", [f"all{layer}"], [f"swapped{layer}"], perm=[0, 2, 1, 3]))
+        nodes.append(node("Reshape", [f"swapped{layer}", "shape"], [f"x{layer + 1}"]))
+    floats = TensorProto.FLOAT
+    graph = helper.make_graph(
+        nodes,
+        "layers",
+        [helper.make_tensor_value_info("x0", floats, [steps, 2, 3])],
+        [helper.make_tensor_value_info(name, floats, None) for name in ("x2", "last0", "last1")],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    made = _imported(model, tmp_path, {"x0": random.standard_normal((steps, 2, 3), np.float32)})
+    matches(made, atol=1e-5)
+    assert max(len(kernel.arguments) for kernel in lower(made.module, 1).operators) <= 8
