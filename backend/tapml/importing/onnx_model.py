@@ -19,6 +19,7 @@ from tapml.importing.onnx_file import fingerprint, input_specs, nodes, read, wit
 from tapml.importing.onnx_fixed import fix_inputs
 from tapml.importing.onnx_graph import GraphImporter
 from tapml.importing.onnx_run import OnnxReference, OnnxRuntime, drop_unused
+from tapml.importing.onnx_widened import widen
 from tapml.importing.sizes import Sizes
 
 
@@ -31,24 +32,30 @@ def import_onnx(
     every value an output, as `ImportedModel.in_detail` wants it. Raises InputError naming file, node or tensor.
     """
     progress(f"reading {path.name}")
-    model = with_known_operators(read(path), path)
+    model = read(path)
     sha256 = fingerprint(model, path)
+    wide_notes = widen(model, path)
+    source: Path | bytes = model.SerializeToString() if wide_notes else path
+    model = with_known_operators(model, path)
     specs = input_specs(model, path)
     steps = gather(specs)
     outputs = [output.name for output in model.graph.output]
     # Runs first: what ONNX Runtime refuses is seldom worth a conversion, and its messages are good. But a loop may have
     # no end, which the conversion finds.
     loops = not detailed and any(node.op_type == "Loop" for node in nodes(model.graph))
-    answer = _Answer(OnnxRuntime, None, None, None) if loops else _ask_oracle(path, outputs, steps, progress)
+    ask = partial(_ask_oracle, source, path.parent, outputs)
+    answer = _Answer(OnnxRuntime, None, None, None) if loops else ask(steps, progress)
     expected, missing, raw = answer.expected, answer.missing, steps
-    again = partial(_ask_again, path, outputs, raw)
+    again = partial(_ask_again, source, path.parent, outputs, raw)
 
     def closer() -> ImportedModel:
         found = import_onnx(path, lambda _: list(raw), lambda _: None, functions, detailed=True)
         return replace(found, functions=functions)
 
     if detailed:
-        detail = in_detail(path, read(path), steps, answer.start)
+        plain = read(path)
+        widen(plain, path)
+        detail = in_detail(path, plain, steps, answer.start)
         outputs, expected = detail.said, detail.expected
         outputs_of(model, detail)
     specs, steps, notes = fix_inputs(model, specs, steps)
@@ -71,7 +78,7 @@ def import_onnx(
             raise InputError(f"{error}; {missing}") from error
         raise
     if loops:
-        answer = _ask_oracle(path, outputs, raw, progress)
+        answer = ask(raw, progress)
         expected, missing = answer.expected, answer.missing
     return assemble(
         module,
@@ -89,7 +96,7 @@ def import_onnx(
             "source": path.name,
             "sha256": sha256,
             "title": path.stem,
-            "notes": notes,
+            "notes": [*wide_notes, *notes],
             "opset": max((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), default=1),
             "producer": f"{model.producer_name} {model.producer_version}".strip(),
         },
@@ -106,20 +113,22 @@ class _Answer:
     expected: list[list[Array]] | None
 
 
-def _ask_again(path: Path, outputs: list[str], steps: Sequence[RawStep]) -> list[list[Array]]:
-    answer = _ask_oracle(path, outputs, steps, lambda _: None)
+def _ask_again(source: Path | bytes, folder: Path, outputs: list[str], steps: Sequence[RawStep]) -> list[list[Array]]:
+    answer = _ask_oracle(source, folder, outputs, steps, lambda _: None)
     if answer.expected is None:
         raise InputError(f"{answer.missing}")
     return answer.expected
 
 
-def _ask_oracle(path: Path, outputs: list[str], steps: Sequence[RawStep], progress: Progress) -> _Answer:
+def _ask_oracle(
+    source: Path | bytes, folder: Path, outputs: list[str], steps: Sequence[RawStep], progress: Progress
+) -> _Answer:
     refused: list[str] = []
     start: type[OnnxRuntime] | type[OnnxReference]
     for name, start in (("ONNX Runtime", OnnxRuntime), ("ONNX's reference implementation", OnnxReference)):
         progress(f"running the model in {name}")
         try:
-            runtime = start(path)
+            runtime = start(source, folder)
             return _Answer(start, runtime.name, None, [runtime.run(outputs, step.arrays) for step in steps])
         except InputError as error:
             refused.append(str(error))
