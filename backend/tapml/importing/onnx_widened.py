@@ -109,7 +109,7 @@ def _kinds(model: Any) -> dict[str, int]:
 
     with contextlib.suppress(Exception):  # what it cannot infer stays unknown
         model = shape_inference.infer_shapes(model)
-    found = {}
+    found: dict[str, int] = {}
     for graph in _graphs(model.graph):
         values = (*graph.input, *graph.output, *graph.value_info)
         found |= {value.name: value.type.tensor_type.elem_type for value in values}
