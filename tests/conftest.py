@@ -58,6 +58,12 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+@pytest.fixture(autouse=True)
+def no_usual_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody may serve suites of their own where `tapml serve` listens."""
+    monkeypatch.setattr("tapml.cli.runs.DEFAULT_SERVER", "http://127.0.0.1:1")
+
+
 @pytest.fixture(scope="session")
 def carved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A suite nobody may change: copy it with `suite` where a test edits."""

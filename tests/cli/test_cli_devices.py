@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import threading
 import time
@@ -132,6 +133,39 @@ def test_a_server_that_does_not_serve_the_suite_is_an_error_of_its_tests(suite: 
     assert f"{empty.url} does not serve {suite.path}" in found["tests"][0]["message"]
 
 
+def test_of_copies_the_one_with_the_same_kernels_is_taken(
+    suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited, unlike = tmp_path / "edited.suite", tmp_path / "unlike.suite"
+    for copy in (edited, unlike):
+        shutil.copytree(suite.path, copy)
+        _edit(copy, f"// {copy.name}")
+    with Server([edited, unlike, suite.path]) as server:
+        join(server, "Fake 1")
+        ids = dict(zip((edited, unlike, suite.path), server.suite_ids, strict=True))
+        for path in (suite.path, unlike, edited):
+            assert (
+                main(["locate", str(path), "--no-model", "--device", server.url, "--json", str(tmp_path / "f.json")])
+                == 0
+            )
+            found = json.loads((tmp_path / "f.json").read_text())
+            assert found["edited_kernels"] == Suite(path).edited_kernels
+            assert server.state.suites.require(ids[path]).results("locate")
+    _edit(suite.path, "// here")
+    with Server([edited]) as server:
+        join(server, "Fake 1")
+        assert main(["validate", str(suite.path), "--device", server.url]) == 2
+    kernel = suite.kernels[0]
+    said = f"with other kernels (edited there: edited: {kernel}; here: {kernel}): copy them there, or start it with"
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+def _edit(path: Path, comment: str) -> None:
+    suite = Suite(path)
+    file = path / "kernels" / suite.kernel_files(suite.kernels[0])[0].name
+    file.write_text(f"{file.read_text()}{comment}\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -151,9 +185,7 @@ def test_what_no_device_is_is_said(
     arguments: list[str],
     sentence: str,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tapml.cli.runs.DEFAULT_SERVER", "http://127.0.0.1:1")  # nobody listens there
     try:
         code = main([arguments[0], str(suite.path), *arguments[1:]])
     except SystemExit as stop:  # argparse

@@ -15,9 +15,9 @@ from tapml.results.base import DeviceFacts, Header, ModelMetric
 from tapml.results.checks import RESULTS
 from tapml.results.offload import OffloadDocument
 from tapml.results.validation import TestResult, ValidationDocument
-from tapml.results.verdicts import SEVERITY, VERDICTS
+from tapml.results.verdicts import FAILING, SEVERITY, VERDICTS
 from tapml.suite import Suite
-from tapml.text import indented, one_line
+from tapml.text import indented, listed, one_line
 
 COLOURS = {
     "pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow", "unbounded": "dark_cyan",
@@ -25,6 +25,7 @@ COLOURS = {
 }  # fmt: skip
 _SIGNS = {"pass": "✓", "fail": "✗", "error": "!", "unsupported": "-", "unbounded": "∞", "expected": "~"}
 _MOST_MESSAGES = 12
+_IDS_OF_A_LINE = 6
 
 
 def mark(verdict: str) -> Text:
@@ -134,10 +135,21 @@ def show_offload(console: Console, document: OffloadDocument) -> None:
     cosine, error = _metric(final["model_metric"])
     text = f" whole model through the virtual machine: cosine {cosine}, max error {error}"
     console.print(mark(final["verdict"]) + Text(text + (f": {indented(final['message'])}" if final["message"] else "")))
+    if kept := final["kept_on_reference"]:
+        _kept(console, document, kept)
 
 
-def _metric(found: ModelMetric | None) -> tuple[str, str]:
-    """Cosine and largest error."""
+def _kept(console: Console, document: OffloadDocument, kept: list[str]) -> None:
+    """The last word, for a whole model may pass with a broken kernel in it."""
+    broken = [step["kernel"] for step in document["steps"] if not step["kept"] and step["operator_verdict"] in FAILING]
+    text = f"{len(kept)} of {document['summary']['kernels']} kernels stayed on the reference: {listed(kept, 8)}"
+    if broken and document["final"]["verdict"] == "pass":
+        text += "; the whole model ran with what is broken all the same, and its output does not show it"
+    console.print(mark("fail" if broken else "unsupported") + Text(" " + one_line(text, 2000)))
+
+
+def _metric(found: Mapping[str, Any] | ModelMetric | None) -> tuple[str, str]:
+    """Cosine and largest error, of which a document has none where it is NaN or infinite."""
     if found is None:
         return "-", "-"
     return "-" if found["cosine"] is None else f"{found['cosine']:.9f}", number(found["max_abs_error"])
@@ -187,21 +199,21 @@ def show_suite(console: Console, suite: Suite) -> None:
     rows += [("state", f"{state.name} {state.type}") for state in suite.program.states]
     rows += [("note", note) for note in model.get("notes", [])]
     rows += [("left out", problem) for kind in RESULTS for problem in suite.read_results(kind)[1]]
-    table = Table(show_header=False)
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+    for name, text in rows:
+        console.print(f"{name:<10} {one_line(text, 2000)}")
     console.print()
     numbers = ("nodes", "sum of", "workgroup")
     kernels = Table("kernel", *numbers, "output", "", right=numbers)
-    edited = set(suite.edited_kernels)
+    edited, without = set(suite.edited_kernels), {}
     for name in suite.kernels:
         bundle = suite.bundle(name)
         node = suite.graph.nodes_of(name)[0]
         names = [variant["name"] for variant in bundle["variants"]]
         base = bundle["variants"][-1]["entry_points"][0] if names else None
         variants = f"variants {', '.join(names)}" if len(names) > 1 else ""
-        remarks = [bundle["unsupported"] or "", "edited" if name in edited else "", variants]
+        if bundle["unsupported"]:
+            without[name] = bundle["unsupported"]
+        remarks = ["no WGSL" if bundle["unsupported"] else "", "edited" if name in edited else "", variants]
         kernels.add_row(
             name,
             str(len(suite.graph.nodes_of(name))),
@@ -211,10 +223,14 @@ def show_suite(console: Console, suite: Suite) -> None:
             Text("; ".join(filter(None, remarks)), style="yellow"),
         )
     console.print(kernels)
+    for name, why in without.items():
+        console.print(f"{one_line(name)}: {one_line(why, 2000)}", style="yellow")
     console.print()
     tests = Table("kernel", "tests")
     for name in suite.kernels:
-        tests.add_row(name, " ".join(test.id for test in suite.tests if test.kernel == name))
+        found = [test.id for test in suite.tests if test.kernel == name]
+        for first in range(0, max(len(found), 1), _IDS_OF_A_LINE):
+            tests.add_row("" if first else name, " ".join(found[first : first + _IDS_OF_A_LINE]))
     console.print(tests)
 
 
@@ -224,5 +240,5 @@ def oracle_text(manifest: Mapping[str, Any]) -> str:
     if oracle is None:
         return f"none: {manifest.get('oracle_missing') or 'no independent result'}"
     agrees = "agrees" if oracle["agrees"] else "DISAGREES"
-    cosine = "-" if oracle["cosine"] is None else f"{oracle['cosine']:.9f}"
-    return f"{oracle['name']} {agrees}: cosine {cosine}, max error {number(oracle['max_abs_error'])}"
+    cosine, error = _metric(oracle)
+    return f"{oracle['name']} {agrees}: cosine {cosine}, max error {error}"

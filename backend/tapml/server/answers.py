@@ -25,6 +25,10 @@ class Served(Open):
 
     id: Name
     content: Line = ""
+    name: Line = ""
+    kernels_id: Line | None = None
+    """None of a server of a former version."""
+    edited: Annotated[tuple[Line, ...], Field(max_length=20_000)] = ()
 
 
 class Suites(Open):

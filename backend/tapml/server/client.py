@@ -20,7 +20,7 @@ from tapml.server import answers
 from tapml.sharing import read
 from tapml.strict_json import parse_json
 from tapml.suite import Suite
-from tapml.text import one_line
+from tapml.text import listed, one_line
 from tapml.validation.events import Cancel, Cancelled, Emit
 
 _POLL_SECONDS = 0.2
@@ -78,7 +78,7 @@ class RemoteServer:
         cancel: Cancel,
         offer: Offer | None = None,
     ) -> Any:
-        """Run a job on the server's suite of the same content, on `device`; `offer` takes the reduced test.
+        """Run a job on the server's suite of the same content and kernels, on `device`; `offer` takes the reduced test.
 
         Raises InputError where the server cannot be reached, does not serve the suite or has no such device, and
         Cancelled where there is nothing to tell.
@@ -103,10 +103,22 @@ class RemoteServer:
 
     def _suite(self, suite: Suite) -> str:
         served = answers.checked(self.base, answers.Suites, {"suites": self._request("GET", "/api/suites")})
-        for found in served.suites:
-            if found.content == suite.id:
-                return found.id
-        raise InputError(f"{self.base} does not serve {suite.path}: start it with `tapml serve {suite.path}`")
+        mend = f"start it with `tapml serve {suite.path}`"
+        alike = [found for found in served.suites if found.content == suite.id]
+        if not alike:
+            raise InputError(f"{self.base} does not serve {suite.path}: {mend}")
+        own, edited = suite.kernels_id, suite.edited_kernels
+        same = [
+            found for found in alike if (own == found.kernels_id if found.kernels_id else [*found.edited] == edited)
+        ]
+        if not same:
+            there = "; ".join(f"{found.id}: {listed(found.edited, 4) or 'none edited'}" for found in alike[:4])
+            raise InputError(
+                f"{self.base} serves the tests of {suite.path} with other kernels (edited there: {there}; here: "
+                f"{listed(edited, 4) or 'none'}): copy them there, or {mend}"
+            )
+        # Copies of one suite differ in their names alone.
+        return next((found for found in same if found.name == suite.name), same[0]).id
 
     def device(self, emit: Emit, cancel: Cancel) -> answers.Connected:
         """The device that the address names, found once: one connected there, or one to start, of which no more than

@@ -70,6 +70,7 @@ def summary(suite_id: str, suite: Suite) -> dict[str, Any]:
     return {
         "id": suite_id,
         "content": suite.id,
+        "kernels_id": suite.kernels_id,
         "name": suite.name,
         "created": manifest["created"],
         "model": {"kind": model["kind"], "source": model["source"], "title": model.get("title", suite.name)},

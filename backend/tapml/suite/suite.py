@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -192,6 +193,12 @@ class Suite:
     def edited_kernels(self) -> list[str]:
         """Kernels of which a WGSL file differs from what was generated, or was written by hand."""
         return [kernel for kernel in self.kernels if any(file.edited for file in self.kernel_files(kernel))]
+
+    @property
+    def kernels_id(self) -> str:
+        """Digest of all kernels as they lie in the folder now: another one after an edit."""
+        found = {name: [[file.name, sha256(file.text)] for file in self.kernel_files(name)] for name in self.kernels}
+        return sha256(json.dumps(found, sort_keys=True))[:16]
 
     def require_model(self) -> None:
         """Raises InputError for a suite that was made of exported tests."""
