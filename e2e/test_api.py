@@ -14,6 +14,7 @@ from tvm import relax
 from tvm.relax.frontend import nn
 
 import tapml as tml
+from conftest import off_by_one, rewrite
 from process_watch import command_line, processes_named
 from tapml.api.devices import running_server
 from tapml.protocol.methods import CallCommand
@@ -315,3 +316,30 @@ def test_wrong_arguments_are_explained() -> None:
 def test_no_cuda_is_one_clear_error() -> None:
     with pytest.raises(tml.ToolchainError, match="there is no CUDA device on this machine"):
         tml.cuda()
+
+
+def test_a_suite_is_validated(suite: Path) -> None:
+    device = tml.webgpu("node-dawn")
+    found = tml.validate(suite, device, kernels=["layer_norm"])
+    assert found["summary"]["pass"] == found["summary"]["total"] == 12
+    rewrite(suite, "layer_norm", off_by_one)
+    test = found["tests"][3]["id"]
+    wrong = tml.validate(tml.Suite(suite), device, tests=[test], save=True)
+    assert [(result["id"], result["verdict"]) for result in wrong["tests"]] == [(test, "fail")]
+    assert tml.Suite(suite).results("validation") == [wrong]
+    with pytest.raises(tml.InputError, match="has no kernel 'softmax_2'"):
+        tml.validate(suite, device, kernels=["softmax_2"])
+    with pytest.raises(tml.InputError, match=r"tapml.cpu\(\) does not run WGSL kernels"):
+        tml.validate(suite, tml.cpu())
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "int4", "uint2"])
+@pytest.mark.parametrize("target", ["webgpu", "cpu"])
+def test_a_dtype_that_no_device_has_is_refused_when_it_is_compiled(dtype: str, target: str) -> None:
+    builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((8,), dtype))
+    with builder.function("f", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.add(x, x))
+        builder.emit_func_output(out)
+    with pytest.raises(tml.InputError, match=f"f: the tensor x is {dtype}, which no function on {target} has: convert"):
+        tml.compile(builder.finalize(), target)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tapml.api.library import Function, Library, LoadedLibrary, compile, upload
     from tapml.api.modules import Module, load
     from tapml.api.tensors import Tensor, allocate, tensor
+    from tapml.api.validation import validate
     from tapml.errors import DeviceError, DeviceLost, InputError, TapmlError, ToolchainError
     from tapml.sharing import Repro, load_repro
     from tapml.suite import Suite
@@ -37,11 +38,12 @@ __all__ = [
     "load_repro",
     "tensor",
     "upload",
+    "validate",
     "webgpu",
 ]
 
 
-_MODULES = ("errors", "suite", "sharing", "api.devices", "api.tensors", "api.modules", "api.library")
+_MODULES = ("errors", "suite", "sharing", "api.devices", "api.tensors", "api.modules", "api.library", "api.validation")
 
 
 def __getattr__(name: str) -> Any:

@@ -70,7 +70,7 @@ def test_what_to_install() -> None:
             "webkit",
             False,
             "",
-            "WebKit has no WebGPU on Linux: use --device webkit or --device safari on a Mac, or open the pairing link "
+            "WebKit has no WebGPU on Linux: use it (or safari) on a Mac, or open the pairing link "
             "of `tapml serve` in Safari on a Mac or iPhone",
         ),
     ]

@@ -63,7 +63,7 @@ def test_missing_drivers() -> None:
         "or set TAPML_WEBKITWEBDRIVER to its path"
     )
     assert refusal("safari") == (
-        "Safari runs on macOS only: use --device safari on a Mac, or open the pairing link of `tapml serve` in "
+        "Safari runs on macOS only: use it there, or open the pairing link of `tapml serve` in "
         "Safari on a Mac or iPhone"
     )
 

@@ -25,6 +25,7 @@ from tapml.lowering.lower import Lowered, lower
 from tapml.platforms.reference import Reference
 from tapml.program import Graph, NodeKind, TensorType
 from tapml.protocol import methods
+from tapml.protocol.base import DTYPES
 from tapml.sharing import Repro
 
 _KINDS = ("cpu", "cuda", "webgpu")
@@ -81,6 +82,7 @@ def compile(  # the paper's name
     for name in whole.functions:
         lowered = _lower_function(whole.ir_module, name)
         model = lowered.as_it_is
+        _check_dtypes(name, model.graph, kind)
         compiled: Any = (
             _supported(compile_operators(lowered.operators, tuple(variants)))
             if kind == "webgpu"
@@ -105,6 +107,20 @@ def _lower_function(module: tvm.IRModule, name: str) -> Lowered:
     others = {gv: f for gv, f in module.functions.items() if not isinstance(f, relax.Function)}
     single = tvm.IRModule({**others, tvm.ir.GlobalVar("main"): function})
     return lower(single, len(function.params))
+
+
+def _check_dtypes(function: str, graph: Graph, kind: str) -> None:
+    """Raises InputError for a tensor that no device of the kind has: any on WebGPU, what callers see elsewhere."""
+    seen = {*graph.inputs, *graph.outputs}
+    for value in graph.values.values():
+        if (kind == "webgpu" or value.id in seen) and value.type.dtype not in DTYPES:
+            names = ", ".join(DTYPES)
+            raise InputError(
+                f"{function}: the tensor {value.name or value.id} is {value.type.dtype}, which no function on {kind} "
+                f"has: convert it first, to one of {names}",
+                node=value.name or value.id,
+                reason=f"{kind} has no {value.type.dtype}",
+            )
 
 
 def _supported(kernels: dict[str, CompiledKernel]) -> dict[str, CompiledKernel]:

@@ -84,7 +84,7 @@ def find_driver(name: str) -> Driver:
     kind = WEBDRIVER_KINDS[name]
     if name == "safari" and sys.platform != "darwin":
         raise ToolchainError(
-            "Safari runs on macOS only: use --device safari on a Mac, or open the pairing link of `tapml serve` in "
+            "Safari runs on macOS only: use it there, or open the pairing link of `tapml serve` in "
             "Safari on a Mac or iPhone"
         )
     if importlib.util.find_spec("selenium") is None:

@@ -111,7 +111,7 @@ def _program(kind: Kind) -> Path | None:
         return Path(known[0])
     if sys.platform == "linux" and kind.name == "webkit":
         raise ToolchainError(
-            "WebKit has no WebGPU on Linux: use --device webkit or --device safari on a Mac, or open the pairing link "
+            "WebKit has no WebGPU on Linux: use it (or safari) on a Mac, or open the pairing link "
             "of `tapml serve` in Safari on a Mac or iPhone"
         )
     if _playwright_has(kind.name):

@@ -17,12 +17,13 @@ from rich.console import Console
 from tapml.cache import cache_dir
 from tapml.cli.arguments import database_url
 from tapml.cli.external import external
-from tapml.cli.outputs import Outputs
+from tapml.cli.outputs import Outputs, check_writable
 from tapml.cli.runs import run, specification
 from tapml.cli.suites import opened
 from tapml.compilers.tvm.variants import BASE, parse_specs
 from tapml.compilers.tvm.wasm.runtime import runtime_objects
 from tapml.errors import InputError
+from tapml.files import write_json_output
 from tapml.jobs import JobSpecification
 from tapml.reports.progress import ProgressReport
 from tapml.reports.terminal import oracle_text, show_offload, show_suite, show_validation
@@ -33,6 +34,7 @@ from tapml.results.verdicts import FAILING
 from tapml.server import Server
 from tapml.server.registry import detail
 from tapml.suite import Suite
+from tapml.text import listed
 from tapml.validation.operatorwise import passed
 from tapml.validation.results import succeeded
 
@@ -40,6 +42,16 @@ _DEMO_TEXT = "A model is carved into tests, and each operator moves to the brows
 
 
 def carve(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    check_writable(options.json)
+    try:
+        return _carve_and_show(options, console, progress)
+    except InputError as error:
+        document = {"format": "tapml.refusal/1", "error": str(error), **error.refusal()}
+        write_json_output(options.json, document)
+        raise
+
+
+def _carve_and_show(options: argparse.Namespace, console: Console, progress: Console) -> int:
     arrays = dict(_named_input(text) for text in options.input)
     with ProgressReport(progress) as report:
         suite = _carve(
@@ -60,8 +72,9 @@ def carve(options: argparse.Namespace, console: Console, progress: Console) -> i
             no_oracle=options.no_oracle,
             external_paths=options.external,
         )
-    show_suite(console, suite)
-    return 1 if suite.doubts else 0
+    outputs = Outputs(progress)
+    outputs.report(options.json, _shown(suite), lambda: show_suite(console, suite))
+    return outputs.exit_code(1 if suite.doubts else 0)
 
 
 def _carve(
@@ -151,10 +164,14 @@ def _exit_code(document: Header, *, good: bool) -> int:
 
 def show(options: argparse.Namespace, console: Console, progress: Console) -> int:
     suite = Suite(options.suite)
-    document = {"format": "tapml.show/1", **detail(suite.name, suite), "manifest": suite.manifest}
     outputs = Outputs(progress)
-    outputs.report(options.json, document, lambda: show_suite(console, suite))
+    outputs.report(options.json, _shown(suite), lambda: show_suite(console, suite))
     return outputs.exit_code(0)
+
+
+def _shown(suite: Suite) -> dict[str, Any]:
+    """tapml.show/1."""
+    return {"format": "tapml.show/1", **detail(suite.name, suite), "manifest": suite.manifest}
 
 
 def serve(options: argparse.Namespace, console: Console, progress: Console) -> int:
@@ -201,10 +218,11 @@ def setup(options: argparse.Namespace, console: Console, progress: Console) -> i
 
 def demo(options: argparse.Namespace, console: Console, progress: Console) -> int:
     started = time.perf_counter()
-    _refuse_to_lose_edits(options.output)
+    texts = options.text or [_DEMO_TEXT]
+    _refuse_to_lose_work(options.output, texts, progress)
     console.rule("1. carve: run the model on the CPU and record every operator call", align="left")
     with ProgressReport(progress) as report:
-        suite = _carve("minilm", options.output, report, texts=options.text or [_DEMO_TEXT], overwrite=True)
+        suite = _carve("minilm", options.output, report, texts=texts, overwrite=True)
     show_suite(console, suite)
     with Server([suite.path], port=_free(options.port), database_url=database_url(options)) as server:
         console.rule(f"2. validate: every operator's WGSL kernel in {options.device}, on real WebGPU", align="left")
@@ -225,8 +243,8 @@ def demo(options: argparse.Namespace, console: Console, progress: Console) -> in
     return 0 if passed(validation) and succeeded(offloaded) else 1
 
 
-def _refuse_to_lose_edits(path: Path) -> None:
-    """The demo replaces its own suite, but not one with somebody's work in it."""
+def _refuse_to_lose_work(path: Path, texts: Sequence[str], progress: Console) -> None:
+    """The demo replaces its own suite, but not another, nor one with somebody's work in it."""
     if not (path / "suite.json").is_file():
         return
     suite = Suite(path)
@@ -234,6 +252,13 @@ def _refuse_to_lose_edits(path: Path) -> None:
         raise InputError(f"{path} has edited kernels ({', '.join(edited)}): choose another folder with -o")
     if suite.imported.tests:
         raise InputError(f"{path} has imported tests ({len(suite.imported.tests)}): choose another folder with -o")
+    found = [step["description"] for step in suite.manifest["steps"]]
+    if suite.manifest["model"]["kind"] != "minilm" or found != [" | ".join(texts)]:
+        raise InputError(
+            f"{path} is a suite of something else ({suite.manifest['model']['source']}, {listed(found, 2)}): choose "
+            "another folder with -o, or remove it"
+        )
+    progress.print(f"{path}, of an earlier demo, is carved anew")
 
 
 def _demo_summary(

@@ -117,6 +117,11 @@ def _carve(commands: Commands) -> None:
         help="carve also a model that no oracle runs on these inputs: nothing checks the reference then",
     )
     parser.add_argument("--name", help="the suite's name (default: the output's)")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE",
+        help="write what `tapml show` does as JSON (- for standard output); of a model that is refused, the sentence "
+        "with the operator, the node and the reason",
+    )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="replace a suite that exists")
 
 

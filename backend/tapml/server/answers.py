@@ -28,7 +28,7 @@ class Served(Open):
     name: Line = ""
     kernels_id: Line | None = None
     """None of a server of a former version."""
-    edited: Annotated[tuple[Line, ...], Field(max_length=20_000)] = ()
+    edited: Annotated[list[Line], Field(default_factory=list, max_length=20_000)]
 
 
 class Suites(Open):

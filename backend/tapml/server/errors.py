@@ -33,7 +33,8 @@ def json_errors(app: Flask) -> None:
 
     @app.errorhandler(InputError)
     def input_error(error: InputError) -> tuple[Response, int]:
-        return jsonify({"error": str(error)}), 400
+        told = {name: found for name, found in error.refusal().items() if found is not None}
+        return jsonify({"error": str(error), **told}), 400
 
     @app.errorhandler(OSError)
     def disk_full(error: OSError) -> tuple[Response, int]:
