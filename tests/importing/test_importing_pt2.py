@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,73 @@ def test_a_place_that_depends_on_values_says_what_to_write_instead(tmp_path: Pat
     with pytest.raises(InputError, match=r"decompose 'self.cache\[place.sum\(\).item\(\)\] = .*index_copy") as refused:
         import_model(str(tmp_path / "cache.pt2"), random_inputs=True)
     assert "tlparse" not in str(refused.value)
+
+
+@pytest.mark.filterwarnings("ignore:The tensor attribute")  # of how PyTorch keeps their weights
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers(kind: str, bidirectional: bool, tmp_path: Path, matches: Callable[..., None]) -> None:
+    import torch
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = getattr(torch.nn, kind)(
+                3, 4, num_layers=2, batch_first=bidirectional, bidirectional=bidirectional
+            )
+
+        def forward(self, x: Any) -> Any:
+            return self.layers(x)
+
+    torch.manual_seed(0)
+    torch.export.save(torch.export.export(Model().eval(), (torch.zeros(3, 3, 3),)), tmp_path / "model.pt2")
+    matches(import_model(str(tmp_path / "model.pt2"), random_inputs=True))
+
+
+def test_a_dtype_that_webgpu_lacks_is_named_with_its_operator(tmp_path: Path) -> None:
+    import torch
+
+    class Spectrum(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.fft.fft(x * 2).real
+
+    torch.export.save(torch.export.export(Spectrum(), (torch.zeros(4),)), tmp_path / "fft.pt2")
+    with pytest.raises(
+        InputError, match=r"fft.pt2: the operator .* \(at .*\): WebGPU has no complex64: export"
+    ) as refused:
+        import_model(str(tmp_path / "fft.pt2"), random_inputs=True)
+    assert refused.value.refusal() == {
+        "operator": refused.value.operator,
+        "node": refused.value.node,
+        "reason": "WebGPU has no complex64",
+    }
+    assert refused.value.operator
+    assert refused.value.node
+
+
+def test_a_view_after_attention_is_decomposed(tmp_path: Path, matches: Callable[..., None]) -> None:
+    """PyTorch's own decomposition leaves other strides behind attention than those that the view was traced with."""
+    import torch
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            y = torch.nn.functional.scaled_dot_product_attention(x, x, x)
+            return y.transpose(1, 2).reshape(1, 3, 8).view(-1, 8) @ torch.eye(8)
+
+    torch.export.save(torch.export.export(Model(), (torch.zeros(1, 2, 3, 4),)), tmp_path / "model.pt2")
+    matches(import_model(str(tmp_path / "model.pt2"), random_inputs=True))
+
+
+def test_a_program_that_pytorch_cannot_load_says_so(program: Path, tmp_path: Path) -> None:
+    path = tmp_path / "later.pt2"
+    with zipfile.ZipFile(program) as archive, zipfile.ZipFile(path, "w") as changed:
+        for member in archive.infolist():
+            data = archive.read(member)
+            changed.writestr(member, data.replace(b'"graph_module"', b'"graph_modules"'))
+    with pytest.raises(
+        InputError, match=r"later.pt2 was written by torch.export.save, but PyTorch .* cannot load it \("
+    ):
+        import_model(str(path), random_inputs=True)
 
 
 def test_broken_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -15,9 +15,9 @@ from typing import Any
 from tvm import relax, te, tirx, topi
 
 from tapml.importing.relax_ir import Expr, names
-from tapml.importing.scatter import broadcast_shape, index_put, own_place
+from tapml.importing.scatter import broadcast_shape, own_place
 
-INDEXING = names("take gather_elements gather_nd index_tensor index_put")
+INDEXING = names("take gather_elements gather_nd index_tensor")
 
 
 def lower_indexing(name: str, builder: Expr, arguments: Sequence[Any], attrs: dict[str, Any]) -> Expr:
@@ -30,9 +30,7 @@ def lower_indexing(name: str, builder: Expr, arguments: Sequence[Any], attrs: di
         return call(_gather_elements, data, others[0], int(attrs["axis"]))
     if name == "relax.gather_nd":
         return call(_gather_nd, data, others[0], int(attrs["batch_dims"]))
-    if name == "relax.index_tensor":
-        return call(_index_tensor, data, _fields(others[0]))
-    return call(index_put, data, _fields(others[0]), others[1], bool(attrs["accumulate"]))
+    return call(_index_tensor, data, _fields(others[0]))
 
 
 def _fields(indices: Expr) -> list[Expr]:

@@ -49,26 +49,6 @@ def scatter_nd(data: Any, indices: Any, updates: Any, reduction: str) -> Any:
     return _joined(data, rows, hit, lambda at, steps: updates(*steps, *at[int(depth) :]), reduction)
 
 
-def index_put(data: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> Any:
-    """PyTorch's: `values` at the places that `indices`, broadcast, name along the first axes of `data`; added to what
-    is there where they `accumulate`. As for `scatter_elements`.
-    """
-    shape = broadcast_shape(indices)
-
-    def hit(at: tuple[Any, ...], steps: tuple[Any, ...]) -> Any:
-        return tirx.all(
-            *(
-                _place(index(*own_place(index, steps)), data.shape[j]) == _int32(at[j])
-                for j, index in enumerate(indices)
-            )
-        )
-
-    def value(at: tuple[Any, ...], steps: tuple[Any, ...]) -> Any:
-        return values(*own_place(values, (*steps, *at[len(indices) :])))
-
-    return _joined(data, shape, hit, value, "add" if accumulate else "none")
-
-
 def broadcast_shape(tensors: Sequence[Any]) -> list[Any]:
     """Of tensors that fit each other, as numpy has it."""
     rank = max(len(tensor.shape) for tensor in tensors)

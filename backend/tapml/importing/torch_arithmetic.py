@@ -37,6 +37,10 @@ _JOINED: Mapping[str, Callable[..., Any]] = {
     "bitwise_and": op.bitwise_and,
     "bitwise_or": op.bitwise_or,
     "bitwise_xor": op.bitwise_xor,
+    "bitwise_left_shift": op.left_shift,
+    "bitwise_right_shift": op.right_shift,
+    "__lshift__": op.left_shift,
+    "__rshift__": op.right_shift,
     "atan2": op.atan2,
 }
 _FORMS = ("Tensor", "Scalar", "Tensor_Tensor", "Tensor_Scalar", "default")
@@ -45,7 +49,7 @@ _FUNCTIONS = (
     "acos acosh asin asinh atan atanh cos cosh erf exp expm1 log log10 log1p log2 reciprocal rsqrt sigmoid silu sin "
     "sinh sqrt tan tanh sum mean prod cumsum cumprod"
 )
-_CAST_FIRST = (*(f"{name}.default" for name in _FUNCTIONS.split()), "sum.dim_IntList", "mean.dim", "prod.dim_int")
+_CAST_FIRST = (*(f"{name}.default" for name in _FUNCTIONS.split()), "sum.dim_IntList", "mean.dim")
 """Floating-point functions, which PyTorch takes of integers and bools as well, and what is reduced in the result's
 dtype from the first step on."""
 
@@ -57,7 +61,11 @@ def arithmetic() -> dict[str, Converter]:
     }
     found |= dict.fromkeys(_CAST_FIRST, _cast_first)
     found |= dict.fromkeys(("rsub.Tensor", "rsub.Scalar"), _subtracted_from)
-    return found | {"div.Tensor_mode": _divided, "where.self": _chosen, "cat.default": _concatenated}
+    found |= dict.fromkeys(("div.Tensor_mode", "div.Scalar_mode"), _divided)
+    found |= {"amax.default": partial(_reduced, op.max), "amin.default": partial(_reduced, op.min)}
+    found |= {"any.default": _any, "any.dim": _any, "any.dims": _any, "prod.dim_int": partial(_reduced, op.prod)}
+    found |= {"max.dim": partial(_found, op.max, op.argmax), "min.dim": partial(_found, op.min, op.argmin)}
+    return found | {"where.self": _chosen, "cat.default": _concatenated}
 
 
 def as_tensor(importer: Any, value: Any, dtype: str) -> Expr:
@@ -136,6 +144,32 @@ def _concatenated(node: Any, importer: Any) -> Any:
     fits = [found for found in given if found.ty.ndim == len(wanted.shape)]
     parts = [as_tensor(importer, found, dtype) for found in fits]
     return parts[0] if len(parts) == 1 else importer.block_builder.emit(op.concat(parts, axis))
+
+
+def _reduced(function: Callable[..., Any], node: Any, importer: Any) -> Any:
+    """Along some axes, or all; in the result's dtype from the first step on."""
+    given = importer.retrieve_args(node)
+    data, dims, keep = [*given, *(None, False)[len(given) - 1 :]]
+    data = as_tensor(importer, data, str(node.meta["val"].dtype).removeprefix("torch."))
+    axes = None if dims is None or dims == [] else dims
+    return importer.block_builder.emit(function(data, axes, keepdims=bool(node.kwargs.get("keepdim", keep))))
+
+
+def _any(node: Any, importer: Any) -> Any:
+    given = importer.retrieve_args(node)
+    data, dims, keep = [*given, *(None, False)[len(given) - 1 :]]
+    emit = importer.block_builder.emit
+    truths = emit(op.astype(as_tensor(importer, data, "bool"), "int32"))
+    return emit(op.astype(emit(op.max(truths, None if dims is None or dims == [] else dims, keepdims=keep)), "bool"))
+
+
+def _found(function: Callable[..., Any], place: Callable[..., Any], node: Any, importer: Any) -> Any:
+    """The extreme along an axis, and its place: that of the first of equals."""
+    data, axis, keep = (*importer.retrieve_args(node), False)[:3]
+    emit = importer.block_builder.emit
+    places = emit(place(data, axis, keepdims=keep))
+    places = places if tensor_dtype(places.ty) == "int64" else emit(op.astype(places, "int64"))
+    return emit(relax.Tuple([emit(function(data, axis, keepdims=keep)), places]))
 
 
 def _cast_first(node: Any, importer: Any) -> Any:

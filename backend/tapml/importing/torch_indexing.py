@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import relax, tirx
 from tvm.relax import op
@@ -31,6 +33,9 @@ def indexing(bounds: Bounds) -> dict[str, Converter]:
         "select_scatter.default": _select_scatter,
         "slice.Tensor": lambda node, importer: _slice(node, importer, bounds),
         "slice_scatter.default": _slice_scatter,
+        "unfold.default": _unfold,
+        **{f"reflection_pad{rank}d.default": partial(_padded, "reflect") for rank in (1, 2, 3)},
+        **{f"replication_pad{rank}d.default": partial(_padded, "edge") for rank in (1, 2, 3)},
     }
 
 
@@ -88,7 +93,10 @@ def _index_put(node: Any, importer: Any) -> Any:
     inward = found.outward()
     values = emit(op.broadcast_to(values, [shape[axis] for axis in inward]))
     values = _permuted(emit, values, [inward.index(axis) for axis in range(len(inward))])
-    made = emit(op.index_put(moved, relax.Tuple(found.indices), values, bool(accumulate)))
+    front = [shape[axis] for axis in range(found.rank)]
+    indices = [emit(op.broadcast_to(as_tensor(importer, index, "int64"), front)) for index in found.indices]
+    places = emit(op.stack(indices, axis=found.rank))
+    made = emit(op.scatter_nd(moved, places, values, "add" if accumulate else "update"))
     return _permuted(emit, made, [found.order.index(axis) for axis in range(len(found.order))])
 
 
@@ -239,10 +247,36 @@ def _replaced(importer: Any, data: Expr, values: Expr, axis: int, start: Any, en
     return _put_by_number(importer, data, axis, index, values)
 
 
+def _unfold(node: Any, importer: Any) -> Any:
+    """Windows of `size` along an axis, each `step` after the one before; their elements are the last axis."""
+    data, axis, size, step = importer.retrieve_args(node)
+    emit, axis = importer.block_builder.emit, axis % data.ty.ndim
+    extent = getattr(data.ty.shape.values[axis], "value", None)
+    if extent is None:
+        raise ValueError("its windows are along an axis whose size differs among the inputs")
+    count = (int(extent) - size) // step + 1
+    places = np.arange(count)[:, None] * step + np.arange(size)
+    windows = emit(op.take(data, relax.const(places), axis=axis))
+    rank = data.ty.ndim + 1
+    return _permuted(emit, windows, [*range(axis + 1), *range(axis + 2, rank), axis + 1])
+
+
+def _padded(mode: str, node: Any, importer: Any) -> Any:
+    """With elements of its own, as numpy.pad's mode has them; the pads of the last axis come first."""
+    data, pads = importer.retrieve_args(node)
+    for number in range(len(pads) // 2):
+        axis = data.ty.ndim - 1 - number
+        extent = getattr(data.ty.shape.values[axis], "value", None)
+        before, after = pads[2 * number : 2 * number + 2]
+        if extent is None or before < 0 or after < 0:
+            raise ValueError("it pads an axis whose size differs among the inputs, or by less than nothing")
+        places = np.pad(np.arange(int(extent)), (before, after), mode=mode)  # type: ignore[call-overload]
+        data = importer.block_builder.emit(op.take(data, relax.const(places), axis=axis))
+    return data
+
+
 def _put_by_number(importer: Any, data: Expr, axis: int, numbers: Sequence[int], values: Expr) -> Any:
     """Along an axis, the value of each place's number; what is there already where that is -1."""
-    import numpy as np
-
     emit = importer.block_builder.emit
     taken = emit(op.take(values, relax.const(np.maximum(numbers, 0)), axis=axis))
     there = relax.const(np.array(numbers).reshape([-1, *([1] * (data.ty.ndim - axis - 1))]) >= 0)

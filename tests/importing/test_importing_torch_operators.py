@@ -1,0 +1,164 @@
+"""Indexing and arithmetic of exported programs against PyTorch: random expressions, many to a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tapml.importing import import_model
+
+pytestmark = pytest.mark.torch
+
+Expression = Callable[..., Any]
+"""Of x float32[4, 5, 6], i int64[3] and j int64[2, 3] in -4 to 3, k int64[4, 5, 2] in -4 to 3, b bool[4, 5, 6],
+n int32[4, 5, 6]."""
+
+
+def indices() -> dict[str, Expression]:
+    import torch
+
+    return {
+        "list": lambda x, i, j, k, b, n: x[..., [-1], :],
+        "list of several": lambda x, i, j, k, b, n: x[:, [-1, 0, -5], :],
+        "two lists": lambda x, i, j, k, b, n: x[[-1, 0], :, [2, -6]],
+        "lists side by side": lambda x, i, j, k, b, n: x[:, [-1, 0], [2, -6]],
+        "lists that broadcast": lambda x, i, j, k, b, n: x[[[-1], [0]], [2, -5]],
+        "a constant tensor": lambda x, i, j, k, b, n: torch.arange(7)[torch.tensor([-1, 3, -7])] + i.sum(),
+        "data": lambda x, i, j, k, b, n: x[i],
+        "data, inside": lambda x, i, j, k, b, n: x[:, j],
+        "data, twice": lambda x, i, j, k, b, n: x[i, :, i],
+        "data, thrice": lambda x, i, j, k, b, n: x[i, i, i],
+        "data of several ranks": lambda x, i, j, k, b, n: x[j, i],
+        "data behind a slice": lambda x, i, j, k, b, n: x[:, j, i],
+        "data and a new axis": lambda x, i, j, k, b, n: x[None, i, ..., i],
+        "an int32 index": lambda x, i, j, k, b, n: x[i.int()],
+        "index_select": lambda x, i, j, k, b, n: torch.index_select(x, -1, i % 6),
+        "gather": lambda x, i, j, k, b, n: torch.gather(x, 2, k % 4),
+        "take_along_dim": lambda x, i, j, k, b, n: torch.take_along_dim(x, k % 4, 2),
+        "take": lambda x, i, j, k, b, n: torch.take(x, j * 20),
+        "embedding": lambda x, i, j, k, b, n: torch.nn.functional.embedding(j % 4, x[:, 0]),
+        "select": lambda x, i, j, k, b, n: x.select(1, -5) + x[:, -1] + x.select(-2, 1),
+        "slices": lambda x, i, j, k, b, n: x[-3:-1, 1:-1, ::2],
+        "an empty slice": lambda x, i, j, k, b, n: x[:, 4:2],
+        "put": lambda x, i, j, k, b, n: x.index_put((i,), torch.ones(6)),
+        "put inside": lambda x, i, j, k, b, n: _put(x, (slice(None), i[:2]), x[:, :2] * 2),
+        "put at pairs": lambda x, i, j, k, b, n: x.index_put((i, torch.tensor([0, 1, 2])), torch.zeros(3, 6)),
+        "put in several axes": lambda x, i, j, k, b, n: torch.ops.aten.index_put(
+            x, [torch.tensor([0, -1]), None, torch.tensor([-1, 2])], torch.arange(10.0).reshape(2, 5)
+        ),
+        "accumulated": lambda x, i, j, k, b, n: x.index_put((i,), x[:3], accumulate=True),
+        "accumulated inside": lambda x, i, j, k, b, n: torch.ops.aten.index_put(
+            x, [None, j], torch.ones(2, 3, 6), True
+        ),
+        "index_add": lambda x, i, j, k, b, n: x.index_add(1, i % 4, x[:, :3], alpha=2),
+        "index_copy": lambda x, i, j, k, b, n: x.index_copy(2, torch.tensor([5, 0]), x[..., :2]),
+        "index_fill": lambda x, i, j, k, b, n: x.index_fill(1, torch.tensor([-1, 0]), 7.0),
+        "a mask": lambda x, i, j, k, b, n: x.masked_fill(b, -1.5) + x.masked_fill(x > 0, 2),
+        "put at a mask": lambda x, i, j, k, b, n: _put(x, b, 3.0),
+        "put at a mask of rows": lambda x, i, j, k, b, n: _put(x, b[..., 0], 3.0),
+        "scatter": lambda x, i, j, k, b, n: x.scatter(2, k % 4, x[..., :2] * 3),
+        "scatter a number": lambda x, i, j, k, b, n: x.scatter(1, torch.tensor([[[0, 4, 2]]]), 2.5),
+        "scatter_add": lambda x, i, j, k, b, n: x.scatter_add(2, k % 4, x),
+        "scatter_reduce": lambda x, i, j, k, b, n: x.scatter_reduce(2, k % 4, x, "amax"),
+        "scatter products": lambda x, i, j, k, b, n: x.scatter_reduce(2, k % 4, x, "prod"),
+        "select_scatter": lambda x, i, j, k, b, n: x.select_scatter(x[:, 0] * 2, 1, -1),
+        "slice_scatter": lambda x, i, j, k, b, n: x.slice_scatter(x[:, 1:3] * 2, 1, -3, -1),
+        "slice_scatter in steps": lambda x, i, j, k, b, n: x.slice_scatter(x[..., :3] * 2, 2, 0, 6, 2),
+        "flip and roll": lambda x, i, j, k, b, n: x.flip(0, -1) + x.roll((1, -2), (0, 2)),
+        "unbind and stack": lambda x, i, j, k, b, n: torch.stack(x.unbind(-2)[::-1], -1),
+        "narrow": lambda x, i, j, k, b, n: x.narrow(2, -3, 2),
+        "diagonal": lambda x, i, j, k, b, n: torch.diagonal(x, -1, 1, 2),
+        "reflected": lambda x, i, j, k, b, n: torch.nn.functional.pad(x, (2, 1, 3, 4), "reflect"),
+        "replicated": lambda x, i, j, k, b, n: torch.nn.functional.pad(x[None], (2, 1, 0, 3, 1, 0), "replicate"),
+        "unfold": lambda x, i, j, k, b, n: x.unfold(2, 3, 2),
+        "repeat_interleave": lambda x, i, j, k, b, n: x.repeat_interleave(2, 1),
+        "tril": lambda x, i, j, k, b, n: x.tril(-1) + x.triu(1),
+        "where": lambda x, i, j, k, b, n: torch.where(b, x, n),
+        "argmax": lambda x, i, j, k, b, n: x[torch.arange(4), (x[..., 0] - 1).argmax(-1)],
+        "one_hot": lambda x, i, j, k, b, n: torch.nn.functional.one_hot(j + 4, 8),
+        "topk": lambda x, i, j, k, b, n: x.topk(3, 1).values + x.gather(1, x.topk(3, 1).indices),
+        "sort": lambda x, i, j, k, b, n: x.sort(-1, descending=True).values,
+    }
+
+
+def _put(x: Any, where: Any, value: Any) -> Any:
+    x = x.clone()
+    x[where] = value
+    return x
+
+
+def arithmetic() -> dict[str, Expression]:
+    import torch
+
+    return {
+        "alpha": lambda x, i, j, k, b, n: torch.add(x, n, alpha=2) + torch.sub(x, x, alpha=-0.5),
+        "a float to integers": lambda x, i, j, k, b, n: n + 0.5,
+        "integers by a float": lambda x, i, j, k, b, n: n * 1.5 - i.sum() / 2,
+        "integers by integers": lambda x, i, j, k, b, n: n / 4 + n.div(3),
+        "rounded down": lambda x, i, j, k, b, n: n // 4 + n.div(3, rounding_mode="floor") + i.sum() % -3,
+        "rounded to zero": lambda x, i, j, k, b, n: n.div(3, rounding_mode="trunc") + x.div(0.3, rounding_mode="trunc"),
+        "remainders": lambda x, i, j, k, b, n: n % 3 + n.fmod(3) + x % 0.7 + x.fmod(0.7),
+        "compared with a float": lambda x, i, j, k, b, n: (n > 0.5) | (n == 1.5) | (n <= 0.5),
+        "bools and numbers": lambda x, i, j, k, b, n: b + n + b * x + (b | (n > 0)) + (~b & b.logical_not()),
+        "bools added": lambda x, i, j, k, b, n: b + b,
+        "bools summed": lambda x, i, j, k, b, n: b.sum() + b.sum(1)[:, None] + b.cumsum(2)[:, 0, 0, None],
+        "integers summed": lambda x, i, j, k, b, n: n.sum(0) + n.float().mean((0, 1)) + n.prod(2)[:1].T,
+        "summed as float": lambda x, i, j, k, b, n: n.sum(dtype=torch.float32) / 7 + b.sum(1, dtype=torch.float32),
+        "counted": lambda x, i, j, k, b, n: b.any(1) ^ b.all(1),
+        "functions of integers": lambda x, i, j, k, b, n: n.exp() + n.abs().sqrt() + n.sigmoid() + torch.sin(n),
+        "of bools": lambda x, i, j, k, b, n: torch.exp(b),
+        "powers": lambda x, i, j, k, b, n: x.abs() ** 0.5 + x**2 + x**3 + 2**x + n.float() ** 2 + n**2,
+        "rsub": lambda x, i, j, k, b, n: 1 - n + (1.5 - n) + torch.rsub(x, n, alpha=3),
+        "limits": lambda x, i, j, k, b, n: n.clamp(-1, 2) + x.clamp(max=0.5) + x.clamp(min=-0.5) + n.clamp_min(1),
+        "places of extremes": lambda x, i, j, k, b, n: torch.cat([x.min(1).indices.flatten(), n.max(0)[1].flatten()]),
+        "maxima": lambda x, i, j, k, b, n: (
+            torch.maximum(x, n) + x.max(1, keepdim=True).values + x.amin((0, 2))[:, None]
+        ),
+        "mean and spread": lambda x, i, j, k, b, n: x.var(1) + x.std(1, unbiased=False) + x.norm(dim=1),
+        "atan2": lambda x, i, j, k, b, n: torch.atan2(x, n.float() + 0.5),
+        "where of numbers": lambda x, i, j, k, b, n: torch.where(b, 1, 0.5) + torch.where(b, n, 1),
+        "bits": lambda x, i, j, k, b, n: (n & 3) | (n ^ 5) | ~n,
+        "shifts": lambda x, i, j, k, b, n: (n << 2) + (n >> 1),
+        "concatenated": lambda x, i, j, k, b, n: torch.cat([x, n, b], 1),
+        "casts": lambda x, i, j, k, b, n: x.int() + x.bool() + n.to(torch.float64) + (x.abs() * 50).to(torch.uint8) % 7,
+        "a scalar tensor": lambda x, i, j, k, b, n: n * torch.tensor(0.5) + x * torch.tensor(2),
+        "float16": lambda x, i, j, k, b, n: (x.half() * 2 + n).float(),
+        "logical": lambda x, i, j, k, b, n: torch.logical_and(x, n) ^ torch.logical_or(n, b),
+        "isfinite": lambda x, i, j, k, b, n: torch.isnan(x / n) | torch.isinf(x / n),
+        "signs": lambda x, i, j, k, b, n: n.sign() + x.sign() + x.neg() + n.neg() + x.round() + x.frac(),
+        "softmax": lambda x, i, j, k, b, n: x.softmax(1) + x.log_softmax(2) + torch.logsumexp(x, 1, True),
+    }
+
+
+@pytest.mark.parametrize("made", [indices, arithmetic])
+def test_expressions_mean_what_pytorch_means(
+    made: Callable[[], dict[str, Expression]], tmp_path: Path, evaluate: Callable[..., list[np.ndarray]]
+) -> None:
+    import torch
+
+    expressions = made()
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Any, i: Any, j: Any, k: Any, b: Any, n: Any) -> Any:
+            return tuple(expression(x, i, j, k, b, n) for expression in expressions.values())
+
+    random = np.random.default_rng(3)
+    given = {
+        "x": random.standard_normal((4, 5, 6)).astype(np.float32),
+        "i": np.array([-1, 2, -4]),
+        "j": np.array([[3, -1, 0], [-4, -2, 1]]),
+        "k": random.integers(-4, 4, (4, 5, 2)),
+        "b": random.integers(0, 2, (4, 5, 6)).astype(bool),
+        "n": random.integers(-5, 6, (4, 5, 6)).astype(np.int32),
+    }
+    tensors = tuple(torch.from_numpy(array) for array in given.values())
+    torch.export.save(torch.export.export(Model(), tensors), tmp_path / "model.pt2")
+    np.savez(tmp_path / "in.npz", **given)
+    model = import_model(str(tmp_path / "model.pt2"), input_files=[tmp_path / "in.npz"])
+    assert model.steps[0].expected is not None, model.oracle_missing
+    for name, result, wanted in zip(expressions, evaluate(model), model.steps[0].expected, strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=2e-6, err_msg=name)
