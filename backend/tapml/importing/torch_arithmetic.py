@@ -148,19 +148,24 @@ def _concatenated(node: Any, importer: Any) -> Any:
 
 def _reduced(function: Callable[..., Any], node: Any, importer: Any) -> Any:
     """Along some axes, or all; in the result's dtype from the first step on."""
-    given = importer.retrieve_args(node)
-    data, dims, keep = [*given, *(None, False)[len(given) - 1 :]]
+    data, dims, keep = _reduction(node, importer)
     data = as_tensor(importer, data, str(node.meta["val"].dtype).removeprefix("torch."))
-    axes = None if dims is None or dims == [] else dims
-    return importer.block_builder.emit(function(data, axes, keepdims=bool(node.kwargs.get("keepdim", keep))))
+    return importer.block_builder.emit(function(data, dims, keepdims=keep))
+
+
+def _reduction(node: Any, importer: Any) -> tuple[Expr, Any, bool]:
+    """The operand, the axes (None for all), and whether they are kept."""
+    given: list[Any] = [*importer.retrieve_args(node)]
+    given += [None, False][len(given) - 1 :]
+    data, dims, keep = given
+    return data, dims if isinstance(dims, int) or dims else None, bool(keep)
 
 
 def _any(node: Any, importer: Any) -> Any:
-    given = importer.retrieve_args(node)
-    data, dims, keep = [*given, *(None, False)[len(given) - 1 :]]
+    data, dims, keep = _reduction(node, importer)
     emit = importer.block_builder.emit
     truths = emit(op.astype(as_tensor(importer, data, "bool"), "int32"))
-    return emit(op.astype(emit(op.max(truths, None if dims is None or dims == [] else dims, keepdims=keep)), "bool"))
+    return emit(op.astype(emit(op.max(truths, dims, keepdims=keep)), "bool"))
 
 
 def _found(function: Callable[..., Any], place: Callable[..., Any], node: Any, importer: Any) -> Any:

@@ -118,14 +118,14 @@ def show_offload(console: Console, document: OffloadDocument) -> None:
     total = document["summary"]["nodes"]
     for step in document["steps"]:
         cosine, error = _metric(step["model_metric"])
-        kept = f"{step['offloaded_nodes']}/{total} nodes" if step["kept"] else "stays on the reference"
+        where = f"{step['offloaded_nodes']}/{total} nodes" if step["kept"] else "stays on the reference"
         table.add_row(
             step["kernel"],
             str(len(step["nodes"])),
             mark(step["operator_verdict"]),
             cosine,
             error,
-            kept,
+            where,
         )
     console.print(table)
     for step in document["steps"]:
