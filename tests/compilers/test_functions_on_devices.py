@@ -59,6 +59,7 @@ def calls() -> dict[str, tuple[str, Callable[[Any, Any], Any]]]:
             found[f"{kind}_{dtype}"] = (dtype, lambda x, y, kind=kind: _OPERATIONS[kind](x, _operand(kind, y)))
     for dtype in ("int32", "uint32", "bool"):
         found[f"bitwise_not_{dtype}"] = (dtype, lambda x, y: tirx.BitwiseNot(x))
+    found["unlike_itself"] = ("float32", lambda x, y: tirx.NE(x / y, x / y))
     found["not_bool"] = ("bool", lambda x, y: tirx.Not(x))
     for source, target in (("float32", "int32"), ("float32", "uint32"), ("int32", "float32"), ("int32", "uint32")):
         found[f"reinterpret_{source}_{target}"] = (source, lambda x, y, t=target: tirx.reinterpret(t, x))

@@ -57,6 +57,9 @@ class Grid:
         if kind == "load":
             return self._load(node)
         operands = [self.evaluate(operand) for operand in node.operands]
+        if kind in ("eq", "ne") and node.operands[0] == node.operands[1] and node.operands[0].dtype in FLOATS:
+            unlike = self._functions["isnan"](operands[0], dtype)
+            return unlike if kind == "ne" else Uncertain(~unlike.value, unlike.error)
         if kind == "mod" and dtype in FLOATS and "fmod" in self._functions:
             return self._functions["fmod"](*operands, dtype)
         if kind in BINARY:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tvm import tirx
 from tvm.ir import Call
-from tvm_ffi import structural_map
+from tvm_ffi import structural_equal, structural_map
 
 PREFIX = "tapml_"
 
@@ -212,7 +212,13 @@ def with_known_functions(function: Any) -> Any:
     """A PrimFunc whose calls are of functions that WGSL or `declared` knows, as far as there is one for them."""
     return structural_map(
         function,
-        [(Call, _call), (tirx.Mod, _remainder), (tirx.BitwiseXor, _xor), (tirx.FloatImm, _literal)],
+        [
+            (Call, _call),
+            (tirx.Mod, _remainder),
+            (tirx.BitwiseXor, _xor),
+            ((tirx.EQ, tirx.NE), _equal),
+            (tirx.FloatImm, _literal),
+        ],
     )
 
 
@@ -255,6 +261,14 @@ def _remainder(node: Any) -> Any:
 
 def _xor(node: Any) -> Any:
     return tirx.NE(node.a, node.b) if str(node.ty.dtype) == "bool" else node
+
+
+def _equal(node: Any) -> Any:
+    """x != x asks whether x is NaN."""
+    if str(node.a.ty.dtype) not in ("float32", "float16") or not structural_equal(node.a, node.b):
+        return node
+    found = _own("isnan", "bool", [node.a])
+    return found if isinstance(node, tirx.NE) else tirx.Not(found)
 
 
 def _literal(number: Any) -> Any:
