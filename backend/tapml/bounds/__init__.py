@@ -2,5 +2,6 @@
 
 from tapml.bounds.derive import Bound, Operator
 from tapml.bounds.expression import NotDerivable
+from tapml.bounds.simulation import Simulated, simulate
 
-__all__ = ["Bound", "NotDerivable", "Operator"]
+__all__ = ["Bound", "NotDerivable", "Operator", "Simulated", "simulate"]

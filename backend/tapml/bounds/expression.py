@@ -16,6 +16,8 @@ from tapml.operators.program import CHOICES, Expression
 from tapml.operators.program import FLOATS as FLOAT_DTYPES
 
 Operation: TypeAlias = Callable[..., Uncertain]
+Settle: TypeAlias = Callable[[Uncertain, Expression], Uncertain]
+"""Makes of what an operation may give one thing that it gives."""
 
 
 class NotDerivable(Exception):
@@ -30,13 +32,16 @@ class Grid:
         ranges: Mapping[str, range],
         buffers: Mapping[str, Uncertain],
         functions: Mapping[str, Operation],
+        settle: Settle | None = None,
     ) -> None:
-        """`buffers`: what they hold now. `functions` by TVM's names (wgsl.FUNCTIONS)."""
+        """`buffers`: what they hold now. `functions` by TVM's names (wgsl.FUNCTIONS). `settle`: of each operation that
+        is off by something, before another one uses its result."""
         self.ranges = dict(ranges)
         self._axis = {var: axis for axis, var in enumerate(self.ranges)}
         self._buffers = buffers
         self._bound: dict[str, Uncertain] = {}
         self._functions = functions
+        self._settle = settle
 
     @property
     def rank(self) -> int:
@@ -49,6 +54,10 @@ class Grid:
     def evaluate(self, node: Expression) -> Uncertain:
         """The expression at every point of the grid; arrays have an axis for each variable, of extent 1 where the
         expression does not depend on it. Raises NotDerivable."""
+        found = self._evaluate(node)
+        return found if self._settle is None or found.exact else self._settle(found, node)
+
+    def _evaluate(self, node: Expression) -> Uncertain:
         kind, dtype = node.kind, node.dtype
         if kind == "constant":
             return self._constant(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence, Set
@@ -12,6 +13,7 @@ import numpy as np
 from tapml.bounds.blocks import accumulation, is_product_sum, loads_floats_only, parts
 from tapml.bounds.contraction import contract
 from tapml.bounds.expression import Grid, NotDerivable, Operation, wrapped
+from tapml.bounds.rounding import Rounding
 from tapml.bounds.ties import Ranking
 from tapml.bounds.uncertain import FLOATS, Uncertain, distance, largest, product_error, smallest_normal, unit
 from tapml.operators.program import Block, Expression, Let, OperatorProgram, Store
@@ -43,14 +45,17 @@ class Run:
         inputs: Sequence[np.ndarray],
         functions: Mapping[str, Operation],
         choice: int = 0,
+        rounding: Rounding | None = None,
     ) -> None:
         """`functions` as of a Grid. `choice`: of equals an argmax takes this one, where there are so many.
+        `rounding`: every result is rounded by it, and nothing is off by anything then.
 
         Raises NotDerivable where the program has something else than maps and reductions.
         """
         self._declared = {buffer.name: buffer for buffer in (*program.parameters, *program.temporaries)}
         self._functions = functions
         self._choice = choice
+        self._rounding = rounding
         self.most_equals = 1
         """The most candidates among which an argmax could choose."""
         self.rankings: list[Ranking] = []
@@ -86,7 +91,7 @@ class Run:
         splittable = not (reductions and len(stores) == 1 and is_product_sum(stores[0]))
         for part in parts(spatial, math.prod(extents.values()), splittable):
             ranges = {var: part.get(var, range(extent)) for var, extent in extents.items()}
-            grid = Grid(ranges, self._buffers, self._functions)
+            grid = self._grid(ranges)
             if not reductions:
                 for let in lets:
                     grid.bind(let.variable, let.value)
@@ -109,12 +114,15 @@ class Run:
         for turn in itertools.product(*map(range, steps.values())):
             at = dict(zip(steps, turn, strict=True))
             ranges = {v: range(at[v], at[v] + 1) if v in at else range(extent) for v, extent in extents.items()}
-            grid = Grid(ranges, self._buffers, self._functions)
+            grid = self._grid(ranges)
             for statement in block.body:
                 if isinstance(statement, Let):
                     grid.bind(statement.variable, statement.value)
                 else:
                     self._store(grid, block, statement, grid.evaluate(statement.value))
+
+    def _grid(self, ranges: Mapping[str, range]) -> Grid:
+        return Grid(ranges, self._buffers, self._functions, self._rounding.settle if self._rounding else None)
 
     def _note_ranking(self, reductions: Set[str], store: Store) -> None:
         condition = accumulation(store)[1].operands[0]
@@ -185,6 +193,9 @@ class Run:
                 if not (a.exact and b.exact):
                     raise NotDerivable("an integer sum of what depends on rounding")
                 return Uncertain(wrapped(value.astype(np.int64), dtype) + start)
+            if self._rounding is not None:
+                squares = functools.partial(contract, a.value**2, b.value**2, extents, axes)
+                return Uncertain(self._rounding.sum(value, squares, terms, dtype, products=True) + start)
             size = contract(np.abs(a.value), np.abs(b.value), extents, axes)
             off = np.zeros((1,) * grid.rank)
             if not (a.exact and b.exact):
@@ -199,6 +210,9 @@ class Run:
             size = _total(np.abs(found.value), extents, axes)
             if found.exact and _sums_exactly(found.value, size, extents, axes, dtype):
                 return Uncertain(value + start)
+            if self._rounding is not None:
+                squares = functools.partial(_total, found.value**2, extents, axes)
+                return Uncertain(self._rounding.sum(value, squares, terms, dtype, products=False) + start)
             off = off + (smallest_normal(dtype) * (size > 0) if terms > 1 else 0.0)
         with np.errstate(invalid="ignore"):
             # In the worst order all terms of one sign come first.

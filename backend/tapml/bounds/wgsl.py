@@ -160,7 +160,7 @@ def tanh(x: Uncertain, dtype: str) -> Uncertain:
 
     The builtin alone ends where exp overflows: `tanh_builtin`.
     """
-    return _at_least(_tanh_by_exp(x, dtype), 1e-5 + x.spread)
+    return _at_least(tanh_by_exp(x, dtype), 1e-5 + x.spread)
 
 
 def tanh_builtin(x: Uncertain, dtype: str) -> Uncertain:
@@ -169,7 +169,8 @@ def tanh_builtin(x: Uncertain, dtype: str) -> Uncertain:
     return without_bound(tanh(x, dtype), ~(np.abs(x.value) + x.spread < end))
 
 
-def _tanh_by_exp(x: Uncertain, dtype: str) -> Uncertain:
+def tanh_by_exp(x: Uncertain, dtype: str) -> Uncertain:
+    """TVM's tanh alone."""
     size = Uncertain(np.abs(x.value), x.error)
     e = exp(_negative(Uncertain(2.0 * size.value, 2.0 * size.spread)), dtype)
     one = _constant(1.0, x)
