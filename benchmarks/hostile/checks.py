@@ -24,7 +24,8 @@ from tapml.errors import TapmlError
 from tapml.files import json_text
 from tapml.history import Recorder
 from tapml.importing.inputs import InputSpec, gather_steps
-from tapml.lowering.model import read_model, read_operator
+from tapml.lowering.model import read_model
+from tapml.operators.of_suite import read_operator
 from tapml.reports.console import SafeConsole
 from tapml.reports.terminal import show_suite
 from tapml.server.local import create_app

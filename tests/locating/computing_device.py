@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from helpers import FakeRunner, verdict
-from tapml.compare.elements import bound_of, errors, outside
+from tapml.compare.elements import bound_of, errors, excesses, outside
 from tapml.devices import Blobs, DeviceHub
 from tapml.folder import FileInside
+from tapml.locating.evidence import jsonable
 from tapml.lowering.model import read_model
 from tapml.platforms.reference import Reference, to_numpy
 from tapml.program import TensorType
@@ -125,9 +126,19 @@ class ComputingDevice:
         comparison = {
             "total": expected.size, "mismatched": count, "unbounded": unbounded, "tied": 0, "nan": 0, "inf": 0,
             "max_abs_error": float(finite.max(initial=0.0)), "max_rel_error": 0.0, "max_ulp": 0.0,
-            "ulp_histogram": [], "first": None, "worst": None,
+            "ulp_histogram": [], "first": None, "worst": _worst(got, expected, bound),
         }  # fmt: skip
         failed = {"verdict": "fail", "message": f"{count} of {expected.size} elements differ"} if count else {}
         if unbounded and not count:
             failed = {"verdict": "unbounded", "message": f"{unbounded} of {expected.size} elements are unbounded"}
         runner.progress(message, {**verdict(test), "outputs": [comparison], **failed})
+
+
+def _worst(got: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> dict[str, Any] | None:
+    """Of the bounded elements that differ the one that uses most of its bound, as a runner has it."""
+    excess = excesses(errors(got, expected), bound)
+    place = np.unravel_index(int(np.argmax(excess)), excess.shape)
+    if not excess[place]:
+        return None
+    numbers = {"expected": expected[place], "got": got[place], "bound": bound[place]}
+    return {"index": [int(i) for i in place], **{name: jsonable(number) for name, number in numbers.items()}}

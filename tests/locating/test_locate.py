@@ -92,6 +92,40 @@ def test_only_what_fails_runs_again(suite: Suite, softmax: str) -> None:
     assert right.methods == ["validate"]
 
 
+def test_what_rounding_does_not_explain_is_suspicious_and_no_fault(suite: Suite) -> None:
+    """All elements are off by most of what they may be."""
+    kernel = next(kernel for kernel in suite.kernels if "matmul" in kernel and "gelu" not in kernel)
+    tests = [test for test in suite.tests if test.kernel == kernel]
+    bounds = {test.tolerances[0].bound: suite.tensors.get(test.outputs[0]) for test in tests}
+
+    def far(right: np.ndarray, before: np.ndarray) -> np.ndarray:
+        bound = next(bound for bound, expected in bounds.items() if np.array_equal(expected, right))
+        return right + np.float32(0.9) * suite.tensors.get(bound)
+
+    device = ComputingDevice(suite, {kernel: replaced(far)})
+    document = located(device, model=False)
+    assert document["summary"]["verdict"] == "clean"
+    assert document["summary"]["faulty_kernels"] == document["kernels"] == []
+    assert clean(document)
+    assert document["summary"]["suspicious_kernels"] == [kernel]
+    (found,) = document["suspicious"]
+    assert (found["kernel"], found["output"], found["edited"]) == (kernel, 0, False)
+    assert found["test"] in {test.id for test in tests}
+    assert set(found["nodes"]) <= {test.node for test in tests}
+    assert found["times"] > 4
+    assert found["simulated_share"] < found["share"] < 1
+    assert f"{found['times']:.3g} x what rounding explains" in found["text"]
+    assert set(device.calls) == {kernel}, "what uses nothing of its bound does not run again"
+    assert verdict_line(document).endswith(f"; suspicious: {kernel}")
+
+
+def test_rounding_is_not_suspicious(suite: Suite, softmax: str) -> None:
+    """Every output takes the next float32."""
+    up = replaced(lambda right, _: np.nextafter(right, np.float32(np.inf)))
+    document = located(ComputingDevice(suite, {softmax: up}))
+    assert document["suspicious"] == []
+
+
 def test_a_race_is_told_as_such(suite: Suite, softmax: str) -> None:
     random = np.random.default_rng(5)
 

@@ -68,10 +68,10 @@ def _nearer(function: Callable[..., Uncertain], share: float) -> Callable[..., U
 
 FUNCTIONS: Mapping[str, Callable[..., Uncertain]] = {
     **wgsl.FUNCTIONS,
+    **wgsl.REDUCED,
+    "fmod": wgsl.remainder,
+    "isnan": wgsl.is_nan_by_bits,
     "tanh": wgsl.tanh_by_exp,
-    "sin": _nearer(wgsl.sine, 2.0**-8),
-    "cos": _nearer(wgsl.cosine, 2.0**-8),
-    "tan": _nearer(wgsl.tan, 2.0**-8),
     "atan": _nearer(wgsl.atan, 2.0**-9),
 }
-"""As in wgsl.py, where implementations are hundreds of times nearer than WGSL asks for."""
+"""As kernels and implementations have them: hundreds of times nearer than WGSL asks for, some."""

@@ -119,4 +119,4 @@ def _runs(program: OperatorProgram, elements: int) -> int:
     """How many runs there are time for."""
     wanted = min(max(_ELEMENTS // max(elements, 1), _RUNS), _MOST_RUNS)
     steps = sum(math.prod(a.extent for a in block.axes if a.reduction) for block in program.blocks if block.sequential)
-    return min(wanted, _MOST_TURNS // max(program.turns, 1), _MOST_STEPS // max(steps, 1))
+    return int(min(wanted, _MOST_TURNS // max(program.turns, 1), _MOST_STEPS // max(steps, 1)))

@@ -12,7 +12,8 @@ from tapml.errors import DeviceError
 from tapml.locating.examine import Examiner
 from tapml.locating.reliance import relying
 from tapml.locating.suspects import Examined, clearest, examined, racing, suspect
-from tapml.results.locate import LocateDocument, ModelCheck, Suspect
+from tapml.locating.suspicious import suspicious
+from tapml.results.locate import LocateDocument, ModelCheck, Suspect, Suspicious
 from tapml.results.validation import TestResult, ValidationDocument
 from tapml.results.verdicts import SEVERITY
 from tapml.suite import CarvedTest, Suite
@@ -57,12 +58,12 @@ class Locate:
         self._runs = runs
         self._model = model and not kernels and bool(self.suite.manifest["steps"])
         self._emit = context.emit
-        self._seconds: dict[str, float] = {"validate": 0.0, "examine": 0.0, "model": 0.0}
+        self._seconds: dict[str, float] = {"validate": 0.0, "examine": 0.0, "rounding": 0.0, "model": 0.0}
         self._operators = OperatorRun(context.only("device", "compile", "verdict", "message"), kernels=kernels)
 
     def run(self) -> LocateDocument:
-        """Validate, examine what fails, and run the model where nothing does; gives the document, also after a
-        cancel."""
+        """Validate, examine what fails, hold what passes against simulated rounding, and run the model where nothing
+        fails; gives the document, also after a cancel."""
         operators = self._operators
         self._emit({"type": "started", "kind": "locate", "total": operators.total, "kernels": operators.kernels})
         with self._timed("validate"):
@@ -76,6 +77,7 @@ class Locate:
         bad = {name: found for name, found in by_kernel.items() if any(test["verdict"] != "pass" for test in found)}
         interrupted = validation["interrupted"]
         suspects: list[Suspect] = []
+        beyond: list[Suspicious] = []
         model: ModelCheck | None = None
         tests: dict[str, list[Examined]] = {}
         races: dict[str, int] = {}
@@ -84,18 +86,23 @@ class Locate:
                 if not interrupted:
                     tests, races = self._examine(bad)
                 suspects = self._suspects(bad, tests, races)
+            with self._timed("rounding"):
+                if not interrupted:
+                    passing = {name: found for name, found in by_kernel.items() if name not in bad}
+                    beyond = suspicious(self._context, passing, self._emit_examined)
             if self._model and not interrupted and all(found["verdict"] == "unsupported" for found in suspects):
                 with self._timed("model"):
                     model = self._whole_model(by_kernel)
         except Cancelled:
             interrupted = True
             suspects = suspects or self._suspects(bad, tests, races)
-        return self._document(validation, suspects, model, interrupted=interrupted)
+        return self._document(validation, suspects, beyond, model, interrupted=interrupted)
 
     def _document(
         self,
         validation: ValidationDocument,
         suspects: list[Suspect],
+        beyond: list[Suspicious],
         model: ModelCheck | None,
         *,
         interrupted: bool,
@@ -113,8 +120,10 @@ class Locate:
                 "tests": len(validation["tests"]),
                 "seconds": round(sum(self._seconds.values()), 4),
                 "parts": {name: round(seconds, 4) for name, seconds in self._seconds.items()},
+                "suspicious_kernels": [found["kernel"] for found in beyond],
             },
             "kernels": suspects,
+            "suspicious": beyond,
             "model": model,
         }
 

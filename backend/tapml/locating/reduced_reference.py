@@ -14,8 +14,8 @@ from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.locating.evidence import Evidence
 from tapml.lowering.lower import Model
-from tapml.lowering.model import read_operator
 from tapml.operators.numerics import stated
+from tapml.operators.of_suite import read_operator
 from tapml.platforms.reference import Reference, to_numpy
 from tapml.suite import CarvedTest, Suite, TensorRef, Tolerance
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tapml.bounds import NotDerivable, Operator
 from tapml.errors import InputError
 from tapml.operators.external import External
+from tapml.operators.of_suite import read_operator
 from tapml.results.validation import TestResult
 from tapml.suite import Suite
-
-if TYPE_CHECKING:
-    from tapml.bounds import Operator
 
 # Of the builtins with a limited domain, the one that TVM never calls: a carved bound knows the others.
 _BUILTIN = re.compile(r"\btanh\s*\(")
@@ -42,9 +40,6 @@ def _derived_again(
     results: Sequence[TestResult],
     warn: Callable[[str], None],
 ) -> dict[str, str]:
-    from tapml.bounds import NotDerivable, Operator  # late: TVM takes seconds to load
-    from tapml.lowering.model import read_operator
-
     found: dict[str, str] = {}
     calls: dict[tuple[str, int], list[TestResult]] = {}
     for result in results:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tapml.reports.console import Table
 from tapml.reports.terminal import COLOURS, mark, number, warn_synthetic
-from tapml.results.locate import GrownNode, HeatMap, LocateDocument, ModelCheck, Suspect, WrongOutput
+from tapml.results.locate import GrownNode, HeatMap, LocateDocument, ModelCheck, Suspect, Suspicious, WrongOutput
 from tapml.text import exact, listed, one_line
 
 _SHADES = ((0.0, "·"), (0.4, "░"), (0.6, "▒"), (0.8, "▓"), (1.0, "█"))
@@ -28,6 +28,8 @@ def show_locate(console: Console, document: LocateDocument) -> None:
     for place, found in enumerate(suspects):
         if found["verdict"] != "unsupported":
             _suspect(console, place + 1, found, picture=place < _MOST_PICTURES)
+    for beyond in document["suspicious"]:
+        _suspicious(console, beyond)
     if document["model"] is not None:
         _model(console, document["model"])
     alike = {"clean": "pass", "faulty": "fail", "compound": "fail", "unknown": "unsupported"}
@@ -36,7 +38,12 @@ def show_locate(console: Console, document: LocateDocument) -> None:
 
 
 def verdict_line(document: LocateDocument) -> str:
-    """One line: what was looked at, and who is accused."""
+    """One line: what was looked at, who is accused, and who is suspicious."""
+    names = document["summary"]["suspicious_kernels"]
+    return _verdict(document) + (f"; suspicious: {', '.join(names)}" if names else "")
+
+
+def _verdict(document: LocateDocument) -> str:
     summary = document["summary"]
     device = document["devices"][0]["name"]
     looked = f"{summary['tests']} tests on {device} in {summary['seconds']:.1f} s"
@@ -90,6 +97,13 @@ def _suspect(console: Console, place: int, found: Suspect, *, picture: bool) -> 
         if picture and output["mismatched"]:
             for line in picture_lines(output["heatmap"]):
                 console.print("   " + line)
+
+
+def _suspicious(console: Console, found: Suspicious) -> None:
+    console.print()
+    head = f"suspicious: {found['kernel']}{' (edited)' if found['edited'] else ''}, test {found['test']}"
+    console.print(Text(one_line(head), style=f"bold {COLOURS['unbounded']}"))
+    console.print(Text(f"   {one_line(found['text'])}"))
 
 
 def _output(console: Console, output: WrongOutput, *, several: bool) -> None:

@@ -97,6 +97,26 @@ class Suspect(Plain):
     outputs: list[WrongOutput]
 
 
+class Suspicious(Plain):
+    """A kernel that passes, with errors that rounding does not explain."""
+
+    kernel: Line
+    nodes: list[Line]
+    """Whose tests show it, of the two that use most of their bounds."""
+    test: Line
+    """The one that shows it most."""
+    output: Count
+    """Of that test."""
+    times: float
+    """How many times as large as those of simulated rounding its errors are."""
+    share: float
+    """Of its bound, the most that an element uses."""
+    simulated_share: float
+    """The same for simulated rounding."""
+    text: LongText
+    edited: bool
+
+
 class GrownNode(Plain):
     """One node, in the order of the graph: how far its output is off when all nodes run on the device."""
 
@@ -132,7 +152,9 @@ class LocateSummary(Plain):
     tests: Count
     seconds: float
     parts: Seconds
-    """validate, examine, model."""
+    """validate, examine, rounding, model."""
+    suspicious_kernels: Annotated[list[Line], Field(default_factory=list)]
+    """Furthest first. They are not faulty: the verdict is as it would be without them."""
 
 
 class LocateDocument(Header):
@@ -144,4 +166,6 @@ class LocateDocument(Header):
     summary: LocateSummary
     kernels: list[Suspect]
     """Most certain first; what is unsupported last."""
+    suspicious: Annotated[list[Suspicious], Field(default_factory=list)]
+    """Furthest first."""
     model: ModelCheck | None

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { LocateDocument, ModelCheck, Suspect } from "../api/generated/results";
+import type { LocateDocument, ModelCheck, Suspect, Suspicious } from "../api/generated/results";
 import { device, suite } from "./fixture";
 import {
   accusation,
@@ -8,7 +8,9 @@ import {
   locateMarks,
   locateNodeStates,
   MINIMAL,
+  SUSPICIOUS,
   steepest,
+  timesRounding,
   verdictSentence,
 } from "./locate";
 
@@ -63,8 +65,10 @@ function document(
       tests: 3,
       seconds: 1,
       parts: {},
+      suspicious_kernels: [],
     },
     kernels: verdict ? [] : [suspect],
+    suspicious: [],
     model: null,
     ...changes,
   };
@@ -90,6 +94,28 @@ describe("the graph", () => {
     const unsupported: Suspect = { ...suspect, kernel: "take", nodes: ["n0"], verdict: "unsupported" };
     const marks = locateMarks(document({ kernels: [suspect, unsupported] }));
     expect([...marks]).toEqual([["n3", { label: "1", word: "suspect 1" }]]);
+  });
+
+  it("marks what is suspicious, and says how far beyond rounding it is", () => {
+    const found: Suspicious = {
+      kernel: "take",
+      nodes: ["n0", "n3"],
+      test: "n0.s0",
+      output: 0,
+      times: 22.46,
+      share: 0.52,
+      simulated_share: 0.046,
+      text: "",
+      edited: true,
+    };
+    const marks = locateMarks(document({ suspicious: [found] }));
+    expect(marks.get("n0")).toEqual({ label: SUSPICIOUS, word: "suspicious" });
+    expect(marks.get("n3")?.label).toBe("1");
+    expect(timesRounding(found)).toBe("22 × what rounding explains");
+    expect(timesRounding({ ...found, times: 4.04 })).toBe("4.0 × what rounding explains");
+    expect(verdictSentence(document({ suspicious: [found] }, "clean"), "firefox")).toBe(
+      "No faulty kernel on firefox, but 1 suspicious kernel: rounding does not explain the errors.",
+    );
   });
 
   it("knows which nodes are accused", () => {

@@ -1,6 +1,6 @@
 /** A search for faulty kernels, in words and in the colours of the graph. */
 
-import type { GrownNode, LocateDocument, Suspect } from "../api/generated/results";
+import type { GrownNode, LocateDocument, Suspect, Suspicious } from "../api/generated/results";
 import type { SuiteDetail } from "../api/types";
 import { count, grouped } from "./format";
 import { finite } from "./offload";
@@ -15,6 +15,7 @@ export interface Mark {
 export type Marks = ReadonlyMap<string, Mark>;
 
 export const MINIMAL = "◆";
+export const SUSPICIOUS = "?";
 
 /** Kernels that are accused, most certain first; what could not run at all is no suspect. */
 export function suspects(document: LocateDocument): Suspect[] {
@@ -47,10 +48,12 @@ export function locateNodeStates(
   return states;
 }
 
-/** Suspects by their rank; of a compound error the nodes that make it. */
+/** Suspects by their rank; what is suspicious; of a compound error the nodes that make it. */
 export function locateMarks(document: LocateDocument | undefined): Marks {
   const marks = new Map<string, Mark>();
   if (document === undefined) return marks;
+  for (const found of document.suspicious)
+    for (const node of found.nodes) marks.set(node, { label: SUSPICIOUS, word: "suspicious" });
   for (const [at, suspect] of suspects(document).entries())
     for (const node of suspect.nodes) marks.set(node, { label: String(at + 1), word: `suspect ${at + 1}` });
   if (document.summary.verdict === "compound")
@@ -76,10 +79,19 @@ export function verdictSentence(document: LocateDocument, device: string): strin
     return `No kernel is faulty by itself on ${device}, but the whole model is off: the error is a compound one.`;
   if (notRun(document).length > 0)
     return `No faulty kernel on ${device}, but ${count(notRun(document).length, "kernel")} could not run there.`;
+  if (document.suspicious.length > 0) {
+    const named = count(document.suspicious.length, "suspicious kernel");
+    return `No faulty kernel on ${device}, but ${named}: rounding does not explain the errors.`;
+  }
   const all = tests === 1 ? "the one test passes" : `all ${grouped(tests)} tests pass`;
   return document.model === null
     ? `All is well on ${device}: ${all}. The whole model was not run.`
     : `All is well on ${device}: ${all}, and so does the whole model.`;
+}
+
+/** "22 x what rounding explains", with a digit behind the point below 10. */
+export function timesRounding({ times }: Suspicious): string {
+  return `${times.toFixed(times < 10 ? 1 : 0)} × what rounding explains`;
 }
 
 /** Whether it fails the same way each time. */

@@ -147,8 +147,16 @@ describe("a search for faulty kernels", () => {
     edited_kernels: [],
     devices: [device("old", "chromium")],
     runs: 3,
-    summary: { faulty_kernels: [], verdict: "clean", tests: 3, seconds: 1, parts: {} },
+    summary: {
+      faulty_kernels: [],
+      verdict: "clean",
+      tests: 3,
+      seconds: 1,
+      parts: {},
+      suspicious_kernels: [],
+    },
     kernels: [],
+    suspicious: [],
     model: null,
   };
   const search: JobEvent = { type: "started", kind: "locate", total: 3 };
@@ -179,7 +187,7 @@ describe("a search for faulty kernels", () => {
         total: 2,
       }),
     ]);
-    expect(steps.job?.phase).toEqual({ text: "runs failing tests again: norm", done: 1, total: 2 });
+    expect(steps.job?.phase).toEqual({ text: "runs tests again: norm", done: 1, total: 2 });
     const job: Job = {
       job: "j",
       kind: "locate",

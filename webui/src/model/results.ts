@@ -231,7 +231,7 @@ function withEvent(state: ResultsState, event: JobEvent): ResultsState {
     }
     case "examine": {
       const { kernel, number, total } = event;
-      return update({ phase: { text: `runs failing tests again: ${kernel}`, done: number, total } });
+      return update({ phase: { text: `runs tests again: ${kernel}`, done: number, total } });
     }
     case "model":
       // How many runs the search takes is not known before.

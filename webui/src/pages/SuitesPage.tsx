@@ -177,6 +177,12 @@ function LocateLine(props: { document: Results["locates"][number] }) {
         />
       )}
       <Kernels names={faulty} />
+      {summary.suspicious_kernels.length > 0 && (
+        <>
+          <span>suspicious:</span>
+          <Kernels names={summary.suspicious_kernels} />
+        </>
+      )}
     </Line>
   );
 }

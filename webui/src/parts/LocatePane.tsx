@@ -1,11 +1,11 @@
 /** What a search for faulty kernels found on one device: who is suspected, why, and what that looks like. */
 
-import type { LocateDocument, Suspect } from "../api/generated/results";
+import type { LocateDocument, Suspect, Suspicious } from "../api/generated/results";
 import { date, seconds } from "../model/format";
-import { notRun, suspects, verdictSentence } from "../model/locate";
+import { notRun, suspects, timesRounding, verdictSentence } from "../model/locate";
 import type { JobState } from "../model/results";
 import { GLYPH } from "../model/verdicts";
-import { VerdictBadge } from "./Basics";
+import { Edited, VerdictBadge } from "./Basics";
 import { ModelCheckCard } from "./ModelCheckCard";
 import { NodeButtons } from "./NodeButtons";
 import { SuspectCard } from "./SuspectCard";
@@ -96,11 +96,41 @@ export function LocateResult(props: Selection & { document: LocateDocument; name
       {suspects(document).map((suspect, at) => (
         <SuspectCard key={suspect.kernel} {...props} suspect={suspect} rank={at + 1} />
       ))}
+      {document.suspicious.length > 0 && (
+        <SuspiciousCard found={document.suspicious} node={props.node} select={props.select} />
+      )}
       {rest.length > 0 && <NotRun suspects={rest} node={props.node} select={props.select} />}
       {document.model !== null && (
         <ModelCheckCard model={document.model} node={props.node} select={props.select} />
       )}
     </>
+  );
+}
+
+function SuspiciousCard(props: {
+  found: readonly Suspicious[];
+  node: string | null;
+  select: (node: string | null) => void;
+}) {
+  return (
+    <section class="stack card locate-card" aria-label="Suspicious">
+      <h2>Suspicious, though {props.found.length === 1 ? "it passes" : "they pass"}</h2>
+      <p class="muted">Errors inside the bound, and far beyond what rounding makes.</p>
+      <ul class="stack">
+        {props.found.map((found) => (
+          <li key={found.kernel}>
+            <p>
+              <code>{found.kernel}</code> <VerdictBadge state="pass" word={timesRounding(found)} />{" "}
+              {found.edited && <Edited title="The WGSL differs from what was generated." />}
+            </p>
+            <p class="muted">
+              Test {found.test}: {found.text}.
+            </p>
+            <NodeButtons nodes={found.nodes} state="pass" node={props.node} select={props.select} />
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 
