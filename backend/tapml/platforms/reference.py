@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -26,6 +27,9 @@ Values = dict[str, Any]
 """Value id -> tvm.runtime.Tensor on the reference device."""
 
 PLATFORMS = ("cpu", "cuda")
+_MANY_TURNS = 50_000_000
+"""Of an operator's loops: some tenths of a second a call, which optimizing makes less."""
+
 _Call = tuple[tuple[TensorType, ...], frozenset[tuple[str, int]]]
 """Types of the arguments, and sizes of the symbols: an operator may compute with a size that is in no shape."""
 
@@ -159,9 +163,9 @@ def _types(program: OperatorProgram | Any) -> tuple[TensorType, ...]:
 
 def _build(models: Sequence[Model], platform: str) -> dict[str, dict[_Call, Any]]:
     """Kernel -> call -> function. What is the same program at several sizes is compiled once."""
-    target = tvm.target.Target("llvm" if platform == "cpu" else {"kind": "cuda", "arch": _cuda_arch()})
     calls: dict[tuple[str, _Call], str] = {}
-    functions: dict[str, Any] = {}
+    # By target: LLVM takes far longer to optimize an operator than most need to run.
+    functions: dict[str, dict[str, Any]] = {}
     # Symbols of our own: a suite's name for an operator may be that of a function of the C library.
     symbols: dict[Any, str] = {}
     try:
@@ -172,16 +176,15 @@ def _build(models: Sequence[Model], platform: str) -> dict[str, dict[_Call, Any]
                         continue
                     symbol = symbols.setdefault((name, program), f"operator_{len(symbols)}")
                     calls[name, (_types(program), frozenset(model.graph.sizes.items()))] = symbol
-                    if symbol not in functions:
+                    if not any(symbol in found for found in functions.values()):
+                        target = _target(platform, program)
                         if isinstance(program, OperatorProgram):  # else the caller's own code: as it is
                             program = prim_func(guarded(program), whole_regions=platform == "cpu")
-                        functions[symbol] = program.with_attr("global_symbol", symbol)
-            module = tvm.IRModule(functions)
-            if platform == "cuda":
-                module = schedule(module, target)
-            library = tvm.tirx.build(module, target)
-            # Host code becomes callable once it is linked; the JIT does that without a compiler on the machine.
-            runnable = library.jit() if hasattr(library, "jit") else library
+                        functions.setdefault(target, {})[symbol] = program.with_attr("global_symbol", symbol)
+            runnable: dict[str, Any] = {}
+            for target, found in functions.items():
+                library = _library(tvm.IRModule(found), tvm.target.Target(json.loads(target)))
+                runnable |= {symbol: library[symbol] for symbol in found}
             built: dict[str, dict[_Call, Any]] = {}
             for (name, call), symbol in calls.items():
                 built.setdefault(name, {})[call] = runnable[symbol]
@@ -190,6 +193,22 @@ def _build(models: Sequence[Model], platform: str) -> dict[str, dict[_Call, Any]
         raise
     except Exception as error:  # TVM raises its own types, without a common base
         raise InputError(f"TVM cannot compile the operators for {platform}: {reason(error)}") from error
+
+
+def _target(platform: str, program: OperatorProgram | Any) -> str:
+    """As JSON."""
+    if platform == "cuda":
+        return json.dumps({"kind": "cuda", "arch": _cuda_arch()})
+    quick = isinstance(program, OperatorProgram) and program.turns < _MANY_TURNS
+    return json.dumps({"kind": "llvm", "opt-level": 1} if quick else {"kind": "llvm"})
+
+
+def _library(module: tvm.IRModule, target: tvm.target.Target) -> Any:
+    if target.kind.name == "cuda":
+        module = schedule(module, target)
+    library = tvm.tirx.build(module, target)
+    # Host code becomes callable once it is linked; the JIT does that without a compiler on the machine.
+    return library.jit() if hasattr(library, "jit") else library
 
 
 def _cuda_arch() -> str:
