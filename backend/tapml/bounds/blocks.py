@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 from tapml.bounds.expression import NotDerivable
-from tapml.operators.program import Expression, Store
+from tapml.operators.program import Block, Expression, Store
 
-POINTS = 1 << 22
+POINTS = 1 << 19
 """Of a grid that are evaluated at a time: some arrays of this many float64 are held at once."""
 
 
@@ -40,11 +41,49 @@ def loads_floats_only(term: Expression) -> bool:
     return term.kind == "mul" and all(map(plain, term.operands))
 
 
-def parts(spatial: Mapping[str, int], points: int, splittable: bool) -> list[dict[str, range]]:
-    """The grid in parts along its longest axis that can be split, each of at most some points."""
-    if not splittable or points <= POINTS or not spatial:
-        return [{}]
-    var = max(spatial, key=lambda v: spatial[v])
-    extent = spatial[var]
-    step = max(1, extent * POINTS // points)
-    return [{var: range(start, min(start + step, extent))} for start in range(0, extent, step)]
+def parts(
+    extents: Mapping[str, int], spatial: Mapping[str, int], stores: Sequence[Store], product: Store | None
+) -> list[dict[str, range]]:
+    """The grid in parts along its axes that can be split, each of about `POINTS`, in order.
+
+    What is scattered may meet: there the last one stays, so only the outermost axis is split. A sum of
+    products needs no grid of all points, for it is a matrix product: its largest operand or its result counts.
+    """
+    among = [set(extents)]
+    if product is not None:
+        among = [set(spatial), *(_variables(operand) & set(extents) for operand in accumulation(product)[1].operands)]
+    largest = max(among, key=lambda variables: math.prod(extents[v] for v in variables))
+    points = math.prod(extents[v] for v in largest)
+    found: list[dict[str, range]] = [{}]
+    split = sorted(largest & set(spatial), key=lambda v: -spatial[v])
+    if any(node.kind == "load" for store in stores for index in store.indices for node in _parts_of(index)):
+        split = list(extents)[:1] if {*extents} == {*spatial} else []
+    for var in split:
+        if points <= POINTS:
+            break
+        extent = spatial[var]
+        step = max(1, extent * POINTS // points)
+        pieces = [range(start, min(start + step, extent)) for start in range(0, extent, step)]
+        found = [{**part, var: piece} for part in found for piece in pieces]
+        points = points * step // extent
+    return found
+
+
+def _parts_of(node: Expression) -> Iterator[Expression]:
+    yield node
+    for operand in node.operands:
+        yield from _parts_of(operand)
+
+
+def _variables(node: Expression) -> set[str]:
+    return {str(found.value) for found in _parts_of(node) if found.kind == "variable"}
+
+
+def last_uses(blocks: Sequence[Block]) -> dict[str, int]:
+    """The last of the blocks that reads or writes a buffer, by its name."""
+    found: dict[str, int] = {}
+    for place, block in enumerate(blocks):
+        read = [str(node.value) for node in block.expressions if node.kind == "load"]
+        written = [statement.buffer for statement in (*block.first, *block.body) if isinstance(statement, Store)]
+        found |= dict.fromkeys([*read, *written], place)
+    return found

@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -137,6 +137,43 @@ class Grid:
             low, high = np.minimum(low, held.low[at]), np.maximum(high, held.high[at])
         return Uncertain(value, uncertain.distance(value, low, high))
 
+    def places(
+        self, indices: Sequence[Expression], extents: Sequence[int], shape: Sequence[int]
+    ) -> tuple[Any, Callable[[np.ndarray], np.ndarray]]:
+        """Where in a buffer of these `extents` the indices are, for numpy, None where some are outside; and what brings
+        values on the grid, of this `shape`, into that form."""
+        region = self._region(indices)
+        if region and all(len(self.ranges[v]) == 1 or a in region.axes for v, a in self._axis.items() if shape[a] > 1):
+            inside = all(s.start >= 0 and s.stop <= extent for s, extent in zip(region.slices, extents, strict=True))
+            order = [*region.axes, *(axis for axis in range(self.rank) if axis not in region.axes)]
+            lengths = [s.stop - s.start for s in region.slices]
+            return (
+                region.slices if inside else None,
+                lambda values: np.broadcast_to(values, shape).transpose(order).reshape(lengths),
+            )
+        at = tuple(np.broadcast_to(self.evaluate(index).value, shape) for index in indices)
+        inside = not any(((index < 0) | (index >= extent)).any() for index, extent in zip(at, extents, strict=True))
+        if not at:  # a buffer of no dimensions
+            return (), lambda values: np.broadcast_to(values, shape).reshape(())
+        return at if inside else None, lambda values: np.broadcast_to(values, shape)
+
+    def _region(self, indices: Sequence[Expression]) -> _Region | None:
+        slices, axes = [], []
+        for index in indices:
+            if (found := self.affine(index)) is None:
+                return None
+            constant, coefficients = found
+            variables = [var for var, coefficient in coefficients.items() if coefficient]
+            if not variables:
+                slices.append(slice(constant, constant + 1))
+                continue
+            (var, *others) = variables
+            if others or coefficients[var] != 1 or self._axis[var] in axes or var in self._bound:
+                return None
+            axes.append(self._axis[var])
+            slices.append(slice(constant + self.ranges[var][0], constant + self.ranges[var][-1] + 1))
+        return _Region(tuple(slices), axes)
+
     # ------------------------------------------------ views of affine indices
 
     def affine(self, node: Expression) -> tuple[int, dict[str, int]] | None:
@@ -193,6 +230,14 @@ def _within(indices: Sequence[np.ndarray], held: Uncertain) -> tuple[np.ndarray,
 
 
 _MOST_INDICES = 5
+
+
+class _Region(NamedTuple):
+    """A rectangle of a buffer, each axis of which is one variable's, or at one place."""
+
+    slices: tuple[slice, ...]
+    axes: list[int]
+    """Of the grid, in the order of the buffer's."""
 
 
 def wrapped(value: np.ndarray, dtype: str) -> np.ndarray:

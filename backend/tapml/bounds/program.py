@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tapml.bounds.blocks import accumulation, is_product_sum, loads_floats_only, parts
+from tapml.bounds.blocks import accumulation, is_product_sum, last_uses, loads_floats_only, parts
 from tapml.bounds.contraction import contract
 from tapml.bounds.expression import Grid, NotDerivable, Operation, wrapped
 from tapml.bounds.rounding import Rounding
@@ -64,8 +64,13 @@ class Run:
             buffer.name: _input(array, buffer.dtype, buffer.shape)
             for buffer, array in zip(program.parameters, inputs, strict=False)
         }
-        for block in program.blocks:
+        temporaries = {buffer.name for buffer in program.temporaries}
+        uses = last_uses(program.blocks)
+        for place, block in enumerate(program.blocks):
             self._run(block)
+            for name in temporaries & self._buffers.keys():
+                if uses[name] == place:
+                    del self._buffers[name]
         names = [buffer.name for buffer in program.parameters[len(inputs) :]]
         missing = [name for name in names if name not in self._buffers]
         if missing:
@@ -87,9 +92,8 @@ class Run:
             self._in_order(block, extents, reductions)
             return
         spatial = {var: extent for var, extent in extents.items() if var not in reductions}
-        # A sum of products is a matrix product, which needs no grid of all points.
-        splittable = not (reductions and len(stores) == 1 and is_product_sum(stores[0]))
-        for part in parts(spatial, math.prod(extents.values()), splittable):
+        product = stores[0] if reductions and len(stores) == 1 and is_product_sum(stores[0]) else None
+        for part in parts(extents, spatial, stores, product):
             ranges = {var: part.get(var, range(extent)) for var, extent in extents.items()}
             grid = self._grid(ranges)
             if not reductions:
@@ -144,23 +148,19 @@ class Run:
         held = self._buffers[store.buffer]
         reductions = _reductions(block)
         shape = [1 if var in reductions else len(values) for var, values in grid.ranges.items()]
-        at = tuple(grid.evaluate(index).value for index in store.indices)
-        value = np.broadcast_to(found.value, shape)
-        at = tuple(np.broadcast_to(index, shape) for index in at)
-        if any(((index < 0) | (index >= extent)).any() for index, extent in zip(at, held.value.shape, strict=True)):
+        at, laid_out = grid.places(store.indices, held.value.shape, shape)
+        if at is None:
             raise NotDerivable(f"writes outside {store.buffer}")
-        if not at:  # an output of no dimensions
-            value = value.reshape(())
         error, ends = held.error, held.ends
         if found.ends is not None and ends is None:
             ends = (np.array(held.low, np.float64), np.array(held.high, np.float64))
-        held.value[at] = value
+        held.value[at] = laid_out(found.value)
         if found.error is not None and error is None:
             error = np.zeros(held.value.shape)
         parts = [(error, found.spread)] if error is not None else []
         parts += zip(ends, (found.low, found.high), strict=True) if ends is not None else []
         for array, part in parts:
-            array[at] = part.reshape(()) if not at else np.broadcast_to(part, shape)
+            array[at] = laid_out(part)
         self._buffers[store.buffer] = Uncertain(held.value, error, ends)
 
     # ------------------------------------------------ reductions

@@ -14,6 +14,8 @@ import numpy as np
 FLOATS = ("float16", "float32")
 _UNIT = {"float32": 2.0**-23, "float16": 2.0**-10}
 _NORMAL = {"float32": 2.0**-126, "float16": 2.0**-14}
+_EXPONENT = 0x7FF0000000000000
+"""Of a float64's bits, those of the exponent."""
 _MAX = {"float32": float(np.finfo(np.float32).max), "float16": 65504.0}
 
 
@@ -81,8 +83,10 @@ def largest(dtype: str) -> float:
 def ulp(magnitude: np.ndarray, dtype: str) -> np.ndarray:
     """The distance of neighbours at a magnitude; below the smallest normal number that of normal numbers."""
     with np.errstate(invalid="ignore"):
-        _, exponent = np.frexp(np.maximum(np.abs(magnitude), _NORMAL[dtype]))
-    spacing: np.ndarray = np.ldexp(2.0 * _UNIT[dtype], exponent - 2)
+        size = np.maximum(np.abs(magnitude), _NORMAL[dtype])
+    # Without its fraction a number is the power of two below it.
+    power = (np.asarray(size, np.float64).view(np.int64) & _EXPONENT).view(np.float64)
+    spacing: np.ndarray = _UNIT[dtype] * power
     return spacing
 
 
