@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from tapml.compare.elements import errors, excesses, largest, outside
+from tapml.operators.program import OperatorProgram
 from tapml.results.base import Element
 from tapml.results.locate import FoundPattern
 
@@ -33,7 +34,9 @@ class Evidence:
 
     `bound`: float64, what each element may differ by. `runs`: the outputs of all runs, `got` is the first of them;
     `fills`: the byte that the output's buffer held before each run.
-    `accepted`: elements that differ and are right all the same (ties). `names`: of the inputs.
+    `accepted`: elements that differ and are right all the same (ties). `names`: of the inputs. `program`:
+    the operator's, where it has one; `output`: which of its outputs this is; `beside`: that output of other failing
+    tests, on which an explanation has to hold as well.
     """
 
     got: np.ndarray
@@ -44,6 +47,9 @@ class Evidence:
     fills: Sequence[int] = ()
     accepted: np.ndarray | None = None
     names: Sequence[str] = ()
+    program: OperatorProgram | None = None
+    output: int = 0
+    beside: Sequence[Evidence] = ()
 
     @cached_property
     def g(self) -> np.ndarray:
@@ -135,15 +141,34 @@ class Evidence:
     def explains(self, predicted: np.ndarray, where: np.ndarray | None = None) -> np.ndarray:
         """Mask of the wrong elements (of `where`) that a hypothesis gives, but for rounding.
 
-        What is left of the error must be inside the bound, or a fiftieth of it and of the value: a hypothesis that is
-        merely a little nearer explains nothing.
+        What is left of the error must be inside the bound of such a value and a tenth of the error: a hypothesis that
+        is merely a little nearer explains nothing.
         """
         mask = self.finite if where is None else where & self.finite
-        with np.errstate(invalid="ignore", over="ignore"):
-            left = np.abs(self.g - predicted)
-            fine = np.maximum(2 * np.where(np.isfinite(self.bound), self.bound, 0.0), 1e-3 * np.abs(self.g))
-            near = (left <= fine) & (left <= 0.02 * self.error)
-        return np.asarray(mask & near)
+        return np.asarray(mask & explained(self.g, predicted, self.e, self.bound))
+
+
+def explained(got: np.ndarray, predicted: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> np.ndarray:
+    """Mask of the elements that are what a hypothesis gives, but for rounding."""
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        left = np.abs(got - predicted)
+        near = (left <= allowance(got, predicted, expected, bound)) & (left <= 0.1 * np.abs(got - expected))
+        odd = ~np.isfinite(got) & np.isfinite(expected)
+        same = (np.isnan(got) & np.isnan(predicted)) | (got == predicted)
+    return np.where(odd, same, near)
+
+
+def allowance(got: np.ndarray, predicted: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> np.ndarray:
+    """What a hypothesis may be off by.
+
+    The bound belongs to the expected value: for a larger one it grows with it, and for a smaller one it counts no more
+    than a thousandth of that (a mask of -3.4e38 may be off by 1e31, which is no measure for a score of 3).
+    """
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        size = np.maximum(np.abs(got), np.abs(predicted))
+        grown = np.where(np.isfinite(bound), bound, 0.0) * np.maximum(1.0, size / np.abs(expected))
+        found = np.minimum(np.nan_to_num(grown, nan=0.0, posinf=np.inf), 1e-3 * size)
+        return np.asarray(np.maximum(found, 2.0**-21 * size))
 
 
 def jsonable(value: Any) -> Any:

@@ -27,8 +27,8 @@ RUNS = 3
 
 MOST_RUNS = 100
 
-# Patterns are looked for in so many tests of a kernel; its others run again too, for races.
-_TESTS_A_KERNEL = 2
+# So many tests of a kernel make and test an explanation; its others run again too, for races.
+_TESTS_A_KERNEL = 4
 _TESTS_A_CALL = 64
 
 
@@ -144,11 +144,16 @@ class Locate:
             total = len(chosen) + len(rest)
             try:
                 outputs = examiner.run(chosen, self._runs)
-                for number, test in enumerate(chosen, 1):
+                number = 0
+                for tests in failing.values():
                     self._context.cancel.check()
-                    if test.id in outputs:
-                        found[test.kernel].append(examined(self.suite, test, outputs[test.id], verdicts[test.id]))
-                    self._emit_examined(test, number, total)
+                    known = [(t, outputs[t.id], verdicts[t.id]) for t in tests[:_TESTS_A_KERNEL] if t.id in outputs]
+                    for one in examined(self.suite, known):
+                        self._context.cancel.check()
+                        found[one.test.kernel].append(one)
+                    number += len(tests[:_TESTS_A_KERNEL])
+                    if tests:
+                        self._emit_examined(tests[0], number, total)
                 for start in range(0, len(rest), _TESTS_A_CALL):
                     part = rest[start : start + _TESTS_A_CALL]
                     races |= {test: racing(runs) for test, runs in examiner.run(part, self._runs).items()}

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tapml.compare.elements import bound_of, tied
+from tapml.errors import InputError
 from tapml.locating.conditions import condition
 from tapml.locating.evidence import Evidence, Finding, jsonable
 from tapml.locating.examine import Outputs, fill_of
 from tapml.locating.heatmap import heatmap
 from tapml.locating.patterns import PLACES, findings
 from tapml.locating.patterns.determinism import differing
+from tapml.operators.program import OperatorProgram
+from tapml.operators.read import read_document
 from tapml.results.locate import BoundFacts, Suspect, WrongOutput
 from tapml.results.validation import TestResult
 from tapml.results.verdicts import SEVERITY
 from tapml.suite import CarvedTest, Suite
+
+
+_LOOKED_AT = 2
+"""Tests of a kernel in which patterns are looked for."""
+
+_CLEAR = 0.85
+"""A finding of this strength needs no second test."""
+
+_TELLING = 16
+"""So many wrong elements tell a rule from chance."""
 
 
 @dataclass(frozen=True)
@@ -38,44 +52,78 @@ class Examined:
 
 
 def clearest(results: Sequence[TestResult], suite: Suite) -> list[CarvedTest]:
-    """The failing tests, those that show most first: some elements right and some wrong, few of them, small tensors."""
+    """The failing tests, those that show most first: enough wrong elements to tell a rule from chance, some elements
+    right and some wrong, small tensors."""
 
-    def key(result: TestResult) -> tuple[float, int]:
+    def key(result: TestResult) -> tuple[bool, float, int]:
         share = result["mismatched"] / result["total"] if result["total"] else 1.0
         test = suite.test(result["id"])
-        return (round(share, 2) or 0.005, sum(ref.type.nbytes for ref in (*test.inputs, *test.outputs)))
+        size = sum(ref.type.nbytes for ref in (*test.inputs, *test.outputs))
+        return (result["mismatched"] < _TELLING, round(share, 1) or 0.05, size)
 
     wanted = [result for result in results if result["verdict"] in ("fail", "unbounded")]
     worst = [result for result in wanted if result["verdict"] == "fail"] or wanted
     return [suite.test(result["id"]) for result in sorted(worst, key=key)]
 
 
-def examined(suite: Suite, test: CarvedTest, runs: Sequence[Outputs], verdict: str) -> Examined:
-    """Look for patterns in what the device gave for `test`; `verdict` is what it got when it was validated."""
+def examined(suite: Suite, tests: Sequence[tuple[CarvedTest, Sequence[Outputs], str]]) -> Iterator[Examined]:
+    """Look for patterns in what the device gave for failing tests of one kernel, the clearest first: test, its outputs
+    of each run, its verdict. The others are what an explanation is tested on; they are looked at themselves as long as
+    none before them was clear."""
+    known = [_evidence(suite, test, runs) for test, runs, _ in tests]
+    for number, (test, runs, verdict) in enumerate(tests[:_LOOKED_AT]):
+        others = known[:number] + known[number + 1 :]
+        found: list[tuple[int, Finding]] = []
+        for place, evidence in enumerate(known[number]):
+            beside = [other[place] for other in others if other[place].count and other[place].got.size == evidence.got.size]
+            ties = test.tolerances[place].ties is not None
+            found += [(place, one) for one in _of_output(replace(evidence, beside=beside), has_ties=ties)]
+        if verdict == "fail" and not any(evidence.count for evidence in known[number]):
+            text = "it failed when it was validated and passed when it ran again: the result differs from run to run"
+            found.append((0, Finding("race", text, 0.98, {"runs": len(runs)})))
+        found.sort(key=lambda item: -item[1].strength)
+        one = Examined(test, known[number], found, racing(runs))
+        yield one
+        if one.strength >= _CLEAR:
+            break
+
+
+def _evidence(suite: Suite, test: CarvedTest, runs: Sequence[Outputs]) -> list[Evidence]:
+    """Of each output."""
     inputs = [suite.tensors.get(ref) for ref in test.inputs]
     names = [argument["name"] for argument in suite.bundle(test.kernel)["arguments"]]
+    program = _program(suite, test)
     outputs = []
-    found: list[tuple[int, Finding]] = []
     for place, (ref, tolerance) in enumerate(zip(test.outputs, test.tolerances, strict=True)):
         expected = suite.tensors.get(ref)
         given = [run[place] for run in runs]
-        evidence = Evidence(
-            got=given[0],
-            expected=expected,
-            bound=bound_of(tolerance, expected, suite.tensors.get),
-            inputs=inputs,
-            runs=given,
-            fills=[fill_of(number) for number in range(len(given))],
-            accepted=tied(tolerance, given[0], expected, suite.tensors.get),
-            names=names[: len(inputs)],
+        outputs.append(
+            Evidence(
+                got=given[0],
+                expected=expected,
+                bound=bound_of(tolerance, expected, suite.tensors.get),
+                inputs=inputs,
+                runs=given,
+                fills=[fill_of(number) for number in range(len(given))],
+                accepted=tied(tolerance, given[0], expected, suite.tensors.get),
+                names=names[: len(inputs)],
+                program=program,
+                output=place,
+            )
         )
-        outputs.append(evidence)
-        found += [(place, finding) for finding in _of_output(evidence, has_ties=tolerance.ties is not None)]
-    if verdict == "fail" and not any(evidence.count for evidence in outputs):
-        text = "it failed when it was validated and passed when it ran again: the result differs from run to run"
-        found.append((0, Finding("race", text, 0.98, {"runs": len(runs)})))
-    found.sort(key=lambda item: -item[1].strength)
-    return Examined(test, outputs, found, racing(runs))
+    return outputs
+
+
+def _program(suite: Suite, test: CarvedTest) -> OperatorProgram | None:
+    """The operator's program at the sizes of the test; None where the suite has none that could be read."""
+    if test.step >= len(suite.graphs) or all(node.id != test.node for node in suite.graphs[test.step].nodes):
+        return None  # it was imported
+    with contextlib.suppress(InputError):
+        where, document = suite.operator_document(test.kernel)
+        found = read_document(document, test.kernel, str(where), test.sizes)
+        if isinstance(found, OperatorProgram) and len(found.parameters) == len(test.inputs) + len(test.outputs):
+            return found
+    return None
 
 
 def _of_output(evidence: Evidence, *, has_ties: bool) -> list[Finding]:

@@ -8,12 +8,14 @@ from typing import TypeAlias
 import numpy as np
 
 from tapml.locating.evidence import Evidence, Finding
+from tapml.locating.formula import explain
 from tapml.locating.patterns import determinism, dtypes, inputs, limits, moved, places, rest, values
 
 PATTERNS = (
     "stride", "tile-edge", "tail", "broadcast", "mask", "sign", "scale", "offset", "saturation", "nan-range",
     "dtype-conversion", "unwritten", "uninitialised", "race", "repeat-row", "shift", "transpose", "constant", "noise",
-    "scattered", "error", "unbounded", "ties",
+    "scattered", "error", "unbounded", "ties", "wrong-constant", "wrong-operation", "wrong-condition", "wrong-index",
+    "wrong-terms",
 )  # fmt: skip
 
 PLACES = frozenset({"stride", "tile-edge", "tail", "scattered"})
@@ -32,6 +34,7 @@ DETECTORS: tuple[Detector, ...] = (
     dtypes.detect,
     inputs.detect,
     places.detect,
+    explain.detect,
 )
 
 

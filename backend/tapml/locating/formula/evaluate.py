@@ -1,0 +1,325 @@
+"""What a formula gives at some elements of its output, in float64: only what those need is computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tapml.bounds.expression import wrapped
+from tapml.bounds.wgsl import FUNCTIONS
+from tapml.bounds.uncertain import Uncertain
+from tapml.locating.formula.build import Formula
+from tapml.locating.formula.narrow import NARROW
+from tapml.locating.formula.nodes import Node, NotAFormula, Reduction
+from tapml.operators.program import FLOATS, INTEGERS
+
+MOST_POINTS = 1 << 21
+"""Of a reduction that are held at once."""
+
+Rounding = Callable[[np.ndarray], np.ndarray]
+
+
+class Scope:
+    """Values of variables, as columns (points) and rows (terms of a reduction), and what was computed of them."""
+
+    def __init__(self, variables: Mapping[str, np.ndarray], terms: int = 1) -> None:
+        self.variables = variables
+        self.terms = terms
+        self.known: dict[int, np.ndarray] = {}
+
+
+class Values:
+    """Computes formulas over the inputs of one call. Results of shared nodes are kept."""
+
+    def __init__(self, formula: Formula, inputs: Sequence[np.ndarray], rounding: Rounding | None = None) -> None:
+        """`rounding`: of every floating-point result, those of each step of a sum among them.
+
+        Raises NotAFormula where the inputs are not those of the formula.
+        """
+        self._arrays: dict[str, np.ndarray] = {}
+        for name, place in formula.inputs.items():
+            shape = formula.shapes[name]
+            if place >= len(inputs) or inputs[place].size != math.prod(shape):
+                raise NotAFormula("its inputs are others")
+            self._arrays[name] = np.ascontiguousarray(_plain(inputs[place]).reshape(shape))
+        self._formula = formula
+        self._rounding = rounding
+        self._scopes: dict[tuple[Any, ...], Scope] = {}
+        self._rest = 64 * MOST_POINTS
+        """Points that may be computed in all."""
+
+    def at(self, root: Node, places: np.ndarray) -> np.ndarray:
+        """The output's elements at these places in memory, float64 or int64. Raises NotAFormula."""
+        with np.errstate(all="ignore"):
+            found = self.value(root, self._output(places))
+        return np.broadcast_to(found, (len(places), 1))[:, 0]
+
+    def read_at(self, read: Node, places: np.ndarray) -> np.ndarray:
+        """Where in a reduction's buffer the output's elements at `places` read."""
+        found = self._places(read, self._output(places))
+        return np.broadcast_to(found, (len(places), 1))[:, 0]
+
+    def _output(self, places: np.ndarray) -> Scope:
+        shape = self._formula.shape
+        key = ("", places.tobytes())
+        if key not in self._scopes:
+            indices = np.unravel_index(places, shape) if shape else ()
+            columns = {name: index[:, None] for name, index in zip(self._formula.variables, indices, strict=True)}
+            self._scopes[key] = Scope(columns)
+        return self._scopes[key]
+
+    # ------------------------------------------------ nodes
+
+    def value(self, node: Node, scope: Scope) -> np.ndarray:
+        """An array of (points or 1, terms or 1)."""
+        found = scope.known.get(id(node))
+        if found is None:
+            found = self._computed(node, scope)
+            if self._rounding is not None and node.dtype in FLOATS and node.kind not in ("load", "moved", "strided", "grouped"):
+                found = self._rounding(found)
+            scope.known[id(node)] = found
+        return found
+
+    def _computed(self, node: Node, scope: Scope) -> np.ndarray:
+        kind = node.kind
+        if kind == "constant":
+            return _constant(node)
+        if kind == "variable":
+            if node.value in scope.variables:
+                return scope.variables[str(node.value)]
+            if str(node.value).startswith("_"):
+                return np.zeros((1, 1), np.int64)
+            raise NotAFormula(f"{node.value} is not known here")
+        if kind in ("load", "moved", "strided", "grouped"):
+            return self._load(node, scope)
+        if kind == "read":
+            return self._read(node, scope)
+        operands = [self.value(operand, scope) for operand in node.operands]
+        if kind == "some":
+            among = np.zeros((1, scope.terms), np.bool_)
+            among[0, np.array(node.value)] = True
+            return np.where(among, operands[0], operands[1])
+        if kind == "rounded":
+            return NARROW[node.value](operands[0])
+        return operation(node, operands)
+
+    def _load(self, node: Node, scope: Scope) -> np.ndarray:
+        array = self._arrays[node.value if node.kind in ("load", "strided") else node.value[0]]
+        indices = [self.value(operand, scope) for operand in node.operands]
+        if node.kind != "strided":
+            indices = [np.clip(index, 0, extent - 1) for index, extent in zip(indices, array.shape, strict=True)]
+        if node.kind == "load":
+            return array[tuple(indices)] if indices else array.reshape(1, 1)
+        strides = [stride // array.itemsize for stride in array.strides]
+        place = sum((index * stride for index, stride in zip(indices, strides, strict=True)), np.zeros((1, 1), np.int64))
+        if node.kind == "moved":
+            place = place + node.value[1]
+        if node.kind == "grouped":
+            place = place % node.value[1] * node.value[1] + place // node.value[1]
+        # What is out of range is the last element: so WebGPU's implementations have it.
+        return array.reshape(-1)[np.where((place >= 0) & (place < array.size), place, array.size - 1)]
+
+    def _read(self, node: Node, scope: Scope) -> np.ndarray:
+        whole = node.operands[0]
+        shifted: Mapping[int, float] | None = None
+        if whole.kind == "shifted":
+            shifted, whole = whole.value, whole.operands[0]
+        places = self._places(node, scope)
+        distinct, back = np.unique(places, return_inverse=True)
+        results = self.results(whole, distinct)
+        if shifted is not None:
+            results = results + np.array([shifted.get(int(place), 0.0) for place in distinct])
+        return results[back.reshape(places.shape)]
+
+    def _places(self, node: Node, scope: Scope) -> np.ndarray:
+        whole, *indices = node.operands
+        if whole.kind == "shifted":
+            whole = whole.operands[0]
+        extents = [extent for _, extent in whole.value.spatial]
+        if not indices:
+            return np.zeros((1, 1), np.int64)
+        at = [np.clip(self.value(index, scope), 0, extent - 1) for index, extent in zip(indices, extents, strict=True)]
+        return np.asarray(np.ravel_multi_index(np.broadcast_arrays(*at), extents))
+
+    # ------------------------------------------------ reductions
+
+    def results(self, whole: Node, places: np.ndarray) -> np.ndarray:
+        """Of a reduction, at some places of its buffer in memory."""
+        scope = self.scope_of(whole, places)
+        found = scope.known.get(id(whole))
+        if found is None:
+            terms = np.broadcast_to(self.value(whole.operands[0], scope), (len(places), scope.terms))
+            start = self.value(whole.operands[1], scope)
+            found = scope.known[id(whole)] = self._reduced(whole, terms, start)
+        return found
+
+    def scope_of(self, whole: Node, places: np.ndarray) -> Scope:
+        """The scope in which the terms of a reduction stand."""
+        reduction: Reduction = whole.value
+        key = (reduction.spatial, reduction.axes, places.tobytes())
+        found = self._scopes.get(key)
+        if found is None:
+            terms = reduction.terms
+            self._rest -= terms * len(places)
+            if terms * len(places) > MOST_POINTS or self._rest < 0:
+                raise NotAFormula("it is too much to compute")
+            columns: dict[str, np.ndarray] = {}
+            if reduction.spatial:
+                at = np.unravel_index(places, tuple(extent for _, extent in reduction.spatial))
+                columns = {name: index[:, None] for (name, _), index in zip(reduction.spatial, at, strict=True)}
+            rows = np.unravel_index(np.arange(terms), tuple(extent for _, extent in reduction.axes))
+            columns |= {name: index[None, :] for (name, _), index in zip(reduction.axes, rows, strict=True)}
+            found = self._scopes[key] = Scope(columns, terms)
+        return found
+
+    def _reduced(self, whole: Node, terms: np.ndarray, start: np.ndarray) -> np.ndarray:
+        kind, begin = whole.value.kind, start.reshape(-1)
+        if kind == "max":
+            return np.maximum(terms.max(axis=1), begin)
+        if kind == "min":
+            return np.minimum(terms.min(axis=1), begin)
+        if self._rounding is None or whole.dtype not in FLOATS:
+            return np.asarray(terms.sum(axis=1) + begin)
+        # In the order of the terms, eight sums beside each other where there are many: as kernels do.
+        lanes = 8 if terms.shape[1] >= 32 else 1
+        total = np.zeros((terms.shape[0], lanes))
+        for place in range(0, terms.shape[1], lanes):
+            part = terms[:, place : place + lanes]
+            total[:, : part.shape[1]] = self._rounding(total[:, : part.shape[1]] + part)
+        found = begin + np.zeros(terms.shape[0])
+        for lane in range(lanes):
+            found = self._rounding(found + total[:, lane])
+        return found
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    if array.dtype == np.bool_:
+        return array
+    if np.issubdtype(array.dtype, np.integer):
+        return array.astype(np.int64)
+    return array.astype(np.float64)
+
+
+def _constant(node: Node) -> np.ndarray:
+    if node.dtype in FLOATS:
+        return np.full((1, 1), float(np.dtype(node.dtype).type(node.value)))
+    return np.full((1, 1), node.value, np.bool_ if node.dtype == "bool" else np.int64)
+
+
+def operation(node: Node, operands: Sequence[np.ndarray]) -> np.ndarray:
+    """An operation on arrays. Raises NotAFormula for one that is not known."""
+    kind, dtype = node.kind, node.dtype
+    if kind in ("select", "if_then_else"):
+        return np.where(operands[0], operands[1], operands[2])
+    if kind == "cast":
+        return _cast(operands[0], node.operands[0].dtype, dtype)
+    if kind == "call":
+        return _call(str(node.value), operands, dtype)
+    if kind in _FLOAT_DIVISIONS and dtype in FLOATS:
+        return np.asarray(_FLOAT_DIVISIONS[kind](*operands))
+    if kind in _WHOLE_DIVISIONS:
+        a, b = operands
+        return wrapped(np.asarray(_WHOLE_DIVISIONS[kind](a, np.where(b == 0, 1, b))).astype(np.int64), dtype)
+    if kind not in _PLAIN:
+        raise NotAFormula(f"{kind} in its program")
+    found = np.asarray(_PLAIN[kind](*operands))
+    return wrapped(found, dtype) if dtype in INTEGERS and found.dtype != np.bool_ else found
+
+
+def _cast(x: np.ndarray, source: str, target: str) -> np.ndarray:
+    if target == source:
+        return x
+    if target in FLOATS:
+        found = x.astype(np.float64)
+        return NARROW["float16"](found) if target == "float16" else found
+    if target == "bool":
+        return x != 0
+    if source in FLOATS:
+        info = np.iinfo(np.dtype(target))
+        whole = np.trunc(np.where(np.isfinite(x), x, 0.0))
+        found = np.clip(whole, info.min, info.max).astype(np.int64)
+        return found
+    return wrapped(x.astype(np.int64), target)
+
+
+def _call(name: str, operands: Sequence[np.ndarray], dtype: str) -> np.ndarray:
+    if dtype not in FLOATS:
+        raise NotAFormula(f"{name} of integers")
+    if name in _CALLS:
+        return np.asarray(_CALLS[name](*operands))
+    if name not in FUNCTIONS:
+        raise NotAFormula(f"the function {name}")
+    return FUNCTIONS[name](*(Uncertain(np.asarray(x, np.float64)) for x in operands), dtype).value
+
+
+_FLOAT_DIVISIONS: Mapping[str, Callable[..., Any]] = {
+    "div": np.divide,
+    "mod": np.fmod,
+    "floordiv": np.floor_divide,
+    "floormod": np.mod,
+}
+_WHOLE_DIVISIONS: Mapping[str, Callable[..., Any]] = {
+    "div": lambda a, b: np.trunc(a / b),
+    "mod": np.fmod,
+    "floordiv": np.floor_divide,
+    "floormod": np.mod,
+}
+_PLAIN: Mapping[str, Callable[..., Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "not": np.logical_not,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+    "bitwise_not": np.invert,
+    "shift_left": np.left_shift,
+    "shift_right": np.right_shift,
+}
+_CALLS: Mapping[str, Callable[..., Any]] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "exp10": lambda x: np.power(10.0, x),
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "sqrt": np.sqrt,
+    "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
+    "tanh": np.tanh,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "fabs": np.abs,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.round,
+    "nearbyint": np.round,
+    "trunc": np.trunc,
+    "pow": np.power,
+    "atan2": np.arctan2,
+    "copysign": np.copysign,
+    "hypot": np.hypot,
+}

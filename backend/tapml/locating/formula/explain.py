@@ -1,0 +1,138 @@
+"""Findings that come of an operator's program: which small change of it gives what the device gave."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tapml.locating.evidence import Evidence, Finding, short
+from tapml.locating.formula.build import Formula, formula
+from tapml.locating.formula.edits import Edit, Edits
+from tapml.locating.formula.evaluate import Values
+from tapml.locating.formula.nodes import NotAFormula
+from tapml.locating.formula.sample import Sample, sample
+from tapml.locating.formula.search import Explanation, Search
+from tapml.locating.formula.sums import Pool, readers, worked_back
+from tapml.locating.formula.terms import Terms
+from tapml.locating.formula.words import Words
+from tapml.operators.program import FLOATS, OperatorProgram
+
+SECONDS = 1.5
+"""That the search for one output may take."""
+
+_TESTED = 12.0
+"""Where all wrong elements follow from one number, of a row say, they are one test of a hypothesis. Of a thousand, one
+that is wrong fits this often: exp(-12)."""
+
+
+def detect(evidence: Evidence) -> list[Finding]:
+    """The best explanation by a change of the operator's program; none where no change explains half of it."""
+    if evidence.program is None or evidence.count < 2:
+        return []
+    with contextlib.suppress(NotAFormula, RecursionError, MemoryError):
+        return list(_found(evidence, evidence.program))
+    return []
+
+
+def _found(evidence: Evidence, program: OperatorProgram) -> Iterator[Finding]:
+    found = formula(program, len(evidence.inputs), evidence.output)
+    calls = []
+    for each in (evidence, *evidence.beside):
+        if math.prod(found.shape) == each.got.size:
+            values = Values(found, each.inputs)
+            parts = _affordable(each, found, values)
+            if parts is not None:
+                calls.append((values, parts))
+            elif each is evidence:
+                return
+    words = Words({buffer: evidence.name(place) for buffer, place in found.inputs.items()})
+    edits = Edits(found, words)
+    search = Search(edits, *calls[0], calls[1:], SECONDS)
+    pools = list(_pools(found, calls))
+    row = next((pool for pool in pools if pool.shared), None)
+    best: list[Explanation] = []
+    if row is None or row.information >= _TESTED:
+        best = search.best(edits.all(), search.numbers(), edits.roundings())
+        if not best or best[0].share < 0.9:
+            best = sorted([*best, *_of_sums(found, pools, words, search)], key=lambda one: one.key)
+    if best:
+        yield _finding(best)
+    if row is not None and (not best or best[0].share < 0.9):
+        yield _of_rows(row, words)
+
+
+def _pools(found: Formula, calls: Sequence[tuple[Values, Sample]]) -> Iterator[Pool]:
+    """Of each sum that alone makes the output what it is."""
+    for whole, reader in readers(found.root):
+        if whole.value.kind != "add" or whole.dtype not in FLOATS:
+            continue
+        sums = [worked_back(found, whole, reader, values, parts.every_wrong) for values, parts in calls if parts]
+        known = [one for one in sums if one is not None and (one.consistent is None or one.consistent >= 0.9)]
+        if known and sums[0] is not None:
+            yield Pool(known)
+
+
+def _of_sums(found: Formula, pools: Sequence[Pool], words: Words, search: Search) -> Iterator[Explanation]:
+    for pool in pools:
+        if search.over:
+            return
+        for one in Terms(pool, found, words).found()[:4]:
+            edit = Edit(one.pattern, one.text, found.root, one.cost, one.details)
+            if one.whole is None:
+                yield Explanation(edit, one.share, 1.0)
+            else:
+                root = found.nodes.replaced(found.root, pool.whole, one.whole)
+                tested = search.tested(replace(edit, root=root))
+                if tested is not None:
+                    yield tested
+
+
+def _of_rows(pool: Pool, words: Words) -> Finding:
+    """That nothing but one number, of a row say, is another."""
+    with np.errstate(all="ignore"):
+        times = (pool.results + pool.off) / pool.results
+    times = times[np.isfinite(times)]
+    low, high = (float(f"{edge:.4g}") for edge in (times.min(initial=np.inf), times.max(initial=-np.inf)))
+    size = f", {short(low)}" + (f" to {short(high)}" if high != low else "") + " times as large" if times.size else ""
+    text = f"got is what the operator gives with another {words.of(pool.whole)}{size}"
+    text += f" ({pool.consistent:.0%} of the wrong elements that it was tested on)"
+    details = {"share": round(pool.consistent, 4), "least": low, "most": high}
+    return Finding("wrong-terms", text, 0.93 * pool.consistent, details)
+
+
+def _affordable(evidence: Evidence, found: Formula, values: Values) -> Sample | None:
+    """Elements whose values the program gives as they are expected; fewer where each is much to compute. None where it
+    does not give them."""
+    for most in (1.0, 0.25, 0.05):
+        parts = sample(evidence, most)
+        try:
+            for part in (parts.fitted, parts.held, parts.right):
+                if len(part) and part.unchanged(values.at(found.root, part.places)) < 0.9:
+                    return None
+        except NotAFormula:
+            continue
+        return parts
+    return None
+
+
+def _finding(best: list[Explanation]) -> Finding:
+    first, *rest = best
+    edit = first.edit
+    share = "all" if first.share == 1.0 else f"{first.share:.0%}"
+    same = [one.edit.text for one in rest if one.key[:2] == first.key[:2] and one.edit.cost == edit.cost]
+    also = f", or with {same[0]}" if same else ""
+    text = f"got is what the operator gives with {edit.text}{also} ({share} of the wrong elements that it was tested on)"
+    if first.unchanged < 0.95:
+        text += ", where it is wrong"
+    strength = (0.915 if same else 0.955) * first.share
+    details = {
+        **edit.details,
+        "share": round(first.share, 4),
+        "unchanged": round(first.unchanged, 4),
+        "others": [one.edit.text for one in rest[:3]],
+    }
+    return Finding(edit.pattern, text, strength, details)

@@ -1,0 +1,50 @@
+"""Numbers as narrower types hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import ml_dtypes
+import numpy as np
+
+
+def _through(dtype: type) -> Callable[[np.ndarray], np.ndarray]:
+    def rounded(values: np.ndarray) -> np.ndarray:
+        found: np.ndarray = values.astype(np.float32).astype(dtype).astype(np.float64)
+        return found
+
+    return rounded
+
+
+def _tf32(values: np.ndarray) -> np.ndarray:
+    """Ten bits after the point, to the nearest, ties to even; the exponents of float32."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    even = (bits >> np.uint32(13)) & np.uint32(1)
+    kept = (bits + np.uint32(0xFFF) + even) & np.uint32(0xFFFFE000)
+    return np.where(np.isfinite(values), kept.view(np.float32).astype(np.float64), values)
+
+
+def _cut(values: np.ndarray) -> np.ndarray:
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
+    found: np.ndarray = bits.view(np.float32).astype(np.float64)
+    return found
+
+
+def _float32(values: np.ndarray) -> np.ndarray:
+    found: np.ndarray = values.astype(np.float32).astype(np.float64)
+    return found
+
+
+NARROW: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
+    "float16": _through(np.float16),
+    "bfloat16": _through(ml_dtypes.bfloat16),
+    "bfloat16, cut off": _cut,
+    "TF32": _tf32,
+    "an integer, cut off": np.trunc,
+    "a whole number": np.rint,
+    "float32": _float32,
+}
+"""By what people call them."""
+
+UNITS = {"float16": 2.0**-11, "TF32": 2.0**-11, "bfloat16": 2.0**-8, "bfloat16, cut off": 2.0**-7}
+"""What one rounding may be off by, relatively."""

@@ -1,0 +1,126 @@
+"""Which small change of an operator's program gives what the device gave."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tapml.locating.formula.edits import Edit, Edits
+from tapml.locating.formula.evaluate import Values
+from tapml.locating.formula.nodes import NotAFormula
+from tapml.locating.formula.numbers import solved
+from tapml.locating.formula.sample import Part, Sample
+
+_CANDIDATES = 24
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """An edit, the share of held-out wrong elements that it predicts, and that of right ones that it leaves as they
+    are; in the call where it is the least."""
+
+    edit: Edit
+    share: float
+    unchanged: float
+
+    @property
+    def key(self) -> tuple[float, float, float]:
+        """The best is the least."""
+        return -round(self.share, 1), -round(self.unchanged, 1), self.edit.cost
+
+
+class Search:
+    """One output of one call. `seconds`: when it is to end."""
+
+    def __init__(
+        self, edits: Edits, values: Values, sample: Sample, beside: Sequence[tuple[Values, Sample]], seconds: float
+    ) -> None:
+        """`beside`: other calls, on which it is tested too."""
+        self._edits = edits
+        self._values = values
+        self._sample = sample
+        self._beside = beside
+        self._end = time.monotonic() + seconds
+
+    @property
+    def over(self) -> bool:
+        return time.monotonic() > self._end
+
+    def best(self, *groups: Iterable[Edit]) -> list[Explanation]:
+        """Those that explain half of the held-out elements or more, the best first; what later groups would say is
+        not asked where an earlier one explains nearly all."""
+        found: list[Explanation] = []
+        for group in groups:
+            found += self._tested(self._candidates(group))
+            if self.over or any(one.share >= 0.9 for one in found):
+                break
+        return sorted(found, key=lambda one: one.key)
+
+    def _candidates(self, edits: Iterable[Edit]) -> list[Edit]:
+        fitted = self._sample.fitted
+        least = max(1, round(0.25 * len(fitted)))
+        found: list[tuple[int, int, Edit]] = []
+        for edit in edits:
+            predicted = self.predicted(edit, fitted)
+            n = 0 if predicted is None else int(fitted.matches(predicted).sum())
+            if n >= least:
+                found.append((-n, edit.cost, edit))
+            if self.over:
+                break
+        found.sort(key=lambda entry: entry[:2])
+        return [edit for _, _, edit in found[:_CANDIDATES]]
+
+    def _tested(self, edits: Iterable[Edit]) -> Iterator[Explanation]:
+        for edit in edits:
+            found = self.tested(edit)
+            if found is not None:
+                yield found
+
+    def tested(self, edit: Edit) -> Explanation | None:
+        """How well it predicts the elements that it was not made from; None where it does not for half of them."""
+        calls = [(self._values, self._sample), *self._beside]
+        shares: list[float] = []
+        unchanged: list[float] = []
+        for number, (values, parts) in enumerate(calls):
+            held = parts.held if number == 0 else parts.every_wrong
+            predicted = _at(values, edit, held)
+            if predicted is None:
+                return None
+            if len(held):
+                shares.append(held.share(predicted))
+            beside = _at(values, edit, parts.right)
+            unchanged.append(parts.right.unchanged(beside) if beside is not None else 0.0)
+            if shares and min(shares) < 0.5:
+                return None
+        if not shares:
+            return None
+        return Explanation(edit, min(shares), min(unchanged))
+
+    def predicted(self, edit: Edit, part: Part) -> np.ndarray | None:
+        """What the edited formula gives there; None where it cannot be computed."""
+        return _at(self._values, edit, part)
+
+    def numbers(self) -> Iterator[Edit]:
+        """Constants as they would have to be."""
+        for node, where in self._edits.constants():
+            if self.over:
+                return
+            value = solved(
+                float(node.value),
+                lambda value, node=node, where=where: self._values.at(  # type: ignore[misc]
+                    self._edits.with_constant(node, where, value), self._sample.fitted.places
+                ),
+                self._sample.fitted,
+            )
+            if value is not None:
+                yield self._edits.of_constant(node, where, value)
+
+
+def _at(values: Values, edit: Edit, part: Part) -> np.ndarray | None:
+    try:
+        return values.at(edit.root, part.places).astype(np.float64)
+    except NotAFormula:
+        return None

@@ -1,0 +1,130 @@
+"""What a device's sums must have been, worked back from its output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tapml.locating.evidence import allowance
+from tapml.locating.formula.build import Formula
+from tapml.locating.formula.evaluate import Values
+from tapml.locating.formula.nodes import Node, within
+from tapml.locating.formula.sample import Part
+
+_STEPS = 10
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Of one reduction, at some `places` of its buffer in one call. `off`: what the device's results are off by;
+    `allowed`: what that may be off by itself; `results`: as they should have been. `consistent`: the share of elements
+    that come out right with these, of those that they were not worked back from."""
+
+    values: Values
+    whole: Node
+    places: np.ndarray
+    off: np.ndarray
+    allowed: np.ndarray
+    results: np.ndarray
+    consistent: float | None
+
+    def of_terms(self, node: Node) -> np.ndarray:
+        """A part of the reduction's terms: (places, terms). Raises NotAFormula."""
+        scope = self.values.scope_of(self.whole, self.places)
+        with np.errstate(all="ignore"):
+            found = self.values.value(node, scope)
+        return np.broadcast_to(found, (len(self.places), scope.terms)).astype(np.float64)
+
+
+class Pool:
+    """The sums of some calls together."""
+
+    def __init__(self, sums: Sequence[Sums]) -> None:
+        """At least one, all of the same reduction."""
+        self._sums = sums
+        self.whole = sums[0].whole
+        self.off = np.concatenate([one.off for one in sums])
+        self.allowed = np.concatenate([one.allowed for one in sums])
+        self.results = np.concatenate([one.results for one in sums])
+        known = [one.consistent for one in sums if one.consistent is not None]
+        self.shared = bool(known)
+        """Does a result make several elements?"""
+        self.consistent = min(known, default=1.0)
+
+    @cached_property
+    def terms(self) -> np.ndarray:
+        """As they should have been: (sums, terms)."""
+        return self.of_terms(self.whole.operands[0])
+
+    def of_terms(self, node: Node) -> np.ndarray:
+        return np.concatenate([one.of_terms(node) for one in self._sums])
+
+    @property
+    def information(self) -> float:
+        """How much a hypothesis is tested that gives all of them right by chance with a probability of exp(-this)."""
+        with np.errstate(all="ignore"):
+            each = np.log(np.abs(self.off) / np.maximum(self.allowed, 0.1 * np.abs(self.off) * 1e-6))
+        return float(np.clip(each, 0.0, 7.0).sum())
+
+    def matches(self, off: np.ndarray) -> np.ndarray:
+        """Where a hypothesis gives what they are off by."""
+        with np.errstate(invalid="ignore"):
+            left = np.abs(off - self.off)
+        found: np.ndarray = (left <= self.allowed) & (left <= 0.1 * np.abs(self.off))
+        return found
+
+
+def readers(root: Node) -> list[tuple[Node, Node]]:
+    """Reductions that the output reads at one place each, and who reads them."""
+    found: dict[int, tuple[Node, Node]] = {}
+    several: set[int] = set()
+    for node in within(root):
+        if node.kind == "read":
+            whole = node.operands[0]
+            if id(whole) in found:
+                several.add(id(whole))
+            found[id(whole)] = (whole, node)
+    return [value for key, value in found.items() if key not in several]
+
+
+def worked_back(formula: Formula, whole: Node, reader: Node, values: Values, part: Part) -> Sums | None:
+    """What the results of `whole` must have been for these elements; None where nothing says it.
+
+    Each of them is moved, by the secant method, until one element that is made of it is what the device gave.
+    """
+    places = values.read_at(reader, part.places)
+    distinct, back = np.unique(places, return_inverse=True)
+    # Where a result makes several elements, the one that is furthest outside its bound tells it best.
+    order = np.argsort(-np.abs(part.got - part.expected) / np.maximum(part.bound, 1e-300), kind="stable")
+    anchors = order[np.unique(back[order], return_index=True)[1]]
+    results = values.results(whole, distinct).astype(np.float64)
+
+    def given(amounts: np.ndarray) -> np.ndarray:
+        shifted = Node("shifted", whole.dtype, (whole,), dict(zip(distinct.tolist(), amounts.tolist(), strict=True)))
+        found: np.ndarray = values.at(formula.nodes.replaced(formula.root, whole, shifted), part.places)
+        return found.astype(np.float64)
+
+    got, bound = part.got[anchors], part.bound[anchors]
+    off = np.zeros(len(distinct))
+    before, after = given(off)[anchors], off + 1e-3 * np.maximum(np.abs(results), np.median(np.abs(results)) + 1e-30)
+    slope = np.ones(len(distinct))
+    with np.errstate(all="ignore"):
+        for _ in range(_STEPS):
+            now = given(after)[anchors]
+            new = (now - before) / (after - off)
+            slope = np.where(np.isfinite(new) & (new != 0), new, slope)
+            following = after - (now - got) / slope
+            off, before = after, now
+            if bool((np.abs(now - got) <= 0.01 * bound).all()):
+                break
+            after = np.where(np.isfinite(following), following, after)
+        allowed = allowance(got, got, part.expected[anchors], bound) / np.abs(slope)
+        solved = (np.abs(before - got) <= np.maximum(bound, 1e-6 * np.abs(got))) & np.isfinite(off) & (off != 0)
+    if not solved.size or solved.mean() < 0.5:
+        return None
+    others = np.setdiff1d(np.arange(len(part)), anchors)
+    consistent = float(part.matches(given(off))[others].mean()) if len(others) else None
+    return Sums(values, whole, distinct[solved], off[solved], allowed[solved], results[solved], consistent)
