@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e slow-test schemas fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-localization bench-onnx docs wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e slow-test schemas fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-localization bench-explanations bench-onnx docs wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -51,6 +51,7 @@ help:
 	@echo 'make bench-memory  what server and node keep of 10,000 calls and 200 validations, about ten minutes'
 	@echo 'make bench-carving  what a carve costs: its time to that of compiling kernels, its memory to weights and activations'
 	@echo 'make bench-localization  bugs injected into the kernels of six models: who is accused (DEVICE=firefox), about an hour'
+	@echo 'make bench-explanations  how good the sentences are that locate says of such bugs (DEVICE=node-dawn), some minutes'
 	@echo 'make bench-onnx  the ONNX backend node tests, carved and validated (DEVICES=node-dawn,deno), about ten minutes'
 	@echo 'make wheel      dist/tapml-*.whl, with the pages in it: what CI installs (docs/ci.md)'
 	@echo 'make bench-reports  reports of 10,000 tests: seconds, sizes, and until the page can be used'
@@ -179,6 +180,10 @@ bench-hostile: setup-dev
 # Goes on where it was interrupted; build/localization holds what is there already.
 bench-localization: setup-dev
 	$(BIN)/python -m benchmarks.localization.run --device $(or $(DEVICE),chromium) --resume --docs docs/localization.md
+
+# What mutants gave is kept in build/localization: a second run needs no device.
+bench-explanations: setup-dev
+	$(BIN)/python -m benchmarks.localization.explanations --device $(or $(DEVICE),node-dawn) --docs docs/localization.md
 
 bench-onnx: setup-dev
 	$(BIN)/python -m benchmarks.onnx_nodes --devices $(or $(DEVICES),node-dawn) --docs docs/operators.md

@@ -35,12 +35,17 @@ def markdown(records: Sequence[Record]) -> str:
 
 def write(path: Path, device: str, records: Sequence[Record]) -> None:
     """Put the tables between the device's marks in a Markdown file. Raises ValueError where there are none."""
-    begin, end = f"<!-- {device} -->", f"<!-- end of {device} -->"
+    between(path, device, markdown(records))
+
+
+def between(path: Path, name: str, text: str) -> None:
+    """Put a text between the marks of this name in a Markdown file. Raises ValueError where there are none."""
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     found = path.read_text()
     if begin not in found or end not in found:
         raise ValueError(f"{path} has no marks {begin} and {end}: write them where the table is to stand")
     head, tail = found.split(begin)[0], found.split(end)[1]
-    path.write_text(f"{head}{begin}\n\n{markdown(records)}\n\n{end}{tail}")
+    path.write_text(f"{head}{begin}\n\n{text}\n\n{end}{tail}")
 
 
 def counted(records: Iterable[Record], accused: Callable[[Record], tuple[Sequence[str], float]]) -> dict[str, Count]:

@@ -133,6 +133,19 @@ class Evidence:
         return np.asarray(self.wrong & np.isfinite(self.g) & np.isfinite(self.e))
 
     @cached_property
+    def fitted(self) -> np.ndarray:
+        """Half of `finite`, from which the numbers of a hypothesis may be taken; the others test it."""
+        places = np.flatnonzero(self.finite.reshape(-1))
+        mask = np.zeros(self.finite.size, np.bool_)
+        mask[np.random.default_rng(0).permutation(places)[: (len(places) + 1) // 2]] = True
+        return mask.reshape(self.shape)
+
+    @cached_property
+    def held(self) -> np.ndarray:
+        """The wrong elements that no number was taken from."""
+        return np.asarray(self.wrong & ~self.fitted)
+
+    @cached_property
     def sample(self) -> np.ndarray:
         """Flat places of up to 1024 wrong elements, spread over all of them."""
         places = np.flatnonzero(self.finite.reshape(-1))
@@ -155,7 +168,7 @@ def explained(got: np.ndarray, predicted: np.ndarray, expected: np.ndarray, boun
         near = (left <= allowance(got, predicted, expected, bound)) & (left <= 0.1 * np.abs(got - expected))
         odd = ~np.isfinite(got) & np.isfinite(expected)
         same = (np.isnan(got) & np.isnan(predicted)) | (got == predicted)
-    return np.where(odd, same, near)
+    return np.asarray(np.where(odd, same, near))
 
 
 def allowance(got: np.ndarray, predicted: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> np.ndarray:

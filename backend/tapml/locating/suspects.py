@@ -15,7 +15,7 @@ from tapml.locating.conditions import condition
 from tapml.locating.evidence import Evidence, Finding, jsonable
 from tapml.locating.examine import Outputs, fill_of
 from tapml.locating.heatmap import heatmap
-from tapml.locating.patterns import PLACES, findings
+from tapml.locating.patterns import PLACES, SIMPLE, by_program, findings
 from tapml.locating.patterns.determinism import differing
 from tapml.operators.program import OperatorProgram
 from tapml.operators.read import read_document
@@ -23,7 +23,6 @@ from tapml.results.locate import BoundFacts, Suspect, WrongOutput
 from tapml.results.validation import TestResult
 from tapml.results.verdicts import SEVERITY
 from tapml.suite import CarvedTest, Suite
-
 
 _LOOKED_AT = 2
 """Tests of a kernel in which patterns are looked for."""
@@ -75,7 +74,9 @@ def examined(suite: Suite, tests: Sequence[tuple[CarvedTest, Sequence[Outputs], 
         others = known[:number] + known[number + 1 :]
         found: list[tuple[int, Finding]] = []
         for place, evidence in enumerate(known[number]):
-            beside = [other[place] for other in others if other[place].count and other[place].got.size == evidence.got.size]
+            beside = [
+                other[place] for other in others if other[place].count and other[place].got.size == evidence.got.size
+            ]
             ties = test.tolerances[place].ties is not None
             found += [(place, one) for one in _of_output(replace(evidence, beside=beside), has_ties=ties)]
         if verdict == "fail" and not any(evidence.count for evidence in known[number]):
@@ -205,6 +206,9 @@ def reason(verdict: str, message: str, found: Sequence[Finding]) -> str:
         return message
     first, *rest = found
     place = next((finding for finding in rest if finding.pattern in PLACES and finding.strength >= 0.5), None)
+    edit = next((finding.details["edit"] for finding in rest if finding.details.get("edit")), None)
+    if first.pattern in SIMPLE and not by_program(first) and edit and rest[0].strength >= _CLEAR:
+        first = replace(first, text=f"{first.text}, as with {edit}")
     if first.pattern in PLACES or place is None or first.pattern in ("race", "unwritten", "uninitialised"):
         return first.text
     return f"{first.text}; {place.text}"

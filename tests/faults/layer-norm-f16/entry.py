@@ -39,7 +39,7 @@ FAULT = Fault(
     model=lambda: te_model("layer_norm", layer_norm, inputs()),
     correct=Case(Wgsl("correct.wgsl", ((ROWS, 1, 1),)), device="deno"),
     faulty=Case(Wgsl("faulty.wgsl", ((ROWS, 1, 1),)), device="deno", verdicts=("fail",), words=("of 256",)),
-    pattern="scattered",
-    says="the first [1, 0]",
+    pattern="wrong-operation",
+    says="left out of (((... - ...) * rsqrt(...)) * weight) + bias",
     elsewhere={"chromium": (("unsupported",), ("unsupported",))},
 )

@@ -16,7 +16,7 @@ FAULT = Fault(
     model=lambda: relax_model(lambda x: relax.op.sum(x, axis=-1), {"x": normal(23, 8, 32)}),
     correct=Case(Wgsl("correct.wgsl", ((8, 1, 1),))),
     faulty=Case(Wgsl("faulty.wgsl", ((8, 1, 1),)), verdicts=("fail",), words=("8 of 8",)),
-    pattern="scattered",
-    says="8 of 8 elements are wrong",
+    pattern="wrong-terms",
+    says="the last 28 of 32 terms left out of sum(x)",
     elsewhere={"firefox": (("unsupported",), ("unsupported",))},
 )

@@ -1,4 +1,4 @@
-"""The formula of an output, from its operator's program: what is computed element by element is put where it is read."""
+"""The formula of an output, from its operator's program: what is computed by element stands where it is read."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class _Builder:
         start = next((s.value for s in block.first if isinstance(s, Store) and s.buffer == store.buffer), None)
         if start is None or start.kind != "constant":
             raise NotAFormula("a reduction whose start is no number")
-        spatial = tuple((name, extent) for name, extent in zip(variables, self._buffers[store.buffer].shape, strict=True))
+        spatial = tuple(zip(variables, self._buffers[store.buffer].shape, strict=True))
         found = Reduction(kind, spatial, reduced, store.buffer)
         operands = (self._node(term, scope), self._node(start, scope))
         return self._nodes.make("reduce", store.value.dtype, operands, found), variables
@@ -127,6 +127,8 @@ class _Builder:
         operands = tuple(self._node(operand, scope) for operand in found.operands)
         if found.kind == "call" and found.value == "sigmoid":
             return self._sigmoid(operands[0], found.dtype)
+        if found.kind == "call" and found.value == "tanh":
+            return self._tanh(operands[0], found.dtype)
         if found.kind != "load" or found.value in self._inputs:
             return self._nodes.make(found.kind, found.dtype, operands, found.value)
         value, variables = self._value(str(found.value))
@@ -139,6 +141,15 @@ class _Builder:
         make, one = self._nodes.make, self._nodes.constant(1.0, dtype)
         negative = make("sub", dtype, (self._nodes.constant(0.0, dtype), x))
         return make("div", dtype, (one, make("add", dtype, (one, make("call", dtype, (negative,), "exp")))))
+
+    def _tanh(self, x: Node, dtype: str) -> Node:
+        """As TVM has it, by exp of what is negative: of -2 x and of 2 x."""
+        make = self._nodes.make
+        one, zero, two, minus = (self._nodes.constant(number, dtype) for number in (1.0, 0.0, 2.0, -2.0))
+        small, large = (make("call", dtype, (make("mul", dtype, (by, x)),), "exp") for by in (minus, two))
+        above = make("div", dtype, (make("sub", dtype, (one, small)), make("add", dtype, (one, small))))
+        below = make("div", dtype, (make("sub", dtype, (large, one)), make("add", dtype, (large, one))))
+        return make("select", dtype, (make("ge", "bool", (x, zero)), above, below))
 
     def _put(self, value: Node, indices: Mapping[str, Node]) -> Node:
         """`value` with indices for its variables. Reductions have variables of their own."""

@@ -11,7 +11,6 @@ from tapml.locating.formula.choices import which
 from tapml.locating.formula.narrow import NARROW
 
 _LONGEST = 512
-_MOST = 1 << 18
 _MOST_STARTS = 64
 _LANES = (4, 8, 16, 32, 64, 128, 256)
 
@@ -25,8 +24,6 @@ def chains(terms: np.ndarray, factors: Sequence[np.ndarray]) -> Iterator[tuple[n
 
     Terms follow on each other, all of them or in lanes beside each other, as the invocations of a workgroup take them.
     """
-    if terms.size > _MOST:
-        terms, factors = terms[: _MOST // terms.shape[1]], [factor[: _MOST // terms.shape[1]] for factor in factors]
     count = terms.shape[1]
     for chosen, where, arranged in _orders(count):
         lanes = arranged(terms)
@@ -40,7 +37,8 @@ def chains(terms: np.ndarray, factors: Sequence[np.ndarray]) -> Iterator[tuple[n
                     text = f"{{sum}} so far rounded to {name} at {where}"
                     yield found - exact, "dtype-conversion", text, {"dtype": name}
                     for text, made in _trees(lanes, narrow):
-                        yield made - exact, "dtype-conversion", f"{{sum}} so far rounded to {name} {text}", {"dtype": name}
+                        said = f"{{sum}} so far rounded to {name} {text}"
+                        yield made - exact, "dtype-conversion", said, {"dtype": name}
             for a, b in (factors, factors[::-1]) if factors else ():
                 found = _chain(lanes, chosen, _exchanged(arranged(a), arranged(b)))
                 yield found - exact, "wrong-operation", f"fma's factor and summand exchanged at {where} of {{sum}}", {}

@@ -37,9 +37,9 @@ def choices(
         yield range(place, place + 1), which(range(place, place + 1), count), 1
     sums = np.cumsum(change, axis=1)
     if (place := best(sums[:, :-1])) is not None:
-        yield range(place + 1), f"the first {place + 1} of {count} terms", 1 if 2 * place < count else 6
+        yield range(place + 1), f"the first {place + 1} of {count} terms", _cost(place + 1, count)
     if (place := best(sums[:, -1:] - sums[:, :-1])) is not None:
-        yield range(place + 1, count), f"the last {count - place - 1} of {count} terms", 1 if 2 * place > count else 6
+        yield range(place + 1, count), f"the last {count - place - 1} of {count} terms", _cost(count - place - 1, count)
     for period in (period for period in _PERIODS if period < count):
         padded = np.zeros((len(some), -(-count // period) * period))
         padded[:, :count] = change
@@ -48,13 +48,20 @@ def choices(
             yield range(place, count, period), which(range(place, count, period), count), 2
         if (place := best(blocks.sum(axis=2))) is not None:
             found = range(place * period, min((place + 1) * period, count))
-            yield found, f"terms {found[0]} to {found[-1]} of {count}", 2
+            cost = 2 if count % period == 0 else 6
+            yield found, f"terms {found[0]} to {found[-1]} of {count}", cost
     number = np.arange(count)
     for bit in range(count.bit_length() - 1):
         for value in (1, 0):
             chosen = (number >> bit) & 1 == value
             if best(change[:, chosen].sum(axis=1, keepdims=True)) is not None:
                 yield tuple(np.flatnonzero(chosen).tolist()), _halves(bit, value, count), 3
+
+
+def _cost(part: int, count: int) -> int:
+    """Kernels take a sum in parts that are equally large: other ones are seldom what is left out."""
+    rest = count - part
+    return 1 if count % part == 0 or (rest > part and count % rest == 0) else 6
 
 
 def which(places: Sequence[int], count: int) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tapml.bounds.expression import wrapped
-from tapml.bounds.wgsl import FUNCTIONS
 from tapml.bounds.uncertain import Uncertain
+from tapml.bounds.wgsl import FUNCTIONS
 from tapml.locating.formula.build import Formula
 from tapml.locating.formula.narrow import NARROW
 from tapml.locating.formula.nodes import Node, NotAFormula, Reduction
@@ -44,7 +44,7 @@ class Values:
             shape = formula.shapes[name]
             if place >= len(inputs) or inputs[place].size != math.prod(shape):
                 raise NotAFormula("its inputs are others")
-            self._arrays[name] = np.ascontiguousarray(_plain(inputs[place]).reshape(shape))
+            self._arrays[name] = np.ascontiguousarray(_plain(inputs[place])).reshape(shape)
         self._formula = formula
         self._rounding = rounding
         self._scopes: dict[tuple[Any, ...], Scope] = {}
@@ -78,7 +78,7 @@ class Values:
         found = scope.known.get(id(node))
         if found is None:
             found = self._computed(node, scope)
-            if self._rounding is not None and node.dtype in FLOATS and node.kind not in ("load", "moved", "strided", "grouped"):
+            if self._rounding is not None and node.dtype in FLOATS and node.kind not in ("load", "placed", "strided"):
                 found = self._rounding(found)
             scope.known[id(node)] = found
         return found
@@ -93,7 +93,7 @@ class Values:
             if str(node.value).startswith("_"):
                 return np.zeros((1, 1), np.int64)
             raise NotAFormula(f"{node.value} is not known here")
-        if kind in ("load", "moved", "strided", "grouped"):
+        if kind in ("load", "placed", "strided"):
             return self._load(node, scope)
         if kind == "read":
             return self._read(node, scope)
@@ -114,11 +114,11 @@ class Values:
         if node.kind == "load":
             return array[tuple(indices)] if indices else array.reshape(1, 1)
         strides = [stride // array.itemsize for stride in array.strides]
-        place = sum((index * stride for index, stride in zip(indices, strides, strict=True)), np.zeros((1, 1), np.int64))
-        if node.kind == "moved":
-            place = place + node.value[1]
-        if node.kind == "grouped":
-            place = place % node.value[1] * node.value[1] + place // node.value[1]
+        place = sum(
+            (index * stride for index, stride in zip(indices, strides, strict=True)), np.zeros((1, 1), np.int64)
+        )
+        if node.kind == "placed":
+            place = _placed(place, *node.value[1:])
         # What is out of range is the last element: so WebGPU's implementations have it.
         return array.reshape(-1)[np.where((place >= 0) & (place < array.size), place, array.size - 1)]
 
@@ -178,9 +178,9 @@ class Values:
     def _reduced(self, whole: Node, terms: np.ndarray, start: np.ndarray) -> np.ndarray:
         kind, begin = whole.value.kind, start.reshape(-1)
         if kind == "max":
-            return np.maximum(terms.max(axis=1), begin)
+            return np.asarray(np.maximum(terms.max(axis=1), begin))
         if kind == "min":
-            return np.minimum(terms.min(axis=1), begin)
+            return np.asarray(np.minimum(terms.min(axis=1), begin))
         if self._rounding is None or whole.dtype not in FLOATS:
             return np.asarray(terms.sum(axis=1) + begin)
         # In the order of the terms, eight sums beside each other where there are many: as kernels do.
@@ -193,6 +193,23 @@ class Values:
         for lane in range(lanes):
             found = self._rounding(found + total[:, lane])
         return found
+
+
+def _placed(place: np.ndarray, how: str, number: int) -> np.ndarray:
+    if how == "plus":
+        return place + number
+    if how == "exchanged":
+        return np.asarray(place % number * number + place // number)
+    if how == "odd":
+        return np.asarray(place - number * (place // number % 2))
+    if how == "mirrored":
+        return np.asarray(place - place % number + (number - 1 - place % number))
+    if how == "mirrored by 4":
+        column = place % number
+        return np.asarray(place - column + (number - 1 - (column - column % 4)) + column % 4)
+    if how == "halves":
+        return np.asarray(place ^ number)
+    return np.asarray(place - (place % number == number - 1))
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
@@ -236,12 +253,11 @@ def _cast(x: np.ndarray, source: str, target: str) -> np.ndarray:
         found = x.astype(np.float64)
         return NARROW["float16"](found) if target == "float16" else found
     if target == "bool":
-        return x != 0
+        return np.asarray(x != 0)
     if source in FLOATS:
         info = np.iinfo(np.dtype(target))
         whole = np.trunc(np.where(np.isfinite(x), x, 0.0))
-        found = np.clip(whole, info.min, info.max).astype(np.int64)
-        return found
+        return np.asarray(np.clip(whole, info.min, info.max), np.int64)
     return wrapped(x.astype(np.int64), target)
 
 

@@ -21,12 +21,17 @@ from tapml.locating.formula.terms import Terms
 from tapml.locating.formula.words import Words
 from tapml.operators.program import FLOATS, OperatorProgram
 
-SECONDS = 1.5
-"""That the search for one output may take."""
+SECONDS = 0.8
+"""That the search for one output may take, and again that for what is wrong with its sums."""
 
 _TESTED = 12.0
 """Where all wrong elements follow from one number, of a row say, they are one test of a hypothesis. Of a thousand, one
 that is wrong fits this often: exp(-12)."""
+
+_TESTED_A_LITTLE = 5.0
+"""Enough for the few that are made most often, of `_COMMON` cost at most."""
+
+_COMMON = 2
 
 
 def detect(evidence: Evidence) -> list[Finding]:
@@ -52,41 +57,45 @@ def _found(evidence: Evidence, program: OperatorProgram) -> Iterator[Finding]:
     words = Words({buffer: evidence.name(place) for buffer, place in found.inputs.items()})
     edits = Edits(found, words)
     search = Search(edits, *calls[0], calls[1:], SECONDS)
-    pools = list(_pools(found, calls))
+    pools = list(_pools(found, calls, edits))
     row = next((pool for pool in pools if pool.shared), None)
     best: list[Explanation] = []
     if row is None or row.information >= _TESTED:
-        best = search.best(edits.all(), search.numbers(), edits.roundings())
+        best = search.best(edits.operations(), search.numbers(), edits.indices(), edits.roundings())
         if not best or best[0].share < 0.9:
-            best = sorted([*best, *_of_sums(found, pools, words, search)], key=lambda one: one.key)
+            search.more(SECONDS)
+            best = sorted([*best, *_of_sums(found, pools, words, edits, search)], key=lambda one: one.key)
+    elif row.information >= _TESTED_A_LITTLE:
+        best = search.best(search.numbers(plain=True), (edit for edit in edits.operations() if edit.cost <= _COMMON))
     if best:
         yield _finding(best)
     if row is not None and (not best or best[0].share < 0.9):
         yield _of_rows(row, words)
 
 
-def _pools(found: Formula, calls: Sequence[tuple[Values, Sample]]) -> Iterator[Pool]:
+def _pools(found: Formula, calls: Sequence[tuple[Values, Sample]], edits: Edits) -> Iterator[Pool]:
     """Of each sum that alone makes the output what it is."""
     for whole, reader in readers(found.root):
         if whole.value.kind != "add" or whole.dtype not in FLOATS:
             continue
-        sums = [worked_back(found, whole, reader, values, parts.every_wrong) for values, parts in calls if parts]
+        sums = [worked_back(edits, whole, reader, values, parts.every_wrong) for values, parts in calls if parts]
         known = [one for one in sums if one is not None and (one.consistent is None or one.consistent >= 0.9)]
         if known and sums[0] is not None:
             yield Pool(known)
 
 
-def _of_sums(found: Formula, pools: Sequence[Pool], words: Words, search: Search) -> Iterator[Explanation]:
+def _of_sums(
+    found: Formula, pools: Sequence[Pool], words: Words, edits: Edits, search: Search
+) -> Iterator[Explanation]:
     for pool in pools:
-        if search.over:
+        if search.over():
             return
-        for one in Terms(pool, found, words).found()[:4]:
+        for one in Terms(pool, found, words, search.over).found()[:4]:
             edit = Edit(one.pattern, one.text, found.root, one.cost, one.details)
             if one.whole is None:
                 yield Explanation(edit, one.share, 1.0)
             else:
-                root = found.nodes.replaced(found.root, pool.whole, one.whole)
-                tested = search.tested(replace(edit, root=root))
+                tested = search.tested(replace(edit, root=edits.replaced(pool.whole, one.whole)))
                 if tested is not None:
                     yield tested
 
@@ -96,12 +105,13 @@ def _of_rows(pool: Pool, words: Words) -> Finding:
     with np.errstate(all="ignore"):
         times = (pool.results + pool.off) / pool.results
     times = times[np.isfinite(times)]
-    low, high = (float(f"{edge:.4g}") for edge in (times.min(initial=np.inf), times.max(initial=-np.inf)))
-    size = f", {short(low)}" + (f" to {short(high)}" if high != low else "") + " times as large" if times.size else ""
-    text = f"got is what the operator gives with another {words.of(pool.whole)}{size}"
-    text += f" ({pool.consistent:.0%} of the wrong elements that it was tested on)"
-    details = {"share": round(pool.consistent, 4), "least": low, "most": high}
-    return Finding("wrong-terms", text, 0.93 * pool.consistent, details)
+    low, high = (float(f"{edge:.6g}") for edge in (times.min(initial=np.inf), times.max(initial=-np.inf)))
+    size = f" {short(low)}" + (f" to {short(high)}" if high != low else "") + " times as large" if times.size else ""
+    text = f"got follows from one wrong number for each sum, such as {words.of(pool.whole)}{size}"
+    share = "all" if pool.consistent == 1.0 else f"{pool.consistent:.0%}"
+    text += f" ({share} of the wrong elements that it was tested on)"
+    details = {"edit": "", "share": round(pool.consistent, 4), "least": low, "most": high}
+    return Finding("one-number", text, 0.93 * pool.consistent, details)
 
 
 def _affordable(evidence: Evidence, found: Formula, values: Values) -> Sample | None:
@@ -123,14 +133,22 @@ def _finding(best: list[Explanation]) -> Finding:
     first, *rest = best
     edit = first.edit
     share = "all" if first.share == 1.0 else f"{first.share:.0%}"
+    # float16 and TF32 keep as many digits: they differ for large numbers and for tiny ones only.
+    either = edit.text.replace("float16", "TF32")
+    if edit.details.get("dtype") == "float16" and any(one.edit.text == either for one in rest):
+        rest = [one for one in rest if one.edit.text != either]
+        edit = replace(edit, text=edit.text.replace("float16", "float16 or TF32"))
     same = [one.edit.text for one in rest if one.key[:2] == first.key[:2] and one.edit.cost == edit.cost]
     also = f", or with {same[0]}" if same else ""
-    text = f"got is what the operator gives with {edit.text}{also} ({share} of the wrong elements that it was tested on)"
+    text = (
+        f"got is what the operator gives with {edit.text}{also} ({share} of the wrong elements that it was tested on)"
+    )
     if first.unchanged < 0.95:
         text += ", where it is wrong"
     strength = (0.915 if same else 0.955) * first.share
     details = {
         **edit.details,
+        "edit": edit.text,
         "share": round(first.share, 4),
         "unchanged": round(first.unchanged, 4),
         "others": [one.edit.text for one in rest[:3]],

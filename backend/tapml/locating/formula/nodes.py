@@ -37,9 +37,8 @@ class Node:
     """`kind` as of a program's expression, and besides
     - "reduce": operands (term, start), value a Reduction; an array of results;
     - "read": of such a result: operands (the reduction, indices...);
-    - "moved": a load at its place in memory plus a number, value (buffer, the number); "strided": a load whose
-      indices need not be in range, each counts as many elements as it does in the buffer; "grouped": a load with the
-      two parts of its place in memory exchanged, value (buffer, size of the second);
+    - "placed": a load from another place in memory, value (buffer, how, a number), see indices.py; "strided": a load
+      whose indices need not be in range, each counts as many elements as it does in the buffer;
     - "shifted": a reduction (its operand) whose results have numbers added, by place;
     - "rounded": to the dtype that `value` names; "some": operands (changed, as it was), the first for those terms of
       a reduction whose numbers `value` has.
@@ -88,20 +87,6 @@ class Nodes:
             done[id(node)] = found
         return done[id(root)]
 
-    def replaced(self, root: Node, old: Node, new: Node) -> Node:
-        """The formula with `new` wherever `old` stands."""
-        return self.rewritten(root, lambda node, _: new if node is old else None)
-
-    def replaced_in(self, root: Node, parent: Node, place: int, new: Node) -> Node:
-        """The formula with `new` for one operand of one node."""
-
-        def change(node: Node, operands: tuple[Node, ...]) -> Node | None:
-            if node is not parent:
-                return None
-            return self.with_operands(node, (*operands[:place], new, *operands[place + 1 :]))
-
-        return self.rewritten(root, change)
-
 
 def in_order(root: Node) -> list[Node]:
     """Every node once, operands before those that they are operands of."""
@@ -142,3 +127,11 @@ def argument_of_sigmoid(node: Node) -> Node | None:
     negative = exponential.operands[0]
     zero = negative.operands[0] if negative.kind == "sub" else None
     return negative.operands[1] if zero is not None and zero.kind == "constant" and zero.value == 0 else None
+
+
+def argument_of_tanh(node: Node) -> Node | None:
+    """x, where it chooses by x >= 0 between quotients of exponentials."""
+    if node.kind != "select" or node.operands[0].kind != "ge" or any(part.kind != "div" for part in node.operands[1:]):
+        return None
+    x, zero = node.operands[0].operands
+    return x if zero.kind == "constant" and zero.value == 0 and zero.dtype == x.dtype else None

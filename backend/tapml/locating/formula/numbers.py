@@ -14,9 +14,11 @@ _STEPS = 12
 _TARGETS = 3
 
 
-def solved(constant: float, predicted: Callable[[float], np.ndarray], part: Part) -> float | None:
+def solved(
+    constant: float, predicted: Callable[[float], np.ndarray], part: Part, *, plain: bool = False
+) -> float | None:
     """A value for which at least half of the elements come out as the device gave them, as plain as will do; None
-    where there is none. `predicted`: the elements for a value."""
+    where there is none. `predicted`: the elements for a value. `plain`: only those that one is likely to write."""
 
     def score(value: float) -> tuple[float, float]:
         found = predicted(value)
@@ -34,16 +36,16 @@ def solved(constant: float, predicted: Callable[[float], np.ndarray], part: Part
         tried = [1.0, -1.0, 1e-3]
     scores = {value: score(value) for value in dict.fromkeys(tried) if value != constant}
     best = max(scores, key=lambda value: scores[value])
-    if scores[best][0] < 0.9 and len(finite):
+    if scores[best][0] < 0.9 and len(finite) and not plain:
         for value in _roots(constant, best, predicted, part, finite):
             scores[value] = score(value)
         best = max(scores, key=lambda value: scores[value])
     if scores[best][0] < 0.5:
         return None
     for digits in (1, 2, 3, 4, 5, 6):
-        plain = float(f"{best:.{digits - 1}e}")
-        if plain != constant and score(plain)[0] >= scores[best][0]:
-            return plain
+        short = float(f"{best:.{digits - 1}e}")
+        if short != constant and score(short)[0] >= scores[best][0]:
+            return short
     return best
 
 

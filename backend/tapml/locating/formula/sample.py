@@ -30,8 +30,8 @@ class Part:
         return explained(self.got, predicted, self.expected, self.bound)
 
     def share(self, predicted: np.ndarray) -> float:
-        """Of them; NaN is easily had, so what gives it has to give the numbers as well."""
-        if not len(self):
+        """Of them; NaN and Infinity are easily had, so what gives them has to give numbers as well."""
+        if not np.isfinite(self.got).any():
             return 0.0
         right, finite = self.matches(predicted), np.isfinite(self.got)
         return min(float(right[some].mean()) for some in (finite, ~finite) if some.any())
@@ -64,7 +64,9 @@ def sample(evidence: Evidence, most: float = 1.0) -> Sample:
     excess = np.nan_to_num(evidence.excess.reshape(-1)[first], nan=np.inf, posinf=np.finfo(np.float64).max)
     count = max(4, round(_FITTED * most))
     by_size = first[np.argsort(-excess, kind="stable")]
-    fitted = np.concatenate([by_size[: count // 2], by_size[count // 2 :][:: max(1, len(by_size) // count)][:count]])[:count]
+    fitted = np.concatenate([by_size[: count // 2], by_size[count // 2 :][:: max(1, len(by_size) // count)][:count]])[
+        :count
+    ]
     right = chance.permutation(np.flatnonzero(~evidence.wrong.reshape(-1) & np.isfinite(evidence.bound.reshape(-1))))
     held = second[: max(4, round(_HELD * most))]
     return Sample(

@@ -33,7 +33,7 @@ class Explanation:
 
 
 class Search:
-    """One output of one call. `seconds`: when it is to end."""
+    """One output of one call. `seconds`: of processor time, so that it finds the same on a busy machine."""
 
     def __init__(
         self, edits: Edits, values: Values, sample: Sample, beside: Sequence[tuple[Values, Sample]], seconds: float
@@ -43,11 +43,14 @@ class Search:
         self._values = values
         self._sample = sample
         self._beside = beside
-        self._end = time.monotonic() + seconds
+        self._end = time.thread_time() + seconds
 
-    @property
+    def more(self, seconds: float) -> None:
+        """From now on it may take so long."""
+        self._end = time.thread_time() + seconds
+
     def over(self) -> bool:
-        return time.monotonic() > self._end
+        return time.thread_time() > self._end
 
     def best(self, *groups: Iterable[Edit]) -> list[Explanation]:
         """Those that explain half of the held-out elements or more, the best first; what later groups would say is
@@ -55,7 +58,7 @@ class Search:
         found: list[Explanation] = []
         for group in groups:
             found += self._tested(self._candidates(group))
-            if self.over or any(one.share >= 0.9 for one in found):
+            if self.over() or any(one.share >= 0.9 for one in found):
                 break
         return sorted(found, key=lambda one: one.key)
 
@@ -68,7 +71,7 @@ class Search:
             n = 0 if predicted is None else int(fitted.matches(predicted).sum())
             if n >= least:
                 found.append((-n, edit.cost, edit))
-            if self.over:
+            if self.over():
                 break
         found.sort(key=lambda entry: entry[:2])
         return [edit for _, _, edit in found[:_CANDIDATES]]
@@ -103,20 +106,21 @@ class Search:
         """What the edited formula gives there; None where it cannot be computed."""
         return _at(self._values, edit, part)
 
-    def numbers(self) -> Iterator[Edit]:
-        """Constants as they would have to be."""
-        for node, where in self._edits.constants():
-            if self.over:
+    def numbers(self, *, plain: bool = False) -> Iterator[Edit]:
+        """Constants as they would have to be; `plain`: of numbers that one is likely to write."""
+        for node, path in self._edits.constants():
+            if self.over():
                 return
             value = solved(
                 float(node.value),
-                lambda value, node=node, where=where: self._values.at(  # type: ignore[misc]
-                    self._edits.with_constant(node, where, value), self._sample.fitted.places
+                lambda value, node=node, path=path: self._values.at(  # type: ignore[misc]
+                    self._edits.with_constant(node, path, value), self._sample.fitted.places
                 ),
                 self._sample.fitted,
+                plain=plain,
             )
             if value is not None:
-                yield self._edits.of_constant(node, where, value)
+                yield self._edits.of_constant(node, path, value)
 
 
 def _at(values: Values, edit: Edit, part: Part) -> np.ndarray | None:

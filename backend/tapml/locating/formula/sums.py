@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from tapml.locating.evidence import allowance
-from tapml.locating.formula.build import Formula
+from tapml.locating.formula.edits import Edits
 from tapml.locating.formula.evaluate import Values
 from tapml.locating.formula.nodes import Node, within
 from tapml.locating.formula.sample import Part
@@ -30,6 +30,13 @@ class Sums:
     allowed: np.ndarray
     results: np.ndarray
     consistent: float | None
+
+    def limited(self, most: int) -> Sums:
+        """Some of them."""
+        some = np.random.default_rng(0).permutation(len(self.off))[:most]
+        found = (array[some] for array in (self.places, self.off, self.allowed, self.results))
+        places, off, allowed, results = found
+        return Sums(self.values, self.whole, places, off, allowed, results, self.consistent)
 
     def of_terms(self, node: Node) -> np.ndarray:
         """A part of the reduction's terms: (places, terms). Raises NotAFormula."""
@@ -53,6 +60,11 @@ class Pool:
         self.shared = bool(known)
         """Does a result make several elements?"""
         self.consistent = min(known, default=1.0)
+
+    def limited(self, most: int) -> Pool:
+        """Some of them, from all calls."""
+        each = -(-most // len(self._sums))
+        return Pool([one.limited(each) for one in self._sums])
 
     @cached_property
     def terms(self) -> np.ndarray:
@@ -90,7 +102,7 @@ def readers(root: Node) -> list[tuple[Node, Node]]:
     return [value for key, value in found.items() if key not in several]
 
 
-def worked_back(formula: Formula, whole: Node, reader: Node, values: Values, part: Part) -> Sums | None:
+def worked_back(edits: Edits, whole: Node, reader: Node, values: Values, part: Part) -> Sums | None:
     """What the results of `whole` must have been for these elements; None where nothing says it.
 
     Each of them is moved, by the secant method, until one element that is made of it is what the device gave.
@@ -104,7 +116,7 @@ def worked_back(formula: Formula, whole: Node, reader: Node, values: Values, par
 
     def given(amounts: np.ndarray) -> np.ndarray:
         shifted = Node("shifted", whole.dtype, (whole,), dict(zip(distinct.tolist(), amounts.tolist(), strict=True)))
-        found: np.ndarray = values.at(formula.nodes.replaced(formula.root, whole, shifted), part.places)
+        found: np.ndarray = values.at(edits.replaced(whole, shifted), part.places)
         return found.astype(np.float64)
 
     got, bound = part.got[anchors], part.bound[anchors]

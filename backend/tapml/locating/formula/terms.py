@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,8 @@ from tapml.locating.formula.nodes import Node, NotAFormula
 from tapml.locating.formula.sums import Pool
 from tapml.locating.formula.words import Words
 
+_MOST = 128
+"""Sums that are looked at."""
 
 _PLAIN = 5
 """What costs more is said only where nothing that happens to the sum on the way explains it."""
@@ -38,8 +41,10 @@ class Found:
 class Terms:
     """What explains the results of one sum. Half of them make a hypothesis, the others test it."""
 
-    def __init__(self, pool: Pool, formula: Formula, words: Words) -> None:
-        self._pool = pool
+    def __init__(self, pool: Pool, formula: Formula, words: Words, over: Callable[[], bool]) -> None:
+        """`over`: is there no time left?"""
+        self._over = over
+        self._pool = pool = pool.limited(_MOST)
         self._make = formula.nodes.make
         self._edits = Edits(formula, words, pool.whole.operands[0])
         order = np.random.default_rng(0).permutation(len(pool.off))
@@ -49,11 +54,13 @@ class Terms:
 
     def found(self) -> list[Found]:
         """The best first; those that hold for half of the results."""
-        if not len(self._held):
+        if not len(self._held) or self._pool.terms.shape[1] < 2:
             return []
-        found = [*self._whole(), *self._of_terms()]
-        if len(self._held) > 2 and not any(one.share >= 0.9 and one.cost <= _PLAIN for one in found):
-            found += self._chains()
+        found: list[Found] = []
+        for hypotheses in (self._whole, self._lost, self._chains, self._edited):
+            found += hypotheses()
+            if any(one.share >= 0.9 and one.cost <= _PLAIN for one in found):
+                break
         return sorted(found, key=lambda one: (-round(one.share, 1), one.cost))
 
     def _tested(
@@ -87,47 +94,55 @@ class Terms:
 
     # ------------------------------------------------ some of its terms
 
-    def _of_terms(self) -> Iterator[Found]:
-        pool, whole = self._pool, self._pool.whole
-        term, begin = whole.operands
-        count = pool.terms.shape[1]
-        if count < 2:
-            return
-        for pattern, new, change, cost, what in self._changes():
-            for places, which, extra in choices(change, pool.off, pool.allowed, self._fitted):
-                off = change[:, np.array(places)].sum(axis=1)
-                some = self._make("some", term.dtype, (new, term), places)
-                changed = self._make("reduce", whole.dtype, (some, begin), whole.value)
-                text = what.format(which=which, sum=self._sum)
-                details = {"terms": list(places)[:64], "of": count}
-                yield from self._tested(off, pattern, text, cost + extra, changed, **details)
-
-    def _changes(self) -> Iterator[tuple[str, Node, np.ndarray, int, str]]:
-        """(pattern, the new term, by how much each term changes, cost, in words)."""
-        terms = self._pool.terms
-        term = self._pool.whole.operands[0]
+    def _lost(self) -> Iterator[Found]:
+        """Left out, counted twice, subtracted."""
+        terms, term = self._pool.terms, self._pool.whole.operands[0]
         zero, two = (Node("constant", term.dtype, (), number) for number in (0.0, 2.0))
-        yield "wrong-terms", zero, -terms, 1, "{which} left out of {sum}"
-        yield "wrong-terms", self._make("mul", term.dtype, (two, term)), terms, 2, "{which} counted twice in {sum}"
+        yield from self._some("wrong-terms", zero, -terms, 1, "{which} left out of {sum}")
+        twice = self._make("mul", term.dtype, (two, term))
+        yield from self._some("wrong-terms", twice, terms, 2, "{which} counted twice in {sum}")
         negative = self._make("sub", term.dtype, (zero, term))
-        yield "wrong-operation", negative, -2 * terms, 2, "{which} subtracted in {sum}"
-        for edit in [*self._edits.all(), *self._edits.of_tiles(), *self._edits.roundings()]:
+        yield from self._some("wrong-operation", negative, -2 * terms, 2, "{which} subtracted in {sum}")
+
+    def _edited(self) -> Iterator[Found]:
+        """Made of something else."""
+        edits, terms = self._edits, self._pool.terms
+        for edit in itertools.chain(edits.operations(), edits.indices(), edits.of_tiles(), edits.roundings()):
+            if self._over():
+                return
             try:
                 change = self._pool.of_terms(edit.root) - terms
             except NotAFormula:
                 continue
             if change.any() and np.isfinite(change).all():
                 text = edit.text.replace("{", "").replace("}", "")
-                yield edit.pattern, edit.root, change, edit.cost + 1, f"{text}, in {{which}} of {{sum}}"
+                what = f"{text}, in {{which}} of {{sum}}"
+                yield from self._some(edit.pattern, edit.root, change, edit.cost + 1, what, **edit.details)
+
+    def _some(self, pattern: str, new: Node, change: np.ndarray, cost: int, what: str, **known: Any) -> Iterator[Found]:
+        """`new`: the term, where it is another; `change`: by how much each is."""
+        pool, whole = self._pool, self._pool.whole
+        term, begin = whole.operands
+        for places, which, extra in choices(change, pool.off, pool.allowed, self._fitted):
+            off = change[:, np.array(places)].sum(axis=1)
+            some = self._make("some", term.dtype, (new, term), places)
+            changed = self._make("reduce", whole.dtype, (some, begin), whole.value)
+            text = what.format(which=which, sum=self._sum)
+            details = {**known, "terms": list(places)[:64], "of": change.shape[1]}
+            yield from self._tested(off, pattern, text, cost + extra, changed, **details)
 
     # ------------------------------------------------ the sum so far
 
     def _chains(self) -> Iterator[Found]:
+        if len(self._held) < 3:
+            return
         term = self._pool.whole.operands[0]
         factors: Sequence[np.ndarray] = []
         if term.kind == "mul":
             factors = [self._pool.of_terms(operand) for operand in term.operands]
         for off, pattern, text, details in chains(self._pool.terms, factors):
+            if self._over():
+                return
             yield from self._tested(off, pattern, text.format(sum=self._sum), 5, None, **details)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tapml.locating.evidence import short
-from tapml.locating.formula.nodes import Node, argument_of_sigmoid
+from tapml.locating.formula.nodes import Node, argument_of_sigmoid, argument_of_tanh
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "floordiv": "//", "floormod": "mod", "lt": "<",
@@ -21,14 +21,18 @@ class Words:
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
+        self._known: dict[int, str] = {}
 
     def of(self, node: Node) -> str:
         """Such as "exp(x - max(x))"; parts that would make it long are left out: "exp(...)"."""
-        for depth in (5, 4, 3, 2, 1):
-            text = self._said(node, depth, node)
-            if len(text) <= _LONGEST:
-                break
-        return text if len(text) <= 2 * _LONGEST else text[: 2 * _LONGEST - 3] + "..."
+        if id(node) not in self._known:
+            text = ""
+            for depth in (4, 3, 2, 1):
+                text = self._said(node, depth, node)
+                if len(text) <= _LONGEST:
+                    break
+            self._known[id(node)] = text if len(text) <= 2 * _LONGEST else text[: 2 * _LONGEST - 3] + "..."
+        return self._known[id(node)]
 
     def buffer(self, name: str) -> str:
         return self._names.get(name, name)
@@ -41,7 +45,7 @@ class Words:
             return str(node.value).removeprefix("v_")
         if kind in ("load", "strided"):
             return self.buffer(node.value)
-        if kind in ("moved", "grouped"):
+        if kind == "placed":
             return self.buffer(node.value[0])
         if kind == "read":
             return self._said(node.operands[0], depth, top)
@@ -53,9 +57,9 @@ class Words:
             return f"{_REDUCED[node.value.kind]}({self._said(node.operands[0], depth - 1, node.operands[0])})"
         if kind in ("some", "rounded", "cast"):
             return self._said(node.operands[0], depth, top)
-        x = argument_of_sigmoid(node)
-        if x is not None:
-            return f"sigmoid({_bare(self._said(x, depth - 1, top))})"
+        for name, x in (("sigmoid", argument_of_sigmoid(node)), ("tanh", argument_of_tanh(node))):
+            if x is not None:
+                return f"{name}({_bare(self._said(x, depth - 1, top))})"
         operands = [self._said(operand, depth - 1, top) for operand in node.operands]
         if kind in _INFIX:
             text = f"{operands[0]} {_INFIX[kind]} {operands[1]}"
@@ -84,6 +88,6 @@ def _number(node: Node) -> str:
     return short(float(node.value))
 
 
-def ordinal_axis(axis: int, ndim: int) -> str:
+def axis_of(axis: int, ndim: int) -> str:
     """Where an index stands, for people."""
     return "the last axis" if axis == ndim - 1 else f"axis {axis}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -15,11 +16,20 @@ PATTERNS = (
     "stride", "tile-edge", "tail", "broadcast", "mask", "sign", "scale", "offset", "saturation", "nan-range",
     "dtype-conversion", "unwritten", "uninitialised", "race", "repeat-row", "shift", "transpose", "constant", "noise",
     "scattered", "error", "unbounded", "ties", "wrong-constant", "wrong-operation", "wrong-condition", "wrong-index",
-    "wrong-terms",
+    "wrong-terms", "one-number",
 )  # fmt: skip
 
 PLACES = frozenset({"stride", "tile-edge", "tail", "scattered"})
 """Patterns that say where, beside which another may say what."""
+
+SIMPLE = frozenset(
+    ("sign", "scale", "offset", "constant", "saturation", "shift", "transpose", "broadcast", "repeat-row", "mask",
+     "dtype-conversion")
+)  # fmt: skip
+"""What the output alone shows: where this explains everything, a change of the operator's program stands behind it."""
+
+_TELLS_WHERE = 0.98
+"""Of the right elements so many stay as they are."""
 
 _TELLING = 0.5
 """From this strength on nothing needs to be said of how the rest looks."""
@@ -39,17 +49,43 @@ DETECTORS: tuple[Detector, ...] = (
 
 
 def findings(evidence: Evidence) -> list[Finding]:
-    """All that is found of an output's mismatch, strongest first; one of each pattern."""
+    """All that is found of an output's mismatch, strongest first; one of each pattern, and one by the program."""
     if not evidence.count and len(evidence.runs) < 2:
         return []
-    found: dict[str, Finding] = {}
+    found: dict[tuple[str, bool], Finding] = {}
     # Infinities and NaN are what is looked at: what becomes of them in a formula decides whether it explains anything.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for detector in DETECTORS:
             for finding in detector(evidence):
-                known = found.get(finding.pattern)
+                key = (finding.pattern, by_program(finding))
+                known = found.get(key)
                 if known is None or finding.strength > known.strength:
-                    found[finding.pattern] = finding
-        if all(finding.strength < _TELLING for finding in found.values()):
-            found |= {finding.pattern: finding for finding in rest.detect(evidence)}
-    return sorted(found.values(), key=lambda finding: -finding.strength)
+                    found[key] = finding
+        chosen = _behind_simpler(list(found.values()), evidence)
+        if all(finding.strength < _TELLING for finding in chosen):
+            chosen += rest.detect(evidence)
+    return sorted(chosen, key=lambda finding: -finding.strength)
+
+
+def by_program(finding: Finding) -> bool:
+    """Is it by a change of the operator's program (formula/explain.py)?"""
+    return "edit" in finding.details
+
+
+def _behind_simpler(found: list[Finding], evidence: Evidence) -> list[Finding]:
+    """What needs the operator's program does not stand before what explains as much without it, unless it tells which
+    elements are wrong as well."""
+    simple = [
+        (finding.details.get("explained", finding.details.get("elements", 0)) / evidence.count, finding.strength)
+        for finding in (found if evidence.count else ())
+        if finding.pattern in SIMPLE and not by_program(finding) and not isinstance(finding.details.get("axis"), str)
+    ]
+    everywhere = evidence.count >= 0.9 * evidence.got.size
+
+    def behind(finding: Finding) -> Finding:
+        share = max(0.9, finding.details["share"] - 0.02)
+        before = max((strength for explained, strength in simple if explained >= share), default=1.0)
+        tells_more = not everywhere and finding.details.get("unchanged", 0.0) >= _TELLS_WHERE
+        return finding if tells_more else replace(finding, strength=min(finding.strength, before - 0.01))
+
+    return [behind(finding) if by_program(finding) else finding for finding in found]

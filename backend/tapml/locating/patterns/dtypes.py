@@ -28,7 +28,7 @@ def detect(evidence: Evidence) -> list[Finding]:
 
 def _distinct(evidence: Evidence) -> bool:
     """One value that fits a conversion is chance."""
-    return bool(np.ptp(evidence.g[evidence.finite]) > 0) or evidence.count <= 2
+    return len(np.unique(evidence.g[evidence.finite])) > 2
 
 
 def _conversions(evidence: Evidence) -> Iterator[tuple[str, np.ndarray]]:

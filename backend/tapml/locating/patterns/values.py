@@ -21,9 +21,11 @@ def detect(evidence: Evidence) -> list[Finding]:
 
 
 def _finding(
-    evidence: Evidence, pattern: str, text: str, specific: float, explained: int, **details: object
+    evidence: Evidence, pattern: str, text: str, specific: float, mask: np.ndarray, **details: object
 ) -> list[Finding]:
-    share = explained / evidence.count
+    """`mask`: what it explains. It is tested on the elements that its number was not taken from."""
+    explained = int(mask.sum())
+    share = min(explained / evidence.count, int((mask & evidence.held).sum()) / max(1, int(evidence.held.sum())))
     if share < _ENOUGH:
         return []
     text = f"{text} ({evidence.of(explained)} wrong elements)"
@@ -36,28 +38,29 @@ def _sign(evidence: Evidence) -> list[Finding]:
     lost = evidence.explains(np.abs(e))
     n = int(flipped.sum())
     if n and bool((lost == flipped).all()) and bool((e[evidence.wrong] < 0).all()) and (e > 0).any():
-        return _finding(evidence, "sign", "the minus sign is lost: got is the expected magnitude", 0.94, n)
-    return _finding(evidence, "sign", "the sign is flipped: got is minus the expected value", 0.93, n)
+        return _finding(evidence, "sign", "the minus sign is lost: got is the expected magnitude", 0.94, lost)
+    return _finding(evidence, "sign", "the sign is flipped: got is minus the expected value", 0.93, flipped)
 
 
 def _scale(evidence: Evidence) -> list[Finding]:
     mask = evidence.finite & (evidence.e != 0)
-    if mask.sum() < _FEWEST:
+    some = evidence.fitted & mask
+    if mask.sum() < _FEWEST or not some.any():
         return []
-    e, g = evidence.e[mask], evidence.g[mask]
+    e, g = evidence.e[some], evidence.g[some]
     factor = _nice(float(np.median(g / e)))
     if factor in (0.0, 1.0, -1.0):
         return []
-    n = int(evidence.explains(factor * evidence.e).sum())
+    right = evidence.explains(factor * evidence.e)
     # A fit to values that are all alike is an offset as well: it says nothing of scale.
-    if n >= _FEWEST and np.ptp(e) > 1e-3 * np.max(np.abs(e)):
+    if right.sum() >= _FEWEST and np.ptp(e) > 1e-3 * np.max(np.abs(e)):
         text = f"every wrong element is {_factor(factor)} times the expected one"
-        found = _finding(evidence, "scale", text, 0.92, n, factor=factor)
+        found = _finding(evidence, "scale", text, 0.92, right, factor=factor)
         if found:
             return found
-    n = int(evidence.explains(1.0 / evidence.e, mask).sum())
-    if n >= _FEWEST:
-        return _finding(evidence, "scale", "got is the reciprocal of the expected value", 0.92, n)
+    right = evidence.explains(1.0 / evidence.e, mask)
+    if right.sum() >= _FEWEST:
+        return _finding(evidence, "scale", "got is the reciprocal of the expected value", 0.92, right)
     return []
 
 
@@ -65,12 +68,12 @@ def _offset(evidence: Evidence) -> list[Finding]:
     mask = evidence.finite
     if mask.sum() < _FEWEST or np.ptp(evidence.e[mask]) == 0:
         return []
-    offset = float(np.median((evidence.g - evidence.e)[mask]))
-    n = int(evidence.explains(evidence.e + offset).sum())
-    if n < _FEWEST:
+    offset = float(np.median((evidence.g - evidence.e)[evidence.fitted]))
+    right = evidence.explains(evidence.e + offset)
+    if right.sum() < _FEWEST:
         return []
     text = f"every wrong element is the expected one {'+' if offset >= 0 else '-'} {short(abs(offset))}"
-    return _finding(evidence, "offset", text, 0.9, n, offset=offset)
+    return _finding(evidence, "offset", text, 0.9, right, offset=offset)
 
 
 def _by_axis(evidence: Evidence) -> list[Finding]:
@@ -85,26 +88,27 @@ def _by_axis(evidence: Evidence) -> list[Finding]:
         length = (rows, width)[axis]
         if length < _FEWEST or (rows, width)[1 - axis] < 1 or (axis == 1 and rows == 1):
             continue
-        finite = evidence.finite.reshape(rows, width)
+        finite = evidence.fitted.reshape(rows, width)
         g = np.where(finite, evidence.g.reshape(rows, width), 0.0)
         e = np.where(finite, evidence.e.reshape(rows, width), 0.0)
         # One number for each line is no finding where lines have hardly more wrong elements than that.
-        lines = finite.sum(axis=axis)
+        lines = evidence.finite.reshape(rows, width).sum(axis=axis)
         if lines[lines > 0].min() < _FEWEST:
             continue
+        lines = finite.sum(axis=axis)
         factor = np.nan_to_num((g * e).sum(axis, keepdims=True) / (e * e).sum(axis, keepdims=True), posinf=0)
         offset = (g - e).sum(axis, keepdims=True) / np.maximum(finite.sum(axis, keepdims=True), 1)
         whole = evidence.e.reshape(rows, width)
         for pattern, predicted, numbers in (("scale", whole * factor, factor), ("offset", whole + offset, offset)):
             if not numbers.any():
                 continue  # nothing is left of it: that is a constant
-            n = int(evidence.explains(predicted.reshape(shape)).sum())
+            right = evidence.explains(predicted.reshape(shape))
             used = numbers.reshape(-1)[lines > 0]
             range_ = f"{short(float(used.min()))} to {short(float(used.max()))}"
             word = "multiplied by one factor" if pattern == "scale" else "shifted by one amount"
             text = f"each {what} is {word} ({range_})"
             found += _finding(
-                evidence, pattern, text, 0.8, n, axis=what, least=float(used.min()), most=float(used.max())
+                evidence, pattern, text, 0.8, right, axis=what, least=float(used.min()), most=float(used.max())
             )
     return found
 
@@ -112,7 +116,7 @@ def _by_axis(evidence: Evidence) -> list[Finding]:
 def _nice(value: float) -> float:
     """The simple fraction that a measured factor is meant to be."""
     simple = Fraction(value).limit_denominator(1024) if np.isfinite(value) else Fraction(0)
-    near = abs(float(simple) - value) <= 1e-4 * abs(value)
+    near = abs(float(simple) - value) <= 1e-5 * abs(value) and simple != 1
     plain = simple.denominator & (simple.denominator - 1) == 0 or simple.denominator <= 16
     return float(simple) if near and plain and simple.numerator else value
 

@@ -1,0 +1,135 @@
+"""Changes of where a formula reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from tapml.locating.formula.build import Formula
+from tapml.locating.formula.nodes import Node
+from tapml.locating.formula.operations import Change
+from tapml.locating.formula.words import Words, axis_of
+from tapml.locating.regions import ordinal
+from tapml.operators.program import FLOATS
+
+_PLACED = (
+    ("plus", 1, "one element too far in memory", 4),
+    ("plus", -1, "one element too early in memory", 4),
+    *(("exchanged", size, f"with workgroup and invocation, of {size}, exchanged", 5) for size in (32, 64, 128, 256)),
+    *(("odd", size, f"{size} elements too early in every second {size}", 5) for size in (8, 16, 32, 64, 128, 256)),
+    *(("late", size, f"one element too early at every {ordinal(size)} in memory", 6) for size in (32, 64, 128, 256)),
+    *(("mirrored", 1 << power, f"backwards in every {1 << power} in memory", 6) for power in range(2, 13)),
+    *(
+        ("mirrored by 4", 1 << power, f"backwards by fours in every {1 << power} in memory", 7)
+        for power in range(3, 13)
+    ),
+    *(("halves", 1 << power, f"with the halves of every {2 << power} in memory swapped", 6) for power in range(0, 12)),
+)
+"""How a place in memory is another: (how, a number, in words, cost). See evaluate.py, `_placed`."""
+
+_EDGES = (2, 4, 8, 16, 32, 64)
+_FAR = (2, 4, 8, 16)
+_TILES = (4, 8, 16, 32)
+
+
+def index_changes(formula: Formula, words: Words, node: Node) -> Iterator[Change]:
+    """Of a load, or of what reads a reduction."""
+    start = 1 if node.kind == "read" else 0
+    indices = node.operands[start:]
+    shape = [extent for _, extent in node.operands[0].value.spatial] if start else formula.shapes[str(node.value)]
+    what = words.of(node)
+    for axis, (index, extent) in enumerate(zip(indices, shape, strict=True)):
+        where = f" along {axis_of(axis, len(shape))}" if len(shape) > 1 else ""
+        for new, text, cost in _of_index(formula, index, extent) if extent > 1 else ():
+            changed = _with_operand(formula, node, start + axis, new)
+            yield "wrong-index", changed, f"{what} read {text}{where}", cost, {"axis": axis}
+    for i in range(len(indices)):
+        for j in range(i + 1, len(indices)):
+            if indices[i] is not indices[j] and shape[i] > 1 and shape[j] > 1:
+                changed = _with_operand(formula, node, start + i, indices[j])
+                changed = _with_operand(formula, changed, start + j, indices[i])
+                text = f"{what} read with its indices of axes {i} and {j} exchanged"
+                yield "wrong-index", changed, text, 4, {"axes": [i, j]}
+    if node.kind == "load":
+        yield from _in_memory(formula, words, node)
+
+
+def _with_operand(formula: Formula, node: Node, place: int, new: Node) -> Node:
+    return formula.nodes.with_operands(node, (*node.operands[:place], new, *node.operands[place + 1 :]))
+
+
+def _plus(formula: Formula, index: Node, by: int) -> Node:
+    return formula.nodes.make("add", index.dtype, (index, formula.nodes.constant(by, index.dtype)))
+
+
+def _of_index(formula: Formula, index: Node, extent: int) -> Iterator[tuple[Node, str, int]]:
+    """(the new index, in words, cost)."""
+    make, dtype = formula.nodes.make, index.dtype
+
+    def number(value: int) -> Node:
+        return formula.nodes.constant(value, dtype)
+
+    yield _plus(formula, index, 1), "one element too far", 3
+    yield _plus(formula, index, -1), "one element too early", 3
+    yield make("sub", dtype, (number(extent - 1), index)), "backwards", 3
+    for by in (by for by in _FAR if by < extent):
+        yield _plus(formula, index, by), f"{by} elements too far", 5
+        yield _plus(formula, index, -by), f"{by} elements too early", 5
+        group = make("floordiv", dtype, (index, number(by)))
+        for every, at in ((2, 1), (4, 3)):
+            last = make("eq", "bool", (make("floormod", dtype, (group, number(every))), number(at)))
+            early = make("select", dtype, (last, _plus(formula, index, -by), index))
+            yield early, f"{by} elements too early in every {ordinal(every)} {by}", 6
+    if index.kind != "constant":
+        yield number(0), "at index 0 always", 4
+    for size in _EDGES:
+        if size <= extent:
+            rest = make("floormod", dtype, (index, number(size)))
+            last = make("eq", "bool", (rest, number(size - 1)))
+            early = make("select", dtype, (last, _plus(formula, index, -1), index))
+            yield early, f"one too early at every {ordinal(size)} index", 5
+    if extent % 2 == 0 and extent > 2:
+        half = _plus(formula, index, extent // 2)
+        yield make("floormod", dtype, (half, number(extent))), "in the other half", 4
+        yield make("bitwise_xor", dtype, (index, number(1))), "at its neighbour of the pair", 4
+
+
+def _in_memory(formula: Formula, words: Words, node: Node) -> Iterator[Change]:
+    make, name = formula.nodes.make, str(node.value)
+    shape, what = formula.shapes[name], words.of(node)
+    for how, number, text, cost in _PLACED:
+        if number < math.prod(shape):
+            new = make("placed", node.dtype, node.operands, (name, how, number))
+            details = {"place": how, "number": number}
+            yield "wrong-index", new, f"{what} read {text}", cost + (len(shape) == 1), details
+    # row and column exchanged in row * columns + column, which need not be in range
+    for axis in range(len(shape) - 1):
+        if shape[axis] > 1 and shape[axis + 1] > 1 and shape[axis] != shape[axis + 1]:
+            row, column = node.operands[axis : axis + 2]
+            operands = (*node.operands[:axis], column, row, *node.operands[axis + 2 :])
+            new = make("strided", node.dtype, operands, name)
+            yield "wrong-index", new, f"{what} read with row and column exchanged", 4, {"axes": [axis, axis + 1]}
+    for other, extents in formula.shapes.items():
+        if other != name and extents == shape:
+            new = make("load", node.dtype, node.operands, other)
+            yield "wrong-index", new, f"{words.buffer(other)} read in place of {what}", 3, {"input": other}
+    if node.dtype != "bool":
+        zero = formula.nodes.constant(0.0 if node.dtype in FLOATS else 0, node.dtype)
+        yield "constant", zero, f"0 in place of {what}", 4, {"value": 0}
+
+
+def tile_changes(formula: Formula, words: Words, node: Node) -> Iterator[Change]:
+    """The neighbour in a tile in workgroup memory: at the tile's edge it lies in the next row, or in the one before."""
+    shape = formula.shapes[str(node.value)]
+    if len(shape) < 2 or shape[-1] < 2 or shape[-2] < 2:
+        return
+    for row, column in ((-2, -1), (-1, -2)):
+        for size in _TILES:
+            for by in (1, -1):
+                operands = list(node.operands)
+                operands[row] = _plus(formula, operands[row], by)
+                operands[column] = _plus(formula, operands[column], -by * (size - 1))
+                new = formula.nodes.with_operands(node, tuple(operands))
+                far = "too far" if by > 0 else "too early"
+                text = f"{words.of(node)} read one element {far} in a tile of {size}"
+                yield "wrong-index", new, text, 6, {"tile": size}

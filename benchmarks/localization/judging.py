@@ -1,0 +1,81 @@
+"""Is what locate says of a mutated kernel what is wrong with it?
+
+- "good": it names the mistake, or what it does to the values, such that one knows where to look;
+- "vague": it is true, and says little: where, how many, how far;
+- "misleading": it names a cause that is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchmarks.localization.cases import Bug
+from tapml.results.locate import Suspect
+
+GOOD, VAGUE, MISLEADING = "good", "vague", "misleading"
+GRADES = (GOOD, VAGUE, MISLEADING)
+
+_FACTS = frozenset({"race", "unwritten", "uninitialised", "error"})
+"""Of the kernel's runs, not of values: they are never guessed."""
+
+_SAYS_LITTLE = frozenset(
+    {"stride", "tile-edge", "tail", "scattered", "noise", "mask", "ties", "unbounded", "one-number"}
+)
+
+_DESCRIBES = frozenset(
+    {"sign", "scale", "offset", "constant", "saturation", "nan-range", "shift", "transpose", "broadcast", "repeat-row"}
+)
+"""What the values are, as a function of those expected: true, and more or less of a cause."""
+
+_VALUES = {"wrong-constant", "scale", "offset"}
+_MOVED = {"wrong-index", "shift", "transpose", "broadcast", "repeat-row", "wrong-terms"}
+_GUARD = {"wrong-condition", "wrong-terms", "wrong-index", "constant", "broadcast", "repeat-row", "shift"}
+_CAUSES: Mapping[str, set[str]] = {
+    "index off by one": _MOVED,
+    "swapped axes": _MOVED,
+    "mirrored index": _MOVED,
+    "swapped pairs": _MOVED | {"wrong-operation"},
+    "stale rows": _MOVED,
+    "tile column": _MOVED,
+    "missing last tile": _GUARD | {"tile-edge", "tail"},
+    "swapped operands": {"wrong-operation", "sign"},
+    "sign": {"wrong-operation", "sign"},
+    "removed max-subtraction": {"wrong-operation", "nan-range"},
+    "dropped barrier": {"wrong-terms", "wrong-index"},
+    "wrong epsilon": {"wrong-constant"},
+    "other epsilon": {"wrong-constant"},
+    "wrong constant": _VALUES,
+    "rounded constant": _VALUES,
+    "saturated value": {"saturation", "constant"},
+    "dropped guard": _GUARD,
+    "inverted guard": _GUARD,
+    "mask off by one": _GUARD,
+    "wrong accumulation start": {"wrong-terms", "offset"},
+    "wrong reduction bound": {"wrong-terms"},
+    "dtype conversion": {"dtype-conversion"},
+    "narrow arithmetic": {"dtype-conversion"},
+}
+_TYPES = {
+    "f16": ("float16",), "bfloat16": ("bfloat16",), "i32": ("integer", "whole"), "float16": ("float16",),
+    "TF32": ("TF32", "float16"), "uint8": ("2^8",), "coarse float": ("",), "unsigned": ("",),
+}  # fmt: skip
+
+
+def grade(bug: Bug, suspect: Suspect) -> str:
+    """Of the sentence, which begins with the strongest finding."""
+    if not suspect["findings"]:
+        return VAGUE
+    first = suspect["findings"][0]
+    pattern, text = first["pattern"], first["text"]
+    if pattern in _FACTS:
+        return GOOD
+    causes = _CAUSES[bug.mutant.operator]
+    if "left_out" in first["details"] and "guard" in bug.mutant.operator:
+        return VAGUE  # what an invocation stores that should not
+    if pattern not in causes:
+        return VAGUE if pattern in _SAYS_LITTLE | _DESCRIBES else MISLEADING
+    if pattern == "dtype-conversion":
+        described = bug.mutant.description
+        wanted = next((names for kind, names in _TYPES.items() if kind in described), ("",))
+        return GOOD if any(name in text for name in wanted) else MISLEADING
+    return GOOD

@@ -1,0 +1,220 @@
+"""Small changes of an operator's program: the one that gives what a device gave is found, and none where none does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tapml.locating.evidence import Evidence, Finding
+from tapml.locating.formula import explain
+from tapml.locating.patterns import findings
+from tapml.operators.program import OperatorProgram
+from tapml.operators.read import from_json
+
+Arrays = Sequence[np.ndarray]
+
+
+def block(name: str, axes: dict[str, int], body: list[Any], reduced: Sequence[str] = (), first: Any = None) -> Any:
+    found = {
+        "name": name,
+        "loops": [[f"l_{axis}", "int64", extent] for axis, extent in axes.items()],
+        "axes": [
+            [axis, "int64", extent, "reduction" if axis in reduced else "spatial", f"l_{axis}"]
+            for axis, extent in axes.items()
+        ],
+        "body": body,
+    }
+    return found if first is None else {**found, "first": first}
+
+
+def program(parameters: dict[str, list[int]], temporaries: dict[str, list[int]], blocks: list[Any]) -> OperatorProgram:
+    def buffers(shapes: dict[str, list[int]]) -> list[dict[str, Any]]:
+        return [{"name": name, "dtype": "float32", "shape": shape} for name, shape in shapes.items()]
+
+    document = {
+        "format": "tapml.operator/2", "operator": "op", "pattern": None, "symbols": [],
+        "parameters": buffers(parameters), "temporaries": buffers(temporaries), "blocks": blocks,
+    }  # fmt: skip
+    return from_json(document, "op", "op.json")
+
+
+def constant(value: float) -> list[Any]:
+    return ["float32", float(value)]
+
+
+def summed(buffer: str, axes: dict[str, int], index: list[str], term: Any, over: str) -> Any:
+    load = ["load", buffer, *index]
+    first = [["store", buffer, index, constant(0.0)]]
+    return block(buffer, axes, [["store", buffer, index, ["add", load, term]]], [over], first)
+
+
+ROWS, WIDTH = 12, 48
+MEAN = ["load", "mean", "i"]
+CENTRED = ["sub", ["load", "x", "i", "k"], MEAN]
+
+
+def layer_norm() -> OperatorProgram:
+    row = {"i": ROWS, "k": WIDTH}
+    return program(
+        {"x": [ROWS, WIDTH], "y": [ROWS, WIDTH]},
+        {"total": [ROWS], "mean": [ROWS], "squares": [ROWS]},
+        [
+            summed("total", row, ["i"], ["load", "x", "i", "k"], "k"),
+            block("mean", {"i": ROWS}, [["store", "mean", ["i"], ["div", ["load", "total", "i"], constant(WIDTH)]]]),
+            summed("squares", row, ["i"], ["mul", CENTRED, CENTRED], "k"),
+            block("y", row, [["store", "y", ["i", "k"], ["mul", CENTRED, ["call", "rsqrt", [
+                "add", ["div", ["load", "squares", "i"], constant(WIDTH)], constant(1e-5)]]]]]),
+        ],
+    )  # fmt: skip
+
+
+def normed(x: np.ndarray, length: float = WIDTH, epsilon: float = 1e-5, last: int = WIDTH) -> np.ndarray:
+    x = x.astype(np.float64)
+    mean = x.sum(1, keepdims=True) / length
+    square = ((x - mean)[:, :last] ** 2).sum(1, keepdims=True) / WIDTH
+    return (x - mean) / np.sqrt(square + epsilon)
+
+
+DEPTH = 32
+
+
+def matmul() -> OperatorProgram:
+    axes = {"i": ROWS, "j": WIDTH, "k": DEPTH}
+    term = ["mul", ["load", "x", "i", "k"], ["load", "w", "k", "j"]]
+    return program(
+        {"x": [ROWS, DEPTH], "w": [DEPTH, WIDTH], "b": [WIDTH], "y": [ROWS, WIDTH]},
+        {"sums": [ROWS, WIDTH]},
+        [
+            summed("sums", axes, ["i", "j"], term, "k"),
+            block("y", {"i": ROWS, "j": WIDTH}, [["store", "y", ["i", "j"], [
+                "call", "tanh", ["add", ["load", "sums", "i", "j"], ["load", "b", "j"]]]]]),
+        ],
+    )  # fmt: skip
+
+
+def causal() -> OperatorProgram:
+    """Scores where the key is not later than the query, else a very low number."""
+    index = ["i", "k"]
+    value = ["if_then_else", ["le", "k", "i"], ["load", "x", *index], constant(-3.4028234663852886e38)]
+    return program({"x": [16, 16], "y": [16, 16]}, {}, [block("y", {"i": 16, "k": 16}, [["store", "y", index, value]])])
+
+
+def normal(*shape: int, seed: int = 5) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+X, W, B = normal(ROWS, DEPTH) / 4, normal(DEPTH, WIDTH, seed=6), normal(WIDTH, seed=7)
+N = normal(ROWS, WIDTH, seed=8) * 2 + 1
+
+
+def seen(made: OperatorProgram, inputs: Arrays, got: np.ndarray, expected: np.ndarray, names: str) -> Evidence:
+    bound = 2e-6 * np.abs(expected.astype(np.float64)) + 2e-6
+    return Evidence(
+        got.astype(np.float32), expected.astype(np.float32), bound, inputs, names=names.split(), program=made
+    )
+
+
+def of_matmul(got: np.ndarray) -> Evidence:
+    return seen(matmul(), (X, W, B), got, dense(X @ W), "x w b y")
+
+
+def dense(sums: np.ndarray) -> np.ndarray:
+    return np.tanh(sums.astype(np.float64) + B)
+
+
+def best(evidence: Evidence) -> Finding:
+    return findings(evidence)[0]
+
+
+def without(*terms: int) -> np.ndarray:
+    kept = [k for k in range(DEPTH) if k not in terms]
+    return np.asarray(X[:, kept].astype(np.float64) @ W[kept])
+
+
+EXACT = X.astype(np.float64) @ W
+
+
+@pytest.mark.parametrize(
+    ("got", "pattern", "words"),
+    [
+        (normed(N, WIDTH - 1), "wrong-constant", "47 in place of 48 in sum(x) / 48"),
+        (normed(N, epsilon=1e-2), "wrong-constant", "0.01 in place of 1e-05"),
+        (0.9999 * normed(N), "scale", "0.9999 times the expected one"),  # no cause is named where one number says it
+        (normed(N, last=WIDTH - 1), "wrong-terms", "the last term of 48 left out of sum("),
+    ],
+)
+def test_a_norm(got: np.ndarray, pattern: str, words: str) -> None:
+    found = best(seen(layer_norm(), (N,), got, normed(N), "x y"))
+    assert (found.pattern, words in found.text) == (pattern, True), found.text
+
+
+@pytest.mark.parametrize(
+    ("got", "pattern", "words"),
+    [
+        (dense(without(DEPTH - 1)), "wrong-terms", "the last term of 32 left out of sum(x * w)"),
+        (dense(without(5, 13, 21, 29)), "wrong-terms", "terms 5, 13, 21, ... of 32 left out"),
+        (dense(EXACT + 3), "wrong-terms", "sum(x * w) beginning at 3 in place of 0"),
+        (dense(EXACT - 2 * np.outer(X[:, 7], W[7])), "wrong-operation", "term 7 of 32 subtracted"),
+        (np.tanh(EXACT + np.roll(B, -1)), "wrong-index", "b read one element too far"),
+        (np.tanh(EXACT + B[::-1]), "wrong-index", "b read backwards"),
+        (np.tanh(EXACT - B), "wrong-operation", "sum(x * w) - b in place of sum(x * w) + b"),
+        (EXACT + B, "wrong-operation", "tanh(...) left out"),
+        (
+            dense(X.astype(np.float16).astype(np.float64) @ W.astype(np.float16)),
+            "dtype-conversion",
+            "its inputs rounded to float16 or TF32, in every term of sum(x * w)",
+        ),
+        (
+            dense(X.astype(ml_dtypes.bfloat16).astype(np.float64) @ W.astype(ml_dtypes.bfloat16).astype(np.float64)),
+            "dtype-conversion",
+            "its inputs rounded to bfloat16",
+        ),
+    ],
+)
+def test_a_matrix_product(got: np.ndarray, pattern: str, words: str) -> None:
+    found = best(of_matmul(got))
+    assert (found.pattern, words in found.text) == (pattern, True), found.text
+    assert found.strength > 0.85
+
+
+def test_a_mask_that_is_off_by_one_is_no_transposition() -> None:
+    x = normal(16, 16)
+    lowest = np.float32(-3.4028234663852886e38)
+    i, k = np.indices((16, 16))
+    expected, got = np.where(k <= i, x, lowest), np.where(k < i, x, lowest)
+    bound = np.abs(expected.astype(np.float64)) * 1e-6
+    found = best(Evidence(got, expected, bound, (x,), names=("x", "y"), program=causal()))
+    assert found.pattern == "wrong-condition"
+    assert "k < i in place of k <= i" in found.text
+
+
+def test_what_is_fitted_is_tested_on_another_call() -> None:
+    """A number may be found for one row; for two calls it has to be the same."""
+    one, other = N[:1], normal(1, WIDTH, seed=9)
+    rows = layer_norm()
+    assert rows.parameters[0].shape == (ROWS, WIDTH)
+    x = np.repeat(one, ROWS, 0)
+    y = np.repeat(other, ROWS, 0)
+    right = [normed(x), normed(y)]
+    wrong = [0.9 * right[0], 0.8 * right[1]]
+    second = seen(rows, (y,), wrong[1], right[1], "x y")
+    first = seen(rows, (x,), wrong[0], right[0], "x y")
+    apart = Evidence(first.got, first.expected, first.bound, (x,), names=("x", "y"), program=rows, beside=(second,))
+    assert not [found for found in explain.detect(apart) if found.pattern == "wrong-constant"]
+
+
+def test_noise_is_explained_by_no_program() -> None:
+    noise = np.random.default_rng(1).standard_normal(EXACT.shape)
+    found = findings(of_matmul(dense(EXACT) + 0.01 * noise))
+    assert {one.pattern for one in found} <= {"noise"}
+
+
+@pytest.mark.parametrize("change", [lambda made: None, lambda made: matmul()])
+def test_a_program_that_does_not_fit_says_nothing(change: Callable[[OperatorProgram], OperatorProgram | None]) -> None:
+    wrong = seen(layer_norm(), (N,), normed(N, WIDTH - 1), normed(N), "x y")
+    other = Evidence(wrong.got, wrong.expected, wrong.bound, (N,), program=change(layer_norm()))
+    assert explain.detect(other) == []
