@@ -17,8 +17,8 @@ from tapml.locating.examine import Outputs, fill_of
 from tapml.locating.heatmap import heatmap
 from tapml.locating.patterns import PLACES, SIMPLE, by_program, findings
 from tapml.locating.patterns.determinism import differing
+from tapml.operators.of_suite import read_operator
 from tapml.operators.program import OperatorProgram
-from tapml.operators.read import read_document
 from tapml.results.locate import BoundFacts, Suspect, WrongOutput
 from tapml.results.validation import TestResult
 from tapml.results.verdicts import SEVERITY
@@ -117,13 +117,12 @@ def _evidence(suite: Suite, test: CarvedTest, runs: Sequence[Outputs]) -> list[E
 
 def _program(suite: Suite, test: CarvedTest) -> OperatorProgram | None:
     """The operator's program at the sizes of the test; None where the suite has none that could be read."""
-    if test.step >= len(suite.graphs) or all(node.id != test.node for node in suite.graphs[test.step].nodes):
+    graph = suite.graphs[test.step] if test.step < len(suite.graphs) else None
+    if graph is None or all((node.id, node.kernel) != (test.node, test.kernel) for node in graph.nodes):
         return None  # it was imported
     with contextlib.suppress(InputError):
-        where, document = suite.operator_document(test.kernel)
-        found = read_document(document, test.kernel, str(where), test.sizes)
-        if isinstance(found, OperatorProgram) and len(found.parameters) == len(test.inputs) + len(test.outputs):
-            return found
+        found = read_operator(suite, test.kernel, graph)
+        return found if isinstance(found, OperatorProgram) else None
     return None
 
 
