@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
+_ENCODER_DECODER = {
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 64,
+    "decoder_ffn_dim": 64,
+}
+
 TEXT: dict[str, dict[str, Any]] = {
     "albert": {"embedding_size": 16},
-    "bart": {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2},
+    "bart": {**_ENCODER_DECODER},
     "bert": {},
-    "bigbird_pegasus": {},
     "biogpt": {},
     "bloom": {"n_layer": 2, "n_head": 4},
     "codegen": {"n_embd": 32, "n_layer": 1, "n_head": 4, "rotary_dim": 4, "n_positions": 64},
     "cohere": {},
     "convbert": {"embedding_size": 32},
     "deberta": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
-    "deberta_v2": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_buckets": 8},
+    "deberta-v2": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_buckets": 8},
     "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64},
     "electra": {"embedding_size": 16},
     "esm": {"pad_token_id": 0, "position_embedding_type": "rotary", "mask_token_id": 3},
     "falcon": {},
     "fnet": {},
-    "funnel": {"d_model": 32, "n_head": 4, "d_head": 8, "d_inner": 64, "block_sizes": [1, 1]},
     "gemma": {"head_dim": 8},
     "gemma2": {"head_dim": 8, "sliding_window": 4},
     "gemma3_text": {"head_dim": 8, "sliding_window": 4},
@@ -50,14 +57,12 @@ TEXT: dict[str, dict[str, Any]] = {
     "qwen3": {"head_dim": 8},
     "roberta": {"pad_token_id": 0},
     "roformer": {"embedding_size": 32},
-    "rwkv": {"attention_hidden_size": 32},
     "smollm3": {"pad_token_id": 0},
     "squeezebert": {"embedding_size": 32, "q_groups": 2, "k_groups": 2, "v_groups": 2},
     "stablelm": {},
     "starcoder2": {},
     "t5": {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1, "num_heads": 4},
     "xglm": {"d_model": 32, "ffn_dim": 64, "num_layers": 1, "attention_heads": 4},
-    "xlnet": {"d_model": 32, "n_layer": 1, "n_head": 4, "d_inner": 64},
 }
 """Model type -> what its configuration has besides `_SMALL`. They take tokens."""
 
@@ -79,27 +84,19 @@ VISION: dict[str, dict[str, Any]] = {
     "beit": {},
     "convnext": {"hidden_sizes": [8, 16], "depths": [1, 1], "num_stages": 2},
     "convnextv2": {"hidden_sizes": [8, 16], "depths": [1, 1], "num_stages": 2},
-    "cvt": {"embed_dim": [8, 16, 24], "num_heads": [1, 2, 3], "depth": [1, 1, 1]},
     "deit": {},
     "dinov2": {},
-    "efficientnet": {"width_coefficient": 0.2, "depth_coefficient": 0.2},
-    "hiera": {"embed_dim": 8, "depths": [1, 1], "num_heads": [1, 2], "image_size": [32, 32]},
-    "levit": {
-        "hidden_sizes": [16, 24, 32],
-        "num_attention_heads": [2, 2, 2],
-        "depths": [1, 1, 1],
-        "key_dim": [8, 8, 8],
-    },
+    "efficientnet": {"width_coefficient": 0.2, "depth_coefficient": 0.2, "hidden_dim": 256},
+    "hiera": {"embed_dim": 8, "depths": [1, 1], "num_heads": [1, 2], "image_size": [32, 32], "patch_size": [7, 7]},
     "mobilenet_v1": {"depth_multiplier": 0.25},
     "mobilenet_v2": {"depth_multiplier": 0.25},
     "mobilevit": {"hidden_sizes": [16, 24, 32], "neck_hidden_sizes": [8, 8, 16, 16, 24, 24, 32]},
     "poolformer": {"hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1]},
-    "regnet": {"embedding_size": 8, "hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1], "groups_width": 4},
     "resnet": {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1], "layer_type": "basic"},
     "segformer": {"hidden_sizes": [8, 16, 16, 24], "depths": [1, 1, 1, 1], "num_attention_heads": [1, 2, 2, 4]},
     "siglip_vision_model": {},
-    "swin": {"embed_dim": 8, "depths": [1, 2], "num_heads": [1, 2], "window_size": 4},
-    "swinv2": {"embed_dim": 8, "depths": [1, 2], "num_heads": [1, 2], "window_size": 4},
+    "swin": {"patch_size": 4, "embed_dim": 8, "depths": [1, 2], "num_heads": [1, 2], "window_size": 4},
+    "swinv2": {"patch_size": 4, "embed_dim": 8, "depths": [1, 2], "num_heads": [1, 2], "window_size": 4},
     "vit": {},
 }
 """They take an image."""
@@ -107,10 +104,10 @@ VISION: dict[str, dict[str, Any]] = {
 _SMALL_IMAGE = {"image_size": 32, "patch_size": 8, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 
 AUDIO: dict[str, dict[str, Any]] = {
-    "audio_spectrogram_transformer": {"patch_size": 8, "max_length": 32, "num_mel_bins": 16},
+    "audio-spectrogram-transformer": {"patch_size": 8, "max_length": 32, "num_mel_bins": 16},
     "hubert": {},
     "wav2vec2": {},
-    "whisper": {"encoder_layers": 1, "decoder_layers": 1, "num_mel_bins": 16, "max_source_positions": 16},
+    "whisper": {**_ENCODER_DECODER, "num_mel_bins": 16, "max_source_positions": 16},
 }
 """They take sound, or its spectrum."""
 
@@ -142,7 +139,7 @@ def _inputs(kind: str, config: Any) -> dict[str, Any]:
         return {"pixel_values": torch.randn(1, 3, 32, 32)}
     if kind == "whisper":
         return {"input_features": torch.randn(1, 16, 32), "decoder_input_ids": torch.tensor([[1, 5, 9]])}
-    if kind == "audio_spectrogram_transformer":
+    if kind == "audio-spectrogram-transformer":
         return {"input_values": torch.randn(1, 32, 16)}
     if kind in AUDIO:
         return {"input_values": torch.randn(1, 800)}
