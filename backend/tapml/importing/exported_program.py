@@ -19,6 +19,7 @@ from tapml.importing.model import Array, Functions, ImportedModel, Progress
 from tapml.importing.sizes import LONGEST, Bounds, Sizes
 from tapml.importing.torch_export import decomposed, load
 from tapml.importing.torch_fixes import converters
+from tapml.importing.torch_widened import NOTE, widened
 from tapml.lowering.quiet import reason
 
 
@@ -35,6 +36,7 @@ def import_exported_program(path: Path, gather: GatherSteps, progress: Progress,
         raise InputError(f"{path}: reading .pt2 files needs PyTorch: pip install 'tapml[torch]'") from error
     progress(f"reading {path.name}")
     program = load(path)
+    notes = [NOTE] if widened(program) else []
     specs = _specs(program, path)
     functional = decomposed(program, path)
     written = _written(functional)
@@ -73,6 +75,7 @@ def import_exported_program(path: Path, gather: GatherSteps, progress: Progress,
             "sha256": sha256(path.read_bytes()),
             "title": path.stem,
             "torch": torch.__version__,
+            "notes": notes,
         },
     )
 
