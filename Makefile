@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e slow-test schemas fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-localization bench-explanations bench-onnx docs wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e slow-test schemas fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-localization bench-explanations bench-onnx bench-torch docs wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -53,6 +53,7 @@ help:
 	@echo 'make bench-localization  bugs injected into the kernels of six models: who is accused (DEVICE=firefox), about an hour'
 	@echo 'make bench-explanations  how good the sentences are that locate says of such bugs (DEVICE=node-dawn), some minutes'
 	@echo 'make bench-onnx  the ONNX backend node tests, carved and validated (DEVICES=node-dawn,deno), about ten minutes'
+	@echo 'make bench-torch  tiny transformers and blocks from torch.export, carved and validated (DEVICES=node-dawn,deno)'
 	@echo 'make wheel      dist/tapml-*.whl, with the pages in it: what CI installs (docs/ci.md)'
 	@echo 'make bench-reports  reports of 10,000 tests: seconds, sizes, and until the page can be used'
 	@echo 'make clean      remove what was built; make distclean: also what was downloaded into the checkout'
@@ -187,6 +188,9 @@ bench-explanations: setup-dev
 
 bench-onnx: setup-dev
 	$(BIN)/python -m benchmarks.onnx_nodes --devices $(or $(DEVICES),node-dawn) --docs docs/operators.md
+
+bench-torch: setup-dev
+	$(BIN)/python -m benchmarks.torch_models --devices $(or $(DEVICES),node-dawn) --docs docs/torch.md
 
 bench-memory: setup
 	$(BIN)/python -m benchmarks.memory

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,9 @@ def main() -> int:
     options.records.parent.mkdir(parents=True, exist_ok=True)
     records = []
     with options.records.open("w") as file:
-        for record in Pool(names, devices, options.processes, options.seconds).run():
+        for record in Pool(
+            names, devices, options.processes, options.seconds, "benchmarks.onnx_nodes.worker", _facts
+        ).run():
             records.append(record)
             file.write(json.dumps(record) + "\n")
             print(f"\r{len(records)} of {len(names)} cases", end="", file=sys.stderr, flush=True)
@@ -55,14 +57,29 @@ def main() -> int:
     return 1 if any(table.broken(record) for record in records) else 0
 
 
+def _facts(name: str) -> dict[str, Any]:
+    case = cases()[name]
+    return {"operator": case.operator, "opset": case.opset}
+
+
 class Pool:
     """Worker processes, each with a watchdog."""
 
-    def __init__(self, names: Sequence[str], devices: Sequence[str], processes: int, seconds: float) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        devices: Sequence[str],
+        processes: int,
+        seconds: float,
+        module: str,
+        facts: Callable[[str], dict[str, Any]],
+    ) -> None:
+        """`module`: what a worker runs; `facts`: what stands in a record besides, by its name."""
         self._waiting = list(reversed(names))
         self._devices = list(devices)
         self._processes = processes
         self._seconds = seconds
+        self._module, self._facts = module, facts
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._records: list[dict[str, Any]] = []
@@ -112,14 +129,13 @@ class Pool:
             return self._waiting.pop() if self._waiting else None
 
     def _put(self, record: dict[str, Any]) -> None:
-        case = cases()[record["name"]]
         with self._changed:
-            self._records.append({**record, "operator": case.operator, "opset": case.opset})
+            self._records.append({**record, **self._facts(record["name"])})
             self._changed.notify()
 
     def _start(self) -> subprocess.Popen[str]:
         worker = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "benchmarks.onnx_nodes.worker", *self._devices],
+            [sys.executable, "-W", "ignore", "-m", self._module, *self._devices],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

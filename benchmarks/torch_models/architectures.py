@@ -80,6 +80,9 @@ _SMALL = {
     "pad_token_id": 0,
 }
 
+_STAGES = {"num_attention_heads": None, "num_hidden_layers": None}
+"""They say it stage by stage."""
+
 VISION: dict[str, dict[str, Any]] = {
     "beit": {},
     "convnext": {"hidden_sizes": [8, 16], "depths": [1, 1], "num_stages": 2},
@@ -87,7 +90,6 @@ VISION: dict[str, dict[str, Any]] = {
     "deit": {},
     "dinov2": {},
     "efficientnet": {"width_coefficient": 0.2, "depth_coefficient": 0.2, "hidden_dim": 256},
-    "hiera": {"embed_dim": 8, "depths": [1, 1], "num_heads": [1, 2], "image_size": [32, 32], "patch_size": [7, 7]},
     "mobilenet_v1": {"depth_multiplier": 0.25},
     "mobilenet_v2": {"depth_multiplier": 0.25},
     "mobilevit": {"hidden_sizes": [16, 24, 32], "neck_hidden_sizes": [8, 8, 16, 16, 24, 24, 32]},
@@ -95,8 +97,8 @@ VISION: dict[str, dict[str, Any]] = {
     "resnet": {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1], "layer_type": "basic"},
     "segformer": {"hidden_sizes": [8, 16, 16, 24], "depths": [1, 1, 1, 1], "num_attention_heads": [1, 2, 2, 4]},
     "siglip_vision_model": {},
-    "swin": {"patch_size": 4, "embed_dim": 8, "depths": [1, 2], "num_heads": [1, 2], "window_size": 4},
-    "swinv2": {"patch_size": 4, "embed_dim": 8, "depths": [1, 2], "num_heads": [1, 2], "window_size": 4},
+    "swin": {**_STAGES, "patch_size": 4, "embed_dim": 8, "depths": [1, 2], "num_heads": [1, 2], "window_size": 4},
+    "swinv2": {**_STAGES, "patch_size": 4, "embed_dim": 8, "depths": [1, 2], "num_heads": [1, 2], "window_size": 4},
     "vit": {},
 }
 """They take an image."""
@@ -120,7 +122,9 @@ def architecture(kind: str) -> tuple[Any, dict[str, Any]]:
     torch.manual_seed(0)
     own = TEXT.get(kind) or VISION.get(kind) or AUDIO.get(kind) or {}
     small = _SMALL_IMAGE if kind in VISION else _SMALL
-    config = AutoConfig.for_model(kind, **{**small, **own})
+    chosen = {name: value for name, value in {**small, **own}.items() if value is not None}
+    config = AutoConfig.for_model(kind, **chosen)
+    config._experts_implementation = "batched_mm"  # the others are operators of the package's own
     config._attn_implementation = "sdpa" if kind in _SDPA else "eager"
     model = AutoModel.from_config(config).eval()
     for parameter in model.parameters():

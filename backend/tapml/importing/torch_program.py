@@ -38,7 +38,9 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]  # TVM has
         """They are computed elsewhere."""
 
     def _convert(self, node: Any) -> Any:
-        name, failure = node.target.__name__, "TVM's PyTorch importer lacks it"
+        name, package = node.target.__name__, str(node.target).partition(".")[0]
+        own = package != "aten" and hasattr(node.target, "_schema")
+        failure = f"it is an operator of {package}, not of PyTorch" if own else "TVM's PyTorch importer lacks it"
         if name.partition(".")[0] not in self._functions:
             try:
                 if name in self._own:
