@@ -32,6 +32,11 @@ _PIECE = 1 << 20
 Open: TypeAlias = Callable[[], AbstractContextManager[IO[bytes]]]
 """Opens a file anew, at its beginning."""
 
+_OF_ONE_BYTE = (
+    "numpy does not say in it which numbers of one byte its elements are (float8 has several kinds): save them as "
+    "float32, or in a .safetensors file"
+)
+
 _LENGTH_BYTES = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
 
 
@@ -75,7 +80,8 @@ def read_header(file: IO[bytes]) -> Header:
             warnings.simplefilter("ignore")
             shape, fortran_order, dtype = reader(io.BytesIO(text), max_header_size=_MOST_HEADER)
     except Exception as error:  # what its evaluation may raise is not told: MemoryError and SyntaxError are among it
-        raise ValueError("its header cannot be read") from error
+        # numpy writes one kind of float8 so, and cannot read it again.
+        raise ValueError(_OF_ONE_BYTE if b"'<f1'" in text else "its header cannot be read") from error
     # A bool is an int to numpy, and -1 an extent.
     if not all(type(extent) is int and extent >= 0 for extent in shape):
         raise ValueError(f"its shape is {str(shape)[:100]}")
@@ -83,10 +89,7 @@ def read_header(file: IO[bytes]) -> Header:
         # What numpy writes for bfloat16, which is the one dtype of two bytes that it does not know.
         dtype = np.dtype(ml_dtypes.bfloat16)
     elif dtype.str == "|V1" and not dtype.names and not dtype.subdtype:
-        raise ValueError(
-            "numpy does not say in it which numbers of one byte its elements are (float8 has several kinds): save them "
-            "as float32, or in a .safetensors file"
-        )
+        raise ValueError(_OF_ONE_BYTE)
     elif dtype.kind not in "biufc" or dtype.hasobject:
         raise ValueError(f"its elements are {str(dtype)[:100]}, no plain numbers")
     nonzero = math.prod(extent for extent in shape if extent)

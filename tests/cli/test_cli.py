@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from tapml.cli import main
 from tapml.suite import Suite
@@ -113,3 +115,25 @@ def test_an_onnx_model_is_carved_from_real_inputs(capsys: pytest.CaptureFixture[
     assert "variants 256+subgroups, 256" in out
     assert "SYNTHETIC" in out
     assert Suite(made_up).synthetic
+
+
+def test_a_refusal_has_fields(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Besides its sentence: operator, node and reason, in JSON too."""
+    nodes = [helper.make_node("NoSuch", ["x"], ["y"], name="here", domain="own")]
+    values = [helper.make_tensor_value_info(name, 1, [2]) for name in "xy"]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    graph = helper.make_graph(nodes, "test", values[:1], values[1:])
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), tmp_path / "model.onnx")
+    command = ("carve", tmp_path / "model.onnx", "--random-inputs", "-o", tmp_path / "x.suite")
+    code, out, err = run(capsys, *command, "--json", "-")
+    document = json.loads(out)
+    assert code == 2
+    assert document["format"] == "tapml.refusal/1"
+    assert (document["operator"], document["node"]) == ("NoSuch", "here")
+    assert "TVM's ONNX importer lacks the operator" in document["reason"]
+    assert " ".join(document["error"].split()) in " ".join(err.split())
+    assert not (tmp_path / "x.suite").exists()
+    code, out, _ = run(capsys, "carve", "nothing.onnx", "--random-inputs", "-o", tmp_path / "x.suite", "--json", "-")
+    document = json.loads(out)
+    assert (code, document["operator"], document["node"], document["reason"]) == (2, None, None, None)
+    assert document["error"] == "nothing.onnx: there is no such file"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -60,6 +62,39 @@ def test_safetensors(tmp_path: Path) -> None:
     (step,) = gather_steps(SPECS, [tmp_path / "in.safetensors"], {}, False, 0)
     assert step.arrays["ids"].shape == (1, 3)
     assert not step.synthetic
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("BF16", "bfloat16"), ("F8_E4M3", "float8_e4m3fn"), ("F8_E5M2", "float8_e5m2"), ("F8_E8M0", "float8_e8m0fnu")],
+)
+def test_numbers_that_numpy_lacks_are_read_of_safetensors(tmp_path: Path, name: str, dtype: str) -> None:
+    values = np.array([[0.5, 1, 2, 4]]).astype(getattr(ml_dtypes, dtype))
+    data = IDS.tobytes() + values.tobytes()
+    header = {
+        "ids": {"dtype": "I64", "shape": [1, 3], "data_offsets": [0, 24]},
+        "x": {"dtype": name, "shape": [1, 4], "data_offsets": [24, len(data)]},
+    }
+    text = json.dumps(header).encode()
+    (tmp_path / "in.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    (step,) = gather_steps(SPECS, [tmp_path / "in.safetensors"], {}, False, 0)
+    assert step.arrays["x"].dtype == np.float32
+    np.testing.assert_array_equal(step.arrays["x"], [[0.5, 1, 2, 4]])
+
+
+def test_numbers_that_numpy_lacks_are_read_of_npz_where_it_says_which(tmp_path: Path) -> None:
+    """numpy writes bfloat16 as two bytes, and float8 as one, whichever it is."""
+    x = np.array([[0.5, -1, 3, 4]])
+    for order in "CF":
+        path = written(tmp_path / "in.npz", ids=IDS, x=np.asarray(x.astype(ml_dtypes.bfloat16), order=order))
+        (step,) = gather_steps(SPECS, [path], {}, False, 0)
+        np.testing.assert_array_equal(step.arrays["x"], x)
+    for dtype in (ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn):
+        path = written(tmp_path / "in.npz", ids=IDS, x=x.astype(dtype))
+        with pytest.raises(InputError, match=r"in.npz.*'x': numpy does not say in it which numbers of one byte"):
+            gather_steps(SPECS, [path], {}, False, 0)
+    with pytest.raises(InputError, match=r"ids has values that do not fit|expected ids int64"):
+        gather_steps(SPECS, [written(tmp_path / "in.npz", ids=IDS.astype(ml_dtypes.bfloat16), x=X)], {}, False, 0)
 
 
 def test_no_inputs_says_how_to_give_some() -> None:

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from tapml.errors import InputError
 from tapml.importing import import_model
+from tapml.importing.torch_widened import NOTE
 
 pytestmark = pytest.mark.torch
 
@@ -153,6 +155,27 @@ def test_recurrent_layers(kind: str, bidirectional: bool, tmp_path: Path, matche
     torch.manual_seed(0)
     torch.export.save(torch.export.export(Model().eval(), (torch.zeros(3, 3, 3),)), tmp_path / "model.pt2")
     matches(import_model(str(tmp_path / "model.pt2"), random_inputs=True))
+
+
+def test_bfloat16_is_computed_in_float32(tmp_path: Path, matches: Callable[..., None]) -> None:
+    import torch
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.layer = torch.nn.Embedding(9, 4), torch.nn.Linear(4, 4)
+
+        def forward(self, ids: Any, scale: Any) -> Any:
+            x = self.layer(self.table(ids)) * scale
+            return x.float().softmax(-1).to(torch.bfloat16) + torch.ones(4, dtype=torch.bfloat16)
+
+    inputs = torch.tensor([[1, 2]]), torch.ones(4, dtype=torch.bfloat16)
+    torch.export.save(torch.export.export(Model().bfloat16().eval(), inputs), tmp_path / "narrow.pt2")
+    np.savez(tmp_path / "in.npz", ids=inputs[0].numpy(), scale=np.arange(4).astype(ml_dtypes.bfloat16))
+    model = import_model(str(tmp_path / "narrow.pt2"), input_files=[tmp_path / "in.npz"])
+    assert NOTE in model.provenance["notes"]
+    assert {str(array.dtype) for _, array in model.parameters} == {"float32"}
+    matches(model)
 
 
 def test_a_dtype_that_webgpu_lacks_is_named_with_its_operator(tmp_path: Path) -> None:

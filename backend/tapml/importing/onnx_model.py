@@ -75,7 +75,7 @@ def import_onnx(
     except InputError as error:
         if missing:
             # Where ONNX Runtime refused the file as well it may be at fault itself.
-            raise InputError(f"{error}; {missing}") from error
+            raise InputError(f"{error}; {missing}", **error.refusal()) from error
         raise
     if loops:
         answer = ask(raw, progress)
