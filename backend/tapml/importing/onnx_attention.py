@@ -29,14 +29,14 @@ def _attention(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> 
     if flat:
         heads, shared = attributes.get("q_num_heads"), attributes.get("kv_num_heads")
         if not heads or not shared:
-            raise InputError("Attention of three dimensions needs q_num_heads and kv_num_heads")
+            raise InputError("operands of three dimensions need q_num_heads and kv_num_heads: give both")
         query, key, value = _by_heads(builder, query, heads), *(_by_heads(builder, x, shared) for x in (key, value))
     past = axes_of(past_key)[2] if past_key is not None else 0
     if past_key is not None:
         key, value = emit(op.concat([past_key, key], axis=2)), emit(op.concat([past_value, value], axis=2))
     heads, size, groups = axes_of(query)[1], axes_of(query)[3], axes_of(key)[1]
     if heads % groups:
-        raise InputError(f"Attention has {heads} heads of queries, no multiple of its {groups} of keys and values")
+        raise InputError(f"{heads} heads of queries are no multiple of {groups} of keys and values: give a multiple")
     each = heads // groups
     keys, values = (x if each == 1 else emit(op.repeat(x, each, axis=1)) for x in (key, value))
     root = relax.const(np.array(math.sqrt(attributes.get("scale") or 1 / math.sqrt(size)), dtype))
@@ -107,7 +107,7 @@ def _padded(builder: Expr, mask: Expr, key: Expr, value: Expr) -> Expr:
 
 def _missing(mask: Expr, key: Expr) -> int:
     given, total = axes_of(mask)[-1], axes_of(key)[2]
-    return total - given if isinstance(given, int) and isinstance(total, int) and given != 1 else 0
+    return total - given if isinstance(given, int) and isinstance(total, int) else 0
 
 
 def _windows(attributes: Attributes) -> tuple[int, int]:
@@ -166,7 +166,7 @@ def _rotary(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Exp
         data = emit(op.permute_dims(data, [0, 2, 1, 3]))
     else:
         if not (heads := attributes.get("num_heads")):
-            raise InputError("RotaryEmbedding of three dimensions needs num_heads")
+            raise InputError("an operand of three dimensions needs num_heads: give it")
         data = emit(op.reshape(data, [*shape[:2], heads, shape[2] // heads]))
     batch, length, heads, size = axes_of(data)
     turned = attributes["rotary_embedding_dim"] or size
@@ -199,14 +199,12 @@ def _linear_attention(builder: Expr, inputs: Sequence[Any], attributes: Attribut
     heads, shared = attributes["q_num_heads"], attributes["kv_num_heads"]
     rule = attributes["update_rule"].decode()
     if rule not in ("linear", "gated", "delta", "gated_delta"):
-        raise InputError(f"LinearAttention has no rule {rule!r}: give linear, gated, delta or gated_delta")
+        raise InputError(f"there is no update_rule {rule!r}: give linear, gated, delta or gated_delta")
     if ("gated" in rule) != (decay is not None) or ("delta" in rule) != (beta is not None):
-        raise InputError(f"LinearAttention by the rule {rule} has other operands: decay is for gated, beta for delta")
+        raise InputError(f"the update_rule {rule} has other operands: give decay for gated rules, beta for delta rules")
     if heads % shared:
-        raise InputError(
-            f"LinearAttention has {heads} heads of queries, no multiple of its {shared} of keys and values"
-        )
-    emit, dtype, count = builder.emit, tensor_dtype(query.ty), steps_of(query, 1, "LinearAttention")
+        raise InputError(f"{heads} heads of queries are no multiple of {shared} of keys and values: give a multiple")
+    emit, dtype, count = builder.emit, tensor_dtype(query.ty), steps_of(query, 1)
     batch, _, width = axes_of(query)
     size, depth = width // heads, axes_of(value)[2] // shared
     scale = attributes["scale"] or 1 / math.sqrt(size)

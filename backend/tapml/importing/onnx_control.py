@@ -87,7 +87,11 @@ class ControlFlow:
                     node, "takes a branch by the sizes of the inputs: give inputs of sizes for one of them"
                 )
             return self._branch(graphs["then_branch" if bool(condition.array.item()) else "else_branch"])
-        either = [self._branch(graphs[name]) for name in ("then_branch", "else_branch")]
+        try:
+            either = [self._branch(graphs[name]) for name in ("then_branch", "else_branch")]
+        except InputError as error:
+            why = f"depends on the values of the input, and one of its branches cannot be computed: {error}"
+            raise self._failure(node, why) from error
         return [self._chosen(node, condition, a, b) for a, b in zip(*either, strict=True)]
 
     def _branch(self, graph: Any) -> list[Value]:

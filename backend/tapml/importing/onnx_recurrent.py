@@ -149,9 +149,7 @@ class _Kind:
             data, hidden, cell = (_swapped(builder, found) for found in (data, hidden, cell))
         backwards = _BACKWARDS.get(attributes["direction"].decode())
         if backwards is None:
-            raise InputError(
-                f"{self.name} goes forward, reverse or bidirectional: give it one of these as its direction"
-            )
+            raise InputError("its direction is none of forward, reverse and bidirectional: give one of these")
         functions = activations(attributes, list(self.functions) * len(backwards))
         found: list[list[Expr]] = []
         for number, backward in enumerate(backwards):
@@ -170,7 +168,7 @@ class _Kind:
                 builder.emit(zeros) if state is None else _at(builder, state, number)
                 for state in (hidden, cell)[: self.states]
             ]
-            run = _Run(builder, data, lengths, backward, steps_of(data, 0, self.name))
+            run = _Run(builder, data, lengths, backward, steps_of(data, 0))
             found.append(run.all(_at(builder, weights, number), *self.step(of, attributes), start))
         result, *states = (list(each) for each in zip(*found, strict=True))
         everything = builder.emit(op.stack(result, axis=1))

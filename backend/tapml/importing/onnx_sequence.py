@@ -16,14 +16,14 @@ MOST_STEPS = 1024
 """Of a sequence that is written out step by step: each is some kernels, and tests of them, of its own."""
 
 
-def steps_of(data: Expr, axis: int, what: str) -> int:
+def steps_of(data: Expr, axis: int) -> int:
     """How many steps a sequence has. Raises InputError where that varies, or is more than `MOST_STEPS`."""
     count = axes_of(data)[axis]
     if not isinstance(count, int):
-        raise InputError(f"{what} is written out step by step, for one length: give inputs of one length")
+        raise InputError("it is written out step by step, for one length: give inputs of one length")
     if count > MOST_STEPS:
         raise InputError(
-            f"{what} is written out step by step, and {count} steps are more than {MOST_STEPS}: give a shorter sequence"
+            f"it is written out step by step, and {count} steps are more than {MOST_STEPS}: give a shorter sequence"
         )
     return count
 
@@ -76,9 +76,7 @@ def _tensor_scatter(builder: Expr, inputs: Sequence[Any], attributes: Mapping[st
     emit, axis = builder.emit, attributes["axis"] % cache.ty.ndim
     size, count = axes_of(cache)[axis], axes_of(update)[axis]
     if not isinstance(size, int) or not isinstance(count, int):
-        raise InputError(
-            "TensorScatter is known for one length of the cache and of the update: give inputs of one length"
-        )
+        raise InputError("it needs one length of its cache and of its update: give inputs of one length")
     place = along(builder, cache, axis)
     if first is not None:
         place = emit(op.subtract(place, _spread(builder, first, cache, 0)))
@@ -107,7 +105,7 @@ def _causal_conv(builder: Expr, inputs: Sequence[Any], attributes: Mapping[str, 
     if (kind := attributes["activation"].decode()) in ("silu", "swish"):
         result = emit(op.nn.silu(result))
     elif kind != "none":
-        raise InputError(f"CausalConvWithState has no activation {kind!r}: give none, silu or swish")
+        raise InputError(f"there is no activation {kind!r}: give none, silu or swish")
     return [result, op.strided_slice(data, [2], [length], [length + before], assume_inbound=True)]
 
 
