@@ -132,6 +132,9 @@ def test_what_no_data_flow_does_is_refused(imported: Callable[..., ImportedModel
     forever = UNTIL.replace("MANY", "").replace("Less(sum, limit)", "Equal(one, one)")
     with pytest.raises(InputError, match=f"turn by turn, to more than {MOST_OPERATORS} operators"):
         imported(forever, x=x)
+    idle = "Loop(, , x) <body = turn (int64 i, bool b, float[3] s) => (b, s) {}>"
+    with pytest.raises(InputError, match=f"turn by turn, to more than {MOST_OPERATORS} operators"):
+        imported(f"agraph (float[3] x) => (float[3] y) {{ y = {idle} }}", x=x)
 
 
 def test_a_scan_goes_along_any_axis_either_way(

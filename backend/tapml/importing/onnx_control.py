@@ -57,6 +57,7 @@ class ControlFlow:
         self._scope = scope
         self._versions = versions
         self._called = 0
+        self._turning = 0
         self._varying: set[str] = set()
 
     def varies(self, name: str) -> bool:
@@ -86,16 +87,16 @@ class ControlFlow:
                 raise self._failure(
                     node, "takes a branch by the sizes of the inputs: give inputs of sizes for one of them"
                 )
-            return self._branch(graphs["then_branch" if bool(condition.array.item()) else "else_branch"])
+            return self._branch(node, graphs["then_branch" if bool(condition.array.item()) else "else_branch"])
         try:
-            either = [self._branch(graphs[name]) for name in ("then_branch", "else_branch")]
+            either = [self._branch(node, graphs[name]) for name in ("then_branch", "else_branch")]
         except InputError as error:
             why = f"depends on the values of the input, and one of its branches cannot be computed: {error}"
             raise self._failure(node, why) from error
         return [self._chosen(node, condition, a, b) for a, b in zip(*either, strict=True)]
 
-    def _branch(self, graph: Any) -> list[Value]:
-        return self._run(_Body(graph, self._scope), [])
+    def _branch(self, node: Any, graph: Any) -> list[Value]:
+        return self._run(self._entered(node, graph), [])
 
     def _chosen(self, node: Any, condition: Expr, a: Value, b: Value) -> Expr:
         a, b = self._scope.tensor(a), self._scope.tensor(b)
@@ -112,17 +113,29 @@ class ControlFlow:
 
     # ------------------------------------------------ loops
 
+    def _entered(self, node: Any, graph: Any) -> _Body:
+        """A graph inside a node; inside of a loop it is entered in each turn."""
+        if self._turning:
+            self._count(node, len(graph.node))
+        return _Body(graph, self._scope)
+
     def _turn(self, node: Any, body: _Body, values: Sequence[Value]) -> list[Value]:
         """The outputs of the body of a loop."""
-        self._called += len(body.each)
+        self._count(node, len(body.each) or 1)
+        self._varying |= body.varying
+        self._turning += 1
+        found = self._run(body, values)
+        self._turning -= 1
+        return found
+
+    def _count(self, node: Any, operators: int) -> None:
+        self._called += operators
         if self._called > MOST_OPERATORS:
             raise self._failure(
                 node,
                 f"is written out turn by turn, to more than {MOST_OPERATORS} operators: give inputs of fewer turns, or "
                 "export the model without it",
             )
-        self._varying |= body.varying
-        return self._run(body, values)
 
     def _run(self, body: _Body, values: Sequence[Value]) -> list[Value]:
         for name in body.varying:
@@ -140,7 +153,7 @@ class ControlFlow:
                 node, "has as many turns as a value or a size of the input says: export the model with a number of them"
             )
         states = [self._scope.value(name) for name in node.input[2:]]
-        body = _Body(_graph(node), self._scope)
+        body = self._entered(node, _graph(node))
         rows: list[list[Value]] = []
         for number in itertools.count() if most is None else range(int(most.array.item())):
             known = isinstance(keep, Known)
@@ -168,7 +181,7 @@ class ControlFlow:
     def _scan(self, node: Any) -> list[Value]:
         values = [self._scope.value(name) if name else None for name in node.input]
         attributes = {a.name: a.i if a.name == "num_scan_inputs" else list(a.ints) for a in node.attribute}
-        body = _Body(_graph(node), self._scope)
+        body = self._entered(node, _graph(node))
         if self._versions.get("", self._versions.get("ai.onnx", 9)) >= 9:
             return self._scanned(node, body, values, attributes)
         # Of opset 8: sequence_lens, and a batch along the first axis of all.
@@ -179,7 +192,7 @@ class ControlFlow:
         count = axes_of(self._scope.tensor(values[0]))[0]
         each = [
             self._scanned(node, body, [self._at(value, number) for value in values], attributes)
-            for number in range(self._count(node, count))
+            for number in range(self._turns(node, count))
         ]
         return [self._stacked(found) for found in zip(*each, strict=True)]
 
@@ -188,7 +201,7 @@ class ControlFlow:
         states, over = list(values[:first]), list(values[first:])
         axes, backwards = (attributes.get(f"scan_input_{what}") or [0] * len(over) for what in ("axes", "directions"))
         over = [self._first(value, axis) for value, axis in zip(over, axes, strict=True)]
-        count = self._count(node, axes_of(self._scope.tensor(over[0]))[0])
+        count = self._turns(node, axes_of(self._scope.tensor(over[0]))[0])
         rows: list[list[Value]] = []
         for number in range(count):
             places = (count - 1 - number if backward else number for backward in backwards)
@@ -208,7 +221,7 @@ class ControlFlow:
             ),
         ]
 
-    def _count(self, node: Any, size: Any) -> int:
+    def _turns(self, node: Any, size: Any) -> int:
         if not isinstance(size, int):
             raise self._failure(
                 node, "has as many turns as a size of the inputs, which varies: give inputs of one size"

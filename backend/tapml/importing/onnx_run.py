@@ -79,6 +79,8 @@ class OnnxReference:
             self._evaluator = ReferenceEvaluator(loaded)
         except Exception as error:  # whatever its operators raise
             raise InputError(f"onnx.reference cannot run the model: {error}") from error
+        if (ignored := _ignored(loaded.graph)) is not None:
+            raise InputError(f"onnx.reference cannot run the model: it ignores {ignored}")
         self.name = f"onnx.reference {onnx.__version__}"
 
     def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Array]:
@@ -88,6 +90,26 @@ class OnnxReference:
                 return [np.asarray(found) for found in self._evaluator.run(list(names), dict(inputs))]
         except Exception as error:  # as above
             raise InputError(f"onnx.reference could not run the model on these inputs: {error}") from error
+
+
+_GATES = {"activation_alpha", "activation_beta", "activations", "clip", "input_forget"}
+_IGNORED = {"GRU": _GATES, "LSTM": _GATES, "RNN": {"clip"}}
+"""Attributes that onnx.reference takes no notice of. Of the same operators it ignores sequence_lens, too."""
+
+
+def _ignored(graph: Any) -> str | None:
+    """What onnx.reference would leave out, without a word."""
+    for node in graph.node:
+        if node.op_type in _IGNORED:
+            if len(node.input) > 4 and node.input[4]:
+                return f"sequence_lens of {node.op_type}"
+            for attribute in node.attribute:
+                if attribute.name in _IGNORED[node.op_type]:
+                    return f"{attribute.name} of {node.op_type}"
+        for inner in subgraphs(node):
+            if (found := _ignored(inner)) is not None:
+                return found
+    return None
 
 
 def drop_unused(graph: Any) -> None:
