@@ -33,8 +33,8 @@ class Worker:
     def run(self, case: Case, folder: Path) -> dict[str, Any]:
         """What became of a case: `outcome` is right, wrong, refused or traceback; `why` says more."""
         try:
-            suite = carved(case, folder)
-            problem = difference(suite, case)
+            suite, outputs = carved(case, folder)
+            problem = difference(suite, case, outputs)
             verdicts = {name: self._verdicts(suite, name) for name in self._devices}
         except TapmlError as error:
             return {"outcome": "refused", "why": str(error).replace(str(folder), "").lstrip("/")}
@@ -57,8 +57,8 @@ class Worker:
         return list(dict.fromkeys(f"{test['verdict']}: {test.get('message')}" for test in tests))
 
 
-def carved(case: Case, folder: Path) -> Suite:
-    """Raises TapmlError where it is refused."""
+def carved(case: Case, folder: Path) -> tuple[Suite, list[str]]:
+    """The suite, and the names of its outputs. Raises TapmlError where it is refused."""
     import onnx
 
     model = folder / "model.onnx"
@@ -67,18 +67,27 @@ def carved(case: Case, folder: Path) -> Suite:
     arrays = {name: np.asarray(array) for name, array in zip(names, case.inputs, strict=False)}
     np.savez(folder / "inputs.npz", **arrays)
     imported = import_model(str(model), input_files=[folder / "inputs.npz"])
-    return carve(imported, folder / "case.suite", name=case.name, keep_disagreeing=True)
+    return carve(imported, folder / "case.suite", name=case.name, keep_disagreeing=True), imported.outputs
 
 
-def difference(suite: Suite, case: Case) -> str:
+def difference(suite: Suite, case: Case, outputs: Sequence[str]) -> str:
     """Between what the reference platform gave and what the case expects: within the case's tolerance, or what the
     model's may move by rounding; empty where there is none.
     """
     refs = [TensorRef.from_json(ref) for ref in suite.manifest["steps"][0]["outputs"]]
-    if len(refs) != len(case.expected):
-        return f"{len(refs)} outputs, expected {len(case.expected)}"
-    for place, (ref, value) in enumerate(zip(refs, case.expected, strict=True)):
-        got, expected = suite.tensors.get(ref), np.asarray(value)
+    found = {name: suite.tensors.get(ref) for name, ref in zip(outputs, refs, strict=True)}
+    names = [name for name in outputs if not name.endswith(".count")]
+    if len(names) != len(case.expected):
+        return f"{len(names)} outputs, expected {len(case.expected)}"
+    for place, (name, value) in enumerate(zip(names, case.expected, strict=True)):
+        got, expected = found[name], np.asarray(value)
+        if f"{name}.count" in found:
+            # As long as it could be: what counts comes first, and the rest is zeros.
+            (axis, *_) = [a for a in range(got.ndim) if got.shape[a] != expected.shape[a]] or [0]
+            count = int(found[f"{name}.count"].item())
+            got, rest = np.split(got, [count], axis=axis)
+            if rest.any():
+                return f"output {place} is not 0 behind its count"
         if got.shape != expected.shape:
             return f"output {place} is {list(got.shape)}, expected {list(expected.shape)}"
         if expected.dtype.kind in "biu":

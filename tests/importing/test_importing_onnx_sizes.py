@@ -11,6 +11,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tapml.carving.carve import carve
+from tapml.errors import InputError
 from tapml.importing import ImportedModel, import_model
 
 Evaluate = Callable[[ImportedModel], list[np.ndarray]]
@@ -20,6 +22,12 @@ _RANDOM = np.random.default_rng(7)
 
 def floats(*shape: int) -> np.ndarray:
     return _RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def boxes(batch: int, count: int) -> np.ndarray:
+    """Corners, in either order."""
+    corners = _RANDOM.uniform(0, 1, (batch, count, 2, 2)).astype(np.float32)
+    return corners.reshape(batch, count, 4)
 
 
 def imported(
@@ -61,6 +69,10 @@ def agrees(model: ImportedModel, evaluate: Evaluate) -> None:
     for result, expected in zip(evaluate(model), model.steps[0].expected, strict=True):
         assert result.shape == expected.shape
         np.testing.assert_allclose(result.astype(np.float64), expected, rtol=1e-4, atol=1e-5)
+
+
+def node(kind: str, inputs: list[str], outputs: list[str], **attributes: Any) -> Any:
+    return helper.make_node(kind, inputs, outputs, **attributes)
 
 
 def case(**fields: Any) -> dict[str, Any]:
@@ -172,10 +184,99 @@ CASES: dict[str, dict[str, Any]] = {
         operator="Upsample", inputs={"x": floats(1, 2, 3, 4)}, constants={"scales": np.array([1, 1, 2, 3],
         np.float32)}, opset=9, mode="linear",
     ),
+    "nonzero": case(operator="NonZero", inputs={"x": (floats(3, 7, 5) > 0.4) * floats(3, 7, 5)}),
+    "nonzero_of_nothing": case(operator="NonZero", inputs={"x": np.zeros((2, 3), np.float32)}),
+    "nonzero_of_bools": case(operator="NonZero", inputs={"x": floats(50) > 0}),
+    "compress_axis": case(
+        operator="Compress", inputs={"x": floats(3, 6, 2), "c": np.array([0, 1, 1, 0, 1], bool)}, axis=1,
+    ),
+    "compress_flat": case(operator="Compress", inputs={"x": np.arange(12).reshape(3, 4), "c": floats(12) > 0}),
+    "unique": case(operator="Unique", inputs={"x": np.round(2 * floats(4, 9))}, outputs=4),
+    "unique_unsorted": case(operator="Unique", inputs={"x": _RANDOM.integers(-3, 4, 40)}, outputs=4, sorted=0),
+    "unique_rows": case(operator="Unique", inputs={"x": _RANDOM.integers(0, 2, (3, 20, 2))}, outputs=4, axis=-2),
+    "unique_rows_unsorted": case(
+        operator="Unique", inputs={"x": _RANDOM.integers(0, 2, (20, 3))}, outputs=4, axis=0, sorted=0,
+    ),
+    "suppression": case(
+        operator="NonMaxSuppression", inputs={"boxes": boxes(2, 40), "scores": np.round(floats(2, 3, 40), 1)},
+        constants={"most": np.array([7]), "overlap": np.array([0.3], np.float32), "least": np.array([0.2], np.float32)},
+    ),
+    "suppression_centred": case(
+        operator="NonMaxSuppression", inputs={"boxes": np.abs(floats(1, 30, 4)), "scores": floats(1, 2, 30)},
+        constants={"most": np.array([2**40]), "overlap": np.array([0.5], np.float32)}, center_point_box=1,
+    ),
+    "suppression_of_all": case(
+        operator="NonMaxSuppression", inputs={"boxes": boxes(1, 5), "scores": floats(1, 1, 5)},
+        constants={"most": np.array([3]), "overlap": np.array([0.5], np.float32), "least": np.array([9], np.float32)},
+    ),
     "global_max_pool": case(operator="GlobalMaxPool", inputs={"x": floats(2, 3, 4, 5, 2)}),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_gives_what_onnx_runtime_gives(name: str, tmp_path: Path, evaluate: Evaluate) -> None:
+def test_gives_what_onnx_gives(name: str, tmp_path: Path, evaluate: Evaluate) -> None:
     agrees(imported(tmp_path, **CASES[name]), evaluate)
+
+
+def test_every_sequential_kernel_has_bounds(tmp_path: Path) -> None:
+    """Each step is followed: what is chosen by comparing is exact where no comparison is in doubt."""
+    suite = carve(imported(tmp_path, **CASES["suppression"]), tmp_path / "x.suite", name="x")
+    (test,) = [test for test in suite.tests if test.kernel == "non_max_suppression"]
+    assert [tolerance.reasons for tolerance in test.tolerances] == [("int32: exact",)] * 2
+
+
+# What may take a tensor with a count, and what must not: NonZero's places are [2, at most 12].
+TAKEN = {
+    "rows of them": [node("Transpose", ["p"], ["t"]), node("GatherND", ["x", "t"], ["y"])],
+    "arithmetic": [node("Cast", ["p"], ["f"], to=1), node("Exp", ["f"], ["e"]), node("Mul", ["e", "f"], ["y"])],
+    "along the other axis": [node("ReduceMax", ["p", "first"], ["y"], keepdims=0)],
+    "a part of the other axis": [
+        node("Slice", ["p", "one", "two", "first"], ["s"]),
+        node("Squeeze", ["s", "first"], ["y"]),
+    ],
+    "joined": [node("Concat", ["p", "p"], ["y"], axis=0)],
+    "by a row": [node("Gather", ["p", "k"], ["g"], axis=0), node("Gather", ["x", "g"], ["y"], axis=1)],
+    "a product": [node("Transpose", ["p"], ["t"]), node("Cast", ["t"], ["f"], to=1), node("MatMul", ["f", "w"], ["y"])],
+    "unsqueezed": [node("Unsqueeze", ["p", "first"], ["y"])],
+}
+REFUSED = {
+    "it reduces that axis": [node("ReduceSum", ["p", "one"], ["y"])],
+    "goes along that axis": [node("Cast", ["p"], ["f"], to=1), node("Softmax", ["f"], ["y"], axis=1)],
+    "would depend on them": [node("Shape", ["p"], ["y"])],
+    "elements of that axis by their number": [node("Gather", ["p", "k"], ["y"], axis=1)],
+    "takes a part of that axis": [node("Slice", ["p", "first", "one", "one"], ["y"])],
+    "puts something behind that axis": [node("Concat", ["p", "p"], ["y"], axis=1)],
+    "takes that axis apart": [node("Flatten", ["p"], ["y"], axis=0)],
+    "may look at all": [node("TopK", ["p", "one"], ["v", "y"])],
+    "with a tensor of fixed size": [node("Add", ["p", "many"], ["y"])],
+    "counted twice": [node("NonZero", ["p"], ["y"])],
+    "sums along that axis": [node("Cast", ["p"], ["f"], to=1), node("MatMul", ["f", "x12"], ["y"])],
+}  # fmt: skip
+_WEIGHTS = {
+    **{"first": np.array([0]), "one": np.array([1]), "two": np.array([2]), "k": np.array(1)},
+    **{"many": np.arange(12), "w": floats(2, 3), "x12": floats(12, 2)},
+}
+
+
+def chosen(save_onnx: Callable[..., Path], nodes: list[Any], tmp_path: Path) -> ImportedModel:
+    x = (floats(3, 4) > 0).astype(np.float32)
+    np.savez(tmp_path / "inputs.npz", x=x)
+    takes, gives = [("x", "float32", (3, 4))], [("y", "float32", None)]
+    path = save_onnx([node("NonZero", ["x"], ["p"]), *nodes], takes, gives, _WEIGHTS, opset=18)
+    return import_model(str(path), input_files=[tmp_path / "inputs.npz"])
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_a_count_goes_along(name: str, save_onnx: Callable[..., Path], tmp_path: Path, evaluate: Evaluate) -> None:
+    model = chosen(save_onnx, TAKEN[name], tmp_path)
+    assert model.outputs == ["y", "y.count"]
+    assert "y.count of them count" in str(model.provenance["notes"])
+    agrees(model, evaluate)
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_what_would_mix_in_what_does_not_count_is_refused(
+    why: str, save_onnx: Callable[..., Path], tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=rf"takes \w+, whose size depends on the values of the input, .*{why}"):
+        chosen(save_onnx, REFUSED[why], tmp_path)

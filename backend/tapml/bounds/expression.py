@@ -347,20 +347,21 @@ def _compared(function: Callable[..., Any]) -> Operation:
         if a.exact and b.exact:
             return Uncertain(value)
         with np.errstate(invalid="ignore"):
-            unsure = ~(np.abs(a.value - b.value) > a.spread + b.spread)
+            spread = a.spread + b.spread
+            unsure = ~(np.abs(a.value - b.value) > spread) & (spread != 0)
         return Uncertain(value, unsure.astype(np.float64))
 
     return compared
 
 
 def _logic(function: Callable[..., Any], settles: bool) -> Operation:
-    """`settles`: the truth value of one operand that settles it, or that both have to have."""
+    """`settles`: the truth value of one operand that settles it, whatever the other is."""
 
     def combined(a: Uncertain, b: Uncertain, _: str) -> Uncertain:
         value = function(a.value, b.value)
         if a.exact and b.exact:
             return Uncertain(value)
-        settled = _truth(a, settles) & _truth(b, settles)
+        settled = _truth(a, settles) | _truth(b, settles)
         return Uncertain(value, np.where(settled, 0.0, np.maximum(a.spread, b.spread)))
 
     return combined

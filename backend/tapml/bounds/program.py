@@ -155,7 +155,7 @@ class Run:
         if found.ends is not None and ends is None:
             ends = (np.array(held.low, np.float64), np.array(held.high, np.float64))
         held.value[at] = laid_out(found.value)
-        if found.error is not None and error is None:
+        if found.error is not None and error is None and found.error.any():
             error = np.zeros(held.value.shape)
         parts = [(error, found.spread)] if error is not None else []
         parts += zip(ends, (found.low, found.high), strict=True) if ends is not None else []

@@ -14,6 +14,7 @@ import tvm
 from tvm import relax
 
 from tapml.errors import InputError
+from tapml.importing.empty import is_empty, without_empty
 from tapml.importing.indices import INDEXING, lower_indexing
 from tapml.importing.relax_ir import Expr, attributes, names, operator_name, static_shape, tensor_dtype
 from tapml.lowering.quiet import quiet_tvm, reason
@@ -54,6 +55,14 @@ def fold(module: tvm.IRModule) -> Folded:
         if isinstance(value, tvm.ir.Call) and operator_name(value) == "relax.shape_of":
             value = _shape(value.args[0])
             binding = relax.VarBinding(var, value)
+        if (simpler := without_empty(var, value)) is not None:
+            if isinstance(simpler, tvm.ir.GenericConst) and is_empty(simpler.ty):
+                program.known[var] = simpler
+                continue
+            value, binding = simpler, relax.VarBinding(var, simpler)
+            if isinstance(simpler, tvm.ir.GenericConst):
+                constant[var] = binding  # no weight, though it is a tensor of floats
+                continue
         if not _is_constant(value, constant) or _grows(var, value):
             program.bindings.append((var, value))
             continue
@@ -64,7 +73,7 @@ def fold(module: tvm.IRModule) -> Folded:
     used = {constant[var].var: None for value in values for var in relax.analysis.free_vars(value) if var in constant}
     program.known.update(_evaluated(module, constant, list(used)))
     for var, value in program.known.items():
-        if isinstance(constant[var], relax.MatchCast):
+        if isinstance(constant.get(var), relax.MatchCast):
             sizes = value.values if isinstance(value, relax.ShapeExpr) else value.value.shape
             axes = zip(_sizes(constant[var].ty), sizes, strict=True)
             program.symbols |= {axis: int(size) for axis, size in axes if tvm.ir.is_prim_var(axis)}

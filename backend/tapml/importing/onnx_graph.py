@@ -20,9 +20,11 @@ from tvm.relax import op
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tapml.errors import InputError
+from tapml.importing.compacting import Counted, masked
 from tapml.importing.external import call_of_onnx
 from tapml.importing.model import Array, Functions
 from tapml.importing.onnx_control import ControlFlow
+from tapml.importing.onnx_counted import CHOOSING, Call, Mixed, count_name, counted_axis, refusal
 from tapml.importing.onnx_file import CONTROL_FLOW, described, fill_in, known
 from tapml.importing.onnx_moves import strided
 from tapml.importing.onnx_operators import OPERATORS
@@ -30,7 +32,7 @@ from tapml.importing.onnx_quantized import MICROSOFT
 from tapml.importing.onnx_run import read_by
 from tapml.importing.onnx_sequence import places
 from tapml.importing.onnx_values import Known, evaluate, is_weight, symbolic
-from tapml.importing.relax_ir import Expr, tensor_dtype
+from tapml.importing.relax_ir import Expr, static_shape, tensor_dtype
 from tapml.importing.sizes import Sizes, integer
 from tapml.lowering.quiet import reason
 
@@ -47,6 +49,11 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         self._functions = functions
         self._known: dict[str, Known] = {}
         self._control = ControlFlow(self, self._versions)
+        self._counts: dict[Expr, Counted] = {}
+        """Of tensors that are as long as they could be."""
+        self.counted_outputs: dict[str, tuple[int, int]] = {}
+        """Outputs of the graph with a count, which is an output as well (`count_name`): their counted axes, and how
+        long they are there."""
 
     @property
     def computed(self) -> list[tuple[str, Array]]:
@@ -62,6 +69,10 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
                 self._known[tensor.name] = Known.of(numpy_helper.to_array(tensor))
 
     def _construct_nodes(self, graph: Any) -> None:
+        self._construct(graph)
+        self._add_counts(graph)
+
+    def _construct(self, graph: Any) -> None:
         for node in graph.node:
             place = node.name or next(filter(None, node.output), None)
             try:
@@ -82,15 +93,33 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
 
     def _add(self, node: Any) -> None:
         if node.op_type in CONTROL_FLOW:
-            self._control.convert(node)
+            self._branch(node)
         elif (found := self._evaluate(node)) is not None:
             self._known.update(zip(node.output, found, strict=True))
+        elif node.op_type in CHOOSING and node.domain in ("", "ai.onnx") and node.op_type not in self._functions:
+            self._choose(node)
         else:
             self._convert(node)
+            self._count(node)
+
+    def _branch(self, node: Any) -> None:
+        """Control flow joins what its branches and turns give without a look at counts."""
+        before = len(self._counts)
+        self._control.convert(node)
+        taken = node.op_type == "If" and node.input[0] in self._known
+        counted = next((name for name in read_by(node) if self._counted(name) is not None), None)
+        if not taken and (counted is not None or len(self._counts) > before):
+            raise refusal(described(node, self._versions), counted or "a tensor of its own", "it joins several")
+
+    def _counted(self, name: str) -> Counted | None:
+        """The count of a value, where it has one."""
+        return self._counts.get(self._nodes[name]) if name in self._nodes else None
 
     def _evaluate(self, node: Any) -> list[Known] | None:
         """A node's outputs, where they depend on shapes only."""
         if node.op_type in ("Shape", "Size"):
+            if self._counted(node.input[0]) is not None:
+                raise refusal(described(node, self._versions), node.input[0], "what it gives would depend on them too")
             known = self._known.get(node.input[0])
             shape = list(known.array.shape) if known else self._axes_of(node.input[0])
             if node.op_type == "Size":
@@ -114,7 +143,7 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         self._parse_graph_initializers(graph)
 
     def add(self, nodes: Any) -> None:
-        self._construct_nodes(SimpleNamespace(node=nodes))
+        self._construct(SimpleNamespace(node=nodes))
 
     def value(self, name: str) -> Any:
         return self._known.get(name, self._nodes.get(name))
@@ -151,6 +180,64 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
                 f"TVM's ONNX importer lacks the operator {described(node, self._versions)}, and {error}: export the "
                 "model without it, or give a Python function that computes it with --external FILE.py"
             ) from error
+
+    def _choose(self, node: Any) -> None:
+        """Add a node whose outputs' sizes depend on data."""
+        for name in read_by(node):
+            self._declare(name)
+            if self._counted(name) is not None:
+                raise refusal(described(node, self._versions), name, "its result would be counted twice")
+        fill_in(node, self._versions.get(node.domain, 1))
+        inputs = [self._nodes[name] if name else None for name in node.input]
+        attributes = {**self._parse_attr(node.attribute), "outputs": len(node.output)}
+        results = CHOOSING[node.op_type](self.bb, inputs, attributes)
+        for name, (found, counted) in zip(node.output, results, strict=True):
+            self._nodes[name] = self.bb.normalize(found)
+            if counted is not None:
+                self._counts[self._nodes[name]] = counted
+
+    def _count(self, node: Any) -> None:
+        """Note where the counted axis of what a node reads is in its outputs. Raises InputError where it may not."""
+        counts = [self._counted(name) for name in node.input]
+        if not any(counts):
+            return
+        counted = next(found for found in counts if found is not None)
+        name = next(name for name, found in zip(node.input, counts, strict=True) if found is not None)
+
+        def numbers_of(operand: str) -> list[Any] | None:
+            return self._known[operand].elements if operand in self._known else None
+
+        try:
+            axis = counted_axis(
+                Call(
+                    node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}",
+                    self._parse_attr(node.attribute),
+                    [static_shape(self._nodes[operand].ty) if operand else None for operand in node.input],
+                    counts,
+                    [numbers_of(operand) for operand in node.input],
+                    [static_shape(self._nodes[output].ty) or () for output in node.output if output],
+                )
+            )
+        except Mixed as error:
+            raise refusal(described(node, self._versions), name, str(error)) from error
+        made = Counted(counted.count, axis)
+        self._counts.update((self._nodes[output], made) for output in node.output if output)
+
+    def _add_counts(self, graph: Any) -> None:
+        """Outputs with a count hold zeros behind it, and the count is an output, too."""
+        from onnx import ValueInfoProto
+
+        for name in [output.name for output in graph.output]:
+            if (counted := self._counted(name)) is None:
+                continue
+            count, shape = count_name(name), static_shape(self._nodes[name].ty) or ()
+            if count in self._nodes or count in self._known:
+                raise InputError(f"the model has a value {count}, which is to be the count of {name}: rename it")
+            self._nodes[name] = masked(self.bb, self._nodes[name], counted)
+            self._nodes[count] = self.bb.emit(op.astype(counted.count, "int64"))
+            self.counted_outputs[name] = counted.axis, shape[counted.axis]
+            if all(output.name != count for output in graph.output):
+                graph.output.append(ValueInfoProto(name=count))
 
     def _check_for_unsupported_ops(self, graph: Any) -> None:
         """They are computed elsewhere."""
@@ -227,7 +314,8 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         return found.elements
 
     def _reshape(self, node: Any) -> Expr | None:
-        if len(node.input) < 2 or not self._varies(node, 1):
+        # TVM's does not know allowzero.
+        if len(node.input) < 2 or not (self._varies(node, 1) or 0 in self._axes_of(node.input[0])):
             return None
         shape, wanted = self._axes_of(node.input[0]), self._sizes_at(node, 1)
         keep = not any(a.name == "allowzero" and a.i for a in node.attribute)
@@ -244,7 +332,7 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
     def _reshaped(self, node: Any, wanted: list[Any]) -> Expr:
         if any(isinstance(size, int) and size == -1 for size in wanted):
             others = math.prod([size for size in wanted if not (isinstance(size, int) and size == -1)])
-            rest = math.prod(self._axes_of(node.input[0])) // others
+            rest = math.prod(self._axes_of(node.input[0])) // (1 if isinstance(others, int) and others == 0 else others)
             wanted = [rest if isinstance(size, int) and size == -1 else size for size in wanted]
         return op.reshape(self._nodes[node.input[0]], [self._sizes.simplified(size) for size in wanted])
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from tapml.errors import InputError
 from tapml.importing.assemble import assemble
 from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, RawStep
 from tapml.importing.model import Array, Functions, ImportedModel, Progress
+from tapml.importing.onnx_counted import count_name, filled_up
 from tapml.importing.onnx_detail import in_detail, outputs_of
 from tapml.importing.onnx_file import fingerprint, input_specs, nodes, read, with_known_operators
 from tapml.importing.onnx_fixed import fix_inputs
@@ -43,10 +44,10 @@ def import_onnx(
     # Runs first: what ONNX Runtime refuses is seldom worth a conversion, and its messages are good. But a loop may have
     # no end, which the conversion finds.
     loops = not detailed and any(node.op_type == "Loop" for node in nodes(model.graph))
-    ask = partial(_ask_oracle, source, path.parent, outputs)
+    ask = partial(_ask_oracle, source, path.parent, _oracles(model), outputs)
     answer = _Answer(OnnxRuntime, None, None, None) if loops else ask(steps, progress)
     expected, missing, raw = answer.expected, answer.missing, steps
-    again = partial(_ask_again, source, path.parent, outputs, raw)
+    names = outputs
 
     def closer() -> ImportedModel:
         found = import_onnx(path, lambda _: list(raw), lambda _: None, functions, detailed=True)
@@ -56,7 +57,7 @@ def import_onnx(
         plain = read(path)
         widen(plain, path)
         detail = in_detail(path, plain, steps, answer.start)
-        outputs, expected = detail.said, detail.expected
+        names, outputs, expected = detail.names, detail.said, detail.expected
         outputs_of(model, detail)
     specs, steps, notes = fix_inputs(model, specs, steps)
     drop_unused(model.graph)
@@ -65,28 +66,33 @@ def import_onnx(
     try:
         sizes = Sizes(specs, steps, {})
         try:
-            module, computed = _convert(model, path, sizes, functions)
+            module, importer = _convert(model, path, sizes, functions)
         except InputError:
             if not sizes.mergeable:
                 raise
             # Exporters may have several names for one size.
             sizes = Sizes(specs, steps, {}, merged=True)
-            module, computed = _convert(model, path, sizes, functions)
+            module, importer = _convert(model, path, sizes, functions)
     except InputError as error:
         if missing:
             # Where ONNX Runtime refused the file as well it may be at fault itself.
             raise InputError(f"{error}; {missing}", **error.refusal()) from error
         raise
+    counted = importer.counted_outputs
+
+    def again() -> list[list[Array]]:
+        return [filled_up(names, found, counted) for found in _ask_again(ask, raw)]
+
     if loops:
         answer = ask(raw, progress)
         expected, missing = answer.expected, answer.missing
     return assemble(
         module,
-        tensors=[*_tensors(model), *computed],
+        tensors=[*_tensors(model), *importer.computed],
         steps=steps,
         symbols=sizes.symbols,
-        expected=expected,
-        outputs=outputs,
+        expected=expected and [filled_up(names, found, counted) for found in expected],
+        outputs=[*outputs, *map(count_name, counted)],
         oracle=answer.oracle,
         oracle_missing=missing,
         again=again,
@@ -96,11 +102,14 @@ def import_onnx(
             "source": path.name,
             "sha256": sha256,
             "title": path.stem,
-            "notes": [*wide_notes, *notes],
+            "notes": [*wide_notes, *notes, *map(_counted_note, counted.items())],
             "opset": max((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), default=1),
             "producer": f"{model.producer_name} {model.producer_version}".strip(),
         },
     )
+
+
+_Oracle: TypeAlias = tuple[str, type[OnnxRuntime] | type[OnnxReference]]
 
 
 @dataclass(frozen=True)
@@ -113,19 +122,31 @@ class _Answer:
     expected: list[list[Array]] | None
 
 
-def _ask_again(source: Path | bytes, folder: Path, outputs: list[str], steps: Sequence[RawStep]) -> list[list[Array]]:
-    answer = _ask_oracle(source, folder, outputs, steps, lambda _: None)
+def _ask_again(ask: Callable[..., _Answer], steps: Sequence[RawStep]) -> list[list[Array]]:
+    answer = ask(steps, lambda _: None)
     if answer.expected is None:
         raise InputError(f"{answer.missing}")
     return answer.expected
 
 
+def _oracles(model: Any) -> list[_Oracle]:
+    """Who is asked, in this order."""
+    found: list[_Oracle] = [("ONNX Runtime", OnnxRuntime), ("ONNX's reference implementation", OnnxReference)]
+    # ONNX Runtime reads MaxUnpool's indices as places in the output_shape (github.com/onnx/onnx/issues/2398).
+    misread = any(node.op_type == "MaxUnpool" and len(node.input) > 2 for node in nodes(model.graph))
+    return found[::-1] if misread else found
+
+
 def _ask_oracle(
-    source: Path | bytes, folder: Path, outputs: list[str], steps: Sequence[RawStep], progress: Progress
+    source: Path | bytes,
+    folder: Path,
+    oracles: Sequence[_Oracle],
+    outputs: list[str],
+    steps: Sequence[RawStep],
+    progress: Progress,
 ) -> _Answer:
     refused: list[str] = []
-    start: type[OnnxRuntime] | type[OnnxReference]
-    for name, start in (("ONNX Runtime", OnnxRuntime), ("ONNX's reference implementation", OnnxReference)):
+    for name, start in oracles:
         progress(f"running the model in {name}")
         try:
             runtime = start(source, folder)
@@ -146,11 +167,16 @@ def _load_external(model: Any, path: Path) -> None:
         raise InputError(f"{path}: its external data cannot be read: {error}") from error
 
 
-def _convert(model: Any, path: Path, sizes: Sizes, functions: Functions) -> tuple[Any, list[tuple[str, Array]]]:
-    """The module, and what was computed of shapes alone."""
+def _counted_note(output: tuple[str, tuple[int, int]]) -> str:
+    name, (axis, size) = output
+    return f"output {name} has {size} places along axis {axis}, as many as could be: {count_name(name)} of them count"
+
+
+def _convert(model: Any, path: Path, sizes: Sizes, functions: Functions) -> tuple[Any, GraphImporter]:
+    """The module, and the importer, which knows what it computed of shapes alone, and which outputs have counts."""
     importer = GraphImporter(sizes, model.opset_import, functions)
     opset = next((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), 1)
-    return converted(path, "ONNX", lambda: importer.from_onnx(model.graph, opset)), importer.computed
+    return converted(path, "ONNX", lambda: importer.from_onnx(model.graph, opset)), importer
 
 
 def _tensors(model: Any) -> list[tuple[str, Array]]:
