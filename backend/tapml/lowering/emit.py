@@ -22,6 +22,12 @@ _OPERATIONS: Mapping[str, Any] = {kind: getattr(tirx, node) for node, (kind, _) 
 _ELSEWHERE = {"ceil": "prim.ceil", "log2": "prim.log2", "if_then_else": "prim.if_then_else"}
 
 
+_OF_FLOAT32 = {
+    *("acos", "acosh", "asin", "asinh", "atan", "atan2", "copysign", "cosh", "erf", "hypot", "log1p", "sinh"),
+}
+"""Functions that TVM has for this machine, but not of float16."""
+
+
 def prim_func(program: OperatorProgram, *, whole_regions: bool = False) -> tirx.PrimFunc:
     """The PrimFunc. Raises InputError where TVM refuses one of the parts.
 
@@ -131,6 +137,9 @@ class _Emitter:
             return tirx.reinterpret(found.dtype, operands[0])
         if found.kind in ("call", "if_then_else"):
             name = str(found.value) if found.kind == "call" else found.kind
+            if name in _OF_FLOAT32 and found.dtype == "float16":
+                wide = [tirx.Cast("float32", operand) for operand in operands]
+                return tirx.Cast("float16", Call(tvm.ir.Op.get(f"tirx.{name}"), wide, ret_ty="float32"))
             return Call(tvm.ir.Op.get(_ELSEWHERE.get(name, f"tirx.{name}")), operands, ret_ty=found.dtype)
         return _OPERATIONS[found.kind](*operands)
 

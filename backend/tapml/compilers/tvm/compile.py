@@ -35,7 +35,7 @@ from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.program.program import SymbolicType
 
 # Raised whenever this module would write something else for the same PrimFunc.
-_GENERATION = 15
+_GENERATION = 16
 
 _MANY_DIVISIONS = 64
 

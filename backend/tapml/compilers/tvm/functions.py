@@ -242,6 +242,9 @@ def _call(call: Any) -> Any:
         return call
     if name in _BUILTIN:
         return tirx.call_pure_extern(dtype, _BUILTIN[name], *call.args)
+    if name == "erf" and given == "float16":
+        # TVM's ratio of polynomials is off by 0.04 in float16.
+        return tirx.Cast(dtype, tirx.erf(tirx.Cast("float32", call.args[0])))
     if name not in _OWN:
         return call
     return _own(name, dtype, call.args)
