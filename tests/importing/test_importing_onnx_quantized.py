@@ -100,27 +100,6 @@ CASES: dict[str, tuple[str, str, str, dict[str, Any], list[np.ndarray]]] = {
         [numbers("uint8", 4, 9), ONE, ZERO, numbers("int8", 5, 9), scales(5), np.zeros(5, np.int8),
          np.arange(5, dtype=np.int32), np.float32(0.3), ZERO],
     ),
-    "4 bits": (
-        "com.microsoft",
-        "MatMulNBits",
-        "float32",
-        {"K": 72, "N": 5, "bits": 4, "block_size": 32},
-        [numbers("float32", 3, 72), numbers("uint8", 5, 3, 16), scales(15)],
-    ),
-    "4 bits with zero points": (
-        "com.microsoft",
-        "MatMulNBits",
-        "float32",
-        {"K": 64, "N": 5, "bits": 4, "block_size": 16},
-        [numbers("float32", 3, 64), numbers("uint8", 5, 4, 8), scales(20), numbers("uint8", 10)],
-    ),
-    "8 bits": (
-        "com.microsoft",
-        "MatMulNBits",
-        "float32",
-        {"K": 64, "N": 5, "bits": 8, "block_size": 32},
-        [numbers("float32", 3, 64), numbers("uint8", 5, 2, 32), scales(10)],
-    ),
     "table of 4 bits": (
         "com.microsoft",
         "GatherBlockQuantized",

@@ -15,7 +15,7 @@ from tvm.relax import op
 
 from tapml.errors import InputError
 from tapml.importing.kernel_calls import as_dtype
-from tapml.importing.onnx_block_weights import gather_block_quantized, matmul_n_bits
+from tapml.importing.onnx_tables import gather_block_quantized
 from tapml.importing.relax_ir import Expr, tensor_dtype
 
 Attributes = Mapping[str, Any]
@@ -269,7 +269,6 @@ MICROSOFT: Mapping[str, Callable[..., Any]] = {
     "DynamicQuantizeMatMul": _dynamic_quantize_matmul,
     "GatherBlockQuantized": gather_block_quantized,
     "MatMulIntegerToFloat": _matmul_integer_to_float,
-    "MatMulNBits": matmul_n_bits,
     "QGemm": _qgemm,
     "QLinearAdd": _between(lambda a, b, _: op.add(a, b), 2),
     "QLinearConcat": _qlinear_concat,

@@ -1,4 +1,4 @@
-"""ONNX Runtime's operators on weights of 4 and 8 bits with a scale for each block, dequantized at import."""
+"""Tables of 4 and 8 bits with a scale for each block, dequantized at import."""
 
 from __future__ import annotations
 
@@ -11,30 +11,7 @@ from tvm import relax
 from tvm.relax import op
 
 from tapml.errors import InputError
-from tapml.importing.relax_ir import Expr, tensor_dtype
-
-
-def matmul_n_bits(builder: Expr, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Expr:
-    """a @ b^T, where b [N, blocks, bytes] has the lowest bits of a byte first. A zero point that is left out is half of
-    the range."""
-    a, packed, scales, zeros, order, bias = (*inputs, None, None, None)[:6]
-    if order is not None:
-        raise InputError("a MatMulNBits whose groups are in an order of their own (g_idx): quantize the model without")
-    size, count, bits = (int(attributes[name]) for name in ("K", "N", "bits"))
-    block = int(attributes["block_size"])
-    blocks = -(-size // block)
-    numbers = _unpacked(_array("MatMulNBits", packed).reshape(count, -1), bits).astype(np.float32)
-    held = None if zeros is None else _array("MatMulNBits", zeros)
-    if held is None:
-        held = np.full((count, blocks), 1 << (bits - 1), np.float32)
-    elif held.dtype == np.uint8:
-        held = _unpacked(held.reshape(count, -1), bits)[:, :blocks].astype(np.float32)
-    scale = _array("MatMulNBits", scales).reshape(count, blocks).astype(np.float32)
-    numbers = numbers[:, : blocks * block].reshape(count, blocks, block)
-    numbers = (numbers - held.reshape(count, blocks, 1).astype(np.float32)) * scale[..., None]
-    weight = np.ascontiguousarray(numbers.reshape(count, -1)[:, :size].T).astype(tensor_dtype(a.ty) or "float32")
-    found = op.matmul(a, relax.const(weight))
-    return found if bias is None else op.add(builder.emit(found), bias)
+from tapml.importing.relax_ir import Expr
 
 
 def gather_block_quantized(builder: Expr, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Expr:
