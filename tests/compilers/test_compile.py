@@ -158,7 +158,7 @@ def test_a_launch_of_a_symbolic_shape_is_expressions() -> None:
         builder.emit_func_output(out)
     module = relax.transform.LegalizeOps()(builder.finalize())
     (prim_func,) = (found for found in module.functions.values() if isinstance(found, tvm.tirx.PrimFunc))
-    _, plan = compiling._generate(Operator("exp", (), (), prim_func, {n: "n"}), compiling.BASE)
+    plan = compiling._generate(Operator("exp", (), (), prim_func, {n: "n"}), compiling.BASE).plan
     (launch,) = plan.launches
     assert all(symbols_of(uniform["value"]) == ["n"] for uniform in launch["uniforms"])
     for rows, grid in ((1, [1, 1, 1]), (100, [4, 1, 1]), (32 * 65_535, [65_535, 1, 1]), (3_000_000, [46_875, 1, 2])):

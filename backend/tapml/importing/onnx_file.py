@@ -167,9 +167,10 @@ def input_specs(model: Any, path: Path) -> list[InputSpec]:
 
 
 def _dimension(dimension: Any) -> int | str | None:
+    """Some exporters write -1, or the name "?", for any size."""
     if dimension.HasField("dim_value"):
-        return int(dimension.dim_value)
-    return dimension.dim_param or None
+        return int(dimension.dim_value) if dimension.dim_value >= 0 else None
+    return None if dimension.dim_param in ("", "?", "-1") else str(dimension.dim_param)
 
 
 def _table_rows(graph: Any, name: str) -> int | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tapml.compilers.tvm.compile import schedule
+from tapml.compilers.tvm.schedules import schedule
 from tapml.errors import InputError, ToolchainError
 from tapml.importing.external import implementation
 from tapml.importing.model import Functions

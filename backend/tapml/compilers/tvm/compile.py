@@ -14,15 +14,13 @@ from typing import Any, NamedTuple
 
 import tvm
 from tvm import tirx
-from tvm.s_tir import dlight
 from tvm_ffi import structural_walk
 
 from tapml.compilers.base import Progress, described
 from tapml.compilers.store import load, store
 from tapml.compilers.tvm.folding import without_surplus_workgroup
-from tapml.compilers.tvm.functions import with_known_functions
 from tapml.compilers.tvm.launches import LaunchError, LaunchPlan
-from tapml.compilers.tvm.sequential import bound_where_sequential
+from tapml.compilers.tvm.schedules import ANY, PLAIN, schedule
 from tapml.compilers.tvm.spelling import SpellingError, spelled
 from tapml.compilers.tvm.subgroups import SUBGROUP_SIZE, same_in_wgsl, uses_subgroups, without_idle_enable
 from tapml.compilers.tvm.variants import BASE, VariantSpec, combine, parse_specs
@@ -35,7 +33,7 @@ from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.program.program import SymbolicType
 
 # Raised whenever this module would write something else for the same PrimFunc.
-_GENERATION = 16
+_GENERATION = 18
 
 _MANY_DIVISIONS = 64
 
@@ -48,39 +46,6 @@ _WORTH_A_PROCESS = 8
 def webgpu_target(spec: VariantSpec = BASE) -> tvm.target.Target:
     """TVM's target of a variant, with a host that runs in wasm."""
     return tvm.target.Target(spec.target, host=_WASM)
-
-
-def schedule(module: tvm.IRModule, target: tvm.target.Target, first: int = 0) -> tvm.IRModule:
-    """Thread-bind every PrimFunc of `module` for a GPU target (dlight's rules, the first that fits), with calls of
-    functions that there are.
-
-    `first`: where among the rules to begin: 0 with those that give an invocation several elements, `_PLAIN` after them,
-    `_ANY` with the last, which takes everything.
-    """
-    gpu = dlight.gpu
-    rules = gpu.Matmul(), gpu.GEMV(), gpu.Reduction(), gpu.GeneralReduction(), gpu.Fallback()
-    with target:
-        scheduled = dlight.ApplyDefaultSchedule(*map(_Tried, rules[first:]))(bound_where_sequential(module))
-    for name, function in scheduled.functions.items():
-        if isinstance(function, tirx.PrimFunc):
-            scheduled.update_func(name, with_known_functions(function))
-    return scheduled
-
-
-_PLAIN, _ANY = 2, 4
-
-
-class _Tried(dlight.ScheduleRule):  # type: ignore[misc]  # TVM has no types
-    """A rule that does not fit where it fails: some take on what they cannot schedule."""
-
-    def __init__(self, rule: Any) -> None:
-        self._rule = rule
-
-    def apply(self, func: Any, target: Any, tunable: bool) -> Any:
-        try:
-            return self._rule.apply(func, target, tunable)
-        except Exception:  # assertions, and TVM's own types
-            return None
 
 
 class TvmCompiler:
@@ -134,7 +99,7 @@ def compile_variant(operator: Operator, spec: VariantSpec = BASE) -> CompiledKer
     """One variant as a kernel of its own: a document whose `variants` hold it, or that says what is unsupported."""
     document = described(TVM, operator, source_sha256=sha256(operator.prim_func.script(show_meta=True)))
     try:
-        texts, plan = _generate(operator, spec)
+        texts, plan, _ = _generate(operator, spec)
     except Exception as error:  # TVM raises its own types, without a common base
         ours = isinstance(error, LaunchError | SpellingError)
         said = str(error) if ours else f"TVM's WebGPU code generator cannot compile it: {reason(error)}"
@@ -168,26 +133,37 @@ def compile_variant(operator: Operator, spec: VariantSpec = BASE) -> CompiledKer
     return CompiledKernel({**document, "variants": [variant]}, files)
 
 
-def _generate(operator: Operator, spec: VariantSpec) -> tuple[dict[str, str], LaunchPlan]:
+def chosen(operator: Operator, spec: VariantSpec = BASE) -> Any:
+    """The operator's PrimFunc scheduled as its kernel is. Raises what TVM raises where it has none."""
+    return _generate(operator, spec).scheduled
+
+
+class _Generated(NamedTuple):
+    texts: dict[str, str]
+    """Entry point -> WGSL."""
+    plan: LaunchPlan
+    scheduled: Any
+
+
+def _generate(operator: Operator, spec: VariantSpec) -> _Generated:
     # Tiles of several sizes are guarded and divided by symbols for each element: drivers compile that for minutes.
     several = len({symbol for size in operator.sizes.values() for symbol in symbols_of(size)}) > 1
-    for first in (_PLAIN, 0) if several else (0, _PLAIN):
+    for first in (PLAIN, 0) if several else (0, PLAIN):
         with contextlib.suppress(Exception):  # what a rule makes of an operator need not be built
             found = _generate_scheduled(operator, spec, first)
-            if first or several or sum(text.count("let rdiv") for text in found[0].values()) < _MANY_DIVISIONS:
+            if first or several or sum(text.count("let rdiv") for text in found.texts.values()) < _MANY_DIVISIONS:
                 return found
-    return _generate_scheduled(operator, spec, _ANY)
+    return _generate_scheduled(operator, spec, ANY)
 
 
-def _generate_scheduled(operator: Operator, spec: VariantSpec, first: int) -> tuple[dict[str, str], LaunchPlan]:
+def _generate_scheduled(operator: Operator, spec: VariantSpec, first: int) -> _Generated:
     name = operator.name
     target = webgpu_target(spec)
     capture = _Capture()
     with quiet_tvm():
         scheduled = schedule(tvm.IRModule({name: operator.prim_func}), target, first)[name]
-        scheduled = scheduled.with_attr("global_symbol", name)
         with tvm.transform.PassContext(opt_level=3, instruments=[capture]):
-            library = tvm.tirx.build(scheduled, target)
+            library = tvm.tirx.build(scheduled.with_attr("global_symbol", name), target)
     webgpu = next(module for module in library.imports if module.kind == "webgpu")
     info = json.loads(webgpu.inspect_source("func_info"))
     hosts = [f for f in capture.module.functions.values() if not f.attrs.get("tirx.is_global_func")]
@@ -203,7 +179,7 @@ def _generate_scheduled(operator: Operator, spec: VariantSpec, first: int) -> tu
         )
     if not all(map(same_in_wgsl, texts.values())):
         raise LaunchError(f"TVM's subgroup operations in {name} mean something else in WGSL")
-    return texts, LaunchPlan(hosts[0], info, operator)
+    return _Generated(texts, LaunchPlan(hosts[0], info, operator), scheduled)
 
 
 @tvm.ir.instrument.pass_instrument

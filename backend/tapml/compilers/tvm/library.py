@@ -7,20 +7,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 from tapml.cache import cached
-from tapml.compilers.tvm.compile import schedule, webgpu_target
+from tapml.compilers.tvm.compile import chosen, webgpu_target
 from tapml.compilers.tvm.variants import BASE
 from tapml.compilers.tvm.wasm.runtime import link_model, runtime_objects
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.lowering.lower import Model
 from tapml.lowering.model import relax_module
+from tapml.lowering.operator import Operator
 from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.operators.document import to_json_text
 
-_GENERATION = 4
+_GENERATION = 5
 
 
 def model_library(model: Model, progress: Callable[[str], None] = lambda message: None) -> Path:
@@ -44,7 +45,10 @@ def _built(model: Model, folder: Path, progress: Callable[[str], None]) -> Path:
         target, module = webgpu_target(), relax_module(model)
         try:
             with quiet_tvm():
-                module = schedule(module, target)
+                for variable, function in module.functions_items():
+                    if isinstance(function, tirx.PrimFunc):
+                        # As each kernel by itself, whose text, edited or not, takes its place.
+                        module.update_func(variable, chosen(Operator(variable.name_hint, (), (), function, {})))
                 with target:
                     executable = relax.build(module, target)
         except Exception as error:  # TVM raises its own types, without a common base

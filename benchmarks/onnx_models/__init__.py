@@ -1,0 +1,1 @@
+"""Real ONNX models that packages ship with their weights: carved, validated in browsers, offloaded."""

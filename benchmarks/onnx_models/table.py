@@ -1,0 +1,82 @@
+"""What became of the models, as a table for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.onnx_models.models import MODELS, Model
+
+_BEGIN, _END = "<!-- made by make bench-models -->", "<!-- end -->"
+_MB = 1_000_000
+
+
+def good(record: Mapping[str, Any]) -> bool:
+    """Carved, its reference right, every operator validated everywhere, the whole model run on a device."""
+    return (
+        not record["problem"]
+        and record["agrees"]
+        and all(map(_all_pass, record["validated"].values()))
+        and record.get("offload", {}).get("verdict", "pass") == "pass"
+    )
+
+
+def sentence(record: Mapping[str, Any]) -> str:
+    """What is wrong first, or that nothing is."""
+    if record["problem"]:
+        return str(record["problem"])
+    problems = [] if record["agrees"] else ["its reference does not agree with its oracle"]
+    for device, found in record["validated"].items():
+        if not _all_pass(found):
+            first = found["problems"][0] if found["problems"] else ""
+            problems.append(f"{device}: {len(found['problems'])} tests do not pass ({first})")
+    offload = record.get("offload")
+    if offload and offload["verdict"] != "pass":
+        problems.append(f"whole model on {offload['device']}: {offload['verdict']}: {offload['message']}")
+    return "; ".join(problems) or f"all right: {record['nodes']} operators"
+
+
+def write(path: Path, records: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write the generated part of a page anew."""
+    text = path.read_text()
+    before, _, rest = text.partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    path.write_text(f"{before}{_BEGIN}\n\n{''.join(_lines(records))}\n{_END}{after}")
+
+
+def _lines(records: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    devices = list(dict.fromkeys(device for record in records.values() for device in record["validated"]))
+    columns = ["model", "package", "licence", "operators", "kernels", "carved in", "memory", *devices, "whole model"]
+    yield f"| {' | '.join(columns)} |\n"
+    yield f"| {' | '.join('---' for _ in columns)} |\n"
+    for model in MODELS:
+        if record := records.get(model.name):
+            yield f"| {' | '.join(_cells(model, record, devices))} |\n"
+    yield "\n"
+    for model in MODELS:
+        if (record := records.get(model.name)) and not good(record):
+            yield f"- {model.name}: {sentence(record)[:400]}\n"
+
+
+def _cells(model: Model, record: Mapping[str, Any], devices: list[str]) -> Iterator[str]:
+    package = model.package
+    yield f"{model.name}: {model.what}"
+    yield f"{package.registry}: {package.name} {package.version}"
+    yield package.licence
+    if record["problem"]:
+        yield from ["refused", *[""] * (4 + len(devices))]
+        return
+    yield str(record["nodes"])
+    yield str(record["kernels"])
+    yield f"{record['carve_seconds']:.0f} s"
+    yield f"{record['carve_bytes'] / _MB:,.0f} MB ({record['recorded_bytes'] / _MB:,.0f} MB of values)"
+    for device in devices:
+        counts = record["validated"].get(device, {}).get("counts", {})
+        yield f"{counts['pass']} of {counts['total']} pass" if counts else "does not run"
+    yield record["offload"]["verdict"] if record.get("offload") else ""
+
+
+def _all_pass(found: Mapping[str, Any]) -> bool:
+    counts = found["counts"]
+    return bool(counts) and counts["pass"] == counts["total"] > 0
