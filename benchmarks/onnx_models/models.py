@@ -132,7 +132,8 @@ _RATE = np.array(16_000, np.int64)
 
 
 def _text_lines() -> Mapping[str, Array]:
-    return {"x": batch(region(*_LINES), normalized="imagenet")}
+    top, left, *_ = _LINES
+    return {"x": batch(region(top, left, 160, 192), normalized="imagenet")}
 
 
 def _one_line(height: int, width: int) -> Mapping[str, Array]:
@@ -173,7 +174,7 @@ MODELS = [
         _RAPIDOCR,
         "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
         "reads a line of text",
-        lambda: _one_line(48, 320),
+        lambda: _one_line(48, 160),
     ),
     Model(
         "ppocr-v4-det",
@@ -215,7 +216,7 @@ MODELS = [
         _NUDENET,
         "nudenet/320n.onnx",
         "objects (YOLOv8n)",
-        lambda: {"images": batch(resized(region(*_LINES), 320, 320))},
+        lambda: {"images": batch(resized(region(*_LINES), 160, 160))},
     ),
     Model(
         "ddddocr-det",

@@ -36,8 +36,11 @@ _FIXED: Mapping[str, Sequence[int]] = {
 }
 """Operator -> operands that its output's shape, or the kernel itself, depends on."""
 
-_PASSED = _each("Add Cast Ceil Concat Div Floor Gather Identity Max Min Mul Neg Reshape Slice Squeeze Sub Unsqueeze")
-"""Operators of which shapes are computed."""
+_PASSED = {
+    **_each("Add Cast Ceil Concat Div Floor Gather Identity Max Min Mul Neg Reshape Slice Squeeze Sub Unsqueeze"),
+    **_each("And Equal Greater GreaterOrEqual Less LessOrEqual Mod Not Or Where Xor"),
+}
+"""Operators of which shapes and conditions are computed."""
 
 _MOST = 256
 """Elements: more are no shape."""

@@ -20,6 +20,7 @@ from tvm_ffi import structural_walk
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, Symbol, symbols_of
 from tapml.files import sha256
+from tapml.lowering.fuse import fuse, with_narrow_joins
 from tapml.lowering.operator import Operator
 from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.lowering.sizes import expression_of
@@ -90,14 +91,17 @@ def lower(module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol] = ()
     Raises InputError for what no kernel can be made of (data-dependent shapes, calls out of TVM, control flow).
     """
     transform = relax.transform
-    pipeline = tvm.ir.transform.Sequential(
+    operators = tvm.ir.transform.Sequential(
         [
             transform.DecomposeOpsForInference(),
             transform.CanonicalizeBindings(),
             transform.LegalizeOps(),
             transform.AnnotateTIROpPattern(),
             transform.DeadCodeElimination(),
-            transform.FuseOps(),
+        ]
+    )
+    kernels = tvm.ir.transform.Sequential(
+        [
             transform.FuseTIR(),
             # A reshape that was not fused moves no bytes: it becomes a view, on every platform.
             transform.RewriteDataflowReshape(),
@@ -107,7 +111,7 @@ def lower(module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol] = ()
     # Target-independent here (LegalizeOps gives the same PrimFuncs for both), but some passes want one in scope.
     try:
         with quiet_tvm(), tvm.target.Target("webgpu"):
-            lowered = pipeline(module)
+            lowered = kernels(fuse(operators(with_narrow_joins(module))))
     except Exception as error:  # TVM's own types, without a common base
         raise InputError(f"TVM cannot make kernels of the model: {reason(error)}") from error
     return read_lowered(lowered, input_count, symbols)
