@@ -55,7 +55,7 @@ def grey(image: Array) -> Array:
 
 
 def speech(samples: int, rate: int = 16_000) -> Array:
-    """What sounds like vowels, -1 to 1: pulses of a voice whose pitch falls, through the resonances of a, e, o and i."""
+    """What sounds like vowels, -1 to 1: a voice's pulses, whose pitch falls, in the resonances of a, e, o and i."""
     random = np.random.default_rng(0)
     time = np.arange(samples) / rate
     pitch = 140 - 30 * time / max(time[-1], 1e-9) + 4 * np.sin(2 * np.pi * 5 * time)

@@ -184,6 +184,22 @@ def sigmoid(x: Uncertain, dtype: str) -> Uncertain:
     return divide(one, add(one, exp(_negative(x), dtype), dtype), dtype)
 
 
+def sigmoid_of_size(x: Uncertain, dtype: str) -> Uncertain:
+    """tapml's own: (1 or e) / (1 + e) with e = exp(-|x|), in float32."""
+    one, spread = _constant(1.0, x), x.spread
+    exact = exp(Uncertain(-np.abs(x.value)), "float32")
+    top = Uncertain(np.where(x.value >= 0, 1.0, exact.value), np.where(x.value >= 0, 0.0, exact.spread))
+    found = divide(top, add(one, exact, "float32"), "float32")
+    with np.errstate(all="ignore"):
+        # Within `spread` the slope, and what rounding makes, grow by no more than this.
+        slope = exact.value / (1.0 + exact.value) ** 2
+        moved = slope * np.expm1(spread) + found.spread * (1.0 + spread) * np.exp(2.0 * spread)
+        # Between 0 and 1, whatever it is of.
+        error = np.where(np.isfinite(x.high), np.fmin(moved, 1.0 + found.spread), np.inf)
+        error = np.where(spread == 0, found.spread, error)
+    return rounded(found.value, error, dtype) if dtype == "float16" else Uncertain(found.value, error)
+
+
 def erf(x: Uncertain, dtype: str) -> Uncertain:
     """TVM's ratio of polynomials."""
     value = _erf(x.value)
@@ -261,6 +277,7 @@ _OWN: Mapping[str, Callable[..., Uncertain]] = {
     **REDUCED,
     "fmod": remainder,
     "isnan": is_nan_by_bits,
+    "sigmoid": sigmoid_of_size,
 }
 """What a kernel declares itself, for WGSL promises less (compilers/tvm/functions.py)."""
 

@@ -110,7 +110,9 @@ class OracleComparison:
             return moved
         size = np.abs(np.where(np.isfinite(wanted), wanted, 0).astype(np.float64))
         unit = self._reference.model.unit or UNIT[str(got.dtype)]
-        return _ULPS * unit * (size + of_neighbours(size)) + _TIMES * moved
+        # ONNX Runtime's sigmoid, tanh and erf are as exact as 1 is, no more: its sigmoid(-18) is 0.
+        floor = unit * min(1.0, float(size.max(initial=0.0)))
+        return _ULPS * unit * (size + of_neighbours(size)) + floor + _TIMES * moved
 
     def _move(self) -> None:
         """One more run with rounding."""

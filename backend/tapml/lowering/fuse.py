@@ -61,9 +61,7 @@ def fuse(module: tvm.IRModule) -> tvm.IRModule:
             return fused
         for name in alone:
             module = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
-            module.update_func(
-                module.get_global_var(name), module[name].with_attr("op_pattern", _OPAQUE)
-            )
+            module.update_func(module.get_global_var(name), module[name].with_attr("op_pattern", _OPAQUE))
 
 
 def _widest(function: Any, module: tvm.IRModule) -> str | None:

@@ -190,6 +190,13 @@ fn tapml_product_high(a : u32, b : u32) -> u32 {
   return (a >> 16u) * (b >> 16u) + (middle >> 16u) + (other >> 16u);
 }
 """,
+    "sigmoid": """\
+// exp of what is not positive does not overflow.
+fn tapml_sigmoid(x : f32) -> f32 {
+  let small = exp(-abs(x));
+  return select(small, 1.0f, x >= 0.0f) / (1.0f + small);
+}
+""",
     "wave": """\
 // The sine of `rest`, which is within pi / 4, and so many quarter turns.
 fn tapml_wave(quadrant : u32, rest : f32) -> f32 {
