@@ -39,29 +39,37 @@ def pad(builder: Expr, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> 
     if mode == "constant":
         found = relax.const(attributes.get("value", 0.0), dtype) if value is None else value
         operands.append(builder.emit(op.reshape(found, [])) if getattr(found.ty, "ndim", 0) else found)
+    elif mode in ("reflect", "wrap"):
+        # By a table: TVM drops the number in (i + 4) % 5 where i is itself a remainder.
+        for axis, size in enumerate(fixed_shape(data, f"Pad ({mode})")):
+            if before[axis] or after[axis]:
+                operands.append(relax.const(_sources(size, before[axis], after[axis], mode)))
     sizes = [size + front + behind for size, front, behind in zip(data.ty.shape, before, after, strict=True)]
     if any(int(getattr(size, "value", 1)) < 0 for size in sizes):
         raise InputError(f"Pad by {widths} takes away more than there is")
     return as_dtype(builder, call(builder, _padded, operands, before, after, mode, name="pad"), dtype)
 
 
+def _sources(size: int, before: int, after: int, mode: Any) -> Any:
+    """Where each element along an axis comes from."""
+    left = np.arange(size)[-min(before, 0) : size + min(after, 0)]
+    return np.pad(left, (max(before, 0), max(after, 0)), mode=mode).astype(np.int32)
+
+
 def _padded(data: Any, *rest: Any) -> Any:
-    *values, before, after, mode = rest
+    *others, before, after, mode = rest
+    moved = [axis for axis in range(len(data.shape)) if before[axis] or after[axis]]
+    values = others if mode == "constant" else []
+    tables = dict(zip(moved, others, strict=True)) if mode in ("reflect", "wrap") else {}
 
     def source(place: Any, axis: int) -> Any:
-        """Where an element lies among those that are left."""
+        """Where an element lies, or the next one to it, among those that are left."""
+        if axis in tables:
+            return tables[axis](place)
         size = data.shape[axis] + min(before[axis], 0) + min(after[axis], 0)
-        at = place - max(before[axis], 0)
-        if mode == "wrap":
-            at = tirx.floormod(at, size)
-        elif mode == "reflect":
-            period = tirx.max(2 * (size - 1), 1)
-            at = tirx.floormod(at, period)
-            at = tirx.min(at, period - at)
-        return within(at, size) - min(before[axis], 0)
+        return within(place - max(before[axis], 0), size) - min(before[axis], 0)
 
     def element(*at: Any) -> Any:
-        moved = [axis for axis in range(len(at)) if before[axis] or after[axis]]
         found = data(*(source(place, axis) if axis in moved else place for axis, place in enumerate(at)))
         if not values:
             return found

@@ -147,7 +147,8 @@ def _shares(rois: Any, line: _Line) -> Any:
 
     def total(roi: Any, number: Any, element: Any) -> Any:
         length = line.bin(rois, roi)
-        count = te.ceil(length)
+        # A whole number of elements stays one, however a device divides.
+        count = te.ceil(length * tirx.const(1 - 1e-6, dtype))
         step = length / tirx.max(count, one)
         start = line.start(rois, roi) + number.astype(dtype) * length
         here = element.astype(dtype)
