@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchmarks.localization.cases import Bug
-from tapml.results.locate import Suspect
+from tapml.results.locate import FoundPattern, Suspect
 
 GOOD, VAGUE, MISLEADING = "good", "vague", "misleading"
 GRADES = (GOOD, VAGUE, MISLEADING)
@@ -62,15 +62,27 @@ _TYPES = {
 
 
 def grade(bug: Bug, suspect: Suspect) -> str:
-    """Of the sentence, which begins with the strongest finding."""
+    """Of the sentence, which begins with the strongest finding, and goes on with what the program says where the output
+    alone says as much."""
     if not suspect["findings"]:
         return VAGUE
-    first = suspect["findings"][0]
-    pattern, text = first["pattern"], first["text"]
+    grades = [_grade(bug, finding) for finding in suspect["findings"] if _is_said(finding, suspect)]
+    if MISLEADING in grades:
+        return MISLEADING
+    return GOOD if GOOD in grades else VAGUE
+
+
+def _is_said(finding: FoundPattern, suspect: Suspect) -> bool:
+    edit = finding["details"].get("edit")
+    return finding is suspect["findings"][0] or bool(edit and edit in suspect["reason"])
+
+
+def _grade(bug: Bug, finding: FoundPattern) -> str:
+    pattern, text = finding["pattern"], finding["text"]
     if pattern in _FACTS:
         return GOOD
     causes = _CAUSES[bug.mutant.operator]
-    if "left_out" in first["details"] and "guard" in bug.mutant.operator:
+    if "left_out" in finding["details"] and "guard" in bug.mutant.operator:
         return VAGUE  # what an invocation stores that should not
     if pattern not in causes:
         return VAGUE if pattern in _SAYS_LITTLE | _DESCRIBES else MISLEADING

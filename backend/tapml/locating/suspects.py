@@ -78,7 +78,10 @@ def examined(suite: Suite, tests: Sequence[tuple[CarvedTest, Sequence[Outputs], 
                 other[place] for other in others if other[place].count and other[place].got.size == evidence.got.size
             ]
             ties = test.tolerances[place].ties is not None
-            found += [(place, one) for one in _of_output(replace(evidence, beside=beside), has_ties=ties)]
+            # Its program explains it on all of them or not at all.
+            program = evidence.program if number == 0 else None
+            looked_at = replace(evidence, beside=beside, program=program)
+            found += [(place, one) for one in _of_output(looked_at, has_ties=ties)]
         if verdict == "fail" and not any(evidence.count for evidence in known[number]):
             text = "it failed when it was validated and passed when it ran again: the result differs from run to run"
             found.append((0, Finding("race", text, 0.98, {"runs": len(runs)})))

@@ -121,9 +121,12 @@ def worked_back(edits: Edits, whole: Node, reader: Node, values: Values, part: P
 
     got, bound = part.got[anchors], part.bound[anchors]
     off = np.zeros(len(distinct))
-    before, after = given(off)[anchors], off + 1e-3 * np.maximum(np.abs(results), np.median(np.abs(results)) + 1e-30)
-    slope = np.ones(len(distinct))
+    step = 1e-3 * np.maximum(np.abs(results), np.median(np.abs(results)) + 1e-30)
+    before, slope = given(off)[anchors], np.ones(len(distinct))
     with np.errstate(all="ignore"):
+        # Where nothing depends on the sum (ReLU of what is negative), it has to have been another one altogether.
+        off = np.where(given(step)[anchors] == before, -2 * results, 0.0)
+        before, after = given(off)[anchors], off + step
         for _ in range(_STEPS):
             now = given(after)[anchors]
             new = (now - before) / (after - off)
