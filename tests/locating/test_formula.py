@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -205,6 +206,28 @@ def test_what_is_fitted_is_tested_on_another_call() -> None:
     first = seen(rows, (x,), wrong[0], right[0], "x y")
     apart = Evidence(first.got, first.expected, first.bound, (x,), names=("x", "y"), program=rows, beside=(second,))
     assert not [found for found in explain.detect(apart) if found.pattern == "wrong-constant"]
+
+
+def test_arithmetic_in_a_narrow_type_is_named_whatever_the_order_of_its_sums() -> None:
+    def narrow(values: np.ndarray) -> np.ndarray:
+        return values.astype(np.float32).astype(ml_dtypes.bfloat16).astype(np.float64)
+
+    total = np.zeros(EXACT.shape)
+    for k in reversed(range(DEPTH)):
+        total = narrow(total + narrow(np.outer(X[:, k].astype(np.float64), W[k])))
+    got = narrow(total + B) * (1 + 1e-4 * np.random.default_rng(3).standard_normal(total.shape))
+    plain = matmul()
+    body = [dataclasses.replace(store, value=store.value.operands[0]) for store in plain.blocks[1].body]
+    plain = dataclasses.replace(plain, blocks=(plain.blocks[0], dataclasses.replace(plain.blocks[1], body=tuple(body))))
+    found = best(seen(plain, (X, W, B), got, EXACT + B, "x w b y"))
+    assert (found.pattern, "arithmetic in bfloat16" in found.text) == ("dtype-conversion", True), found.text
+
+
+def test_a_limit_is_no_narrow_type() -> None:
+    found = best(of_matmul(np.clip(dense(EXACT), -0.5, 0.5)))
+    assert (found.pattern, "the result limited to" in found.text or "stop at" in found.text) == ("saturation", True), (
+        found
+    )
 
 
 def test_noise_is_explained_by_no_program() -> None:

@@ -82,11 +82,14 @@ class Edits:
                 for pattern, new, text, cost, details in tile_changes(self._formula, self._words, node):
                     yield Edit(pattern, text, self.replaced(node, new), cost, details)
 
-    def roundings(self) -> Iterator[Edit]:
-        """Values that went through a narrower type."""
+    def rounded_inputs(self) -> Iterator[Edit]:
+        """All of its inputs through a narrower type."""
         loads = [node for node in self._order if node.kind == "load" and node.dtype in FLOATS]
         for name in _TYPES:
             yield self._all_rounded(loads, f"its inputs {_rounded(name)}", name, 2)
+
+    def roundings(self) -> Iterator[Edit]:
+        """One value through a narrower type."""
         for node in self._order:
             if node.dtype not in FLOATS or node.kind in ("constant", "reduce"):
                 continue

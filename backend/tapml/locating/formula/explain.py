@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from tapml.locating.evidence import Evidence, Finding, short
+from tapml.locating.formula.arithmetic import narrow_arithmetic
 from tapml.locating.formula.build import Formula, formula
 from tapml.locating.formula.edits import Edit, Edits
 from tapml.locating.formula.evaluate import Values
@@ -61,7 +62,9 @@ def _found(evidence: Evidence, program: OperatorProgram) -> Iterator[Finding]:
     row = next((pool for pool in pools if pool.shared), None)
     best: list[Explanation] = []
     if row is None or row.information >= _TESTED:
-        best = search.best(edits.operations(), search.numbers(), edits.indices(), edits.roundings())
+        best = search.best(
+            edits.rounded_inputs(), edits.operations(), search.numbers(), edits.indices(), edits.roundings()
+        )
         if not best or best[0].share < 0.9:
             search.more(SECONDS)
             best = sorted([*best, *_of_sums(found, pools, words, edits, search)], key=lambda one: one.key)
@@ -69,6 +72,11 @@ def _found(evidence: Evidence, program: OperatorProgram) -> Iterator[Finding]:
         best = search.best(search.numbers(plain=True), (edit for edit in edits.operations() if edit.cost <= _COMMON))
     if best:
         yield _finding(best)
+    if not best or best[0].share < 0.9:
+        made = narrow_arithmetic(found, list(evidence.inputs), calls[0][1].every_wrong)
+        if made is not None:
+            yield made
+            return
     if row is not None and (not best or best[0].share < 0.9):
         yield _of_rows(row, words)
 

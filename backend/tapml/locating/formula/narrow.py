@@ -24,6 +24,13 @@ def _tf32(values: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(values), kept.view(np.float32).astype(np.float64), values)
 
 
+def _half_cut(values: np.ndarray) -> np.ndarray:
+    """Float16 towards zero, as devices may round."""
+    narrow = values.astype(np.float16)
+    over = np.abs(narrow.astype(np.float64)) > np.abs(values)
+    return np.where(over, np.nextafter(narrow, np.float16(0)), narrow).astype(np.float64)
+
+
 def _cut(values: np.ndarray) -> np.ndarray:
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
     found: np.ndarray = bits.view(np.float32).astype(np.float64)
@@ -37,6 +44,7 @@ def _float32(values: np.ndarray) -> np.ndarray:
 
 NARROW: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
     "float16": _through(np.float16),
+    "float16, cut off": _half_cut,
     "bfloat16": _through(ml_dtypes.bfloat16),
     "bfloat16, cut off": _cut,
     "TF32": _tf32,
@@ -45,6 +53,3 @@ NARROW: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
     "float32": _float32,
 }
 """By what people call them."""
-
-UNITS = {"float16": 2.0**-11, "TF32": 2.0**-11, "bfloat16": 2.0**-8, "bfloat16, cut off": 2.0**-7}
-"""What one rounding may be off by, relatively."""

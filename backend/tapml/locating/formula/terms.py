@@ -107,7 +107,9 @@ class Terms:
     def _edited(self) -> Iterator[Found]:
         """Made of something else."""
         edits, terms = self._edits, self._pool.terms
-        for edit in itertools.chain(edits.operations(), edits.indices(), edits.of_tiles(), edits.roundings()):
+        for edit in itertools.chain(
+            edits.rounded_inputs(), edits.operations(), edits.indices(), edits.of_tiles(), edits.roundings()
+        ):
             if self._over():
                 return
             try:

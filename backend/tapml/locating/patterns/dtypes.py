@@ -82,6 +82,9 @@ def _as_if(evidence: Evidence) -> list[Finding]:
     if int(mask.sum()) < 32:
         return []
     relative = evidence.error[mask] / np.abs(evidence.e[mask])
+    outward = float(((evidence.g - evidence.e)[mask] * np.sign(evidence.e[mask]) > 0).mean())
+    if not 0.2 <= outward <= 0.8 or np.quantile(relative, 0.1) > 0.5 * np.median(relative):
+        return []  # roundings go both ways, and some are small: a wrong epsilon, or a limit, is none
     typical, most = float(np.median(relative)), float(np.quantile(relative, 0.99))
     for name, unit in (("float16", 2.0**-11), ("bfloat16", 2.0**-8)):
         if unit / 8 <= typical <= unit and most <= 2.5 * unit:

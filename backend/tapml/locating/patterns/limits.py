@@ -14,7 +14,7 @@ _CHANCE_OF_NAN = 100
 
 def detect(evidence: Evidence) -> list[Finding]:
     """NaN and Inf by the inputs they come with; one value at all wrong elements; one value everywhere."""
-    return [*_not_finite(evidence), *_constant(evidence)]
+    return [*_not_finite(evidence), *_constant(evidence), *_between(evidence)]
 
 
 def _not_finite(evidence: Evidence) -> list[Finding]:
@@ -72,6 +72,23 @@ def _constant(evidence: Evidence) -> list[Finding]:
         return [Finding("saturation", text, 0.96 * share, details)]
     text = f"{evidence.of(n)} wrong elements are {short(value)}; the reference gives {gives}"
     return [Finding("constant", text, 0.9 * share, details)]
+
+
+def _between(evidence: Evidence) -> list[Finding]:
+    """Values that stop at two limits."""
+    finite = np.isfinite(evidence.g)
+    if evidence.count < 4 or not finite.any():
+        return []
+    low, high = float(evidence.g[finite].min()), float(evidence.g[finite].max())
+    below = evidence.wrong & (evidence.g == low) & (evidence.e < low)
+    above = evidence.wrong & (evidence.g == high) & (evidence.e > high)
+    n = int(below.sum() + above.sum())
+    if low == high or min(below.sum(), above.sum()) < 2 or n < 0.9 * evidence.count:
+        return []
+    expected = evidence.e[below | above]
+    text = f"values stop at {short(low)} and at {short(high)}: {n} elements are expected beyond, {_range(expected)}"
+    details = {"least": low, "most": high, "elements": n}
+    return [Finding("saturation", text, 0.96 * n / evidence.count, details)]
 
 
 def _range(values: np.ndarray) -> str:
