@@ -1,11 +1,14 @@
-"""Offloading: MiniLM whole, a small model in Chromium, and with a kernel that must stay on the CPU."""
+"""Offloading: MiniLM whole, a small model in Chromium, with a kernel that must stay on the CPU, with odd sizes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 from conftest import read_json, rewrite, tapml
 from helpers import small_model
@@ -59,3 +62,27 @@ def test_a_broken_kernel_stays_on_the_cpu(small: Path, tmp_path: Path) -> None:
     assert document["final"]["verdict"] == "fail", "deployed as it is, the model is wrong"
     assert document["final"]["kept_on_reference"] == ["softmax"]
     assert "softmax" in ran.out
+
+
+def test_an_empty_tensor_and_one_with_a_count_move(tmp_path: Path) -> None:
+    """To Deno, which ends where nothing is copied."""
+    node = helper.make_node
+    nodes = [
+        node("Concat", ["x", "empty"], ["joined"], axis=1),
+        node("ReduceMax", ["empty", "last"], ["most"], keepdims=0),
+        node("Relu", ["empty"], ["still"]),
+        node("NonZero", ["joined"], ["places"]),
+        node("Transpose", ["places"], ["rows"]),
+        node("GatherND", ["joined", "rows"], ["found"]),
+    ]
+    takes = [helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", [2, 3]), ("empty", [2, 0]))]
+    gives = [helper.make_tensor_value_info(name, 1, None) for name in ("most", "still", "found")]
+    graph = helper.make_graph(nodes, "empty", takes, gives, [numpy_helper.from_array(np.array([1]), "last")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), tmp_path / "e.onnx")
+    np.savez(tmp_path / "e.npz", x=np.float32([[1, 0, 2], [0, 0, 3]]), empty=np.zeros((2, 0), np.float32))
+    suite, out = tmp_path / "e.suite", tmp_path / "offload.json"
+    ran = tapml("carve", tmp_path / "e.onnx", "--inputs", tmp_path / "e.npz", "-o", suite)
+    assert ran.code == 0, ran.out + ran.err
+    ran = tapml("offload", suite, "--device", "deno", "--json", out)
+    assert ran.code == 0, ran.out + ran.err
+    moved(read_json(out))

@@ -30,6 +30,9 @@ with lambda = 2 CONFIDENCE). In any order no partial sum is larger than all term
 MOST_STEPS = 1 << 14
 """Of a sequential block: each is evaluated by itself."""
 
+MOST_TURNS = 1 << 26
+"""Of a sequential block, for all of its spatial axes."""
+
 
 def accumulation_factor(terms: int) -> float:
     """Units in the last place that a sum of so many terms may be off by, of its largest partial sum."""
@@ -113,8 +116,8 @@ class Run:
     def _in_order(self, block: Block, extents: Mapping[str, int], reductions: Set[str]) -> None:
         """The turns of a sequential block, each of which sees what the former ones stored."""
         steps = {var: extent for var, extent in extents.items() if var in reductions}
-        if math.prod(steps.values()) > MOST_STEPS:
-            raise NotDerivable(f"more than {MOST_STEPS} steps, one after the other")
+        if math.prod(steps.values()) > MOST_STEPS or math.prod(extents.values()) > MOST_TURNS:
+            raise NotDerivable(f"more than {MOST_STEPS} steps, one after the other, or {MOST_TURNS} turns of all")
         for turn in itertools.product(*map(range, steps.values())):
             at = dict(zip(steps, turn, strict=True))
             ranges = {v: range(at[v], at[v] + 1) if v in at else range(extent) for v, extent in extents.items()}

@@ -85,7 +85,9 @@ def roi_align(builder: Expr, inputs: Sequence[Any], attributes: Mapping[str, Any
 
 
 def _points(rois: Any, line: _Line) -> list[Any]:
-    """[region, point]: the element before it, and the shares of that and of the next; no share where it is outside."""
+    """[region, point]: the element before it; [region, point, 2]: the shares of that and of the next, which are 0 where
+    the point is outside.
+    """
     shape = (rois.shape[0], line.bins * line.points)
 
     def at(roi: Any, number: Any) -> Any:
@@ -100,33 +102,30 @@ def _points(rois: Any, line: _Line) -> list[Any]:
     def low(roi: Any, number: Any) -> Any:
         return te.floor(line.clamped(places(roi, number))).astype("int32")
 
-    def share(second: bool) -> Any:
-        def of(roi: Any, number: Any) -> Any:
-            place = line.clamped(places(roi, number))
-            behind = place - te.floor(place)
-            found = behind if second else tirx.const(1.0, rois.dtype) - behind
-            return tirx.Select(line.inside(places(roi, number)), found, zero(rois.dtype))
+    def share(roi: Any, number: Any, which: Any) -> Any:
+        place = line.clamped(places(roi, number))
+        behind = place - te.floor(place)
+        found = tirx.Select(which == 0, tirx.const(1.0, rois.dtype) - behind, behind)
+        return tirx.Select(line.inside(places(roi, number)), found, zero(rois.dtype))
 
-        return te.compute(shape, of, name=f"share{int(second)}")
-
-    return [te.compute(shape, low, name="low"), share(False), share(True)]
+    return [te.compute(shape, low, name="low"), te.compute((*shape, 2), share, name="shares")]
 
 
 def _pooled(data: Any, batches: Any, *rest: Any) -> Any:
-    rows, row_first, row_second, columns, column_first, column_second, bins, points, mode = rest
+    rows, row_shares, columns, column_shares, bins, points, mode = rest
     height, width = data.shape[2:]
     steps = [te.reduce_axis((0, points), name) for name in ("p", "q")]
 
     def parts(roi: Any, channel: Any, i: Any, j: Any) -> list[Any]:
         down, across = i * points + steps[0], j * points + steps[1]
         found = []
-        for row, row_share in ((0, row_first), (1, row_second)):
-            for column, column_share in ((0, column_first), (1, column_second)):
+        for row in (0, 1):
+            for column in (0, 1):
                 at = (
                     within(rows(roi, down) + row, height.astype("int32")),
                     within(columns(roi, across) + column, width.astype("int32")),
                 )
-                share = row_share(roi, down) * column_share(roi, across)
+                share = row_shares(roi, down, row) * column_shares(roi, across, column)
                 found.append(share * data(batches(roi), channel, *at))
         return found
 
