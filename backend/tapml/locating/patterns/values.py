@@ -125,4 +125,6 @@ def _factor(value: float) -> str:
     fraction = Fraction(value).limit_denominator(1024)
     bottom = fraction.denominator
     exact = float(fraction) == value and bottom > 1 and (bottom < 10 or bottom & (bottom - 1) == 0)
-    return short(value) + (f" ({fraction})" if exact else "")
+    # Six digits are not enough for what is nearly 1.
+    shown = f"{value:.9g}" if short(value) == "1" else short(value)
+    return shown + (f" ({fraction})" if exact else "")
