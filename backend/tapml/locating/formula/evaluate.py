@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,10 @@ from tapml.bounds.uncertain import Uncertain
 from tapml.bounds.wgsl import FUNCTIONS
 from tapml.locating.formula.build import Formula
 from tapml.locating.formula.narrow import NARROW
-from tapml.locating.formula.nodes import Node, NotAFormula, Reduction
+from tapml.locating.formula.nodes import Node, NotAFormula, Reduction, in_order
 from tapml.operators.program import FLOATS, INTEGERS
 
-MOST_POINTS = 1 << 21
+MOST_POINTS = 1 << 19
 """Of a reduction that are held at once."""
 
 Rounding = Callable[[np.ndarray], np.ndarray]
@@ -29,10 +30,13 @@ class Scope:
         self.variables = variables
         self.terms = terms
         self.known: dict[int, np.ndarray] = {}
+        self.passing: dict[int, np.ndarray] = {}
+        """Of nodes that an edit made, as long as it is computed."""
 
 
 class Values:
-    """Computes formulas over the inputs of one call. Results of shared nodes are kept."""
+    """Computes a formula, and those that edits make of it, over the inputs of one call. Results of the formula's own
+    nodes are kept."""
 
     def __init__(self, formula: Formula, inputs: Sequence[np.ndarray], rounding: Rounding | None = None) -> None:
         """`rounding`: of every floating-point result, those of each step of a sum among them.
@@ -47,15 +51,37 @@ class Values:
             self._arrays[name] = np.ascontiguousarray(_plain(inputs[place])).reshape(shape)
         self._formula = formula
         self._rounding = rounding
+        self._own = {id(node) for node in in_order(formula.root)}
         self._scopes: dict[tuple[Any, ...], Scope] = {}
         self._rest = 64 * MOST_POINTS
         """Points that may be computed in all."""
 
     def at(self, root: Node, places: np.ndarray) -> np.ndarray:
         """The output's elements at these places in memory, float64 or int64. Raises NotAFormula."""
-        with np.errstate(all="ignore"):
-            found = self.value(root, self._output(places))
+        scope = self._output(places)
+        with np.errstate(all="ignore"), self._forgetting(root):
+            found = self.value(root, scope)
         return np.broadcast_to(found, (len(places), 1))[:, 0]
+
+    def of_terms(self, whole: Node, node: Node, places: np.ndarray) -> np.ndarray:
+        """A node in the scope of a reduction's terms: (places, terms). Raises NotAFormula."""
+        scope = self.scope_of(whole, places)
+        with np.errstate(all="ignore"), self._forgetting(node):
+            found = self.value(node, scope)
+        return np.broadcast_to(found, (len(places), scope.terms)).astype(np.float64)
+
+    @contextmanager
+    def _forgetting(self, root: Node) -> Iterator[None]:
+        """What was computed for an edit is not kept: there are thousands."""
+        before = len(self._scopes)
+        try:
+            yield
+        finally:
+            for scope in self._scopes.values():
+                scope.passing.clear()
+            if id(root) not in self._own:
+                for key in list(self._scopes)[before:]:
+                    del self._scopes[key]
 
     def read_at(self, read: Node, places: np.ndarray) -> np.ndarray:
         """Where in a reduction's buffer the output's elements at `places` read."""
@@ -75,12 +101,13 @@ class Values:
 
     def value(self, node: Node, scope: Scope) -> np.ndarray:
         """An array of (points or 1, terms or 1)."""
-        found = scope.known.get(id(node))
+        kept = scope.known if id(node) in self._own else scope.passing
+        found = kept.get(id(node))
         if found is None:
             found = self._computed(node, scope)
             if self._rounding is not None and node.dtype in FLOATS and node.kind not in ("load", "placed", "strided"):
                 found = self._rounding(found)
-            scope.known[id(node)] = found
+            kept[id(node)] = found
         return found
 
     def _computed(self, node: Node, scope: Scope) -> np.ndarray:
@@ -149,11 +176,12 @@ class Values:
     def results(self, whole: Node, places: np.ndarray) -> np.ndarray:
         """Of a reduction, at some places of its buffer in memory."""
         scope = self.scope_of(whole, places)
-        found = scope.known.get(id(whole))
+        kept = scope.known if id(whole) in self._own else scope.passing
+        found = kept.get(id(whole))
         if found is None:
             terms = np.broadcast_to(self.value(whole.operands[0], scope), (len(places), scope.terms))
             start = self.value(whole.operands[1], scope)
-            found = scope.known[id(whole)] = self._reduced(whole, terms, start)
+            found = kept[id(whole)] = self._reduced(whole, terms, start)
         return found
 
     def scope_of(self, whole: Node, places: np.ndarray) -> Scope:

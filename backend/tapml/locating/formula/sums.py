@@ -40,10 +40,7 @@ class Sums:
 
     def of_terms(self, node: Node) -> np.ndarray:
         """A part of the reduction's terms: (places, terms). Raises NotAFormula."""
-        scope = self.values.scope_of(self.whole, self.places)
-        with np.errstate(all="ignore"):
-            found = self.values.value(node, scope)
-        return np.broadcast_to(found, (len(self.places), scope.terms)).astype(np.float64)
+        return self.values.of_terms(self.whole, node, self.places)
 
 
 class Pool:
