@@ -53,6 +53,7 @@ help:
 	@echo 'make bench-localization  bugs injected into the kernels of six models: who is accused (DEVICE=firefox), about an hour'
 	@echo 'make bench-explanations  how good the sentences are that locate says of such bugs (DEVICE=node-dawn), some minutes'
 	@echo 'make bench-onnx  the ONNX backend node tests, carved and validated (DEVICES=node-dawn,deno), about ten minutes'
+	@echo 'make bench-models  real ONNX models of PyPI and npm packages, carved, validated in both browsers, offloaded: half an hour'
 	@echo 'make bench-torch  tiny transformers and blocks from torch.export, carved and validated (DEVICES=node-dawn,deno)'
 	@echo 'make wheel      dist/tapml-*.whl, with the pages in it: what CI installs (docs/ci.md)'
 	@echo 'make bench-reports  reports of 10,000 tests: seconds, sizes, and until the page can be used'
@@ -191,6 +192,9 @@ bench-onnx: setup-dev
 
 bench-torch: setup-dev
 	$(BIN)/python -m benchmarks.torch_models --devices $(or $(DEVICES),node-dawn) --docs docs/torch.md
+
+bench-models: setup-dev
+	$(BIN)/python -m benchmarks.onnx_models --devices $(or $(DEVICES),chromium,firefox) --docs docs/models.md
 
 bench-memory: setup
 	$(BIN)/python -m benchmarks.memory

@@ -49,8 +49,9 @@ HONEST = ["cast", "take", "layer_norm", "divide"]
         ("node-dawn", {"softmax": many_entry_points}),
         ("deno", {"softmax": exploding("softmax")}),
         ("chromium", {"softmax": exploding("softmax"), "sum": exploding("sum")}),
+        ("firefox", {"softmax": exploding("softmax")}),
     ],
-    ids=["node-dawn", "node-dawn's own thread", "deno", "chromium"],
+    ids=["node-dawn", "node-dawn's own thread", "deno", "chromium", "firefox"],
 )
 def test_a_compilation_that_never_ends_names_its_kernel_and_the_others_go_on(
     device: str, hostile: dict[str, Edit], server: Server, suite: Path, edit: Callable[[str, Edit], None]

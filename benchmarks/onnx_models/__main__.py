@@ -33,6 +33,7 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="REGEX", help="models whose name it is found in")
     parser.add_argument("--devices", default="chromium,firefox", help="comma-separated (default chromium,firefox)")
     parser.add_argument("--offload", default="chromium", help="device of the whole model; empty for none")
+    parser.add_argument("--add", action="store_true", help="keep suites that are there, and what other devices gave")
     parser.add_argument("--folder", type=Path, default=Path("build/onnx_models"))
     parser.add_argument("--docs", type=Path, help="page whose generated part is written anew")
     options = parser.parse_args()
@@ -44,7 +45,8 @@ def main() -> int:
     records = json.loads(kept.read_text()) if kept.exists() else {}
     devices = [name for name in options.devices.split(",") if name]
     for model in models:
-        records[model.name] = record = _run(model, options.folder, devices, options.offload)
+        before = records.get(model.name) if options.add else None
+        records[model.name] = record = _run(model, options.folder, devices, options.offload, before)
         kept.write_text(json.dumps(records, indent=1))
         print(f"{model.name}: {table.sentence(record)}", flush=True)
     if options.docs:
@@ -52,24 +54,14 @@ def main() -> int:
     return 1 if any(not table.good(records[model.name]) for model in models) else 0
 
 
-def _run(model: Model, folder: Path, devices: Sequence[str], offload: str) -> dict[str, Any]:
-    """What became of a model; `problem` is the sentence it ended with."""
-    path, suite = model_file(model, folder), folder / f"{model.name}.suite"
-    inputs = folder / f"{model.name}.npz"
-    np.savez(inputs, **dict(model.inputs()))
-    code, said, seconds, peak = _tapml("carve", path, "--inputs", inputs, "-o", suite, "--force")
-    record: dict[str, Any] = {"carve_seconds": seconds, "carve_bytes": peak, "problem": "", "validated": {}}
-    if code:
-        return {**record, "problem": _last(said)}
-    opened = Suite.open(suite)
-    oracle = opened.manifest["oracle"] or {}
-    record |= {
-        "model_bytes": path.stat().st_size,
-        "nodes": len(opened.model_graph.kernel_nodes),
-        "kernels": len(opened.kernels),
-        "agrees": bool(oracle.get("agrees")),
-        "recorded_bytes": _recorded(opened),
-    }
+def _run(
+    model: Model, folder: Path, devices: Sequence[str], offload: str, before: dict[str, Any] | None
+) -> dict[str, Any]:
+    """What became of a model; `problem` is the sentence it ended with. `before`: the same, of a suite that is kept."""
+    suite = folder / f"{model.name}.suite"
+    record = before if before and not before["problem"] and suite.exists() else _carve(model, folder, suite)
+    if record["problem"]:
+        return record
     result = folder / f"{model.name}.json"
     for device in devices:
         _, said, seconds, _ = _tapml("validate", suite, "--device", device, "--json", result)
@@ -78,6 +70,23 @@ def _run(model: Model, folder: Path, devices: Sequence[str], offload: str) -> di
         _, said, seconds, _ = _tapml("offload", suite, "--device", offload, "--json", result)
         record["offload"] = _offloaded(result, said) | {"device": offload, "seconds": seconds}
     return record
+
+
+def _carve(model: Model, folder: Path, suite: Path) -> dict[str, Any]:
+    path, inputs = model_file(model, folder), folder / f"{model.name}.npz"
+    np.savez(inputs, **dict(model.inputs()))
+    code, said, seconds, peak = _tapml("carve", path, "--inputs", inputs, "-o", suite, "--force")
+    record: dict[str, Any] = {"carve_seconds": seconds, "carve_bytes": peak, "problem": "", "validated": {}}
+    if code:
+        return {**record, "problem": _last(said)}
+    opened = Suite.open(suite)
+    oracle = opened.manifest["oracle"] or {}
+    return record | {
+        "nodes": len(opened.model_graph.kernel_nodes),
+        "kernels": len(opened.kernels),
+        "agrees": bool(oracle.get("agrees")),
+        "recorded_bytes": _recorded(opened),
+    }
 
 
 def _validated(result: Path, said: str) -> dict[str, Any]:

@@ -107,3 +107,19 @@ def test_erf_and_sigmoid_follow_their_arguments() -> None:
 def test_a_step_that_may_fall_on_either_side_is_off_by_one() -> None:
     assert wgsl.FUNCTIONS["floor"](at(2.0, 1e-6), "float32").spread[0] == 1.0
     assert wgsl.FUNCTIONS["floor"](at(2.5, 1e-6), "float32").spread[0] == 0.0
+
+
+def test_a_sigmoid_by_its_arguments_size_is_bounded_everywhere() -> None:
+    """TVM's own overflows below -88.7, where nothing is promised any more."""
+    x = np.concatenate([np.linspace(-200, 200, 4001), [-np.inf, np.inf, 1e30, -1e30]]).astype(np.float32)
+    found = wgsl.sigmoid_of_size(Uncertain(x.astype(np.float64)), "float32")
+    small = np.exp(-np.abs(x))
+    device = np.where(x >= 0, np.float32(1), small) / (np.float32(1) + small)
+    assert np.isfinite(found.spread).all()
+    assert (np.abs(device - found.value) <= found.spread).all()
+    # Of an argument that is off by as much.
+    near = wgsl.sigmoid_of_size(Uncertain(x[:4001].astype(np.float64), np.full(4001, 0.25)), "float32")
+    for moved in (-0.25, 0.1, 0.25):
+        with np.errstate(over="ignore"):
+            other = 1 / (1 + np.exp(-(x[:4001].astype(np.float64) + moved)))
+        assert (np.abs(other - near.value) <= near.spread).all()

@@ -247,3 +247,46 @@ def test_onnx_runtime_reports_nothing(save_onnx: Callable[..., Path], tmp_path: 
     )
     assert "onnxruntime" in ran.stdout, ran.stderr
     assert [found for found in home.rglob("*") if "onnx" in str(found.relative_to(home))] == []
+
+
+def test_sizes_that_exporters_leave_open_are_those_of_the_given_input(
+    save_onnx: Callable[..., Path], tmp_path: Path
+) -> None:
+    """-1 and "?" stand for any size; two of them are not the same one."""
+    shape = (-1, "?", "?")
+    path = save_onnx([node("Relu", ["x"], ["y"])], [("x", "float32", shape)], [("y", "float32", shape)], {})
+    given = np.random.default_rng(0).standard_normal((2, 3, 5)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", x=given)
+    imported = import_model(str(path), input_files=[tmp_path / "x.npz"])
+    assert imported.steps[0].inputs["x"].shape == (2, 3, 5)
+
+
+@pytest.mark.parametrize(("rate", "factor"), [(16_000, 2.0), (8_000, 3.0)])
+def test_a_branch_on_a_scalar_input_is_taken_at_import(
+    rate: int, factor: float, save_onnx: Callable[..., Path], tmp_path: Path
+) -> None:
+    branches = {
+        name: helper.make_graph(
+            [node("Mul", ["x", number], [f"of_{name}"])],
+            name,
+            [],
+            [helper.make_tensor_value_info(f"of_{name}", onnx.TensorProto.FLOAT, None)],
+        )
+        for name, number in (("then_branch", "two"), ("else_branch", "three"))
+    }
+    nodes = [
+        node("Equal", ["rate", "high"], ["is_high"]),
+        node("If", ["is_high"], ["y"], **branches),
+    ]
+    weights = {
+        "high": np.array(16_000, np.int64),
+        "two": np.array(2, np.float32),
+        "three": np.array(3, np.float32),
+    }
+    path = save_onnx(nodes, [("x", "float32", (4,)), ("rate", "int64", ())], [("y", "float32", (4,))], weights)
+    np.savez(tmp_path / "x.npz", x=np.ones(4, np.float32), rate=np.array(rate, np.int64))
+    imported = import_model(str(path), input_files=[tmp_path / "x.npz"])
+    assert list(imported.steps[0].inputs) == ["x"]
+    assert imported.steps[0].expected is not None
+    np.testing.assert_array_equal(imported.steps[0].expected[0], np.full(4, factor, np.float32))
+    assert f"input rate is fixed to what was given: {rate}" in imported.provenance["notes"]
