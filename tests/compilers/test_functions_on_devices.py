@@ -71,6 +71,8 @@ def calls() -> dict[str, tuple[str, Callable[[Any, Any], Any]]]:
         found[f"reinterpret_{source}_{target}"] = (source, lambda x, y, t=target: tirx.reinterpret(t, x))
     for name, value in (("infinity", np.inf), ("minus_infinity", -np.inf), ("nan", np.nan)):
         found[name] = ("float32", lambda x, y, v=value: tirx.Select(x > 1, tirx.FloatImm("float32", v), y))
+    for name, value in (("subnormal", 1e-40), ("nothing", 1e-50)):
+        found[name] = ("float32", lambda x, y, v=value: tirx.Select(x > 1e9, tirx.FloatImm("float32", v), y))
     # What is never chosen is read all the same where a shader is made.
     for name, operand in (("log", 0.0), ("sqrt", -1.0), ("exp", 1e4), ("rsqrt", 0.0), ("acosh", 0.0)):
         constant = tirx.FloatImm("float32", operand)

@@ -22,6 +22,8 @@ from tapml.compilers.tvm.spelling import SpellingError, spelled
         ("y = (1.000000e+00f / 0.000000e+00f);", "y = (tapml_constant_0 / 0.000000e+00f);"),
         ("y = (x / 0i);", "y = (x / tapml_constant_0);"),
         ("y = (x % 0u);", "y = (x % tapml_constant_0);"),
+        ("y = (x<<u32(32i)) + (x>>40u);", "y = (x<<31u) + (x>>31u);"),
+        ("y = (x<<u32(5i)) + (x>>u32(z));", "y = (x<<u32(5i)) + (x>>u32(z));"),
         ("y = f32(3i) + max(x, 0.000000e+00f);", "y = f32(3i) + max(x, 0.000000e+00f);"),
         ("y = (x + 1.000000e+00f);", "y = (x + 1.000000e+00f);"),
     ],

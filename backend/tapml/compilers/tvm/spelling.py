@@ -30,6 +30,8 @@ _OF_CONSTANTS = re.compile(
 )
 """A call, or an operation in parentheses, whose operands are literals: up to the first of them."""
 
+_SHIFT = re.compile(r"(?<=<<|>>)(\s*)(?:u32\((\d+)i\)|(\d+)u\b)")
+
 _BY_ZERO = re.compile(r"(?<=[/%] )0[iu]\b")
 
 
@@ -41,7 +43,7 @@ def spelled(wgsl: str, values: Iterable[float]) -> str:
     """The text, with the floating-point constants `values` as exact as they are. Raises SpellingError where
     it calls a function that there is not."""
     text = _NOT_FINITE.sub(_not_finite, wgsl)
-    text = _NUMBER.sub(_in_range, text)
+    text = _SHIFT.sub(_within_a_word, _NUMBER.sub(_in_range, text))
     text = declared(with_exact_constants(_without_constant_expressions(text), values))
     if unknown := list(unknown_calls(text)):
         raise SpellingError(f"TVM writes {unknown[0]}(...), a function that WGSL has not")
@@ -59,6 +61,11 @@ def _in_range(match: re.Match[str]) -> str:
     digits, suffix = match.groups()
     # Half a unit above the largest number still rounds to it, but not in WGSL.
     return match[0] if float(digits) <= _LARGEST[suffix] * (1 + 1e-6) else _not_finite_of(suffix)
+
+
+def _within_a_word(match: re.Match[str]) -> str:
+    """A shift by more than a word has bits is by as many as it can be, as on the reference platform."""
+    return match[0] if int(match[2] or match[3]) < 32 else f"{match[1]}31u"
 
 
 def _not_finite_of(suffix: str) -> str:
