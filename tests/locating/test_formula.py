@@ -223,6 +223,15 @@ def test_arithmetic_in_a_narrow_type_is_named_whatever_the_order_of_its_sums() -
     assert (found.pattern, "arithmetic in bfloat16" in found.text) == ("dtype-conversion", True), found.text
 
 
+def test_of_what_is_0_no_cause_is_named() -> None:
+    """Inputs below 1 that are cut to integers give 0 as well, and so would much else."""
+    got = dense(EXACT)
+    got[:, ::4] = 0
+    found = best(of_matmul(got))
+    assert "integer" not in found.text
+    assert found.pattern in ("constant", "stride")
+
+
 def test_a_limit_is_no_narrow_type() -> None:
     found = best(of_matmul(np.clip(dense(EXACT), -0.5, 0.5)))
     assert (found.pattern, "the result limited to" in found.text or "stop at" in found.text) == ("saturation", True), (

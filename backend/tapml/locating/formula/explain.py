@@ -34,6 +34,9 @@ _TESTED_A_LITTLE = 5.0
 
 _COMMON = 2
 
+_TELLS_WHERE = 0.98
+"""Of the right elements so many stay as they are."""
+
 
 def detect(evidence: Evidence) -> list[Finding]:
     """The best explanation by a change of the operator's program; none where no change explains half of it."""
@@ -70,6 +73,9 @@ def _found(evidence: Evidence, program: OperatorProgram) -> Iterator[Finding]:
             best = sorted([*best, *_of_sums(found, pools, words, edits, search)], key=lambda one: one.key)
     elif row.information >= _TESTED_A_LITTLE:
         best = search.best(search.numbers(plain=True), (edit for edit in edits.operations() if edit.cost <= _COMMON))
+    if len(np.unique(evidence.g[evidence.wrong])) == 1:
+        # One value is easily had: from what explains no more than that, no cause follows.
+        best = [one for one in best if one.edit.pattern == "constant" or one.unchanged >= _TELLS_WHERE]
     if best:
         yield _finding(best)
     if not best or best[0].share < 0.9:
