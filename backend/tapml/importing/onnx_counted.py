@@ -126,7 +126,10 @@ def _slice(call: Call) -> int:
     axis, shape = _first(call)
     starts = call.attributes.get("starts") or call.numbers[1]
     named = call.attributes.get("axes") or (call.numbers[3] if len(call.numbers) > 3 else None)
-    if axis in [int(found) % len(shape) for found in named or range(len(starts or ()))]:
+    computed = len(call.shapes) > 3 and call.shapes[3] is not None and call.numbers[3] is None
+    if starts is None or computed:
+        raise Mixed("where it begins depends on the values of the input, too")
+    if axis in [int(found) % len(shape) for found in named or range(len(starts))]:
         raise Mixed("it takes a part of that axis")
     return axis
 
@@ -198,7 +201,8 @@ def _normalized(call: Call) -> int:
 
 def _softmax(call: Call) -> int:
     axis, shape = _first(call)
-    if axis == int(call.attributes.get("axis", -1)) % len(shape):
+    # Before opset 13 it goes along all axes from that one on, the second where none is named.
+    if axis >= int(call.attributes.get("axis", 1)) % len(shape):
         raise Mixed("it goes along that axis")
     return axis
 
