@@ -218,6 +218,21 @@ def test_gives_what_onnx_gives(name: str, tmp_path: Path, evaluate: Evaluate) ->
     agrees(imported(tmp_path, **CASES[name]), evaluate)
 
 
+@pytest.mark.parametrize("name", ["suppression", "compress_flat", "nonzero"])
+def test_many_steps_are_several_blocks(
+    name: str, tmp_path: Path, evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tapml.importing.sequential.MOST_STEPS", 3)
+    agrees(imported(tmp_path, **CASES[name]), evaluate)
+
+
+def test_too_many_steps_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tapml.importing.sequential.MOST_STEPS", 3)
+    monkeypatch.setattr("tapml.importing.sequential.MOST_BLOCKS", 20)
+    with pytest.raises(InputError, match=r"takes 280 steps one after the other.*give it smaller inputs"):
+        imported(tmp_path, **CASES["suppression"])
+
+
 def test_every_sequential_kernel_has_bounds(tmp_path: Path) -> None:
     """Each step is followed: what is chosen by comparing is exact where no comparison is in doubt."""
     suite = carve(imported(tmp_path, **CASES["suppression"]), tmp_path / "x.suite", name="x")

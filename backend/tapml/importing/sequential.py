@@ -6,8 +6,9 @@ are run in their order (`SEQUENTIAL`, which compilers/tvm/sequential.py schedule
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tvm import tirx
@@ -15,10 +16,16 @@ from tvm.ir import Range
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir.analysis import get_sblock_access_region
 
+from tapml.errors import InputError
 from tapml.operators.program import SEQUENTIAL
 
 Body = Callable[[Sequence[Any], Sequence[Any]], Iterable[Any]]
 """From the spatial axes and the steps to statements: `store`, `let`."""
+
+MOST_STEPS = 60_000
+"""Of a block: Mesa's llvmpipe, Firefox's and Deno's where there is no GPU, ends a shader's loops after 65,535 turns."""
+
+MOST_BLOCKS = 512
 
 _OPAQUE = 8
 """TVM's pattern of what is not fused."""
@@ -79,8 +86,18 @@ class Program:
         self._add(f"fill_{tensor.buffer.name}", tensor.shape, [], body)
 
     def steps(self, spatial: Sequence[int], steps: Sequence[int], body: Body) -> None:
-        """A block whose `steps`, the last of them the innermost, are run in order for each point of `spatial`."""
-        self._add(self._name, spatial, steps, body)
+        """Blocks whose `steps`, the last of them the innermost, are run in order for each point of `spatial`.
+
+        Raises InputError where they are too many for `MOST_BLOCKS` of them.
+        """
+        parts = list(itertools.islice(_parts(steps), MOST_BLOCKS + 1))
+        if len(parts) > MOST_BLOCKS:
+            raise InputError(
+                f"{self._name} takes {math.prod(steps)} steps one after the other, more than a kernel of tapml may "
+                "have: give it smaller inputs, or let it choose fewer"
+            )
+        for begins, extents in parts:
+            self._add(self._name, spatial, extents, _beginning(begins, body))
 
     def function(self) -> Any:
         """The PrimFunc: inputs, then the outputs it writes."""
@@ -117,6 +134,28 @@ class Program:
         for extent, loop in reversed(list(zip(extents, loops, strict=True))):
             nest = tirx.For(loop, _int64(0), _int64(extent), tirx.ForKind.SERIAL, nest)
         self._blocks.append(nest)
+
+
+def _parts(steps: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
+    """Where each part of the steps begins, and its extents: in order, each of at most `MOST_STEPS`."""
+    first, *rest = steps
+    inner = math.prod(rest)
+    if rest and inner > MOST_STEPS:
+        for turn in range(first):
+            yield from (([turn, *begins], [1, *extents]) for begins, extents in _parts(rest))
+        return
+    most = max(MOST_STEPS // inner, 1)
+    for begin in range(0, first, most):
+        yield [begin, *[0] * len(rest)], [min(most, first - begin), *rest]
+
+
+def _beginning(begins: Sequence[int], body: Body) -> Body:
+    """A body whose steps begin there."""
+
+    def shifted(at: Sequence[Any], places: Sequence[Any]) -> Iterable[Any]:
+        return body(at, [place + begin if begin else place for begin, place in zip(begins, places, strict=True)])
+
+    return shifted
 
 
 def let(name: str, value: Any) -> tuple[Any, Any]:
