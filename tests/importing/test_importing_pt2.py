@@ -178,6 +178,45 @@ def test_bfloat16_is_computed_in_float32(tmp_path: Path, matches: Callable[..., 
     matches(model)
 
 
+def test_both_branches_are_computed(tmp_path: Path, matches: Callable[..., None]) -> None:
+    import torch
+
+    class Branch(torch.nn.Module):
+        def forward(self, x: Any, y: Any) -> Any:
+            return torch.cond(x.sum() > 0, lambda x, y: (x + y, y * 2), lambda x, y: (x - y, y.flip(0)), (x, y))
+
+    torch.export.save(torch.export.export(Branch(), (torch.zeros(3), torch.zeros(3))), tmp_path / "branch.pt2")
+    for sign in (1, -1):
+        np.savez(tmp_path / "in.npz", x=sign * np.ones(3, np.float32), y=np.arange(3, dtype=np.float32))
+        matches(import_model(str(tmp_path / "branch.pt2"), input_files=[tmp_path / "in.npz"]))
+
+
+@pytest.mark.parametrize(
+    ("expression", "operator", "reason"),
+    [
+        ("torch.nonzero(x)", "nonzero.default", "a size depends on values"),
+        ("x[x > 0]", "index.Tensor", "a size depends on values"),
+        ("x + torch.rand(3)", "rand.default", "it draws random numbers"),
+        ("torch.nn.functional.dropout(x, training=True)", "bernoulli", "it draws random numbers"),
+    ],
+)
+def test_what_depends_on_values_or_chance_is_refused(
+    expression: str, operator: str, reason: str, tmp_path: Path
+) -> None:
+    import torch
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return eval(expression, {"torch": torch, "x": x})
+
+    torch.export.save(torch.export.export(Model(), (torch.ones(3),)), tmp_path / "model.pt2")
+    with pytest.raises(InputError, match=r"model.pt2: .*the operator .* \(at ") as refused:
+        import_model(str(tmp_path / "model.pt2"), random_inputs=True)
+    assert refused.value.reason == reason
+    assert refused.value.operator
+    assert refused.value.operator.startswith((operator, "native_dropout"))
+
+
 def test_a_dtype_that_webgpu_lacks_is_named_with_its_operator(tmp_path: Path) -> None:
     import torch
 

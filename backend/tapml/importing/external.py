@@ -176,6 +176,9 @@ def _started(start: Callable[[bytes], Oracle], model: bytes) -> Oracle:
 _OPSET, _IR_VERSION = 17, 8
 
 
+_TORCH_DTYPES = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool")
+
+
 def _torch(external: External, functions: Functions) -> Callable[[list[Array]], Sequence[Any]]:
     try:
         import torch
@@ -195,10 +198,14 @@ def _torch(external: External, functions: Functions) -> Callable[[list[Array]], 
     ):
         raise InputError(f"{external.title} is no operator that tapml runs by PyTorch: it is no function of tensors")
 
+    attributes = dict(external.attributes)
+    if isinstance(dtype := attributes.get("dtype"), str):
+        attributes["dtype"] = getattr(torch, dtype) if dtype in _TORCH_DTYPES else dtype
+
     def run(arrays: list[Array]) -> Sequence[Any]:
         tensors = iter([torch.from_numpy(array.copy()) for array in arrays])
         with torch.no_grad():
-            found = overload(*_filled(external.operands, tensors), **external.attributes)
+            found = overload(*_filled(external.operands, tensors), **attributes)
         return [one.numpy() for one in (found if isinstance(found, tuple | list) else [found])]
 
     return run

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import relax
 from tvm.relax import op
 
 from tapml.importing.sizes import Bounds
@@ -25,6 +26,7 @@ def converters(bounds: Bounds) -> dict[str, Converter]:
         **products,
         "addmm.default": _addmm,
         "baddbmm.default": _addmm,
+        "cond": _both_branches,
     }
 
 
@@ -40,6 +42,24 @@ def _addmm(node: Any, importer: Any) -> Any:
     product = _scaled(importer, emit(op.matmul(left, right)), node.kwargs.get("alpha", 1))
     beta = node.kwargs.get("beta", 1)
     return product if beta == 0 else emit(op.add(product, _scaled(importer, bias, beta)))
+
+
+def _both_branches(node: Any, importer: Any) -> Any:
+    """torch.cond of a value: both are computed, and one is chosen element by element."""
+    condition, *branches, operands = node.args
+    emit, outside = importer.block_builder.emit, importer.env
+    given = [outside[operand] for operand in operands]
+    results = []
+    for branch in branches:
+        graph = outside[branch]
+        taken = [found for found in graph.graph.nodes if found.op == "placeholder"]
+        importer.env = dict(zip(taken, given, strict=True))
+        try:
+            results.append(importer._translate_fx_graph(graph, graph.graph.nodes, {}))
+        finally:
+            importer.env = outside
+    chosen = as_tensor(importer, outside[condition], "bool")
+    return emit(relax.Tuple([emit(op.where(chosen, *pair)) for pair in zip(*results, strict=True)]))
 
 
 def _scaled(importer: Any, value: Any, factor: float) -> Any:

@@ -40,6 +40,7 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]  # TVM has
     def _convert(self, node: Any) -> Any:
         name, package = node.target.__name__, str(node.target).partition(".")[0]
         own = package != "aten" and hasattr(node.target, "_schema")
+        _check(node)
         failure = f"it is an operator of {package}, not of PyTorch" if own else "TVM's PyTorch importer lacks it"
         if name.partition(".")[0] not in self._functions:
             try:
@@ -91,12 +92,51 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]  # TVM has
         fields = {
             "source": "python" if own in self._functions else "torch",
             "operator": own if own in self._functions else name,
-            "attributes": dict(node.kwargs),
+            "attributes": {key: _plain(value) for key, value in node.kwargs.items() if key not in _PLACES},
         }
         outputs = node.meta["val"]
         count = len(outputs) if isinstance(outputs, tuple | list) else 1
         made = call(fields, self.retrieve_args(node), [True] * count, self._functions)
         return self.block_builder.emit(made)
+
+
+_PLACES = ("device", "layout", "pin_memory", "memory_format")
+"""Where and how a tensor lies, which is not said of what is computed elsewhere."""
+
+
+def _plain(value: Any) -> Any:
+    """Of a dtype its name."""
+    return str(value).removeprefix("torch.") if str(value).startswith("torch.") else value
+
+
+def _check(node: Any) -> None:
+    """Raises InputError for what has no size before it runs, and for random numbers."""
+    import torch
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    name, found = node.target.__name__, node.meta.get("val")
+    tensors = [one for one in (found if isinstance(found, tuple | list) else [found]) if hasattr(one, "shape")]
+    if any(free_unbacked_symbols(tensor) for tensor in tensors):
+        raise InputError(
+            f"the size of what the operator {name} (at {node.name}) gives depends on the values of the input: write it "
+            "with a fixed size, such as torch.where in place of a mask as an index, topk in place of nonzero",
+            operator=name,
+            node=node.name,
+            reason="a size depends on values",
+        )
+    draws = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) and not name.startswith(_SURE)
+    if draws or (name == "native_dropout.default" and node.args[2] is not False):
+        raise InputError(
+            f"the operator {name} (at {node.name}) draws random numbers, which are others in each run: export the "
+            "model in evaluation mode (model.eval()), or give them as an input",
+            operator=name,
+            node=node.name,
+            reason="it draws random numbers",
+        )
+
+
+_SURE = ("native_dropout", "dropout", "_scaled_dot_product", "gru", "lstm", "rnn_")
+"""Which draw none outside of training."""
 
 
 def same_kind(one: str, other: str) -> bool:
