@@ -74,6 +74,8 @@ def indices() -> dict[str, Expression]:
         "diagonal": lambda x, i, j, k, b, n: torch.diagonal(x, -1, 1, 2),
         "reflected": lambda x, i, j, k, b, n: torch.nn.functional.pad(x, (2, 1, 3, 4), "reflect"),
         "replicated": lambda x, i, j, k, b, n: torch.nn.functional.pad(x[None], (2, 1, 0, 3, 1, 0), "replicate"),
+        "nearest": lambda x, i, j, k, b, n: torch.nn.functional.interpolate(x[None], scale_factor=(0.6, 1.7)),
+        "nearest of a size": lambda x, i, j, k, b, n: torch.nn.functional.interpolate(x[None], (7, 4)),
         "unfold": lambda x, i, j, k, b, n: x.unfold(2, 3, 2),
         "repeat_interleave": lambda x, i, j, k, b, n: x.repeat_interleave(2, 1),
         "tril": lambda x, i, j, k, b, n: x.tril(-1) + x.triu(1),

@@ -171,7 +171,9 @@ def _any(node: Any, importer: Any) -> Any:
 def _found(function: Callable[..., Any], place: Callable[..., Any], node: Any, importer: Any) -> Any:
     """The extreme along an axis, and its place: that of the first of equals."""
     data, axis, keep = (*importer.retrieve_args(node), False)[:3]
-    emit = importer.block_builder.emit
+    emit, scalar = importer.block_builder.emit, data.ty.ndim == 0
+    if scalar:
+        data, axis, keep = emit(op.reshape(data, [1])), 0, False
     places = emit(place(data, axis, keepdims=keep))
     places = places if tensor_dtype(places.ty) == "int64" else emit(op.astype(places, "int64"))
     return emit(relax.Tuple([emit(function(data, axis, keepdims=keep)), places]))

@@ -6,13 +6,14 @@ device and the whole model runs as a hybrid graph; what does not hold stays on t
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tapml.compilers.tvm.library import model_library
+from tapml.compilers.tvm.library import kernel_texts, model_library
 from tapml.devices.commands import message
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, InputError, TapmlError
@@ -171,16 +172,21 @@ class Offload:
                     f"({listed(edited, _NAMED)}); the steps above ran them"
                 )
             libraries = {model.graph: self._library(model) for model in self._models}
-            replace = {} if symbolic else kernels.replacements()
             seconds: dict[str, Any] = {}
+            with contextlib.ExitStack() as held:
+                # Neither takes TVM's text as it is, of which not every browser takes every number.
+                replace = {
+                    model.graph: self._held(kernel_texts(model), held) if symbolic else kernels.replacements()
+                    for model in self._models
+                }
 
-            def run(step: ModelStep) -> list[np.ndarray]:
-                nonlocal seconds
-                self._context.cancel.check()
-                outputs, seconds = self._run_library(libraries[step.graph], step, replace)
-                return outputs
+                def run(step: ModelStep) -> list[np.ndarray]:
+                    nonlocal seconds
+                    self._context.cancel.check()
+                    outputs, seconds = self._run_library(libraries[step.graph], step, replace[step.graph])
+                    return outputs
 
-            found = runner.in_order(run)
+                found = runner.in_order(run)
         except TapmlError as error:
             self._context.message(str(error), "error")
             return self._final("error", str(error))
@@ -213,6 +219,13 @@ class Offload:
         digest = sha256(library.read_bytes())
         self._context.blobs.add_file(library, digest)
         return digest
+
+    def _held(self, texts: Mapping[str, str], held: contextlib.ExitStack) -> dict[str, str]:
+        """Digests of texts by their entry points; devices have them until `held` is closed."""
+        digests = {entry_point: self._context.blobs.hold(text.encode()) for entry_point, text in texts.items()}
+        for digest in digests.values():
+            held.callback(self._context.blobs.release, digest)
+        return digests
 
     def _run_library(
         self, wasm: str, step: ModelStep, replace: Mapping[str, str]

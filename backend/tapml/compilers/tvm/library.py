@@ -10,16 +10,18 @@ import tvm
 from tvm import relax, tirx
 
 from tapml.cache import cached
-from tapml.compilers.tvm.compile import chosen, webgpu_target
+from tapml.compilers.tvm.compile import TVM, chosen, webgpu_target
 from tapml.compilers.tvm.variants import BASE
 from tapml.compilers.tvm.wasm.runtime import link_model, runtime_objects
 from tapml.errors import InputError
 from tapml.files import sha256
+from tapml.lowering.emit import prim_func
 from tapml.lowering.lower import Model
 from tapml.lowering.model import relax_module
 from tapml.lowering.operator import Operator
 from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.operators.document import to_json_text
+from tapml.operators.program import OperatorProgram
 
 _GENERATION = 5
 
@@ -55,3 +57,26 @@ def _built(model: Model, folder: Path, progress: Callable[[str], None]) -> Path:
             raise InputError(f"TVM cannot build the whole model for WebGPU: {reason(error)}") from error
         link_model(executable, path, folder)
     return path
+
+
+def kernel_texts(model: Model) -> dict[str, str]:
+    """Entry points of a model's kernels, made for its sizes alone, and their WGSL. Raises InputError for one that has
+    none."""
+    operators = []
+    for name, found in model.programs.items():
+        if isinstance(found, OperatorProgram):
+            node = model.graph.nodes_of(name)[0]
+            places = [(value, "input") for value in node.inputs] + [(value, "output") for value in node.outputs]
+            types = [(model.graph.values[value].type, role) for value, role in places]
+            arguments = [
+                {"name": buffer.name, "dtype": of.dtype, "shape": list(of.shape), "role": role}
+                for buffer, (of, role) in zip(found.parameters, types, strict=True)
+            ]
+            operators.append(Operator(name, (), arguments, prim_func(found), {}))
+    texts = {}
+    for name, kernel in TVM.compile(operators).items():
+        if kernel.document["unsupported"]:
+            raise InputError(f"{name} has no WGSL at the sizes of this model: {kernel.document['unsupported']}")
+        entry_points = kernel.document["variants"][-1]["entry_points"]
+        texts |= {entry["name"]: file.text for entry, file in zip(entry_points, kernel.files, strict=True)}
+    return texts
