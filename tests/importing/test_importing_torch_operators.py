@@ -75,6 +75,12 @@ def indices() -> dict[str, Expression]:
         "reflected": lambda x, i, j, k, b, n: torch.nn.functional.pad(x, (2, 1, 3, 4), "reflect"),
         "replicated": lambda x, i, j, k, b, n: torch.nn.functional.pad(x[None], (2, 1, 0, 3, 1, 0), "replicate"),
         "nearest": lambda x, i, j, k, b, n: torch.nn.functional.interpolate(x[None], scale_factor=(0.6, 1.7)),
+        "bilinear": lambda x, i, j, k, b, n: _resized(x, "bilinear", scale_factor=1.7),
+        "bilinear to the corners": lambda x, i, j, k, b, n: _resized(x, "bilinear", size=(3, 9), align_corners=True),
+        "bicubic": lambda x, i, j, k, b, n: _resized(x, "bicubic", scale_factor=(0.7, 2.3)),
+        "bicubic to the corners": lambda x, i, j, k, b, n: _resized(x, "bicubic", size=(9, 4), align_corners=True),
+        "trilinear": lambda x, i, j, k, b, n: _resized(x[None], "trilinear", scale_factor=1.4),
+        "linear": lambda x, i, j, k, b, n: _resized(x[0], "linear", size=9),
         "nearest of a size": lambda x, i, j, k, b, n: torch.nn.functional.interpolate(x[None], (7, 4)),
         "unfold": lambda x, i, j, k, b, n: x.unfold(2, 3, 2),
         "repeat_interleave": lambda x, i, j, k, b, n: x.repeat_interleave(2, 1),
@@ -85,6 +91,12 @@ def indices() -> dict[str, Expression]:
         "topk": lambda x, i, j, k, b, n: x.topk(3, 1).values + x.gather(1, x.topk(3, 1).indices),
         "sort": lambda x, i, j, k, b, n: x.sort(-1, descending=True).values,
     }
+
+
+def _resized(x: Any, mode: str, **how: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.interpolate(x[None], mode=mode, **how)
 
 
 def _put(x: Any, where: Any, value: Any) -> Any:

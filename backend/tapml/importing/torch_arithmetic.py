@@ -6,6 +6,7 @@ out, and does floating-point functions of integers, and sums of bools, in the op
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -65,6 +66,8 @@ def arithmetic() -> dict[str, Converter]:
     found |= {"amax.default": partial(_reduced, op.max), "amin.default": partial(_reduced, op.min)}
     found |= {"any.default": _any, "any.dim": _any, "any.dims": _any, "prod.dim_int": partial(_reduced, op.prod)}
     found |= {"max.dim": partial(_found, op.max, op.argmax), "min.dim": partial(_found, op.min, op.argmin)}
+    found |= dict.fromkeys(("clamp.default", "clamp.Tensor"), partial(_clamped, op.maximum, op.minimum))
+    found |= {"clamp_min.default": partial(_clamped, op.maximum), "clamp_max.default": partial(_clamped, op.minimum)}
     return found | {"where.self": _chosen, "cat.default": _concatenated}
 
 
@@ -144,6 +147,19 @@ def _concatenated(node: Any, importer: Any) -> Any:
     fits = [found for found in given if found.ty.ndim == len(wanted.shape)]
     parts = [as_tensor(importer, found, dtype) for found in fits]
     return parts[0] if len(parts) == 1 else importer.block_builder.emit(op.concat(parts, axis))
+
+
+def _clamped(*limits: Any) -> Any:
+    """By numbers or tensors, any of which may be left out; on integers an infinite one means nothing."""
+    *functions, node, importer = limits
+    data, *ends = importer.retrieve_args(node)
+    ends += [node.kwargs.get(name) for name in ("min", "max")[len(ends) : len(functions)]]
+    dtype = str(node.meta["val"].dtype).removeprefix("torch.")
+    data = as_tensor(importer, data, dtype)
+    for function, end in zip(functions, ends, strict=False):
+        if end is not None and not (isinstance(end, float) and math.isinf(end) and "float" not in dtype):
+            data = importer.block_builder.emit(function(data, as_tensor(importer, end, dtype)))
+    return data
 
 
 def _reduced(function: Callable[..., Any], node: Any, importer: Any) -> Any:

@@ -1,7 +1,7 @@
 """Converters that replace some of TVM's PyTorch importer's own.
 
-Besides those of arithmetic and of indexing: its matrix products always give float32, so that a float16 model no longer
-fits together.
+Besides those of arithmetic, of indexing and of resizing: its matrix products always give float32, so that a float16
+model no longer fits together.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tapml.importing.sizes import Bounds
 from tapml.importing.torch_arithmetic import arithmetic, as_tensor
 from tapml.importing.torch_indexing import indexing
 from tapml.importing.torch_program import Converter
+from tapml.importing.torch_resize import resizing
 
 
 def converters(bounds: Bounds) -> dict[str, Converter]:
@@ -23,6 +24,7 @@ def converters(bounds: Bounds) -> dict[str, Converter]:
     return {
         **arithmetic(),
         **indexing(bounds),
+        **resizing(),
         **products,
         "addmm.default": _addmm,
         "baddbmm.default": _addmm,

@@ -34,7 +34,6 @@ def indexing(bounds: Bounds) -> dict[str, Converter]:
         "slice.Tensor": lambda node, importer: _slice(node, importer, bounds),
         "slice_scatter.default": _slice_scatter,
         "unfold.default": _unfold,
-        **{f"upsample_nearest{rank}d.vec": _nearest for rank in (1, 2, 3)},
         **{f"reflection_pad{rank}d.default": partial(_padded, "reflect") for rank in (1, 2, 3)},
         **{f"replication_pad{rank}d.default": partial(_padded, "edge") for rank in (1, 2, 3)},
     }
@@ -273,20 +272,6 @@ def _padded(mode: str, node: Any, importer: Any) -> Any:
             raise ValueError("it pads an axis whose size differs among the inputs, or by less than nothing")
         places = np.pad(np.arange(int(extent)), (before, after), mode=mode)  # type: ignore[call-overload]
         data = importer.block_builder.emit(op.take(data, relax.const(places), axis=axis))
-    return data
-
-
-def _nearest(node: Any, importer: Any) -> Any:
-    """Each element of the output is that of the input at its place, scaled in float32 and rounded down."""
-    data, _, factors = importer.retrieve_args(node)
-    wanted = node.meta["val"].shape[2:]
-    for number, size in enumerate(wanted):
-        extent = getattr(data.ty.shape.values[2 + number], "value", None)
-        if extent is None or not isinstance(size, int):
-            raise ValueError("it resizes an axis whose size differs among the inputs")
-        scale = np.float32(1.0 / factors[number]) if factors else np.float32(int(extent)) / np.float32(size)
-        places = np.minimum(np.floor(np.arange(size, dtype=np.float32) * scale).astype(np.int64), int(extent) - 1)
-        data = importer.block_builder.emit(op.take(data, relax.const(places), axis=2 + number))
     return data
 
 

@@ -1,0 +1,88 @@
+"""Resizing as PyTorch does it: along one axis after the other, each element of a few of the input's.
+
+TVM's importer takes the ratio of the sizes where PyTorch takes the factor that was given, and leaves antialiasing out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from tvm import relax
+from tvm.relax import op
+
+from tapml.importing.relax_ir import tensor_dtype
+from tapml.importing.torch_program import Converter
+
+Taps = list[tuple[np.ndarray, np.ndarray | None]]
+"""Places in the input, and what their elements are multiplied by: one of each for each place of the output."""
+
+
+def resizing() -> dict[str, Converter]:
+    """By the operator's name as the importer spells it."""
+    found: dict[str, Converter] = {f"upsample_nearest{rank}d.vec": partial(_resized, _nearest) for rank in (1, 2, 3)}
+    for name, taps in (("linear1d", _linear), ("bilinear2d", _linear), ("trilinear3d", _linear), ("bicubic2d", _cubic)):
+        found[f"upsample_{name}.vec"] = partial(_resized, taps)
+    return found | {f"_upsample_{name}2d_aa.default": _antialiased for name in ("bilinear", "bicubic")}
+
+
+def _resized(taps: Callable[[int, int, float | None, bool], Taps], node: Any, importer: Any) -> Any:
+    data, _, *corners, factors = importer.retrieve_args(node)
+    emit, dtype = importer.block_builder.emit, tensor_dtype(data.ty)
+    for number, size in enumerate(node.meta["val"].shape[2:]):
+        axis, extent = 2 + number, getattr(data.ty.shape.values[2 + number], "value", None)
+        if extent is None or not isinstance(size, int):
+            raise ValueError("it resizes an axis whose size differs among the inputs")
+        parts = []
+        for places, weights in taps(
+            int(extent), size, factors[number] if factors else None, bool(corners and corners[0])
+        ):
+            part = emit(op.take(data, relax.const(places.astype(np.int64)), axis=axis))
+            if weights is not None:
+                column = weights.astype(np.float32).reshape([-1, *([1] * (data.ty.ndim - axis - 1))])
+                part = emit(op.multiply(part, relax.const(column.astype(dtype))))
+            parts.append(part)
+        data = parts[0]
+        for part in parts[1:]:
+            data = emit(op.add(data, part))
+    return data
+
+
+def _antialiased(node: Any, importer: Any) -> Any:
+    raise ValueError("it takes as many elements as the image shrinks by")
+
+
+def _scale(extent: int, size: int, factor: float | None, corners: bool) -> np.float32:
+    if corners:
+        return np.float32((extent - 1) / (size - 1)) if size > 1 else np.float32(0)
+    return np.float32(1.0 / factor) if factor else np.float32(extent) / np.float32(size)
+
+
+def _nearest(extent: int, size: int, factor: float | None, corners: bool) -> Taps:
+    places = np.floor(np.arange(size, dtype=np.float32) * _scale(extent, size, factor, False))
+    return [(np.minimum(places, extent - 1), None)]
+
+
+def _sources(extent: int, size: int, factor: float | None, corners: bool) -> np.ndarray:
+    places, scale = np.arange(size, dtype=np.float32), _scale(extent, size, factor, corners)
+    return places * scale if corners else (places + np.float32(0.5)) * scale - np.float32(0.5)
+
+
+def _linear(extent: int, size: int, factor: float | None, corners: bool) -> Taps:
+    sources = np.maximum(_sources(extent, size, factor, corners), 0)
+    low = np.minimum(np.floor(sources), extent - 1)
+    part = sources - low
+    return [(low, 1 - part), (np.minimum(low + 1, extent - 1), part)]
+
+
+def _cubic(extent: int, size: int, factor: float | None, corners: bool) -> Taps:
+    """Keys' convolution with -0.75."""
+    sources = _sources(extent, size, factor, corners)
+    low = np.floor(sources)
+    part, a = sources - low, -0.75
+    near = [((a + 2) * x - (a + 3)) * x * x + 1 for x in (part, 1 - part)]
+    far = [((a * x - 5 * a) * x + 8 * a) * x - 4 * a for x in (part + 1, 2 - part)]
+    weights = [far[0], near[0], near[1], far[1]]
+    return [(np.clip(low + step, 0, extent - 1), weight) for step, weight in zip((-1, 0, 1, 2), weights, strict=True)]
