@@ -73,7 +73,7 @@ def kernel_texts(model: Model) -> dict[str, str]:
                 for buffer, (of, role) in zip(found.parameters, types, strict=True)
             ]
             operators.append(Operator(name, (), arguments, prim_func(found), {}))
-    texts = {}
+    texts: dict[str, str] = {}
     for name, kernel in TVM.compile(operators).items():
         if kernel.document["unsupported"]:
             raise InputError(f"{name} has no WGSL at the sizes of this model: {kernel.document['unsupported']}")
