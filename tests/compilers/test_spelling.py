@@ -24,6 +24,10 @@ from tapml.compilers.tvm.spelling import SpellingError, spelled
         ("y = (x % 0u);", "y = (x % tapml_constant_0);"),
         ("y = (x<<u32(32i)) + (x>>40u);", "y = (x<<31u) + (x>>31u);"),
         ("y = (x<<u32(5i)) + (x>>u32(z));", "y = (x<<u32(5i)) + (x>>u32(z));"),
+        (
+            "let rmod_1 : i32 = ((x[(i % 4i)] - 1i) % y[i]);",
+            "let rmod_1 : i32 = tapml_remainder((x[(i % 4i)] - 1i), y[i]);",
+        ),
         ("y = f32(3i) + max(x, 0.000000e+00f);", "y = f32(3i) + max(x, 0.000000e+00f);"),
         ("y = (x + 1.000000e+00f);", "y = (x + 1.000000e+00f);"),
     ],

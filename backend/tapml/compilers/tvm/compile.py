@@ -33,7 +33,7 @@ from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.program.program import SymbolicType
 
 # Raised whenever this module would write something else for the same PrimFunc.
-_GENERATION = 18
+_GENERATION = 19
 
 _MANY_DIVISIONS = 64
 

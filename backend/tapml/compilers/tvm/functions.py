@@ -132,6 +132,12 @@ fn tapml_nextafter(x : f32, y : f32) -> f32 {
   return bitcast<f32>(select(bits - 1u, bits + 1u, away));
 }
 """,
+    "remainder": """\
+// Of integers, with the sign of a: what % gives for negative ones is undefined in Vulkan.
+fn tapml_remainder(a : i32, b : i32) -> i32 {
+  return a - (a / b) * b;
+}
+""",
     "sin": """\
 fn tapml_sin(x : f32) -> f32 {
   let angle = tapml_angle(x);
@@ -266,6 +272,8 @@ def _own(name: str, dtype: str, operands: Sequence[Any]) -> Any:
 
 def _remainder(node: Any) -> Any:
     dtype = str(node.ty.dtype)
+    if dtype == "int32":
+        return tirx.call_pure_extern(dtype, f"{PREFIX}remainder", node.a, node.b)
     return _own("fmod", dtype, [node.a, node.b]) if dtype in ("float32", "float16") else node
 
 

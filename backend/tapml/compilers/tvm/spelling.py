@@ -30,6 +30,9 @@ _OF_CONSTANTS = re.compile(
 )
 """A call, or an operation in parentheses, whose operands are literals: up to the first of them."""
 
+_SIGNED_REMAINDER = re.compile(r"(\blet rmod\w* : i32 = )\((.*)\);")
+"""TVM's name for that of integers of which one may be negative."""
+
 _SHIFT = re.compile(r"(?<=<<|>>)(\s*)(?:u32\((\d+)i\)|(\d+)u\b)")
 
 _BY_ZERO = re.compile(r"(?<=[/%] )0[iu]\b")
@@ -42,12 +45,22 @@ class SpellingError(Exception):
 def spelled(wgsl: str, values: Iterable[float]) -> str:
     """The text, with the floating-point constants `values` as exact as they are. Raises SpellingError where
     it calls a function that there is not."""
-    text = _NOT_FINITE.sub(_not_finite, wgsl)
+    text = _NOT_FINITE.sub(_not_finite, _SIGNED_REMAINDER.sub(_remainder, wgsl))
     text = _SHIFT.sub(_within_a_word, _NUMBER.sub(_in_range, text))
     text = declared(with_exact_constants(_without_constant_expressions(text), values))
     if unknown := list(unknown_calls(text)):
         raise SpellingError(f"TVM writes {unknown[0]}(...), a function that WGSL has not")
     return text
+
+
+def _remainder(match: re.Match[str]) -> str:
+    """The operation in the middle of `(a % b)`, by a function of ours."""
+    depth = 0
+    for place, character in enumerate(match[2]):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(character, 0)
+        if depth == 0 and match[2].startswith(" % ", place):
+            return f"{match[1]}tapml_remainder({match[2][:place]}, {match[2][place + 3 :]});"
+    return match[0]
 
 
 def _not_finite(match: re.Match[str]) -> str:
