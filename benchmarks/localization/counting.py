@@ -13,27 +13,38 @@ from benchmarks.localization.equivalence import CLASSES, DETECTABLE
 @dataclass
 class Count:
     """Of some cases. `bugs` and `found` by class of mutant (equivalence.py): how many there are, and how many were
-    accused. `innocent`: kernels that were not mutated; `accused`: those of them that were accused."""
+    accused. `suspicious`: how many of the others of each class were suspicious. `innocent`: kernels that were not
+    mutated; `accused`, `suspected`: those of them that were accused, or suspicious."""
 
     cases: int = 0
     bugs: Counter[str] = field(default_factory=Counter)
     found: Counter[str] = field(default_factory=Counter)
+    suspicious: Counter[str] = field(default_factory=Counter)
     innocent: int = 0
     accused: int = 0
+    suspected: int = 0
     seconds: list[float] = field(default_factory=list)
 
     def add(
-        self, kernels: Collection[str], bugs: Iterable[Mapping[str, Any]], accused: Collection[str], seconds: float
+        self,
+        kernels: Collection[str],
+        bugs: Iterable[Mapping[str, Any]],
+        accused: Collection[str],
+        seconds: float,
+        suspicious: Collection[str] = (),
     ) -> None:
-        """A case: the suite's kernels, its bugs with their `kernel` and `class`, and who was accused."""
+        """A case: the suite's kernels, its bugs with their `kernel` and `class`, and who was accused or suspicious."""
         mutated = {}
         for bug in bugs:
             mutated[bug["kernel"]] = bug["class"]
         self.cases += 1
         self.bugs.update(mutated.values())
         self.found.update(kind for kernel, kind in mutated.items() if kernel in accused)
+        missed = {kernel: kind for kernel, kind in mutated.items() if kernel not in accused}
+        self.suspicious.update(kind for kernel, kind in missed.items() if kernel in suspicious)
         self.innocent += len(kernels) - len(mutated)
         self.accused += sum(kernel in accused for kernel in kernels if kernel not in mutated)
+        self.suspected += sum(kernel in suspicious for kernel in kernels if kernel not in mutated)
         self.seconds.append(seconds)
 
     @property
@@ -65,18 +76,22 @@ class Count:
             self.cases + other.cases,
             self.bugs + other.bugs,
             self.found + other.found,
+            self.suspicious + other.suspicious,
             self.innocent + other.innocent,
             self.accused + other.accused,
+            self.suspected + other.suspected,
             self.seconds + other.seconds,
         )
 
 
-def by_operator(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, tuple[int, int]]]:
-    """Mutation operator -> class -> (bugs, those accused), over the cases' records (run.py)."""
+def by_operator(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, tuple[int, int, int]]]:
+    """Mutation operator -> class -> (bugs, those accused, those that are suspicious instead), over the cases' records
+    (run.py)."""
     found: dict[str, dict[str, list[int]]] = {}
     for record in records:
         for bug in record["bugs"]:
-            entry = found.setdefault(bug["operator"], {kind: [0, 0] for kind in CLASSES})[bug["class"]]
+            entry = found.setdefault(bug["operator"], {kind: [0, 0, 0] for kind in CLASSES})[bug["class"]]
             entry[0] += 1
             entry[1] += bug["kernel"] in record["accused"]
-    return {name: {kind: (a, b) for kind, (a, b) in kinds.items()} for name, kinds in found.items()}
+            entry[2] += bug["kernel"] in record["suspicious"]
+    return {name: {kind: (a, b, c) for kind, (a, b, c) in kinds.items()} for name, kinds in found.items()}

@@ -4,7 +4,7 @@ Each mutant runs over all carved tests of its kernel, twice, on Dawn with SwiftS
 compared with the kernel as it was, on the same one:
 
 - "equivalent": not a bit of any output changes, on neither;
-- "within rounding": something changes, but nowhere by more than the test allows, as a device may;
+- "within the bound": something changes, but nowhere by more than the test allows, as a device may;
 - "detectable": some element changes by more, in every run, on both; or it does not compile or run on both;
 - "implementation": what changes depends on the implementation or on chance, as with races and reads out of bounds.
 """
@@ -29,7 +29,7 @@ from tapml.errors import DeviceError
 from tapml.suite import Suite, Tolerance
 
 IMPLEMENTATIONS = ("node-dawn", "deno")
-EQUIVALENT, WITHIN, DETECTABLE, IMPLEMENTATION = "equivalent", "within rounding", "detectable", "implementation"
+EQUIVALENT, WITHIN, DETECTABLE, IMPLEMENTATION = "equivalent", "within the bound", "detectable", "implementation"
 CLASSES = (DETECTABLE, EQUIVALENT, WITHIN, IMPLEMENTATION)
 _RUNS = 2
 

@@ -103,7 +103,9 @@ class Benchmark:
         """A digest of all that the case's result depends on, but for the device."""
         mutated = {bug.kernel: bug for bug in case.bugs}
         kernels = [digest(suite, kernel, mutated.get(kernel)) for kernel in suite.kernels]
-        return sha256(" ".join([case.id, suite.path.name, models.sources("locating", "validation"), *kernels]))[:24]
+        return sha256(
+            " ".join([case.id, suite.path.name, models.sources("bounds", "locating", "validation"), *kernels])
+        )[:24]
 
     def _run(self, case: Case, copy: WorkingCopy, device: Device, blobs: Blobs) -> dict[str, Any]:
         with copy.mutated(case.bugs) as suite:
@@ -121,6 +123,7 @@ class Benchmark:
             "parts": document["summary"]["parts"],
             "verdict": document["summary"]["verdict"],
             "accused": document["summary"]["faulty_kernels"],
+            "suspicious": {found["kernel"]: found["times"] for found in document["suspicious"]},
             "suspects": [
                 {
                     "kernel": found["kernel"],

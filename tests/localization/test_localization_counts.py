@@ -40,6 +40,14 @@ def test_counts() -> None:
     assert (both.cases, both.missed, both.accused, both.seconds) == (2, 2, 2, [2.0, 2.0])
 
 
+def test_suspicious_kernels_count_apart() -> None:
+    count = Count()
+    hidden = {"kernel": "d", "class": WITHIN}
+    count.add(KERNELS, [BUGS[0], BUGS[1], hidden], ["a"], 1.0, ["a", "b", "d", "e"])
+    assert (count.missed, count.reports, count.accused) == (1, 1, 0)
+    assert (count.suspicious[WITHIN], count.suspicious[DETECTABLE], count.suspected) == (1, 1, 1)
+
+
 def test_equivalents_are_not_missed() -> None:
     count = Count()
     count.add(KERNELS, BUGS, ["a", "b"], 1.0)
@@ -97,6 +105,7 @@ def _record(model: str, bugs: list[dict[str, Any]], accused: list[str]) -> dict[
     return {
         "case": f"{model}-0", "model": model, "device": "Chromium 1", "kernels": KERNELS, "operators": 70,
         "seconds": 1.5, "verdict": "faulty" if accused else "clean", "accused": accused, "suspects": suspects,
+        "suspicious": {"f": 5.0},
         "bugs": [described | effects | bug for bug in bugs],
         "baseline": {"seconds": 3.0, "accused": {"0.001": ["a", "f"], "0.01": []}},
     }  # fmt: skip
@@ -106,11 +115,12 @@ def test_table() -> None:
     records = [_record("m", [], []), _record("m", BUGS, ["a", "e"])]
     found = table.text(records)
     lines = [line.split() for line in found.splitlines()]
-    assert ["m", "70", "1", "4", "1", "0", "1", "1.5", "1.5", "2", "1", "(50.0%)", "1", "(50.0%)"] in lines
+    assert ["m", "70", "1", "4", "1", "0", "0", "1", "1.5", "1.5", "2", "1", "(50.0%)", "1", "(50.0%)", "1"] in lines
     assert ["m", "0.001", "2", "1", "(50.0%)", "1", "(50.0%)", "3.0"] in lines
     assert ["m", "0.01", "0", "0", "(0.0%)", "2", "(100.0%)", "3.0"] in lines
-    assert ["m", "clean", "none", "1.5"] in lines
+    assert ["m", "clean", "none", "f", "1.5"] in lines
     assert "false positive: m-0 e: fail, excess [1.5], because" in found
+    assert "suspicious wrongly: m-0 f: 5 x what rounding explains" in found
     assert "false negative: m-0 b k.wgsl:3 sign (+ became -)" in found
 
 
