@@ -130,7 +130,7 @@ def _operators(records: Sequence[Record]) -> Iterable[list[str]]:
 
 
 def _details(records: Sequence[Record]) -> str:
-    """Each false positive, each false negative, and what hides within rounding, one a line."""
+    """Each false positive, each false negative, and what hides inside its bound, one a line."""
     lines = []
     for record in records:
         mutated = {bug["kernel"] for bug in record["bugs"]}
