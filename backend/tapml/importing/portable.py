@@ -21,7 +21,7 @@ from tvm.relax import op
 from tapml.errors import InputError
 from tapml.importing.dtypes import stored
 from tapml.importing.indices import INDEXING, lower_indexing
-from tapml.importing.relax_ir import Expr, names
+from tapml.importing.relax_ir import Expr, names, operator_name
 from tapml.importing.remainders import DIVISIONS, divided
 from tapml.importing.scatter import own_place, product, scatter_elements, scatter_nd
 from tapml.importing.transposed import conv_transpose
@@ -31,6 +31,9 @@ LONGEST_AXIS = 8192
 
 _MOST_JOINED = 7
 """Tensors that one kernel joins: WebGPU promises eight buffers."""
+
+_MOVES = names("astype expand_dims flatten flip permute_dims reshape squeeze strided_slice")
+"""Operators of one tensor that fusion puts into the kernel beside them."""
 
 _RANKINGS = {"relax.topk": None, "relax.sort": "values", "relax.argsort": "indices"}
 """What they give of the elements in order; topk's attributes say it."""
@@ -100,17 +103,28 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
 
 def _joined(builder: Expr, parts: list[Expr], axis: int, stacked: bool) -> Expr | None:
     """Many tensors, some at a time: a kernel has few buffers."""
-    if len(parts) <= _MOST_JOINED:
+    # Fusion makes one kernel of joins of joins, but for one that is opaque to it.
+    if sum(_joins(builder, part) for part in parts) <= _MOST_JOINED:
         return None
     axis %= parts[0].ty.ndim + stacked
     if stacked:
         parts = [builder.emit(op.reshape(part, _with_one(_shape("relax.stack", part), axis))) for part in parts]
-    # Opaque to fusion, which would make one kernel of all again.
-    join = partial(builder.emit_te, topi.concatenate, primfunc_name_hint="concat", primfunc_attrs={"op_pattern": 8})
+    join = partial(builder.call_te, topi.concatenate, primfunc_name_hint="concat", primfunc_attrs={"op_pattern": 8})
     while len(parts) > _MOST_JOINED:
         groups = [parts[first : first + _MOST_JOINED] for first in range(0, len(parts), _MOST_JOINED)]
-        parts = [join(group, axis) if len(group) > 1 else group[0] for group in groups]
-    return op.concat(parts, axis)
+        parts = [builder.emit(join(group, axis)) if len(group) > 1 else group[0] for group in groups]
+    return join(parts, axis)
+
+
+def _joins(builder: Expr, part: Expr) -> int:
+    """How many tensors are joined in one that is moved about since."""
+    found = builder.lookup_binding(part) if isinstance(part, relax.Var) else None
+    while isinstance(found, tvm.ir.Call) and operator_name(found) in _MOVES:
+        part = found.args[0]
+        found = builder.lookup_binding(part) if isinstance(part, relax.Var) else None
+    if isinstance(found, tvm.ir.Call) and operator_name(found) in ("relax.concat", "relax.stack"):
+        return sum(_joins(builder, field) for field in getattr(found.args[0], "fields", ())) or 1
+    return 1
 
 
 def _with_one(shape: tuple[Any, ...], axis: int) -> list[Any]:
