@@ -26,6 +26,7 @@ from benchmarks.onnx_models.models import MODELS, Model
 from tapml.suite import Suite
 
 _CHECKOUT = Path(__file__).parents[2]
+_KEPT = "records.json"
 
 
 def main() -> int:
@@ -41,17 +42,23 @@ def main() -> int:
     if not models:
         parser.error(f"no model has a name like {options.only!r}: {', '.join(model.name for model in MODELS)}")
     options.folder.mkdir(parents=True, exist_ok=True)
-    kept = options.folder / "records.json"
-    records = json.loads(kept.read_text()) if kept.exists() else {}
     devices = [name for name in options.devices.split(",") if name]
     for model in models:
-        before = records.get(model.name) if options.add else None
-        records[model.name] = record = _run(model, options.folder, devices, options.offload, before)
-        kept.write_text(json.dumps(records, indent=1))
+        # Read anew each time: another run may be at other models.
+        before = _records(options.folder).get(model.name) if options.add else None
+        record = _run(model, options.folder, devices, options.offload, before)
+        (options.folder / _KEPT).write_text(json.dumps({**_records(options.folder), model.name: record}, indent=1))
         print(f"{model.name}: {table.sentence(record)}", flush=True)
+    records = _records(options.folder)
     if options.docs:
         table.write(options.docs, records)
     return 1 if any(not table.good(records[model.name]) for model in models) else 0
+
+
+def _records(folder: Path) -> dict[str, Any]:
+    path = folder / _KEPT
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return found
 
 
 def _run(
@@ -79,7 +86,7 @@ def _carve(model: Model, folder: Path, suite: Path) -> dict[str, Any]:
     record: dict[str, Any] = {"carve_seconds": seconds, "carve_bytes": peak, "problem": "", "validated": {}}
     if code:
         return {**record, "problem": _last(said)}
-    opened = Suite.open(suite)
+    opened = Suite(suite)
     oracle = opened.manifest["oracle"] or {}
     return record | {
         "nodes": len(opened.model_graph.kernel_nodes),
