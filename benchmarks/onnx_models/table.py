@@ -72,9 +72,12 @@ def _cells(model: Model, record: Mapping[str, Any], devices: list[str]) -> Itera
     yield f"{record['carve_seconds']:.0f} s"
     yield f"{record['carve_bytes'] / _MB:,.0f} MB ({record['recorded_bytes'] / _MB:,.0f} MB of values)"
     for device in devices:
-        counts = record["validated"].get(device, {}).get("counts", {})
+        if device not in record["validated"]:
+            yield "not tried"
+            continue
+        counts = record["validated"][device]["counts"]
         yield f"{counts['pass']} of {counts['total']} pass" if counts else "does not run"
-    yield record["offload"]["verdict"] if record.get("offload") else ""
+    yield record["offload"]["verdict"] if record.get("offload") else "not tried"
 
 
 def _all_pass(found: Mapping[str, Any]) -> bool:

@@ -23,7 +23,7 @@ from tapml.importing.model import Array
 _ULPS = 8.0
 """Of an element, and of the largest of its neighbours: what differs by less agrees without a second run."""
 
-_TIMES = 4.0
+_TIMES = 8.0
 """Of what rounding moved: one run shows one case of many."""
 
 _MOST_RUNS = 4
