@@ -66,7 +66,7 @@ def _rounded(evidence: Evidence) -> list[Finding]:
         return []
     for name, dtype, unit in _NARROW:
         held = got.astype(dtype).astype(np.float32) == got
-        near = evidence.error[evidence.finite] <= 4 * unit * np.abs(evidence.e[evidence.finite])
+        near = evidence.error[evidence.finite] <= unit * np.abs(evidence.e[evidence.finite])
         n = int((held & near).sum())
         if n >= _ENOUGH * evidence.count:
             text = (
