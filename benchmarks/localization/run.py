@@ -69,12 +69,14 @@ class Benchmark:
     def run(self, effects: dict[str, Equivalence], *, resume: bool) -> list[dict[str, Any]]:
         """The records of all cases, those of an earlier run among them where it goes on."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        known = self._known() if resume else {}
+        if not resume:
+            self.path.unlink(missing_ok=True)
+        known = self._known()
         records = []
         with (
             Server() as server,
             tempfile.TemporaryDirectory() as folder,
-            self.path.open("a" if resume else "w") as file,
+            self.path.open("ab", buffering=0) as file,
         ):
             device, blobs = server.state.device(self.device_name), server.state.blobs
             for name, suite in self.suites.items():
@@ -85,8 +87,8 @@ class Benchmark:
                     record = known.get(state)
                     if record is None:
                         record = {"state": state, **self._run(case, copy, device, blobs)}
-                        file.write(json.dumps(record) + "\n")
-                        file.flush()
+                        # In one piece, for other runs may append to it at the same time.
+                        file.write((json.dumps(record) + "\n").encode())
                         say(_line(record, len(case.bugs)))
                     judged.append((record, case))
                 # After the cases: a device that knows the mutants' texts already would be quicker with them.
