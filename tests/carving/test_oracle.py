@@ -88,6 +88,21 @@ def test_another_shape_is_a_disagreement(tmp_path: Path) -> None:
     assert suite.manifest["oracle"]["cosine"] is None
 
 
+def test_where_onnx_runtime_is_wrong_itself_another_oracle_is_asked(tmp_path: Path) -> None:
+    """Its Resize by align_corners scales down as no definition says (onnxruntime 1.31)."""
+    scales = numpy_helper.from_array(np.array([1, 1, 0.6, 0.6], np.float32), "scales")
+    how = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], **how)
+    x, y = (helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", [1, 1, 2, 4]), ("y", [1, 1, 1, 2])))
+    graph = helper.make_graph([node], "resize", [x], [y], [scales])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9), tmp_path / "r.onnx")
+    np.savez(tmp_path / "x.npz", x=np.arange(1, 9, dtype=np.float32).reshape(1, 1, 2, 4))
+    model = import_model(str(tmp_path / "r.onnx"), input_files=[tmp_path / "x.npz"])
+    suite = carve(model, tmp_path / "r.suite", name="r")
+    assert suite.manifest["oracle"]["agrees"]
+    assert suite.manifest["oracle"]["name"].startswith("onnx.reference ")
+
+
 def random_numbers(folder: Path) -> ImportedModel:
     node = helper.make_node("RandomNormalLike", ["x"], ["noise"], "dice")
     add = helper.make_node("Add", ["x", "noise"], ["y"])

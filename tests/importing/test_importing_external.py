@@ -54,6 +54,22 @@ def test_an_operator_that_tvm_cannot_convert(
     assert agrees(import_model(str(path), random_inputs=True), tmp_path).kernels == ["Relu"]
 
 
+def test_one_that_onnx_runtime_refuses_is_computed_by_onnx_itself(
+    save_onnx: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tvm.relax.frontend.onnx import onnx_frontend
+
+    def fail(*_: Any) -> None:
+        raise InputError("an opset that nobody knows")
+
+    monkeypatch.setattr(onnx_frontend.Selu, "get_converter", lambda opset: fail)
+    monkeypatch.setattr("tapml.importing.onnx_run.OnnxRuntime.__init__", fail)
+    suite = agrees(import_model(str(save_onnx([node("Selu", ["x"], ["y"])], *IO, {})), random_inputs=True), tmp_path)
+    assert suite.bundle("Selu")["compiler"]["reference"] == "ONNX's reference implementation (Selu)"
+    assert suite.manifest["oracle"]["name"].startswith("onnx.reference ")
+    Reference(read_model(Suite(suite.path)))
+
+
 def test_several_outputs_and_those_that_nobody_reads(save_onnx: Callable[..., Path], tmp_path: Path) -> None:
     layer = node("SimplifiedLayerNormalization", ["x", "scale"], ["n", "inv"], axis=-1, stash_type=1)
     skipped = node("SkipSimplifiedLayerNormalization", ["n", "x", "scale"], ["a", "", "", "s"], domain="com.microsoft")

@@ -85,8 +85,8 @@ def _off_by_units_of_largest(array: Array, random: np.random.Generator) -> Array
     unit = UNIT.get(str(array.dtype))
     if unit is None:
         return array
-    share = random.uniform(-2.0, 2.0, array.shape) * unit * largest(array.astype(np.float32, copy=False))
-    return np.where(np.isfinite(array), array + share.astype(array.dtype), array)
+    share: Array = np.asarray(random.uniform(-2.0, 2.0, array.shape)) * unit * largest(array.astype(np.float32))
+    return np.where(np.isfinite(array), (array + share).astype(array.dtype), array)
 
 
 def _approximated(program: OperatorProgram | External) -> bool:

@@ -33,6 +33,7 @@ def assemble(
     provenance: dict[str, Any],
     symbols: Sequence[Symbol] = (),
     again: Callable[[], Sequence[Sequence[Array]]] | None = None,
+    second: Callable[[], tuple[str, Sequence[Sequence[Array]]]] | None = None,
     in_detail: Callable[[], ImportedModel] | None = None,
 ) -> ImportedModel:
     """Finish an import whose `module` has its weights inline and takes the steps' inputs in their
@@ -52,6 +53,15 @@ def assemble(
         for name, array in steps[0].arrays.items()
         if (dtype := stored(str(array.dtype))) != str(array.dtype)
     ]
+
+    def cast_all(found: Sequence[Sequence[Array]]) -> list[list[Array]]:
+        return [_cast(arrays, result.output_dtypes, outputs) for arrays in found]
+
+    def second_cast() -> tuple[str, list[list[Array]]]:
+        assert second is not None
+        who, found = second()
+        return who, cast_all(found)
+
     done = []
     for number, step in enumerate(steps):
         inputs, changed = step.narrowed()
@@ -72,7 +82,8 @@ def assemble(
         oracle=oracle,
         oracle_missing=oracle_missing,
         unit=_unit(str(array.dtype) for _, array in (*tensors, *steps[0].arrays.items())),
-        again=again and (lambda: [_cast(found, result.output_dtypes, outputs) for found in again()]),
+        again=again and (lambda: cast_all(again())),
+        second=second and second_cast,
         in_detail=in_detail,
     )
 

@@ -63,6 +63,9 @@ class ImportedModel:
     is coarser than what stands for it here (bfloat16: 2^-7)."""
     again: Callable[[], Sequence[Sequence[Array]]] | None = None
     """Asks the oracle once more: `expected` of each step. Raises InputError."""
+    second: Callable[[], tuple[str, Sequence[Sequence[Array]]]] | None = None
+    """Asks another oracle, which is too slow to be the first: who it is, and `expected` of each step. Raises
+    InputError."""
     in_detail: Callable[[], ImportedModel] | None = None
     """The same model for the same inputs, with every value that its operators give as an output, in their order, said
     with the operator. Raises InputError where that cannot be had."""

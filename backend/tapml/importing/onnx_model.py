@@ -83,6 +83,10 @@ def import_onnx(
     def again() -> list[list[Array]]:
         return [filled_up(names, found, counted) for found in _ask_again(ask, raw)]
 
+    def second() -> tuple[str, list[list[Array]]]:
+        runtime = OnnxReference(source, path.parent)
+        return runtime.name, [filled_up(names, runtime.run(names, step.arrays), counted) for step in raw]
+
     if loops:
         answer = ask(raw, progress)
         expected, missing = answer.expected, answer.missing
@@ -96,6 +100,7 @@ def import_onnx(
         oracle=answer.oracle,
         oracle_missing=missing,
         again=again,
+        second=second,
         in_detail=None if detailed else closer,
         provenance={
             "kind": "onnx",
