@@ -83,22 +83,13 @@ class _Watch:
 
 def missed(found: dict[str, object]) -> list[str]:
     """Targets that a model misses."""
-    seconds, needed = (
-        float(str(found["seconds"])),
-        float(str(found["weights_mb"])) + float(str(found["activations_mb"])),
-    )
-    kernels = seconds / float(str(found["time"]))
-    return [
-        name
-        for name, over in (
-            ("time", seconds > TIME * kernels + _SLACK_SECONDS),
-            (
-                "memory",
-                float(str(found["peak_mb"])) > MEMORY * needed + _SLACK_MB + _KERNEL_MB * float(str(found["kernels"])),
-            ),
-        )
-        if over
-    ]
+    seconds, kernels = float(str(found["seconds"])), float(str(found["kernels"]))
+    needed = float(str(found["weights_mb"])) + float(str(found["activations_mb"]))
+    limits = {
+        "time": (seconds, TIME * seconds / float(str(found["time"])) + _SLACK_SECONDS),
+        "memory": (float(str(found["peak_mb"])), MEMORY * needed + _SLACK_MB + _KERNEL_MB * kernels),
+    }
+    return [name for name, (value, most) in limits.items() if value > most]
 
 
 def main() -> int:
