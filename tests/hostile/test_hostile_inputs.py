@@ -248,7 +248,7 @@ HOSTILE_TENSORS: dict[str, tuple[bytes, str]] = {
     "a header of 2**63 bytes": (struct.pack("<Q", 2**63) + b"{}", "header is said to have"),
     "behind the end": (tensors(data_offsets=[0, 2**40], shape=[2**38, 1]), "readable"),
     "another shape": (tensors(shape=[4, 6], dtype="I8"), "expected x"),
-    "float8": (tensors(bytes(6), dtype="F8_E4M3", data_offsets=[0, 6]), "expected x|readable"),
+    "float8, cut off": (tensors(bytes(5), dtype="F8_E4M3", data_offsets=[0, 5]), "readable"),
     "nothing": (b"", "readable"),
     "deep": (struct.pack("<Q", 60_000) + b"[" * 60_000, "readable"),
 }

@@ -217,7 +217,9 @@ def _converted(spec: InputSpec, source: str, array: Array) -> Array:
     if (kind := _kind(wanted)) is None or kind != _kind(array.dtype):
         raise InputError(f"{source}: expected {spec}, got {array.dtype}{list(array.shape)}")
     converted = array.astype(wanted)
-    if kind == "integer" and not np.array_equal(converted.astype(array.dtype), array):
+    # There and back is not enough: 2**63 becomes -2**63, which becomes 2**63 again.
+    same = np.array_equal(converted.astype(array.dtype), array) and np.array_equal(converted < 0, array < 0)
+    if kind == "integer" and not same:
         raise InputError(f"{source}: {spec.name} has values that do not fit {spec.dtype}")
     return np.asarray(converted, order="C")
 

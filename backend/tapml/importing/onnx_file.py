@@ -50,6 +50,12 @@ def read(path: Path) -> Any:
         except Exception as error:  # C++ exceptions of its own
             raise InputError(f"{path} is not a valid ONNX file: {error}") from error
     check_tensors(model, path)
+    for node in nodes(model.graph):
+        # protobuf gives bytes for what is no UTF-8.
+        if not isinstance(node.op_type, str) or not isinstance(node.domain, str):
+            raise InputError(
+                f"{path} is not a valid ONNX file: the operator {node.op_type!r} has a name that is no text"
+            )
     return model
 
 
