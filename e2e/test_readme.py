@@ -27,4 +27,4 @@ def test_there_is_an_example() -> None:
 
 
 def test_the_site_has_the_same_example() -> None:
-    assert examples("docs/python.md") == EXAMPLES
+    assert examples("docs/python.md")[: len(EXAMPLES)] == EXAMPLES
