@@ -65,7 +65,7 @@ def measure(model: str, inputs: str) -> dict[str, object]:
 
 
 class _Watch:
-    """The most resident memory so far, with that of children."""
+    """The most resident memory so far, of the process alone: what compiles beside it is a fork, which shares most."""
 
     def __init__(self, process: psutil.Process) -> None:
         self._process = process
