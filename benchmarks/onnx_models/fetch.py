@@ -18,7 +18,7 @@ _PIP = [
     "--no-deps",
     "--only-binary=:all:",
     "--python-version",
-    "3",
+    "3.12",
 ]
 
 
