@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -115,6 +116,26 @@ def test_an_onnx_model_is_carved_from_real_inputs(capsys: pytest.CaptureFixture[
     assert "variants 256+subgroups, 256" in out
     assert "SYNTHETIC" in out
     assert Suite(made_up).synthetic
+
+
+def test_a_model_that_nothing_checks_is_carved_when_asked_for(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = [helper.make_tensor_value_info(name, 1, [2]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "test", values[:1], values[1:])
+    model, suite = tmp_path / "m.onnx", tmp_path / "m.suite"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    code, _, err = run(capsys, "carve", model, "--random-inputs", "-o", suite)
+    assert code == 2
+    assert "onnxruntime is not installed" in err
+    assert "--no-oracle" in err
+    assert not suite.exists()
+    code, out, err = run(capsys, "carve", model, "--random-inputs", "-o", suite, "--no-oracle")
+    assert code == 0, err
+    assert "onnxruntime is not installed" in out
+    code, out, _ = run(capsys, "show", suite)
+    assert "onnxruntime is not installed" in out
 
 
 def test_a_refusal_has_fields(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
