@@ -290,3 +290,26 @@ def test_a_branch_on_a_scalar_input_is_taken_at_import(
     assert imported.steps[0].expected is not None
     np.testing.assert_array_equal(imported.steps[0].expected[0], np.full(4, factor, np.float32))
     assert f"input rate is fixed to what was given: {rate}" in imported.provenance["notes"]
+
+
+OLD_FORMS = {
+    "relu6": (9, "Clip", {"min": 0.0, "max": 6.0}, (2, 6)),
+    "only max": (6, "Clip", {"max": 0.5}, (2, 6)),
+    "pads": (2, "Pad", {"pads": [0, 1, 0, 2], "value": 1.5}, (2, 9)),
+    "reflected": (2, "Pad", {"pads": [0, 1, 0, 2], "mode": "reflect"}, (2, 9)),
+    "starts": (9, "Slice", {"starts": [1], "ends": [5], "axes": [1]}, (2, 4)),
+    "axes": (11, "Unsqueeze", {"axes": [0, 3]}, (1, 2, 6, 1)),
+    "sum": (11, "ReduceSum", {"axes": [1], "keepdims": 0}, (2,)),
+    "scales": (7, "Upsample", {"scales": [1.0, 2.0], "mode": "nearest"}, (2, 12)),
+    "softmax": (11, "Softmax", {"axis": 0}, (2, 6)),
+    "dropout": (7, "Dropout", {"ratio": 0.3}, (2, 6)),
+}
+"""What later opsets take as operands."""
+
+
+@pytest.mark.parametrize("name", OLD_FORMS)
+def test_attributes_of_old_opsets(name: str, save_onnx: Callable[..., Path], matches: Callable[..., None]) -> None:
+    opset, operator, attributes, shape = OLD_FORMS[name]
+    io = [("x", "float32", (2, 6))], [("y", "float32", shape)]
+    path = save_onnx([node(operator, ["x"], ["y"], **attributes)], *io, {}, opset=opset)
+    matches(import_model(str(path), input_files=feed(path, x=np.linspace(-9, 9, 12, dtype=np.float32).reshape(2, 6))))

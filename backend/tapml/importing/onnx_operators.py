@@ -62,8 +62,10 @@ def _rms_normalization(builder: Expr, inputs: Sequence[Any], attributes: Attribu
 
 
 def _clip(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
-    """By operands, either of which may be left out."""
+    """By operands, either of which may be left out, or by attributes as of opsets before 11."""
     data, low, high = (*inputs, None, None)[:3]
+    if "max" in attributes:
+        low, high = (relax.const(attributes[name], tensor_dtype(data.ty)) for name in ("min", "max"))
     for bound, limit in ((low, op.maximum), (high, op.minimum)):
         if bound is not None:
             data = builder.emit(limit(data, bound))
