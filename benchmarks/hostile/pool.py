@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shutil
 import subprocess
 import sys
@@ -18,9 +17,9 @@ from typing import Any
 
 import psutil
 
+from benchmarks.workers import CHECKOUT, START_SECONDS, ask, read_line
+
 _HANG_SECONDS = 10.0
-_START_SECONDS = 120.0
-_CHECKOUT = Path(__file__).parents[2]
 
 
 class Causes(dict[str, tuple[int, str]]):
@@ -163,7 +162,7 @@ def _drive(good: Path, root: Path, kept: Path, next_case: Any, note: Any) -> Non
             process, started = _start(good, root / str(started), kept), started + 1
         name, seed = case
         began, used = time.monotonic(), _processor_seconds(process)
-        line = _answer(process, json.dumps(case))
+        line = ask(process, json.dumps(case), 2 * _HANG_SECONDS)
         if line:
             note(json.loads(line))
             continue
@@ -215,7 +214,7 @@ def _tail(root: Path, number: int) -> str:
 def _start(good: Path, root: Path, kept: Path) -> subprocess.Popen[str]:
     root.mkdir(parents=True)
     log = root.parent.parent / f"{root.parent.name}-{root.name}.log"
-    environment = {**os.environ, "PYTHONPATH": f"{_CHECKOUT}/backend:{_CHECKOUT}", "PYTHONFAULTHANDLER": "1"}
+    environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}/backend:{CHECKOUT}", "PYTHONFAULTHANDLER": "1"}
     # Its cache is the user's: what lies there is trusted, and reading it is no escape.
     environment.setdefault("TAPML_CACHE", str(Path.home() / ".cache" / "tapml"))
     with log.open("w") as errors:
@@ -225,27 +224,9 @@ def _start(good: Path, root: Path, kept: Path) -> subprocess.Popen[str]:
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            cwd=_CHECKOUT,
+            cwd=CHECKOUT,
             env=environment,
         )
-    if _line(process, _START_SECONDS) != "ready\n":
+    if read_line(process, START_SECONDS) != "ready\n":
         raise SystemExit(f"a worker did not start: {log.read_text()[-3000:]}")
     return process
-
-
-def _answer(process: subprocess.Popen[str], case: str) -> str:
-    """What became of a case; empty where it takes too long, or where the process has ended."""
-    assert process.stdin
-    try:
-        process.stdin.write(case + "\n")
-        process.stdin.flush()
-    except OSError:
-        return ""
-    return _line(process, 2 * _HANG_SECONDS)
-
-
-def _line(process: subprocess.Popen[str], seconds: float) -> str:
-    """One line of its answers; empty where it takes longer, or where the process has ended."""
-    assert process.stdout
-    ready, _, _ = select.select([process.stdout], [], [], seconds)
-    return process.stdout.readline() if ready else ""

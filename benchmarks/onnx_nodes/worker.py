@@ -30,23 +30,26 @@ class Worker:
         self._state = server.state
         self._devices = devices
 
-    def run(self, case: Case, folder: Path) -> dict[str, Any]:
+    def run(self, name: str, folder: Path) -> dict[str, Any]:
         """What became of a case: `outcome` is right, wrong, refused or traceback; `why` says more."""
         try:
-            suite, outputs = carved(case, folder)
-            problem = difference(suite, case, outputs)
-            verdicts = {name: self._verdicts(suite, name) for name in self._devices}
+            return self._judged(name, folder)
         except TapmlError as error:
             return {"outcome": "refused", "why": str(error).replace(str(folder), "").lstrip("/")}
         except Exception:
             return {"outcome": "traceback", "why": traceback.format_exc()[-3000:]}
+
+    def _judged(self, name: str, folder: Path) -> dict[str, Any]:
+        case = cases()[name]
+        suite, outputs = carved(case, folder)
+        problem = difference(suite, case, outputs)
         oracle = suite.manifest["oracle"]
         return {
             "outcome": "wrong" if problem else "right",
             "why": problem,
             "noticed": bool(problem and oracle and not oracle["agrees"]),
             "compilers": sorted({suite.bundle(kernel)["compiler"]["name"] for kernel in suite.kernels}),
-            "verdicts": verdicts,
+            "verdicts": {device: self._verdicts(suite, device) for device in self._devices},
         }
 
     def _verdicts(self, suite: Suite, name: str) -> list[str]:
@@ -104,20 +107,19 @@ def difference(suite: Suite, case: Case, outputs: Sequence[str]) -> str:
     return ""
 
 
-def main() -> None:
-    found = cases()
+def serve(devices: Sequence[str], make: type[Worker]) -> None:
+    """Answer each line of standard input, on devices that are started before."""
     with Server() as server:
-        for name in sys.argv[1:]:
+        for name in devices:
             server.state.device(name)
-        worker = Worker(server, sys.argv[1:])
+        worker = make(server, devices)
         print("ready", flush=True)
         for line in sys.stdin:
-            case = found[line.strip()]
-            began = time.perf_counter()
-            with tempfile.TemporaryDirectory(prefix="tapml-onnx-") as folder:
-                answer = worker.run(case, Path(folder))
-            print(json.dumps({"name": case.name, "seconds": time.perf_counter() - began, **answer}), flush=True)
+            name, began = line.rstrip("\n"), time.perf_counter()
+            with tempfile.TemporaryDirectory(prefix="tapml-benchmark-") as folder:
+                answer = worker.run(name, Path(folder))
+            print(json.dumps({"name": name, "seconds": time.perf_counter() - began, **answer}), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    serve(sys.argv[1:], Worker)

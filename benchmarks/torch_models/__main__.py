@@ -13,9 +13,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.onnx_nodes.__main__ import Pool
 from benchmarks.onnx_nodes.table import broken, outcome
 from benchmarks.torch_models.cases import names
+from benchmarks.workers import Pool
 
 _BEGIN, _END = "<!-- made by make bench-torch -->", "<!-- end -->"
 

@@ -217,11 +217,14 @@ def _converted(spec: InputSpec, source: str, array: Array) -> Array:
     if (kind := _kind(wanted)) is None or kind != _kind(array.dtype):
         raise InputError(f"{source}: expected {spec}, got {array.dtype}{list(array.shape)}")
     converted = array.astype(wanted)
-    # There and back is not enough: 2**63 becomes -2**63, which becomes 2**63 again.
-    same = np.array_equal(converted.astype(array.dtype), array) and np.array_equal(converted < 0, array < 0)
-    if kind == "integer" and not same:
+    if kind == "integer" and not _same(converted, array):
         raise InputError(f"{source}: {spec.name} has values that do not fit {spec.dtype}")
     return np.asarray(converted, order="C")
+
+
+def _same(converted: Array, array: Array) -> bool:
+    # There and back is not enough: 2**63 becomes -2**63, which becomes 2**63 again.
+    return np.array_equal(converted.astype(array.dtype), array) and np.array_equal(converted < 0, array < 0)
 
 
 def _dtype(spec: InputSpec) -> np.dtype[Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tapml.bounds.blocks import accumulation
+from tapml.bounds.expression import NotDerivable
 from tapml.locating.formula.nodes import MOST_NODES, Node, Nodes, NotAFormula, Reduction, in_order
 from tapml.operators.program import Block, Buffer, Expression, Let, OperatorProgram, Store
 
@@ -89,7 +91,10 @@ class _Builder:
             return self._node(store.value, scope), variables
         if len(block.body) != 1:
             raise NotAFormula("a reduction of several values")
-        kind, term = self._accumulated(store)
+        try:
+            kind, term = accumulation(store)
+        except NotDerivable as error:
+            raise NotAFormula(str(error)) from error
         start = next((s.value for s in block.first if isinstance(s, Store) and s.buffer == store.buffer), None)
         if start is None or start.kind != "constant":
             raise NotAFormula("a reduction whose start is no number")
@@ -97,14 +102,6 @@ class _Builder:
         found = Reduction(kind, spatial, reduced, store.buffer)
         operands = (self._node(term, scope), self._node(start, scope))
         return self._nodes.make("reduce", store.value.dtype, operands, found), variables
-
-    def _accumulated(self, store: Store) -> tuple[str, Expression]:
-        found = store.value
-        if found.kind in ("add", "max", "min"):
-            for own, term in (found.operands, found.operands[::-1]):
-                if own.kind == "load" and own.value == store.buffer:
-                    return found.kind, term
-        raise NotAFormula(f"a reduction by {found.kind}")
 
     def _indices(self, store: Store, extents: Mapping[str, int], reduced: set[str]) -> tuple[str, ...]:
         """The variable of each index of what is stored."""
@@ -154,8 +151,7 @@ class _Builder:
     def _put(self, value: Node, indices: Mapping[str, Node]) -> Node:
         """`value` with indices for its variables. Reductions have variables of their own."""
         done: dict[int, Node] = {}
-        order = _of_scope(value)
-        for node in order:
+        for node in in_order(value, reductions=False):
             if node.kind == "variable" and node.value in indices:
                 found = indices[str(node.value)]
             elif node.kind in ("variable", "reduce"):
@@ -167,18 +163,3 @@ class _Builder:
             if id(node) in self._names:
                 self._names.setdefault(id(found), self._names[id(node)])
         return done[id(value)]
-
-
-def _of_scope(root: Node) -> Sequence[Node]:
-    found: list[Node] = []
-    seen: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(root, False)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            found.append(node)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            stack.append((node, True))
-            stack += [(operand, False) for operand in node.operands if node.kind != "reduce"]
-    return found

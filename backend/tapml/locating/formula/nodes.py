@@ -88,8 +88,8 @@ class Nodes:
         return done[id(root)]
 
 
-def in_order(root: Node) -> list[Node]:
-    """Every node once, operands before those that they are operands of."""
+def in_order(root: Node, *, reductions: bool = True) -> list[Node]:
+    """Every node once, operands before those that they are operands of; without `reductions` none of what is in one."""
     found: list[Node] = []
     seen: set[int] = set()
     stack: list[tuple[Node, bool]] = [(root, False)]
@@ -100,7 +100,8 @@ def in_order(root: Node) -> list[Node]:
         elif id(node) not in seen:
             seen.add(id(node))
             stack.append((node, True))
-            stack += [(operand, False) for operand in node.operands]
+            if reductions or node.kind != "reduce":
+                stack += [(operand, False) for operand in node.operands]
     return found
 
 
