@@ -57,10 +57,15 @@ class ExecutingRunner:
         self.most_tensors = 0
         self.fail_next_call: dict[str, Any] | None = None
         """What the error report of the next call of a kernel says besides that call's place."""
+        self.replace_gpu_in_next_call = False
+        """The GPU device was lost before it, which the runner finds then."""
         self.blobs = Blobs()
         self.hub = DeviceHub()
         self.runner = FakeRunner(self.hub, self._answer, name)
-        self.device = WebGpuDevice("fake", RemoteSession(self.runner.device, self.blobs))
+        self.device = self.new_device()
+
+    def new_device(self) -> WebGpuDevice:
+        return WebGpuDevice("fake", RemoteSession(self.runner.device, self.blobs))
 
     @property
     def messages(self) -> list[list[dict[str, Any]]]:
@@ -86,6 +91,9 @@ class ExecutingRunner:
     def _reply(self, message: dict[str, Any], runner: FakeRunner) -> None:
         assert len(json.dumps(message)) <= MAX_MESSAGE_BYTES, "a message that ends the connection"
         _CALL.validate_python(message)
+        if self.replace_gpu_in_next_call:
+            self.replace_gpu_in_next_call = False
+            self.lose_gpu()
         try:
             downloads = self._execute(message["params"]["commands"])
         except Refused as refused:

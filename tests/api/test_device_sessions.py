@@ -44,6 +44,20 @@ def test_what_a_failed_message_would_have_freed_is_freed_nevertheless(runner: Ex
         assert len(runner.tensors) == before
 
 
+def test_a_device_that_is_replaced_in_the_first_call_is_good_for_it(runner: ExecutingRunner) -> None:
+    """The runner finds the loss at the next call: whoever gets the device anew must not be told of it again."""
+    before = tml.tensor(ones(), runner.device)
+    runner.device.synchronize()
+    runner.replace_gpu_in_next_call = True
+    x = tml.tensor(ones(), runner.new_device())
+    assert x.numpy().sum() == 4
+    with pytest.raises(tml.DeviceLost, match=r"(?s)replaced.*tml\.webgpu"):
+        before.numpy()
+    runner.lose_gpu()
+    with pytest.raises(tml.DeviceLost, match=r"(?s)replaced.*tml\.webgpu"):
+        x.numpy()
+
+
 def test_a_function_that_fails_midway_leaves_nothing(runner: ExecutingRunner) -> None:
     module = elementwise("chain")
     runner.kernels = dict.fromkeys(_kernels(module), runner.kernels["add"])

@@ -51,7 +51,8 @@ class RemoteSession:
         self.device = device
         self.blobs = blobs
         self.lost: DeviceLost | None = None
-        self._generation = device.generation
+        self._generation: int | None = None
+        """Of the device, since the first call: before it nothing was left there that a loss could take away."""
         self._prefix = f"s{next(_sessions)}/"
         self._numbers = itertools.count()
         self._libraries: set[str] = set()
@@ -72,7 +73,7 @@ class RemoteSession:
             self.lost is None
             and not self._closed
             and self.device.connected
-            and self.device.generation == self._generation
+            and self._generation in (None, self.device.generation)
         )
 
     def new_name(self, kind: str) -> str:
@@ -164,7 +165,10 @@ class RemoteSession:
         try:
             for part in parts:
                 wanted = types if part is parts[-1] else ()
-                result = self.device.execute(part, wanted, generation=self._generation)
+                try:
+                    result = self.device.execute(part, wanted, generation=self._generation)
+                finally:
+                    self._generation = self._generation or self.device.generation
                 done += len(part)
             return result
         except DeviceLost as error:
