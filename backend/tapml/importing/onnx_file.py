@@ -11,6 +11,7 @@ import numpy as np
 
 from tapml.errors import InputError
 from tapml.importing.inputs import InputSpec
+from tapml.importing.onnx_operators import converter
 from tapml.importing.onnx_tensors import check_tensors, subgraphs, tensors
 
 CONTROL_FLOW = ("If", "Loop", "Scan")
@@ -63,7 +64,7 @@ def fill_in(node: Any, opset: int) -> None:
     """The attributes that it leaves at their defaults: what it is written out to has none of its own."""
     from onnx import AttributeProto, defs
 
-    if not defs.has(node.op_type, opset):
+    if node.domain not in ("", "ai.onnx") or not defs.has(node.op_type, opset):
         return
     given = {attribute.name for attribute in node.attribute}
     for name, attribute in defs.get_schema(node.op_type, opset).attributes.items():
@@ -116,15 +117,14 @@ def known(node: Any) -> bool:
     """Whether TVM's importer has its operator, or tapml's own."""
     from tvm.relax.frontend.onnx import onnx_frontend
 
-    from tapml.importing.onnx_operators import OPERATORS
-    from tapml.importing.onnx_quantized import MICROSOFT
-
+    if converter(node) is not None:
+        return True
     if node.domain == "com.microsoft":
-        return node.op_type in _MICROSOFT or node.op_type in MICROSOFT
+        return node.op_type in _MICROSOFT
     if node.domain not in ("", "ai.onnx"):
         return False
     # TVM shows what it can convert in no public way.
-    return any(node.op_type in names for names in (CONTROL_FLOW, OPERATORS, onnx_frontend._get_convert_map()))
+    return node.op_type in CONTROL_FLOW or node.op_type in onnx_frontend._get_convert_map()
 
 
 def _expanded(model: Any, operators: set[str]) -> Any:
@@ -133,7 +133,7 @@ def _expanded(model: Any, operators: set[str]) -> Any:
     chosen = [("", name) for name in sorted(operators)]
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=1)
     for node in nodes(model.graph):
-        if node.op_type in operators and node.domain in ("", "ai.onnx"):
+        if node.op_type in operators:
             fill_in(node, opset)
     try:
         # Some definitions depend on the operands' types.

@@ -1,5 +1,5 @@
-"""ONNX operators that move elements: Pad in all its modes, Slice backwards, Split into parts that may be empty; and
-EyeLike, Det.
+"""ONNX operators that move elements: Pad in all its modes, Slice backwards, Split into parts that may be empty;
+SpaceToDepth; and EyeLike, Det.
 """
 
 from __future__ import annotations
@@ -117,6 +117,16 @@ def split(builder: Expr, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
         return None
     ends = list(itertools.accumulate(map(int, given)))
     return [strided(builder, data, axis, range(end - int(n), end)) for n, end in zip(given, ends, strict=True)]
+
+
+def space_to_depth(builder: Expr, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Expr:
+    (data,), block = inputs, attributes["blocksize"]
+    batch, channels, height, width = data.ty.shape
+    high, wide = height // block, width // block
+    split = builder.emit(op.reshape(data, [batch, channels, high, block, wide, block]))
+    order = [0, 1, 3, 5, 2, 4] if attributes.get("mode", b"DCR") == b"CRD" else [0, 3, 5, 1, 2, 4]
+    moved = builder.emit(op.permute_dims(split, order))
+    return op.reshape(moved, [batch, channels * block * block, high, wide])
 
 
 def eye_like(builder: Expr, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Expr:

@@ -17,28 +17,49 @@ from tvm.relax import op
 
 from tapml.errors import InputError
 from tapml.importing.model import Array
+from tapml.importing.onnx_operands import Operands, text
+from tapml.importing.onnx_shapes import resized
 from tapml.importing.relax_ir import Expr, static_shape, tensor_dtype
 
 
-def resize(builder: Expr, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Expr:
-    """`inputs`: data, and as constants roi, scales, sizes, of which scales or sizes may be None or empty.
+def resize(builder: Expr, inputs: Operands, attributes: Mapping[str, Any]) -> Expr:
+    """Upsample as well. Raises InputError for a mode that ONNX does not define."""
+    attributes = {**_DEFAULTS, **attributes}
+    if len(inputs) > 2:
+        return (resized if inputs.varies(3) else _by_axes)(builder, inputs, attributes)
+    # The Resize of opset 10, too: data and scales, and no attribute but the mode.
+    scales = relax.const(np.array(attributes["scales"], np.float32)) if len(inputs) < 2 else inputs[1]
+    attributes = {**attributes, "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return _by_axes(builder, [inputs[0], None, scales], attributes)
 
-    Raises InputError for a mode that ONNX does not define.
-    """
+
+_DEFAULTS = {
+    "mode": "nearest",
+    "coordinate_transformation_mode": "half_pixel",
+    "nearest_mode": "round_prefer_floor",
+    "keep_aspect_ratio_policy": "stretch",
+    "cubic_coeff_a": -0.75,
+    "exclude_outside": 0,
+    "extrapolation_value": 0.0,
+}
+
+
+def _by_axes(builder: Expr, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Expr:
+    """`inputs`: data, and as constants roi, scales, sizes, of which scales or sizes may be None or empty."""
     data, roi, scales, sizes = (*inputs, None, None, None)[:4]
     shape = static_shape(data.ty)
     if shape is None:
         raise InputError("Resize needs fixed sizes")
     axes = [axis % len(shape) for axis in attributes.get("axes") or range(len(shape))]
     lengths = [shape[axis] for axis in axes]
-    ratios, results = _sizes(lengths, _numbers(scales), _numbers(sizes), _text(attributes["keep_aspect_ratio_policy"]))
+    ratios, results = _sizes(lengths, _numbers(scales), _numbers(sizes), text(attributes["keep_aspect_ratio_policy"]))
     corners = _numbers(roi) or [0.0] * len(axes) + [1.0] * len(axes)
     dtype = tensor_dtype(data.ty)
     if dtype != "float32":
         data = builder.emit(op.astype(data, "float32"))
     for number, axis in enumerate(axes):
         line = _Line(lengths[number], results[number], ratios[number], corners[number], corners[len(axes) + number])
-        if line.length == line.result and ratios[number] == 1 and "crop" not in _text(_mode(attributes)):
+        if line.length == line.result and ratios[number] == 1 and "crop" not in text(_mode(attributes)):
             continue
         places, weights, outside = line.taps(attributes)
         data = builder.emit(
@@ -63,10 +84,6 @@ def _mode(attributes: Mapping[str, Any]) -> Any:
 
 def _numbers(expr: Any) -> list[float]:
     return [] if expr is None else [float(number) for number in expr.value.numpy().reshape(-1)]
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def _sizes(
@@ -96,12 +113,12 @@ class _Line:
         """int32 and float32 [result, taps]: which elements are added, with which weights; and which elements of the
         result lie outside of the region (bool [result]).
         """
-        mode = _text(attributes["mode"])
-        places = self._places(_text(_mode(attributes)))
-        cropped = _text(_mode(attributes)) == "tf_crop_and_resize"
+        mode = text(attributes["mode"])
+        places = self._places(text(_mode(attributes)))
+        cropped = text(_mode(attributes)) == "tf_crop_and_resize"
         outside = (places < 0) | (places > self.length - 1) if cropped else np.zeros(self.result, bool)
         if mode == "nearest":
-            nearest = _NEAREST[_text(attributes["nearest_mode"])](places)
+            nearest = _NEAREST[text(attributes["nearest_mode"])](places)
             chosen = np.clip(nearest, 0, self.length - 1).astype(np.int32)[:, None]
             return chosen, np.ones(chosen.shape, np.float32), outside
         reach = {"linear": 1, "cubic": 2}.get(mode)

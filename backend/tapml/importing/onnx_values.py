@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tvm import tirx
+import tvm
+from tvm import relax, tirx
+from tvm.relax import op
 
 from tapml.importing.model import Array
+from tapml.importing.relax_ir import Expr
 from tapml.importing.sizes import Sizes, integer
 
 RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -82,6 +85,21 @@ def symbolic(elements: Sequence[Any], shape: Sequence[int], dtype: str = "int64"
     for place, found in enumerate(elements):
         array[place] = found
     return Known(array.reshape(shape), dtype)
+
+
+def constant(array: Array) -> Expr:
+    """An array in a module. (relax.const makes int32 of an int64 without dimensions.)"""
+    return relax.const(tvm.runtime.tensor(array))
+
+
+def tensor_of(builder: Expr, found: Known) -> Expr:
+    """A constant, or a tensor of sizes."""
+    if not found.symbolic:
+        return constant(found.array)
+    vector = builder.emit(op.shape_to_tensor(relax.ShapeExpr(found.elements)))
+    if found.dtype != "int64":
+        vector = builder.emit(op.astype(vector, found.dtype))
+    return vector if found.array.ndim == 1 else builder.emit(op.reshape(vector, found.array.shape))
 
 
 def is_weight(tensor: Any) -> bool:
