@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from tapml.validation.events import Cancel
 
 
+_DOUBT = "do not trust"
+
+
 class TestFailed(Exception):
     """A carved test's verdict is fail, error or unbounded; the text is all that is known of it."""
 
@@ -112,6 +115,13 @@ class Collector:
             raise KeyboardInterrupt
         return document["tests"]
 
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say of which suites no verdict is to be believed."""
+        reports = [report for found in terminalreporter.stats.values() for report in found]
+        told = [text for report in reports for name, text in getattr(report, "user_properties", ()) if name == _DOUBT]
+        for line in dict.fromkeys(map(str, told)):
+            terminalreporter.write_line(line, red=True)
+
     def close(self) -> None:
         if self._server is not None:
             self._server.stop()
@@ -133,6 +143,7 @@ class SuiteFile(pytest.File):
     """Their names as they were given, and as they are shown."""
 
     def collect(self) -> Iterator[CarvedItem]:
+        from tapml.results.base import distrust
         from tapml.suite import Suite
 
         try:
@@ -147,6 +158,8 @@ class SuiteFile(pytest.File):
                 item.suite, item.test, item.device_name, item.collector = suite, test, device, self.collector
                 # -k finds a kernel's tests.
                 item.extra_keyword_matches.update((test.kernel, test.node))
+                # In reports they come to whoever writes the summary, from another process too, and into JUnit XML.
+                item.user_properties += [(_DOUBT, line) for line in distrust(one_line(suite.name), suite.doubts)]
                 yield item
 
 

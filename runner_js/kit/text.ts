@@ -12,6 +12,11 @@ export const GLYPH = {
   none: "\u00b7",
 };
 
+/** What is said of whatever comes of a suite whose reference run is not to be believed: a line for each doubt. */
+export function distrust(what: string, doubts: readonly string[]): string[] {
+  return doubts.map((doubt) => `DO NOT TRUST ${what}: ${doubt}`);
+}
+
 /** Where there is no value. */
 export const DASH = "\u2013";
 

@@ -25,7 +25,7 @@ export interface Repro {
   format: string;
   created: string;
   tapml: string;
-  suite: { id: string; name: string; synthetic: boolean };
+  suite: { id: string; name: string; synthetic: boolean; doubts: string[] };
   model: { title: string; source: string; sha256: string };
   /** What gave the expected outputs. */
   reference: { platform: string; device: string };

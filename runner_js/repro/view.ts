@@ -1,6 +1,6 @@
 /** The page. All texts of the document go in as text, never as HTML. */
 
-import { adapter, caret, DASH, exact, GLYPH, grouped, number, seconds } from "../kit/text";
+import { adapter, caret, DASH, distrust, exact, GLYPH, grouped, number, seconds } from "../kit/text";
 import type { ErrorMap } from "../src/compare/error_map";
 import { placeOf } from "../src/hal/diagnostics";
 import { bytesOf, describeType } from "../src/program/dtypes";
@@ -131,6 +131,7 @@ export function render(root: HTMLElement, repro: Repro, view: View, actions: Act
         "p.muted",
         `${outputs.map(describeType).join(", ")} \u00b7 test ${test.id} \u00b7 suite ${repro.suite.name}`,
       ),
+      doubtsOf(repro).map((line) => el("p.doubt", line)),
     ),
     verdictCard(repro, view, here, actions),
     here || repro.report ? comparison(repro, view.outcome, here) : "",
@@ -148,6 +149,10 @@ export function render(root: HTMLElement, repro: Repro, view: View, actions: Act
     section("Origin", provenance(repro)),
     kernelText(repro, variant, here?.diagnostics ?? [], actions.link),
   );
+}
+
+function doubtsOf({ suite }: Repro): string[] {
+  return distrust(suite.name, suite.doubts);
 }
 
 function verdictCard(repro: Repro, view: View, here: Numbers | null, actions: Actions): HTMLElement {
@@ -435,6 +440,7 @@ export function plainResult(repro: Repro, outcome: Outcome | null): string {
   const { report, test, model } = repro;
   return [
     `${test.kernel} of ${model.title}, test ${test.id} (tapml ${repro.tapml}, suite ${repro.suite.id})`,
+    ...doubtsOf(repro),
     statement(report, here).text,
     ...line("here", outcome.device, here),
     ...(report ? line("reported", report.device, report.result) : []),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -202,3 +203,13 @@ def test_the_plugin_costs_nothing_where_no_suite_is_named() -> None:
     code = "import sys, pytest; b = set(sys.modules); import tapml.pytest_plugin; print(sorted(set(sys.modules) - b))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "['tapml', 'tapml.pytest_plugin']"
+
+
+def test_a_suite_that_is_in_doubt_says_so_once(bench: Bench) -> None:
+    manifest = json.loads((bench.suite.path / "suite.json").read_text())
+    (bench.suite.path / "suite.json").write_text(json.dumps({**manifest, "doubts": ["a reason"]}))
+    result = bench("--tapml", "x.suite", "--junitxml", "x.xml")
+    result.assert_outcomes(passed=len(bench.suite.tests))
+    assert str(result.stdout).count("DO NOT TRUST small: a reason") == 1
+    assert '<property name="do not trust" value="DO NOT TRUST small: a reason"' in Path("x.xml").read_text()
+    assert "DO NOT TRUST" not in str(bench("test_ordinary.py").stdout)

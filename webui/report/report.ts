@@ -1,7 +1,7 @@
 /** The page of `tapml test --html` and of `tapml locate --html`: unpacks the document it carries and draws it. */
 
 import type { RunDocument } from "../src/api/generated/results";
-import { date, grouped, seconds } from "../src/model/format";
+import { date, distrust, grouped, seconds } from "../src/model/format";
 import { type Choice, COUNTED, type Report, unpack } from "./data";
 import { devices } from "./devices";
 import { el, facts } from "./dom";
@@ -50,6 +50,9 @@ function header(title: string, found: RunDocument): HTMLElement {
         ["tapml", found.tapml],
       ],
       "facts",
+    ),
+    ...found.suites.flatMap((suite) =>
+      distrust(suite.id, suite.doubts).map((line) => el("p", { class: "row problem" }, line)),
     ),
   );
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +12,7 @@ from tapml.devices.device import HANG_SECONDS
 from tapml.errors import InputError
 from tapml.formats import validated
 from tapml.jobs import JobSpecification, run_job
+from tapml.results.base import distrust
 from tapml.results.validation import ValidationDocument
 from tapml.suite import Suite
 from tapml.validation.context import JobContext
@@ -30,7 +32,8 @@ def validate(
     Gives the document tapml.validation/1 (docs/results-format.md): `document["tests"]` has the verdict of each test,
     `document["summary"]` their counts. A test that does not pass is no exception: `summary["pass"]` is less than
     `summary["total"]` then. `hang_seconds`: a kernel that takes longer is an error. `save` keeps the document in the
-    suite, where its page shows it.
+    suite, where its page shows it. `document["doubts"]` says why the suite's expected outputs are not to be believed,
+    where it was kept all the same; a UserWarning says so as well.
 
     Raises InputError for what is no suite, a damaged one, a kernel or test that it has not, and for a device that is no
     WebGPU device; DeviceError where the device is gone.
@@ -38,6 +41,8 @@ def validate(
     if not isinstance(device, WebGpuDevice):
         raise InputError(f"{device!r} does not run WGSL kernels: give tml.webgpu(...)")
     found = suite if isinstance(suite, Suite) else Suite(Path(suite))
+    for line in distrust(str(found.path), found.doubts):
+        warnings.warn(line, stacklevel=2)
     fields: dict[str, Any] = {
         "kind": "validation",
         "devices": [device.name],

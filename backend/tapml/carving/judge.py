@@ -106,12 +106,13 @@ def require_oracle(model: ImportedModel) -> None:
         raise InputError(f"nothing can check the reference run, for there is no oracle: {why}")
 
 
-def check(model: ImportedModel, *, keep_disagreeing: bool = False, no_oracle: bool = False) -> None:
-    """Run a model's steps on this machine. Raises InputError where there is no oracle, or a doubt."""
+def checked(model: ImportedModel, *, keep_disagreeing: bool = False, no_oracle: bool = False) -> list[str]:
+    """Run a model's steps on this machine. Raises InputError where there is no oracle, or a doubt: with
+    `keep_disagreeing` doubts are given back."""
     if not no_oracle:
         require_oracle(model)
-    if keep_disagreeing:
-        return
     opened = prepared(model, *lowered_with_documents(model))
-    if doubts := judged(opened, opened.reference.record(opened.graphs)).doubts:
+    doubts = judged(opened, opened.reference.record(opened.graphs)).doubts
+    if doubts and not keep_disagreeing:
         raise InputError("; ".join(doubts))
+    return doubts

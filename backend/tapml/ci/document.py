@@ -41,6 +41,7 @@ def document(run: CiRun, judge: Judge, *, shard: Shard | None = None) -> RunDocu
                 "name": planned.suite.name,
                 "path": str(planned.suite.path),
                 "synthetic": planned.suite.synthetic,
+                "doubts": planned.suite.doubts,
                 "edited_kernels": run.edited[planned.id],
                 "tests": len(planned.tests),
             }

@@ -27,7 +27,12 @@ def history(options: argparse.Namespace, console: Console, progress: Console) ->
             raise InputError(f"test {test.id} is of kernel {test.kernel}, not of {options.kernel}")
     kept = open_history(suite, database_url(options))
     place = kept.database.shown
-    head: HistoryHeader = {"format": "tapml.history/1", "suite": suite.id, "suite_name": suite.name}
+    head: HistoryHeader = {
+        "format": "tapml.history/1",
+        "suite": suite.id,
+        "suite_name": suite.name,
+        "doubts": suite.doubts,
+    }
     if test is not None:
         timeline: TestHistoryDocument = {
             **head,

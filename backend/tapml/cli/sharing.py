@@ -13,7 +13,7 @@ from tapml.cli.suites import opened
 from tapml.errors import InputError
 from tapml.files import write_json_output
 from tapml.reports.console import Table
-from tapml.reports.terminal import size
+from tapml.reports.terminal import size, warn_doubts
 from tapml.server.security import is_loopback
 from tapml.sharing import FORMS, check_export, file_name, issue_text, links, load_repro, of_suite
 from tapml.sharing import export as export_file
@@ -59,9 +59,10 @@ def _check_all(asked: Mapping[str, Path], force: bool) -> None:
 def import_(options: argparse.Namespace, console: Console, progress: Console) -> int:
     """Open an exported test as a suite, or add it to one."""
     repro = load_repro(options.file)
+    warn_doubts(progress, options.file, repro.document.suite.doubts)
     kernel = repro.document.test.kernel
     if options.into is not None:
-        suite = Suite(options.into)
+        suite = opened(options.into, progress)
         before = {test.id for test in suite.tests}
         test = add_to_suite(repro, suite)
         verb = "is there already as" if test in before else "was added as"
@@ -90,7 +91,7 @@ def share(options: argparse.Namespace, console: Console, progress: Console) -> i
     repro = of_suite(suite, options.test, options.device, lambda problem: progress.print(f"left out: {problem}"))
     share_id, made = links.create(suite.path, repro, None if options.forever else options.days or links.DEFAULT_DAYS)
     url = f"{base}/s/{share_id}"
-    document = {"format": FORMAT, "url": url, **made.model_dump()}
+    document = {"format": FORMAT, "url": url, **made.model_dump(), "doubts": suite.doubts}
     if write_json_output(options.json, document):
         return 0
     console.print(url, soft_wrap=True)
@@ -132,7 +133,8 @@ def _revoke(suite: Suite, given: str, console: Console) -> int:
 
 def _list(suite: Suite, options: argparse.Namespace, console: Console) -> int:
     found = links.shares(suite.path)
-    if write_json_output(options.json, {"format": FORMAT, "shares": [known.model_dump() for known in found]}):
+    document = {"format": FORMAT, "shares": [known.model_dump() for known in found], "doubts": suite.doubts}
+    if write_json_output(options.json, document):
         return 0
     if not found:
         console.print(f"{suite.path} has no links: `tapml share {suite.path} TEST_ID` makes one")

@@ -13,5 +13,5 @@ from tapml.suite import Suite
 def opened(path: Path, progress: Console) -> Suite:
     """Says at once where its reference is not to be believed. Raises InputError where `path` is no suite."""
     suite = Suite(path)
-    warn_doubts(progress, suite)
+    warn_doubts(progress, suite.path, suite.doubts)
     return suite

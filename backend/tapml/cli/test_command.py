@@ -50,7 +50,7 @@ def test(options: argparse.Namespace, console: Console, progress: Console) -> in
     """The command. Exit codes: 0 good, 1 something fails or got worse, 2 wrong input, 130 interrupted."""
     settings = _settings(options)
     for planned in settings.planned:
-        warn_doubts(progress, planned.suite)
+        warn_doubts(progress, planned.suite.path, planned.suite.doubts)
     to_standard_output = str(options.json) == "-"
     outputs = Outputs(progress)
     commands = sys.stderr if to_standard_output else sys.stdout

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TextIO, TypeAlias
 
 from tapml.reports.plain import lines
+from tapml.results.base import distrust
 from tapml.results.run import OUTCOMES, RunDocument, RunTest
 from tapml.results.verdicts import SEVERITY, VERDICTS
 from tapml.text import one_line
@@ -36,7 +37,8 @@ def github_annotations(document: RunDocument, root: Path) -> list[str]:
 
     `root` is the folder of the repository, for the paths in them.
     """
-    found: list[str] = []
+    told = [line for suite in document["suites"] for line in distrust(suite["id"], suite["doubts"])]
+    found = [command("warning", line, title="the reference is in doubt") for line in told[:MOST]]
     tests = document["tests"]
     levels: list[tuple[str, Group, Describe]] = [
         ("error", [test for test in tests if test["fails_run"]], _failing),
@@ -134,6 +136,8 @@ def summary_markdown(document: RunDocument) -> str:
     shard = f", shard {document['shard']}" if document["shard"] else ""
     text = [f"## {'✅' if good else '❌'} tapml test{shard}", ""]
     text += [f"{summary['total']} tests: {counts or 'none'}, in {summary['seconds']:.1f} s.", ""]
+    for suite in document["suites"]:
+        text += [line for said in distrust(suite["id"], suite["doubts"]) for line in (f"**{markdown(said)}**", "")]
     if document["interrupted"]:
         text += [f"Interrupted: {summary['not_run']} tests did not run.", ""]
     rows = [_row(document, group) for group in _groups(document["tests"]).values() if _worth_telling(group)]

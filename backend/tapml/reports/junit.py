@@ -68,6 +68,8 @@ def _properties(document: RunDocument, suite: RunSuite, device: RunDeviceDocumen
     yield "suite", suite["path"]
     if suite["synthetic"]:
         yield "synthetic inputs", "true"
+    if suite["doubts"]:
+        yield "do not trust", "; ".join(suite["doubts"])
     if suite["edited_kernels"]:
         yield "edited kernels", ", ".join(suite["edited_kernels"])
     if document["shard"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tapml.protocol.base import JsonNumber
 from tapml.reports.console import Table
-from tapml.results.base import DeviceFacts, Header, ModelMetric
+from tapml.results.base import DeviceFacts, Header, ModelMetric, distrust
 from tapml.results.checks import RESULTS
 from tapml.results.offload import OffloadDocument
 from tapml.results.validation import TestResult, ValidationDocument
@@ -161,11 +161,10 @@ def warn_synthetic(console: Console, synthetic: bool) -> None:
         console.print("SYNTHETIC INPUTS: this suite was carved from made-up data", style="yellow")
 
 
-def warn_doubts(console: Console, suite: Suite) -> None:
+def warn_doubts(console: Console, what: object, doubts: Sequence[str]) -> None:
     """Say so where a suite was kept although its reference is not to be believed."""
-    for doubt in suite.doubts:
-        text = f"DO NOT TRUST {suite.path}: {doubt}"
-        console.print(one_line(text, 5000), style="red")
+    for line in distrust(str(what), doubts):
+        console.print(line, style="red")
 
 
 def _banner(console: Console, document: Header) -> None:
@@ -180,7 +179,7 @@ def show_suite(console: Console, suite: Suite) -> None:
     manifest = suite.manifest
     model = manifest["model"]
     warn_synthetic(console, suite.synthetic)
-    warn_doubts(console, suite)
+    warn_doubts(console, suite.path, suite.doubts)
     generator = manifest["generator"]
     rows = [
         ("suite", f"{suite.name} ({suite.path})"),

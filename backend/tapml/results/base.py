@@ -8,16 +8,30 @@ reading fills in; unknown fields are dropped.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
 
 from tapml.protocol.base import JsonNumber
 from tapml.protocol.fields import Count, Created, Line, Plain
+from tapml.text import one_line
 
 Axes = Annotated[list[Count], Field(max_length=32)]
 Seconds = dict[Line, float]
 """What each part took."""
+
+
+Doubts = Annotated[list[Line], Field(max_length=10_000, default_factory=list)]
+"""Why the reference run that the suite was carved from is not to be believed, a sentence each."""
+
+
+def distrust(what: str, doubts: Sequence[str]) -> list[str]:
+    """What is said of whatever comes of such a suite, wherever it is shown: a line for each doubt."""
+    return [one_line(f"DO NOT TRUST {what}: {doubt}", _MOST_DOUBT) for doubt in doubts]
+
+
+_MOST_DOUBT = 5000
 
 
 class AdapterFacts(Plain):
@@ -63,6 +77,7 @@ class Header(Plain):
     suite_name: Line
     synthetic: bool
     """Carved from made-up inputs."""
+    doubts: Doubts
     created: Created
     interrupted: bool
     edited_kernels: list[Line]

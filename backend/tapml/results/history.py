@@ -6,6 +6,7 @@ from typing import Literal
 
 from tapml.protocol.fields import Count, Created, Line, Plain
 from tapml.protocol.methods import Verdict
+from tapml.results.base import Doubts
 from tapml.results.verdicts import VerdictCounts
 
 
@@ -125,6 +126,7 @@ class HistoryHeader(Plain):
     format: Literal["tapml.history/1"]
     suite: Line
     suite_name: Line
+    doubts: Doubts
 
 
 class SuiteHistoryDocument(SuiteHistory, HistoryHeader):

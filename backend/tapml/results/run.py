@@ -10,7 +10,7 @@ from typing_extensions import TypeAliasType
 from tapml.protocol.base import LongText
 from tapml.protocol.fields import Count, Created, Line, Plain, day
 from tapml.protocol.methods import Verdict
-from tapml.results.base import DeviceDocument, OutputElement, Seconds
+from tapml.results.base import DeviceDocument, Doubts, OutputElement, Seconds
 from tapml.results.validation import TestResult
 from tapml.results.verdicts import VerdictCounts
 
@@ -74,6 +74,7 @@ class RunSuite(Plain):
     name: Line
     path: Line
     synthetic: bool
+    doubts: Doubts
     edited_kernels: list[Line]
     tests: Count
     """Of this run; 0 where the shard has none of them."""

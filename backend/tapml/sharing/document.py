@@ -27,7 +27,7 @@ from tapml.protocol.base import (
 )
 from tapml.protocol.fields import Created, KernelName, WgslName
 from tapml.protocol.methods import Verdict
-from tapml.results.base import DeviceFacts
+from tapml.results.base import DeviceFacts, Doubts
 from tapml.results.validation import Measured
 from tapml.strict_json import parse_json
 from tapml.suite import TensorRef as CarvedRef
@@ -51,6 +51,7 @@ class SuiteFacts(Message):
     id: Text
     name: Text
     synthetic: bool
+    doubts: Doubts
 
 
 class ModelFacts(Message):

@@ -44,6 +44,7 @@ def new_suite(repro: Repro, path: Path, *, overwrite: bool = False) -> Suite:
             "steps": [],
             "oracle": None,
             "oracle_missing": "an exported test comes without its model",
+            "doubts": list(document.suite.doubts),
             "model_tolerance": None,
             "seconds": {},
         }
@@ -69,7 +70,7 @@ def add_to_suite(repro: Repro, suite: Suite) -> str:
         node = f"i{len(suite.imported.tests):03d}"
         test = _test(repro, node, kernel)
         source = {"test": test.id, "from": _origin(repro), "added": now()}
-        add_imported(suite.folder, repro.graph(node, kernel), test, source)
+        add_imported(suite.folder, repro.graph(node, kernel), test, source, repro.document.suite.doubts)
     except OSError as error:
         raise InputError(f"cannot write to {suite.path}: {why(error)}") from error
     _keep_report(Suite(suite.path), repro, test)
@@ -166,6 +167,7 @@ def _keep_report(suite: Suite, repro: Repro, test: CarvedTest) -> None:
         "suite": suite.id,
         "suite_name": suite.name,
         "synthetic": suite.synthetic,
+        "doubts": suite.doubts,
         "created": report.created,
         "interrupted": False,
         "edited_kernels": sorted({t["kernel"] for t in tests if t["edited"]}),

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapml.expressions import evaluate
-from tapml.results.base import adapter_name
+from tapml.results.base import adapter_name, distrust
 from tapml.results.validation import Measured
 from tapml.sharing.document import Input, ReproDocument
 from tapml.text import one_line, visible
@@ -39,6 +39,8 @@ def issue_text(document: ReproDocument) -> str:
     lines = [f"# WebGPU kernel {code(kernel)} {_title(document)}", ""]
     if any(file.edited for file in document.files):
         lines += ["The WGSL below was **edited by hand**; it is not what the code generator wrote.", ""]
+    for line in distrust(document.suite.name, document.suite.doubts):
+        lines += ["The expected outputs are in doubt:", "", *fenced(line), ""]
     lines += _environment(document)
     lines += _symptom(document)
     lines += [

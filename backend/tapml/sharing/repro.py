@@ -154,7 +154,12 @@ def of_suite(
         "format": FORMAT,
         "created": now(),
         "tapml": version("tapml"),
-        "suite": {"id": suite.id, "name": suite.name, "synthetic": suite.synthetic},
+        "suite": {
+            "id": suite.id,
+            "name": suite.name,
+            "synthetic": suite.synthetic,
+            "doubts": suite.doubts_of(test),
+        },
         "model": {
             "title": str(model.get("title") or suite.name),
             "source": str(model["source"]),

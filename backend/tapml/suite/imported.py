@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import Field
+
 from tapml.errors import InputError
 from tapml.files import json_bytes
 from tapml.folder import FileMissing, Folder
 from tapml.formats import format_version, read_json, validated
 from tapml.program import Graph
-from tapml.protocol.fields import Line, Open
+from tapml.protocol.fields import Id, Line, Open
 from tapml.suite.program_document import read_main
 from tapml.suite.tests import CarvedTest
 from tapml.suite.tests_document import TestDocument, carved_tests, check_tests
@@ -28,11 +30,15 @@ _writing = threading.Lock()
 
 @dataclass(frozen=True)
 class Imported:
-    """What was imported: a graph of unconnected nodes, their tests, and where each test came from."""
+    """What was imported: a graph of unconnected nodes, their tests, and where each test came from.
+
+    `doubts`: by test, why the reference run that it was carved from is not to be believed.
+    """
 
     graph: Graph = field(default_factory=lambda: Graph({}, [], (), ()))
     tests: Sequence[CarvedTest] = ()
     sources: Sequence[Mapping[str, Any]] = ()
+    doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def joined(self, model: Graph) -> Graph:
         """The model's graph with the imported nodes beside it."""
@@ -53,6 +59,7 @@ class ImportedDocument(Open):
     graph: dict[str, Any]
     tests: list[TestDocument]
     sources: list[dict[str, Any]]
+    doubts: dict[Id, list[Line]] = Field(default_factory=dict)
 
 
 def read_imported(folder: Folder) -> Imported:
@@ -67,10 +74,12 @@ def read_imported(folder: Folder) -> Imported:
     graph = read_main(path, document.graph).at({})
     tests = carved_tests(document.tests)
     check_tests(path, tests, [graph])
-    return Imported(graph, tests, document.sources)
+    return Imported(graph, tests, document.sources, document.doubts)
 
 
-def add_imported(folder: Folder, graph: Graph, test: CarvedTest, source: Mapping[str, Any]) -> None:
+def add_imported(
+    folder: Folder, graph: Graph, test: CarvedTest, source: Mapping[str, Any], doubts: Sequence[str]
+) -> None:
     """Add one test with its node; its kernel and its tensors must lie in the suite already. Raises OSError."""
     with _writing:
         known = read_imported(folder)
@@ -82,5 +91,6 @@ def add_imported(folder: Folder, graph: Graph, test: CarvedTest, source: Mapping
             "graph": joined.to_json(),
             "tests": [found.to_json() for found in (*known.tests, test)],
             "sources": [*known.sources, dict(source)],
+            "doubts": {**known.doubts, **({test.id: list(doubts)} if doubts else {})},
         }
         folder.write(FILE, json_bytes(document))

@@ -14,6 +14,7 @@ from tapml.formats import REMEDY, validated
 from tapml.program import Graph, TensorType
 from tapml.program.program import Program
 from tapml.protocol.fields import Created, Id, Line, Open, RefDocument
+from tapml.results.base import Doubts
 from tapml.suite.program_document import graph_at
 from tapml.suite.tensors import TensorRef
 
@@ -85,8 +86,7 @@ class Manifest(Open):
     steps: list[StepDocument]
     oracle: OracleDocument | None
     oracle_missing: Line | None = None
-    doubts: list[Line] = Field(default_factory=list)
-    """Why the reference run is not to be believed: a sentence each."""
+    doubts: Doubts
     model_tolerance: ModelToleranceDocument | None = None
     seconds: dict[Line, float] = Field(default_factory=dict)
 

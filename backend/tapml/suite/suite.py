@@ -101,7 +101,21 @@ class Suite:
 
     @property
     def doubts(self) -> list[str]:
-        """Why the reference run is not to be believed, a sentence each: what comes of such a suite says nothing."""
+        """Why the reference run is not to be believed, a sentence each: what comes of such a suite says nothing. Of an
+        imported test the sentence names it."""
+        imported = self.imported.doubts.items()
+        return [
+            *self._own_doubts,
+            *(f"test {test}, which was imported: {why}" for test, found in imported for why in found),
+        ]
+
+    def doubts_of(self, test: CarvedTest) -> list[str]:
+        """Those that are about one test."""
+        imported = any(found.id == test.id for found in self.imported.tests)
+        return list(self.imported.doubts.get(test.id, ())) if imported else self._own_doubts
+
+    @property
+    def _own_doubts(self) -> list[str]:
         oracle = self.manifest["oracle"]
         found = [str(doubt) for doubt in self.manifest.get("doubts", [])]
         if oracle and not oracle["agrees"] and not found:  # one of a former tapml's

@@ -28,6 +28,7 @@ def header(suite: Suite, devices: Sequence[Device], *, interrupted: bool, edited
         "suite": suite.id,
         "suite_name": suite.name,
         "synthetic": suite.synthetic,
+        "doubts": suite.doubts,
         "created": now(),
         "interrupted": interrupted,
         "edited_kernels": list(edited),

@@ -23,7 +23,7 @@ export function reproOf(
   const tolerance = { absolute: 0, relative: 0, reasons: ["exact"] };
   return {
     ...{ format: "tapml.repro/2", created: "2026-11-20T10:00:00Z", tapml: "0.1.0", report: null },
-    suite: { id: "s", name: "s", synthetic: false },
+    suite: { id: "s", name: "s", synthetic: false, doubts: [] },
     model: { title: "m", source: "m.onnx", sha256: "0" },
     reference: { platform: "cpu", device: "cpu" },
     test: { id: "n000.s0", node: "n000", kernel: text.name, step: 0, sizes: {} },

@@ -3,6 +3,7 @@
 import {
   adapter,
   caret,
+  distrust,
   exact,
   grouped,
   number,
@@ -13,7 +14,7 @@ import {
 import type { JsonNumber } from "../api/generated/results";
 
 /** What exported files write too. */
-export { adapter, caret, exact, grouped, number, seconds, tensorType };
+export { adapter, caret, distrust, exact, grouped, number, seconds, tensorType };
 
 /** For measured errors: two digits say enough. */
 export function error(value: JsonNumber | null | undefined): string {

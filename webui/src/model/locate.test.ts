@@ -54,6 +54,7 @@ function document(
     suite: "s",
     suite_name: "s",
     synthetic: false,
+    doubts: [],
     created: "2026-11-21",
     interrupted: false,
     edited_kernels: [],

@@ -5,7 +5,7 @@ import type { DeviceDocument } from "../api/generated/results";
 import type { Results, SuiteSummary } from "../api/types";
 import { count, date } from "../model/format";
 import { VERDICTS } from "../model/verdicts";
-import { Link, Pending, Problem, TopBar, VerdictBadge } from "../parts/Basics";
+import { Doubts, Link, Pending, Problem, TopBar, VerdictBadge } from "../parts/Basics";
 import { DeviceList } from "../parts/DeviceList";
 import { OpenTest } from "../parts/OpenTest";
 import { ReferenceFacts, SuiteBadges, SuiteSize } from "../parts/SuiteBadges";
@@ -70,6 +70,7 @@ function SuiteCard(props: { suite: SuiteSummary }) {
         </h2>
         <SuiteBadges suite={suite} />
       </div>
+      <Doubts what={suite.name} doubts={suite.doubts} />
       <p class="model">
         {suite.model.title} <span class="muted">{suite.model.kind}</span>
       </p>

@@ -1,6 +1,7 @@
 /** The small parts every page uses. */
 
 import type { ComponentChildren } from "preact";
+import { distrust } from "../model/format";
 import { GLYPH, type State, WORD } from "../model/verdicts";
 import type { Resource } from "../state/resource";
 import { navigate } from "../state/router";
@@ -76,6 +77,15 @@ export function Fact(props: { name: string; value: string; note?: string }) {
       </dd>
     </div>
   );
+}
+
+/** Why a reference run is not to be believed. */
+export function Doubts(props: { what: string; doubts: readonly string[] }) {
+  return distrust(props.what, props.doubts).map((line) => (
+    <p key={line} class="row problem" role="alert">
+      {line}
+    </p>
+  ));
 }
 
 /** A mark of what was done to a kernel by hand. */

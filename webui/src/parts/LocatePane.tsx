@@ -5,7 +5,7 @@ import { date, seconds } from "../model/format";
 import { notRun, suspects, timesRounding, verdictSentence } from "../model/locate";
 import type { JobState } from "../model/results";
 import { GLYPH } from "../model/verdicts";
-import { Edited, VerdictBadge } from "./Basics";
+import { Doubts, Edited, VerdictBadge } from "./Basics";
 import { ModelCheckCard } from "./ModelCheckCard";
 import { NodeButtons } from "./NodeButtons";
 import { SuspectCard } from "./SuspectCard";
@@ -88,6 +88,7 @@ export function LocateResult(props: Selection & { document: LocateDocument; name
           <span aria-hidden="true">{GLYPH[state]} </span>
           {verdictSentence(document, name)}
         </p>
+        <Doubts what={document.suite_name} doubts={document.doubts} />
         <p class="muted">
           {date(document.created)} · {seconds(summary.seconds)}
           {document.synthetic && " · carved from made-up inputs"}

@@ -2,16 +2,11 @@ import type { SuiteFacts } from "../api/types";
 import { bytes, cosine, count, date, error } from "../model/format";
 import { Edited } from "./Basics";
 
-/** What must be seen before any verdict is believed: a doubtful reference, made-up inputs, edited kernels. */
+/** What must be seen before any verdict is believed: made-up inputs, edited kernels. */
 export function SuiteBadges(props: { suite: SuiteFacts }) {
-  const { synthetic, edited, doubts } = props.suite;
+  const { synthetic, edited } = props.suite;
   return (
     <>
-      {doubts.length > 0 && (
-        <span class="verdict is-fail outlined" role="alert" title={doubts.join("\n")}>
-          <span aria-hidden="true">✗ </span>do not trust: {doubts.join("; ")}
-        </span>
-      )}
       {synthetic && (
         <span
           class="verdict is-edited outlined"

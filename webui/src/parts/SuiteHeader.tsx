@@ -1,7 +1,7 @@
 import type { SuiteDetail } from "../api/types";
 import { count } from "../model/format";
 import { AddToSuite } from "./AddToSuite";
-import { Link } from "./Basics";
+import { Doubts, Link } from "./Basics";
 import { ReferenceFacts, SuiteBadges, SuiteSize } from "./SuiteBadges";
 
 export function SuiteHeader(props: { suite: SuiteDetail }) {
@@ -19,6 +19,7 @@ export function SuiteHeader(props: { suite: SuiteDetail }) {
         <h1>{suite.name}</h1>
         <SuiteBadges suite={suite} />
       </div>
+      <Doubts what={suite.name} doubts={suite.doubts} />
       <p class="row facts">
         <span title={suite.model.source}>{suite.model.title}</span>
         <SuiteSize suite={suite} kernels={suite.kernels.length} tests={suite.tests.length} />
