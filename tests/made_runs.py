@@ -103,8 +103,8 @@ def document(tests: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, An
         "unavailable": None,
     }  # fmt: skip
     suite = {
-        "id": "s", "digest": "0" * 16, "name": "s", "path": "/tmp/s.suite", "synthetic": False, "edited_kernels": [],
-        "tests": len(tests),
+        "id": "s", "digest": "0" * 16, "name": "s", "path": "/tmp/s.suite", "synthetic": False, "doubts": [],
+        "edited_kernels": [], "tests": len(tests),
     }  # fmt: skip
     words = {word: sum(test["verdict"] == word for test in tests) for word in VERDICTS}
     outcomes = {word: sum(test["outcome"] == word for test in tests) for word in ("expected", "fixed")}
