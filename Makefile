@@ -165,13 +165,13 @@ fmt: setup-dev
 	cd webui && node_modules/.bin/biome check --write
 
 bench: setup
-	$(BIN)/python benchmarks/main_job.py
+	$(BIN)/python -m benchmarks.main_job
 
 bench-remote: setup
 	$(BIN)/python -m benchmarks.remote
 
 bench-reports: setup
-	$(BIN)/python benchmarks/reports.py
+	$(BIN)/python -m benchmarks.reports
 
 bench-history: setup
 	$(BIN)/python -m benchmarks.history $(DATABASE_URL)

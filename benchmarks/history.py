@@ -8,31 +8,23 @@ a measurement; exits with 1 where a target is missed.
 from __future__ import annotations
 
 import datetime
-import json
 import random
 import statistics
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measured import exit_code, median_seconds, report
 from tapml.carving.carve import carve
 from tapml.history import open_history
 from tapml.importing import import_model
 from tapml.suite import CarvedTest, Suite
 
 RUNS = 500
-_missed: list[str] = []
-
-
-def report(name: str, seconds: float, target: float, **more: object) -> None:
-    good = seconds <= target
-    if not good:
-        _missed.append(name)
-    print(json.dumps({"name": name, "seconds": round(seconds, 4), "target": target, "ok": good, **more}), flush=True)
 
 
 def result(test: CarvedTest, device: str, luck: random.Random) -> dict[str, Any]:
@@ -59,15 +51,6 @@ def document(suite: Suite, number: int, luck: random.Random) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def median_seconds(work: Callable[[], object], rounds: int = 7) -> float:
-    seconds = []
-    for _ in range(rounds):
-        started = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - started)
-    return statistics.median(seconds)
-
-
 def main(arguments: Sequence[str]) -> int:
     url = arguments[0] if arguments else None
     luck = random.Random(7)
@@ -81,10 +64,10 @@ def main(arguments: Sequence[str]) -> int:
             history.record(run, source="validate")
             spent.append(time.perf_counter() - started)
         rows = RUNS * 2 * len(suite.tests)
-        report("record a run", statistics.median(spent), 0.2, rows=rows)
-        report("summary of a suite", median_seconds(history.trends), 0.5, rows=rows)
-        report("line of a test", median_seconds(lambda: history.timeline(suite.tests[50].id)), 0.05, rows=rows)
-    return 1 if _missed else 0
+        report("record a run", statistics.median(spent), "s", 0.2, rows=rows)
+        report("summary of a suite", median_seconds(history.trends), "s", 0.5, rows=rows)
+        report("line of a test", median_seconds(lambda: history.timeline(suite.tests[50].id)), "s", 0.05, rows=rows)
+    return exit_code()
 
 
 if __name__ == "__main__":

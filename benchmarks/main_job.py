@@ -6,7 +6,6 @@ Prints one JSON line a measurement; exits with 1 where a target of the project i
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.measured import exit_code, report
 from tapml.carving.carve import carve
 from tapml.importing import import_model
 from tapml.lowering.lower import lower
@@ -29,15 +29,6 @@ from tapml.validation.context import JobContext
 from tapml.validation.operatorwise import OperatorRun
 
 TEXT = "The benchmark carves this very sentence, one operator at a time."
-_missed: list[str] = []
-
-
-def report(name: str, value: float, unit: str, target: float | None = None, **more: object) -> None:
-    good = target is None or value <= target
-    if not good:
-        _missed.append(name)
-    line = {"name": name, "value": round(value, 4), "unit": unit, "target": target, "ok": good, **more}
-    print(json.dumps(line), flush=True)
 
 
 def carving(folder: Path) -> Suite:
@@ -141,9 +132,7 @@ def main() -> int:
         serving(suite)
         for browser in options.browser or ["chromium", "firefox"]:
             validating(suite, browser)
-    if _missed:
-        print(f"targets missed: {', '.join(_missed)}", file=sys.stderr)
-    return 1 if _missed else 0
+    return exit_code()
 
 
 if __name__ == "__main__":

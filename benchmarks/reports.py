@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
+from benchmarks.measured import exit_code, report
 from tapml.browsers.find import find
 from tapml.ci.baseline import Judge
 from tapml.ci.document import document, json_text, write_report
@@ -31,15 +31,6 @@ from tapml.server import Server
 from tapml.validation.events import now
 
 _SECONDS = 5.0
-_missed: list[str] = []
-
-
-def report(name: str, value: float, unit: str, target: float | None = None, **more: object) -> None:
-    good = target is None or value <= target
-    if not good:
-        _missed.append(name)
-    line = {"name": name, "value": round(value, 3), "unit": unit, "target": target, "ok": good, **more}
-    print(json.dumps(line), flush=True)
 
 
 def real_run(folder: Path, devices: list[str]) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -116,9 +107,7 @@ def main() -> int:
         total += timed("json", folder / "run.json", lambda: json_text(large))
         report("all three: written", total, "s", _SECONDS)
         opened(folder / "report.html")
-    if _missed:
-        print(f"targets missed: {', '.join(_missed)}", file=sys.stderr)
-    return 1 if _missed else 0
+    return exit_code()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ every kernel). Prints one JSON line a measurement; exits with 1 where a target i
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
+from benchmarks.measured import exit_code, report
 from tapml.browsers import options
 from tapml.carving.carve import carve
 from tapml.importing import import_model
@@ -27,20 +27,11 @@ from tapml.suite import Suite
 
 TEXT = "A stranger opens a link, and one operator runs once more."
 ROUNDS = 5
-_missed: list[str] = []
 
 
 def nbytes(repro: Repro) -> int:
     """Of all tensors, each once."""
     return sum(len(repro.read(digest)) for digest in repro.digests)
-
-
-def report(name: str, value: float, unit: str, target: float, **more: object) -> None:
-    good = value <= target
-    if not good:
-        _missed.append(name)
-    line = {"name": name, "value": round(value, 3), "unit": unit, "target": target, "ok": good, **more}
-    print(json.dumps(line), flush=True)
 
 
 @contextmanager
@@ -103,7 +94,7 @@ def main() -> int:
                         f"{what} to verdict in {browser}", statistics.median(seconds), "s", 3,
                         slowest=round(max(seconds), 3), tensors=nbytes(repro), kernel=repro.document.test.kernel,
                     )  # fmt: skip
-    return 1 if _missed else 0
+    return exit_code()
 
 
 if __name__ == "__main__":

@@ -1,122 +1,67 @@
-"""Worker processes of benchmarks: they answer each line that they are given with one, and may die or hang."""
+"""What a worker of a benchmark does: it carves cases, and validates them on devices, which stay started.
+
+Names of cases come on standard input, one a line; each is answered with a JSON line.
+"""
 
 from __future__ import annotations
 
 import json
-import os
-import select
-import subprocess
 import sys
-import threading
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-CHECKOUT = Path(__file__).parents[1]
-START_SECONDS = 120.0
+from tapml.errors import TapmlError
+from tapml.jobs.job import JobSpecification, run_job
+from tapml.server import Server
+from tapml.suite import Suite
+from tapml.validation.context import JobContext
 
 
-class Pool:
-    """Worker processes, each with a watchdog."""
+class Worker(ABC):
+    """Of one kind of cases."""
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        devices: Sequence[str],
-        processes: int,
-        seconds: float,
-        module: str,
-        facts: Callable[[str], dict[str, Any]],
-    ) -> None:
-        """`module`: what a worker runs; `facts`: what stands in a record besides, by its name."""
-        self._waiting = list(reversed(names))
-        self._devices = list(devices)
-        self._processes = processes
-        self._seconds = seconds
-        self._module, self._facts = module, facts
-        self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
-        self._records: list[dict[str, Any]] = []
-        self._driving = processes
+    def __init__(self, server: Server, devices: Sequence[str]) -> None:
+        self._state = server.state
+        self._devices = devices
 
-    def run(self) -> Iterator[dict[str, Any]]:
-        """The records, as they come."""
-        with ThreadPoolExecutor(self._processes) as threads:
-            driven = [threads.submit(self._drive) for _ in range(self._processes)]
-            while True:
-                with self._changed:
-                    self._changed.wait_for(lambda: self._records or not self._driving)
-                    records, self._records = self._records, []
-                if not records:
-                    break
-                yield from records
-            for ended in driven:
-                ended.result()
-
-    def _drive(self) -> None:
-        worker = None
+    def run(self, name: str, folder: Path) -> dict[str, Any]:
+        """What became of a case: `outcome` is right, wrong, refused or traceback; `why` says more."""
         try:
-            while (name := self._next()) is not None:
-                worker = worker or self._start()
-                began = time.monotonic()
-                line = ask(worker, name, self._seconds)
-                if line:
-                    self._put(json.loads(line))
-                    continue
-                waited = time.monotonic() - began
-                outcome = "hang" if waited >= self._seconds else "abort"
-                worker.kill()
-                worker.communicate()
-                self._put(
-                    {"name": name, "seconds": waited, "outcome": outcome, "why": f"ended with {worker.returncode}"}
-                )
-                worker = None
-        finally:
-            if worker is not None:
-                worker.communicate()
-            with self._changed:
-                self._driving -= 1
-                self._changed.notify()
+            return self.judged(name, folder)
+        except TapmlError as error:
+            return {"outcome": "refused", "why": str(error).replace(str(folder), "").lstrip("/")}
+        except Exception:
+            return {"outcome": "traceback", "why": traceback.format_exc()[-3000:]}
 
-    def _next(self) -> str | None:
-        with self._lock:
-            return self._waiting.pop() if self._waiting else None
+    @abstractmethod
+    def judged(self, name: str, folder: Path) -> dict[str, Any]:
+        """As `run`, with the `verdicts`. Raises TapmlError where the case is refused."""
 
-    def _put(self, record: dict[str, Any]) -> None:
-        with self._changed:
-            self._records.append({**record, **self._facts(record["name"])})
-            self._changed.notify()
+    def verdicts(self, suite: Suite) -> dict[str, list[str]]:
+        """Those of the suite's tests on each device, each once, with what the first that is no pass says."""
+        return {device: self._verdicts(suite, device) for device in self._devices}
 
-    def _start(self) -> subprocess.Popen[str]:
-        worker = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", self._module, *self._devices],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            cwd=CHECKOUT,
-            env={**os.environ, "PYTHONPATH": f"{CHECKOUT}/backend:{CHECKOUT}"},
-        )
-        if read_line(worker, START_SECONDS) != "ready\n":
-            raise SystemExit(f"a worker did not start: try {' '.join(map(str, worker.args))}")  # type: ignore[arg-type]
-        return worker
+    def _verdicts(self, suite: Suite, name: str) -> list[str]:
+        context = JobContext(suite, [self._state.device(name)], self._state.blobs, hang_seconds=10)
+        document = run_job(JobSpecification(kind="validation", devices=[name], save=False, record=False), context)
+        tests = [test for test in document["tests"] if test["verdict"] != "pass"]
+        return list(dict.fromkeys(f"{test['verdict']}: {test.get('message')}" for test in tests))
 
 
-def ask(worker: subprocess.Popen[str], name: str, seconds: float) -> str:
-    """The worker's answer; empty where it takes longer, or has ended."""
-    assert worker.stdin
-    try:
-        worker.stdin.write(name + "\n")
-        worker.stdin.flush()
-    except OSError:
-        return ""
-    return read_line(worker, seconds)
-
-
-def read_line(worker: subprocess.Popen[str], seconds: float) -> str:
-    """One line of its answers; empty where it takes longer, or has ended."""
-    assert worker.stdout
-    ready, _, _ = select.select([worker.stdout], [], [], seconds)
-    return worker.stdout.readline() if ready else ""
+def serve(devices: Sequence[str], make: Callable[[Server, Sequence[str]], Worker]) -> None:
+    """Answer each line of standard input, on devices that are started before."""
+    with Server() as server:
+        for name in devices:
+            server.state.device(name)
+        worker = make(server, devices)
+        print("ready", flush=True)
+        for line in sys.stdin:
+            name, began = line.rstrip("\n"), time.perf_counter()
+            with tempfile.TemporaryDirectory(prefix="tapml-benchmark-") as folder:
+                answer = worker.run(name, Path(folder))
+            print(json.dumps({"name": name, "seconds": time.perf_counter() - began, **answer}), flush=True)

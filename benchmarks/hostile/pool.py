@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.workers import CHECKOUT, START_SECONDS, ask, read_line
+from benchmarks.pool import CHECKOUT, START_SECONDS, ask, read_line
 
 _HANG_SECONDS = 10.0
 

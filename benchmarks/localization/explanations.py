@@ -20,7 +20,7 @@ from benchmarks.localization import models
 from benchmarks.localization.judging import GRADES, grade
 from benchmarks.localization.recording import Record, chosen, recorded
 from benchmarks.localization.run import RESULTS, say
-from benchmarks.localization.table import between
+from benchmarks.pages import between
 from tapml.locating.locate import RUNS
 from tapml.locating.suspects import examined, suspect
 from tapml.server import Server

@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.localization.baseline import TOLERANCES
 from benchmarks.localization.counting import Count, by_operator
 from benchmarks.localization.equivalence import CLASSES, DETECTABLE, EQUIVALENT, IMPLEMENTATION, WITHIN
+from benchmarks.pages import between
 
 Record = Mapping[str, Any]
 Rows = list[list[str]]
@@ -36,16 +37,6 @@ def markdown(records: Sequence[Record]) -> str:
 def write(path: Path, device: str, records: Sequence[Record]) -> None:
     """Put the tables between the device's marks in a Markdown file. Raises ValueError where there are none."""
     between(path, device, markdown(records))
-
-
-def between(path: Path, name: str, text: str) -> None:
-    """Put a text between the marks of this name in a Markdown file. Raises ValueError where there are none."""
-    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-    found = path.read_text()
-    if begin not in found or end not in found:
-        raise ValueError(f"{path} has no marks {begin} and {end}: write them where the table is to stand")
-    head, tail = found.split(begin)[0], found.split(end)[1]
-    path.write_text(f"{head}{begin}\n\n{text}\n\n{end}{tail}")
 
 
 Said = tuple[Sequence[str], float, Sequence[str]]

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.onnx_models.models import MODELS, Model
+from benchmarks.pages import between
 
-_BEGIN, _END = "<!-- made by make bench-models -->", "<!-- end -->"
 _MB = 1_000_000
 
 
@@ -39,10 +39,7 @@ def sentence(record: Mapping[str, Any]) -> str:
 
 def write(path: Path, records: Mapping[str, Mapping[str, Any]]) -> None:
     """Write the generated part of a page anew."""
-    text = path.read_text()
-    before, _, rest = text.partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    path.write_text(f"{before}{_BEGIN}\n\n{''.join(_lines(records))}\n{_END}{after}")
+    between(path, "made by make bench-models", "".join(_lines(records)))
 
 
 def _lines(records: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -4,33 +4,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.carved import Record, outcome, said_by_devices
+
 _OUTCOMES = ("right", "no kernel", "refused", "wrong", "traceback", "abort", "hang")
-_BEGIN, _END = "<!-- made by make bench-onnx -->", "<!-- end -->"
 
 
-def broken(record: dict[str, Any]) -> bool:
-    """Whether a case shows a fault of tapml's: wrong and not noticed, or no sentence."""
-    return outcome(record) not in ("right", "no kernel", "refused") and not record.get("noticed")
-
-
-def outcome(record: dict[str, Any]) -> str:
-    """Right is what is right on the reference and passes on every device, or needs a feature that it lacks."""
-    found = str(record["outcome"])
-    if found != "right":
-        return found
-    said = [line for lines in record["verdicts"].values() for line in lines]
-    if any(not line.startswith("unsupported") for line in said):
-        return "wrong"
-    return "no kernel" if any("needs the feature" not in line for line in said) else "right"
-
-
-def show(records: Sequence[dict[str, Any]]) -> None:
+def show(records: Sequence[Record]) -> None:
     console = Console(width=160, markup=False, highlight=False)
     table = Table(box=None, pad_edge=False)
     for column in ("operator", "cases", *_OUTCOMES):
@@ -44,18 +27,15 @@ def show(records: Sequence[dict[str, Any]]) -> None:
     console.print(f"of the wrong ones {sum(bool(record.get('noticed')) for record in records)} are noticed")
 
 
-def write(path: Path, records: Sequence[dict[str, Any]]) -> None:
-    """Write the generated part of a page anew."""
-    text = path.read_text()
-    before, _, rest = text.partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    path.write_text(f"{before}{_BEGIN}\n\n{''.join(_lines(records))}\n{_END}{after}")
+def markdown(records: Sequence[Record]) -> str:
+    """A line for each operator, and one for all."""
+    return "".join(_lines(records))
 
 
-def _lines(records: Sequence[dict[str, Any]]) -> Iterable[str]:
+def _lines(records: Sequence[Record]) -> Iterable[str]:
     yield "| operator | opsets | cases | right | no kernel | refused | wrong (noticed) | why not |\n"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
-    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    groups: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         groups[record["operator"]].append(record)
     for operator, found in [*sorted(groups.items()), ("**all**", list(records))]:
@@ -72,13 +52,12 @@ def _lines(records: Sequence[dict[str, Any]]) -> Iterable[str]:
         yield f"| {' | '.join(map(str, cells))} |\n"
 
 
-def _sentence(record: dict[str, Any]) -> str:
-    # What all devices say alike is said once.
-    text = record["why"] or "; ".join(dict.fromkeys(line for lines in record["verdicts"].values() for line in lines))
+def _sentence(record: Record) -> str:
+    text = record["why"] or "; ".join(said_by_devices(record))
     return text.strip().splitlines()[-1].removeprefix("model.onnx: ").replace("|", "\\|")[:200]
 
 
-def _by_operator(records: Sequence[dict[str, Any]]) -> list[tuple[str, Counter[str]]]:
+def _by_operator(records: Sequence[Record]) -> list[tuple[str, Counter[str]]]:
     groups: dict[str, Counter[str]] = defaultdict(Counter)
     for record in records:
         groups[record["operator"]][outcome(record)] += 1

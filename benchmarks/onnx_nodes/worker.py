@@ -1,12 +1,8 @@
-"""Carves cases that it is told on standard input, one name a line, and answers with a JSON line each."""
+"""Carves cases that it is told on standard input (`benchmarks.workers`)."""
 
 from __future__ import annotations
 
-import json
 import sys
-import tempfile
-import time
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,32 +10,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.onnx_nodes.cases import Case, cases
+from benchmarks.workers import Worker, serve
 from tapml.carving.carve import carve
-from tapml.errors import TapmlError
 from tapml.importing import import_model
-from tapml.jobs.job import JobSpecification, run_job
-from tapml.server import Server
 from tapml.suite import Suite, TensorRef
-from tapml.validation.context import JobContext
 
 
-class Worker:
-    """Carves cases and validates them on devices, which stay started."""
+class NodeTests(Worker):
+    """Of the ONNX backend's node tests, which know what is expected."""
 
-    def __init__(self, server: Server, devices: Sequence[str]) -> None:
-        self._state = server.state
-        self._devices = devices
-
-    def run(self, name: str, folder: Path) -> dict[str, Any]:
-        """What became of a case: `outcome` is right, wrong, refused or traceback; `why` says more."""
-        try:
-            return self._judged(name, folder)
-        except TapmlError as error:
-            return {"outcome": "refused", "why": str(error).replace(str(folder), "").lstrip("/")}
-        except Exception:
-            return {"outcome": "traceback", "why": traceback.format_exc()[-3000:]}
-
-    def _judged(self, name: str, folder: Path) -> dict[str, Any]:
+    def judged(self, name: str, folder: Path) -> dict[str, Any]:
         case = cases()[name]
         suite, outputs = carved(case, folder)
         problem = difference(suite, case, outputs)
@@ -49,15 +29,8 @@ class Worker:
             "why": problem,
             "noticed": bool(problem and oracle and not oracle["agrees"]),
             "compilers": sorted({suite.bundle(kernel)["compiler"]["name"] for kernel in suite.kernels}),
-            "verdicts": {device: self._verdicts(suite, device) for device in self._devices},
+            "verdicts": self.verdicts(suite),
         }
-
-    def _verdicts(self, suite: Suite, name: str) -> list[str]:
-        """Those of the suite's tests on a device, each once, with what the first that is no pass says."""
-        context = JobContext(suite, [self._state.device(name)], self._state.blobs, hang_seconds=10)
-        document = run_job(JobSpecification(kind="validation", devices=[name], save=False, record=False), context)
-        tests = [test for test in document["tests"] if test["verdict"] != "pass"]
-        return list(dict.fromkeys(f"{test['verdict']}: {test.get('message')}" for test in tests))
 
 
 def carved(case: Case, folder: Path) -> tuple[Suite, list[str]]:
@@ -107,19 +80,5 @@ def difference(suite: Suite, case: Case, outputs: Sequence[str]) -> str:
     return ""
 
 
-def serve(devices: Sequence[str], make: type[Worker]) -> None:
-    """Answer each line of standard input, on devices that are started before."""
-    with Server() as server:
-        for name in devices:
-            server.state.device(name)
-        worker = make(server, devices)
-        print("ready", flush=True)
-        for line in sys.stdin:
-            name, began = line.rstrip("\n"), time.perf_counter()
-            with tempfile.TemporaryDirectory(prefix="tapml-benchmark-") as folder:
-                answer = worker.run(name, Path(folder))
-            print(json.dumps({"name": name, "seconds": time.perf_counter() - began, **answer}), flush=True)
-
-
 if __name__ == "__main__":
-    serve(sys.argv[1:], Worker)
+    serve(sys.argv[1:], NodeTests)

@@ -1,4 +1,4 @@
-"""Exports, carves and validates what it is told on standard input, one name a line; answers with a JSON line each."""
+"""Exports, carves and validates models that it is told on standard input (`benchmarks.workers`)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from benchmarks.onnx_nodes.worker import Worker, serve
 from benchmarks.torch_models.cases import exported
+from benchmarks.workers import Worker, serve
 from tapml.carving.carve import carve
 from tapml.importing import import_model
 
 
-class TorchWorker(Worker):
+class TorchModels(Worker):
     """Of exported programs, which their suites' own oracle judges."""
 
-    def _judged(self, name: str, folder: Path) -> dict[str, Any]:
+    def judged(self, name: str, folder: Path) -> dict[str, Any]:
         path, inputs = exported(name, folder)
         imported = import_model(str(path), input_files=[inputs])
         suite = carve(imported, folder / "case.suite", name="case", keep_disagreeing=True)
@@ -28,11 +28,11 @@ class TorchWorker(Worker):
             "noticed": bool(doubts),
             "kernels": len(suite.kernels),
             "calls": len(suite.tests),
-            "verdicts": {device: self._verdicts(suite, device) for device in self._devices},
+            "verdicts": self.verdicts(suite),
         }
 
 
 if __name__ == "__main__":
     os.environ["TRANSFORMERS_VERBOSITY"] = "error"
     warnings.simplefilter("ignore")
-    serve(sys.argv[1:], TorchWorker)
+    serve(sys.argv[1:], TorchModels)

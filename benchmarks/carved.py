@@ -1,0 +1,95 @@
+"""The command of a benchmark whose cases workers carve and validate.
+
+A worker that dies or hangs is an outcome as well: the next case goes to a fresh one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.pages import between
+from benchmarks.pool import Pool
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """`name` of its target in the Makefile; `worker`: the module that a worker runs; `seconds` until a case hangs."""
+
+    name: str
+    description: str | None
+    cases: Callable[[], Sequence[str]]
+    worker: str
+    seconds: float
+    facts: Callable[[str], dict[str, Any]]
+    """What stands in a record besides, by the case's name."""
+    said: Callable[[Sequence[Record]], None]
+    """For the terminal."""
+    table: Callable[[Sequence[Record]], str]
+    """In Markdown."""
+
+    def main(self) -> int:
+        """Exit code 1 where a case shows a fault of tapml's."""
+        options = self._options()
+        names = [name for name in self.cases() if re.search(options.only, name)]
+        if not names:
+            raise SystemExit(f"no case has a name like {options.only!r}")
+        devices = [name for name in options.devices.split(",") if name]
+        options.records.parent.mkdir(parents=True, exist_ok=True)
+        found: dict[str, Record] = {}
+        pool = Pool(names, devices, options.processes, options.seconds, self.worker, self.facts)
+        with options.records.open("w") as file:
+            for record in pool.run():
+                found[record["name"]] = record
+                file.write(json.dumps(record) + "\n")
+                file.flush()
+                told = "" if outcome(record) == "right" else f": {record['name']}: {outcome(record)}\n"
+                print(f"\r{len(found)} of {len(names)}{told}", end="", file=sys.stderr, flush=True)
+        print(file=sys.stderr)
+        records = [found[name] for name in names]
+        self.said(records)
+        if options.docs:
+            between(options.docs, f"made by make {self.name}", self.table(records))
+        return 1 if any(map(broken, records)) else 0
+
+    def _options(self) -> argparse.Namespace:
+        parser = argparse.ArgumentParser(
+            description=self.description, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        add = parser.add_argument
+        add("--only", default="", metavar="REGEX", help="cases whose name it is found in")
+        add("--devices", default="node-dawn", help="comma-separated; empty for none (default node-dawn)")
+        add("--processes", type=int, default=2)
+        add("--seconds", type=float, default=self.seconds, help=f"what takes longer hangs (default {self.seconds:g})")
+        add("--records", type=Path, default=Path("build") / f"{self.name}.jsonl")
+        add("--docs", type=Path, help="page whose generated part is written anew")
+        return parser.parse_args()
+
+
+def broken(record: Record) -> bool:
+    """Whether a case shows a fault of tapml's: wrong and not noticed, or no sentence."""
+    return outcome(record) not in ("right", "no kernel", "refused") and not record.get("noticed")
+
+
+def outcome(record: Record) -> str:
+    """Right is what is right on the reference and passes on every device, or needs a feature that it lacks."""
+    found = str(record["outcome"])
+    if found != "right":
+        return found
+    lines = said_by_devices(record)
+    if any(not line.startswith("unsupported") for line in lines):
+        return "wrong"
+    return "no kernel" if any("needs the feature" not in line for line in lines) else "right"
+
+
+def said_by_devices(record: Record) -> list[str]:
+    """What all devices say alike is said once."""
+    return list(dict.fromkeys(line for lines in record["verdicts"].values() for line in lines))
