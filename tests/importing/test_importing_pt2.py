@@ -11,9 +11,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from tvm import relax
 
+import tapml as tml
 from tapml.errors import InputError
-from tapml.importing import import_model
+from tapml.importing import exported_program, import_model
+from tapml.importing.torch_fixes import converters
+from tapml.importing.torch_program import ProgramImporter
 from tapml.importing.torch_widened import NOTE
 
 pytestmark = pytest.mark.torch
@@ -176,6 +180,72 @@ def test_bfloat16_is_computed_in_float32(tmp_path: Path, matches: Callable[..., 
     assert NOTE in model.provenance["notes"]
     assert {str(array.dtype) for _, array in model.parameters} == {"float32"}
     matches(model)
+
+
+@pytest.fixture
+def counting(tmp_path: Path) -> tuple[Path, list[Path]]:
+    """A program whose buffer is written, behind two layers, with the inputs of two calls."""
+    import torch
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.norm, self.last = torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4)
+            self.register_buffer("seen", torch.zeros(4))
+
+        def forward(self, x: Any) -> Any:
+            y = self.last(torch.nn.functional.silu(self.norm(self.first(x))))
+            self.seen.add_(y.mean(0))
+            return y * 2 + self.seen, y.exp()
+
+    torch.manual_seed(0)
+    torch.export.save(torch.export.export(Model().eval(), (torch.randn(5, 8),)), tmp_path / "counting.pt2")
+    random = np.random.default_rng(0)
+    for name in ("one.npz", "two.npz"):
+        np.savez(tmp_path / name, x=random.standard_normal((5, 8)).astype(np.float32))
+    return tmp_path / "counting.pt2", [tmp_path / "one.npz", tmp_path / "two.npz"]
+
+
+def test_what_a_program_keeps_is_checked_call_by_call(counting: tuple[Path, list[Path]]) -> None:
+    path, inputs = counting
+    model = import_model(str(path), input_files=inputs)
+    assert model.again is not None
+    for _ in range(2):  # the oracle begins anew each time
+        for step, again in zip(model.steps, model.again(), strict=True):
+            assert step.expected is not None
+            np.testing.assert_array_equal(step.expected[0], again[0])
+    assert tml.load(path, input_files=inputs).main == "main"
+
+
+@pytest.mark.parametrize(
+    ("operator", "words"),
+    [
+        ("sigmoid.default", r"'sigmoid', which sigmoid\.default gives"),
+        (
+            "native_layer_norm.default",
+            r"'getitem', output 0 of native_layer_norm\.default \(node 'native_layer_norm'\)",
+        ),
+        ("exp.default", r"'exp', which exp\.default gives"),
+    ],
+)
+def test_a_wrong_operator_is_named(
+    counting: tuple[Path, list[Path]], monkeypatch: pytest.MonkeyPatch, operator: str, words: str
+) -> None:
+    """Off by 1e-4, of some values about 1."""
+
+    def wrong(node: Any, importer: ProgramImporter) -> Any:
+        found = importer.as_tvm(node)
+        emit, off = importer.block_builder.emit, relax.const(1e-4, "float32")
+        if not isinstance(found.ty, relax.TupleType):
+            return emit(relax.op.add(found, off))
+        parts = [emit(relax.TupleGetItem(found, place)) for place in range(len(found.ty.fields))]
+        return emit(relax.Tuple([emit(relax.op.add(parts[0], off)), *parts[1:]]))
+
+    monkeypatch.setattr(exported_program, "converters", lambda bounds: {**converters(bounds), operator: wrong})
+    with pytest.raises(
+        InputError, match=rf"disagrees with torch .*the first value that differs is {words}: element \["
+    ):
+        tml.load(counting[0], input_files=counting[1])
 
 
 def test_both_branches_are_computed(tmp_path: Path, matches: Callable[..., None]) -> None:

@@ -59,7 +59,6 @@ def carve(
         progress("lowering", 0, 1)
         lowered, operators = lowered_with_documents(model)
         check_operators(lowered.operators, variants, compilers)
-        lowered = _named(lowered, model)
         clock.lap("lower")
         opened = prepared(model, lowered, operators, reference)
         clock.lap("build")
@@ -136,22 +135,6 @@ def _expected_bytes(opened: Prepared) -> int:
         if value.kind is not ValueKind.PARAMETER
     )
     return weights + 2 * recorded
-
-
-def _named(lowered: Lowered, model: ImportedModel) -> Lowered:
-    """Give inputs and parameters the names the model's file uses, and say which inputs and outputs are states."""
-    names = [*model.input_names, *(name for name, _ in model.parameters)]
-    main = lowered.model.main
-    values = dict(main.values)
-    for value, name in zip(lowered.arguments, names, strict=False):  # lifted constants have no name of the file's
-        values[value] = dataclasses.replace(values[value], name=name)
-    inputs = dict(zip(model.input_names, main.inputs, strict=True))
-    carried = {name: (inputs[name], main.outputs[place]) for name, place in model.states.items()}
-    states = tuple(State(name, values[inputs[name]].type, None) for name in carried)
-    function = dataclasses.replace(main, values=values, states=carried)
-    program = dataclasses.replace(lowered.model, functions={MAIN: function}, states=states)
-    program.check()
-    return dataclasses.replace(lowered, model=program)
 
 
 def _stored(

@@ -98,8 +98,8 @@ class OracleComparison:
         at = np.unravel_index(int(np.argmax(np.where(wrong, excesses(error, allowed), -1.0))), got.shape)
         said = (
             f"element {[int(index) for index in at]} is {_number(got[at])}, and {who} gives {_number(wanted[at])} "
-            f"(rounding explains {allowed[at]:.3g}); {int(wrong.sum())} of {got.size} elements differ by more than "
-            "rounding explains"
+            f"(the error is {error[at]:.3g}, rounding explains {allowed[at]:.3g}); {int(wrong.sum())} of the "
+            f"{got.size} elements of {list(got.shape)} differ by more than rounding explains"
         )
         yield Difference(model.outputs[place], run.step.description, said)
 

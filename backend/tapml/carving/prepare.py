@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from tapml.importing import ImportedModel, Step
 from tapml.lowering.lower import Lowered, Model, lower
 from tapml.platforms.reference import Reference
 from tapml.program import Graph
-from tapml.program.program import sizes_of
+from tapml.program.program import MAIN, State, sizes_of
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,25 @@ class Prepared:
 
 
 def lowered_with_documents(model: ImportedModel) -> tuple[Lowered, dict[str, str]]:
-    """Raises InputError for what cannot be carved."""
+    """With the names of the model's file, and its states. Raises InputError for what cannot be carved."""
     lowered = lower(model.module, len(model.input_names), model.symbols)
-    return lowered, lowered.documents()
+    return _named(lowered, model), lowered.documents()
+
+
+def _named(lowered: Lowered, model: ImportedModel) -> Lowered:
+    """Give inputs and parameters the names the model's file uses, and say which inputs and outputs are states."""
+    names = [*model.input_names, *(name for name, _ in model.parameters)]
+    main = lowered.model.main
+    values = dict(main.values)
+    for value, name in zip(lowered.arguments, names, strict=False):  # lifted constants have no name of the file's
+        values[value] = dataclasses.replace(values[value], name=name)
+    inputs = dict(zip(model.input_names, main.inputs, strict=True))
+    carried = {name: (inputs[name], main.outputs[place]) for name, place in model.states.items()}
+    states = tuple(State(name, values[inputs[name]].type, None) for name in carried)
+    function = dataclasses.replace(main, values=values, states=carried)
+    program = dataclasses.replace(lowered.model, functions={MAIN: function}, states=states)
+    program.check()
+    return dataclasses.replace(lowered, model=program)
 
 
 def prepared(model: ImportedModel, lowered: Lowered, documents: Mapping[str, str], platform: str = "cpu") -> Prepared:

@@ -17,17 +17,21 @@ from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, InputSpec, RawStep
 from tapml.importing.model import Array, Functions, ImportedModel, Progress
 from tapml.importing.sizes import LONGEST, Bounds, Sizes
+from tapml.importing.torch_detail import in_detail
 from tapml.importing.torch_export import decomposed, load
 from tapml.importing.torch_fixes import converters
 from tapml.importing.torch_widened import NOTE, widened
 from tapml.lowering.quiet import reason
 
 
-def import_exported_program(path: Path, gather: GatherSteps, progress: Progress, functions: Functions) -> ImportedModel:
+def import_exported_program(
+    path: Path, gather: GatherSteps, progress: Progress, functions: Functions, *, detailed: bool = False
+) -> ImportedModel:
     """Import an exported program for the shapes of the given inputs; PyTorch itself is its oracle.
 
     `gather` gives the steps for the program's inputs, which have the names torch.export gave them.
-    `functions` compute the operators of their names. Raises InputError where PyTorch is not
+    `functions` compute the operators of their names; `detailed` makes every value an output, as
+    `ImportedModel.in_detail` wants it. Raises InputError where PyTorch is not
     installed, the file is no exported program, or nothing computes an operator.
     """
     try:
@@ -43,12 +47,24 @@ def import_exported_program(path: Path, gather: GatherSteps, progress: Progress,
     buffers = {name: _array(buffer).copy() for name, buffer in functional.named_buffers() if name in written}
     if twice := buffers.keys() & {spec.name for spec in specs}:
         raise InputError(f"{path}: {min(twice)} is an input and a buffer that the model writes: rename one of them")
-    steps = [dataclasses.replace(step, arrays={**buffers, **step.arrays}) for step in gather(specs)]
+    given = gather(specs)
+    steps = [dataclasses.replace(step, arrays={**buffers, **step.arrays}) for step in given]
+    states = {name: written.index(name) for name in buffers}
+    outputs = [*written, *map(str, program.graph_signature.user_outputs)]
+
+    def closer() -> ImportedModel:
+        found = import_exported_program(path, lambda _: list(given), lambda _: None, functions, detailed=True)
+        return dataclasses.replace(found, functions=functions)
+
     progress("running the model in PyTorch")
     oracle: str | None = f"torch {torch.__version__}"
     missing, expected = None, None
     try:
-        expected = _run(program, steps, [spec.name for spec in specs], written)
+        if detailed:
+            detail = in_detail(functional, steps, written)
+            outputs, expected, steps, states = detail.said, detail.expected, detail.steps, {}
+        else:
+            expected = _run(program, steps, [spec.name for spec in specs], written)
     except Exception as error:  # whatever the model's own operators raise
         oracle, missing = None, f"PyTorch could not run the model on these inputs: {reason(error)}"
     progress("converting to Relax")
@@ -64,11 +80,12 @@ def import_exported_program(path: Path, gather: GatherSteps, progress: Progress,
         steps=steps,
         symbols=sizes.symbols,
         expected=expected,
-        outputs=[*written, *map(str, program.graph_signature.user_outputs)],
-        states={name: written.index(name) for name in buffers},
+        outputs=outputs,
+        states=states,
         oracle=oracle,
         oracle_missing=missing,
         again=lambda: _run(program, steps, [spec.name for spec in specs], written),
+        in_detail=None if detailed else closer,
         provenance={
             "kind": "exported_program",
             "source": path.name,
@@ -147,6 +164,9 @@ def _run(program: Any, steps: Sequence[RawStep], inputs: Sequence[str], written:
     from torch.utils import _pytree
 
     module = program.module()
+    for name, buffer in module.named_buffers():  # which are the program's own: another run may have left something
+        if name in written:
+            buffer.copy_(torch.from_numpy(steps[0].arrays[name]))
     found = []
     for step in steps:
         tensors = {name: torch.from_numpy(step.arrays[name].copy()) for name in inputs}

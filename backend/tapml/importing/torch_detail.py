@@ -1,0 +1,100 @@
+"""The values between an exported program's operators, as PyTorch computes them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tapml.importing.inputs import RawStep
+from tapml.importing.model import Array
+
+
+@dataclass(frozen=True)
+class Detail:
+    """Floating-point values that depend on the inputs, in the order of the nodes that give them: what they are for
+    people, and what they are in each step. `steps`: those of the program; each begins with the buffers that the oracle
+    left."""
+
+    said: list[str]
+    expected: list[list[Array]]
+    steps: list[RawStep]
+
+
+def in_detail(functional: Any, steps: Sequence[RawStep], written: Sequence[str]) -> Detail:
+    """Of a program in PyTorch's core operators that writes its buffers as outputs, the first of which are `written`.
+    Makes these values the outputs of the program."""
+    import torch
+    from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
+
+    found: list[dict[Any, Any]] = []
+    begun: list[RawStep] = []
+    left: dict[str, Array] = {}
+    for step in steps:
+        arrays = {name: left.get(name, array) for name, array in step.arrays.items()}
+        interpreter = torch.fx.Interpreter(functional.graph_module, garbage_collect_values=False)
+        with torch.no_grad():
+            outputs = interpreter.run(*_arguments(functional, arrays))
+        # Inputs that it writes are given anew.
+        given = set(functional.graph_signature.user_inputs)
+        left = {name: _array(out) for name, out in zip(written, outputs, strict=False) if name not in given}
+        found.append(interpreter.env)
+        begun.append(dataclasses.replace(step, arrays=arrays))
+    nodes = [node for node in _of_inputs(functional) if all(_is_float(env[node]) for env in found)]
+    _make_outputs(functional, nodes)
+    functional.graph_signature.output_specs[:] = [
+        OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(name=node.name), None) for node in nodes
+    ]
+    expected = [[_array(env[node]) for node in nodes] for env in found]
+    return Detail([_said(node) for node in nodes], expected, begun)
+
+
+def _arguments(functional: Any, arrays: Mapping[str, Array]) -> list[Any]:
+    """What its graph takes: parameters and buffers, then inputs."""
+    import torch
+
+    held = {**functional.constants, **functional.state_dict}
+    arguments = []
+    for spec in functional.graph_signature.input_specs:
+        array = arrays.get(spec.arg.name if spec.target is None else spec.target)
+        arguments.append(held[spec.target] if array is None else torch.from_numpy(array.copy()))
+    return arguments
+
+
+def _of_inputs(functional: Any) -> list[Any]:
+    """The nodes that compute something of the inputs: what is constant is folded."""
+    taken = set(functional.graph_signature.user_inputs) | {
+        spec.arg.name for spec in functional.graph_signature.input_specs if spec.target in _mutated(functional)
+    }
+    reached: set[Any] = set()
+    for node in functional.graph.nodes:
+        if (node.op == "placeholder" and node.name in taken) or any(used in reached for used in node.all_input_nodes):
+            reached.add(node)
+    return [node for node in functional.graph.nodes if node in reached and node.op == "call_function"]
+
+
+def _mutated(functional: Any) -> set[str]:
+    return {spec.target for spec in functional.graph_signature.output_specs if spec.target is not None}
+
+
+def _make_outputs(functional: Any, nodes: Sequence[Any]) -> None:
+    output = next(node for node in functional.graph.nodes if node.op == "output")
+    output.args = (tuple(nodes),)
+    functional.graph_module.recompile()
+
+
+def _is_float(value: Any) -> bool:
+    return bool(hasattr(value, "is_floating_point") and value.is_floating_point() and value.numel())
+
+
+def _said(node: Any) -> str:
+    if node.target.__name__ == "getitem":
+        return f"{node.name!r}, output {node.args[1]} of {node.args[0].target.__name__} (node {node.args[0].name!r})"
+    return f"{node.name!r}, which {node.target.__name__} gives"
+
+
+def _array(tensor: Any) -> Array:
+    return np.array(tensor.detach().numpy())
