@@ -19,7 +19,7 @@ from tapml.importing.onnx_convolutions import col2im, deformable_convolution, tr
 from tapml.importing.onnx_moves import determinant, eye_like, pad, space_to_depth, split
 from tapml.importing.onnx_normalizations import layer_normalization, lp_normalization, rms_normalization
 from tapml.importing.onnx_operands import Operands
-from tapml.importing.onnx_pooling import max_pool, max_unpool
+from tapml.importing.onnx_pooling import lp_pool, max_pool, max_unpool
 from tapml.importing.onnx_quantized import (
     MICROSOFT,
     conv_integer,
@@ -65,6 +65,7 @@ OPERATORS: Mapping[str, Converter] = {
     "IsInf": is_inf,
     "LayerNormalization": layer_normalization,
     "LpNormalization": lp_normalization,
+    "LpPool": lp_pool,
     "MatMulInteger": matmul_integer,
     "MaxPool": max_pool,
     "MaxUnpool": max_unpool,

@@ -1,10 +1,9 @@
-"""ONNX's MaxPool with the places of what it chooses, and MaxUnpool, which puts it back there."""
+"""ONNX's LpPool, MaxPool with the places of what it chooses, and MaxUnpool, which puts it back there."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx
@@ -12,43 +11,32 @@ from tvm.relax import op
 
 from tapml.errors import InputError
 from tapml.importing.dtypes import stored
-from tapml.importing.kernel_calls import as_dtype, call_program, call_several
+from tapml.importing.kernel_calls import as_dtype, call, call_program, call_several
 from tapml.importing.onnx_operands import fixed_shape, numbers, text, within
 from tapml.importing.relax_ir import Expr, tensor_dtype
 from tapml.importing.sequential import Program, let
+from tapml.lowering.pooling import Line, sources, summed, taps
 
 
-@dataclass(frozen=True)
-class Window:
-    """What moves over the spatial axes: sizes along each of them."""
-
-    kernel: Sequence[int]
-    strides: Sequence[int]
-    dilations: Sequence[int]
-    before: Sequence[int]
-    """Padding in front of each axis."""
-    results: Sequence[int]
-    """How often it fits."""
-
-    @staticmethod
-    def of(sizes: Sequence[int], attributes: Mapping[str, Any]) -> Window:
-        """By the attributes of ONNX's pooling operators."""
-        rank = len(sizes)
-        kernel = list(attributes["kernel_shape"])
-        strides = list(attributes.get("strides") or [1] * rank)
-        dilations = list(attributes.get("dilations") or [1] * rank)
-        pads = list(attributes.get("pads") or [0] * (2 * rank))
-        reach = [dilation * (extent - 1) + 1 for dilation, extent in zip(dilations, kernel, strict=True)]
-        mode = text(attributes.get("auto_pad", b"NOTSET"))
-        if mode.startswith("SAME"):
-            results = [-(-size // stride) for size, stride in zip(sizes, strides, strict=True)]
-            whole = [
-                max((result - 1) * stride + wide - size, 0)
-                for result, stride, wide, size in zip(results, strides, reach, sizes, strict=True)
-            ]
-            return Window(kernel, strides, dilations, [(pad + (mode == "SAME_LOWER")) // 2 for pad in whole], results)
-        if mode == "VALID":
-            pads = [0] * (2 * rank)
+def _windows(sizes: Sequence[int], attributes: Mapping[str, Any]) -> tuple[list[Line], list[int]]:
+    """What moves over the spatial axes by the attributes of ONNX's pooling operators, and how often it fits."""
+    rank = len(sizes)
+    kernel = list(attributes["kernel_shape"])
+    strides = list(attributes.get("strides") or [1] * rank)
+    dilations = list(attributes.get("dilations") or [1] * rank)
+    pads = list(attributes.get("pads") or [0] * (2 * rank))
+    reach = [dilation * (extent - 1) + 1 for dilation, extent in zip(dilations, kernel, strict=True)]
+    mode = text(attributes.get("auto_pad", b"NOTSET"))
+    if mode.startswith("SAME"):
+        results = [-(-size // stride) for size, stride in zip(sizes, strides, strict=True)]
+        whole = [
+            max((result - 1) * stride + wide - size, 0)
+            for result, stride, wide, size in zip(results, strides, reach, sizes, strict=True)
+        ]
+        before = [(pad + (mode == "SAME_LOWER")) // 2 for pad in whole]
+        pads = [*before, *(pad - first for pad, first in zip(whole, before, strict=True))]
+    else:
+        pads = [0] * (2 * rank) if mode == "VALID" else pads
         results = []
         for i, size in enumerate(sizes):
             room = size + pads[i] + pads[rank + i] - reach[i]
@@ -56,7 +44,22 @@ class Window:
             # One that would begin behind the data and its padding in front is none.
             past = attributes.get("ceil_mode") and (count - 1) * strides[i] >= size + pads[i]
             results.append(count - bool(past))
-        return Window(kernel, strides, dilations, pads[:rank], results)
+    lines = zip(sizes, kernel, strides, dilations, pads[:rank], pads[rank:], strict=True)
+    return [Line(*line) for line in lines], results
+
+
+def lp_pool(builder: Expr, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    """(sum |x|^p)^(1/p) of each window."""
+    (data,) = inputs
+    lines, results = _windows(fixed_shape(data, "LpPool")[2:], attributes)
+    p = float(attributes.get("p", 2))
+
+    def norm(data: Any) -> Any:
+        exponent, inverse = (tirx.const(value, str(data.dtype)) for value in (p, 1 / p))
+        totals = summed(data, lines, results, lambda value: tirx.power(tirx.abs(value), exponent))
+        return te.compute(totals.shape, lambda *at: tirx.power(totals(*at), inverse), name="pool_norm")
+
+    return as_dtype(builder, call(builder, norm, [data], name="lp_pool"), tensor_dtype(data.ty))
 
 
 def max_pool(builder: Expr, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
@@ -64,47 +67,35 @@ def max_pool(builder: Expr, inputs: Sequence[Any], attributes: Mapping[str, Any]
     if attributes["outputs"] < 2:
         return None
     (data,) = inputs
-    window = Window.of(fixed_shape(data, "MaxPool")[2:], attributes)
-    values, places = call_several(builder, _pooled, [data], window, bool(attributes["storage_order"]), name="max_pool")
+    lines, results = _windows(fixed_shape(data, "MaxPool")[2:], attributes)
+    column_major = bool(attributes["storage_order"])
+    values, places = call_several(builder, _pooled, [data], lines, results, column_major, name="max_pool")
     return [as_dtype(builder, values, tensor_dtype(data.ty)), as_dtype(builder, places, "int64")]
 
 
-def _pooled(data: Any, window: Window, column_major: bool) -> list[Any]:
+def _pooled(data: Any, lines: Sequence[Line], results: Sequence[int], column_major: bool) -> list[Any]:
     batch, channels, *sizes = data.shape
-    shape = (batch, channels, *window.results)
+    shape = (batch, channels, *results)
     lowest = tirx.min_value(str(data.dtype))
-
-    def taps(name: str) -> list[Any]:
-        return [te.reduce_axis((0, extent), f"{name}{i}") for i, extent in enumerate(window.kernel)]
-
-    def source(at: Sequence[Any], tap: Sequence[Any]) -> tuple[list[Any], Any]:
-        """Where an element comes from, and whether it lies inside."""
-        places = [
-            at[i] * window.strides[i] + tap[i] * window.dilations[i] - window.before[i] for i in range(len(sizes))
-        ]
-        inside = [tirx.all(place >= 0, place < size) for place, size in zip(places, sizes, strict=True)]
-        return [within(place, size) for place, size in zip(places, sizes, strict=True)], tirx.all(*inside)
-
-    value_taps, place_taps = taps("k"), taps("j")
+    value_taps, place_taps = taps(lines, "k"), taps(lines, "j")
 
     def largest(n: Any, c: Any, *at: Any) -> Any:
-        places, inside = source(at, value_taps)
+        places, inside = sources(lines, at, value_taps)
         return te.max(tirx.Select(inside, data(n, c, *places), lowest), axis=value_taps)
 
     values = te.compute(shape, largest, name="values")
     # The first axis varies slowest, or fastest.
-    order = range(len(sizes)) if not column_major else reversed(range(len(sizes)))
+    order = list(range(len(sizes)) if not column_major else reversed(range(len(sizes))))
     beyond = tirx.const(2**31 - 1, "int32")
 
     def first(n: Any, c: Any, *at: Any) -> Any:
-        places, inside = source(at, place_taps)
+        places, inside = sources(lines, at, place_taps)
         flat: Any = tirx.const(0, "int32")
-        for i in order_of:
+        for i in order:
             flat = flat * int(sizes[i]) + places[i].astype("int32")
         found = tirx.all(inside, tirx.max(data(n, c, *places), lowest) == values(n, c, *at))
         return te.min(tirx.Select(found, flat, beyond), axis=place_taps)
 
-    order_of = list(order)
     local = te.compute(shape, first, name="local")
     plane = math.prod(int(size) for size in sizes)
 

@@ -22,6 +22,7 @@ from tapml.expressions import ExpressionError, Symbol, symbols_of
 from tapml.files import sha256
 from tapml.lowering.fuse import fuse, with_narrow_joins
 from tapml.lowering.operator import Operator
+from tapml.lowering.pooling import with_bounded_windows
 from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.lowering.sizes import expression_of
 from tapml.operators.document import to_json_text
@@ -111,7 +112,7 @@ def lower(module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol] = ()
     # Target-independent here (LegalizeOps gives the same PrimFuncs for both), but some passes want one in scope.
     try:
         with quiet_tvm(), tvm.target.Target("webgpu"):
-            lowered = kernels(fuse(operators(with_narrow_joins(module))))
+            lowered = kernels(fuse(operators(with_bounded_windows(with_narrow_joins(module)))))
     except Exception as error:  # TVM's own types, without a common base
         raise InputError(f"TVM cannot make kernels of the model: {reason(error)}") from error
     return read_lowered(lowered, input_count, symbols)
