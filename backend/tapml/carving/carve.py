@@ -24,6 +24,7 @@ from tapml.errors import InputError
 from tapml.importing import ImportedModel
 from tapml.kernels.bundle import CompiledKernel
 from tapml.lowering.lower import Lowered
+from tapml.memory import give_back
 from tapml.program import Graph, ValueKind
 from tapml.program.program import MAIN, State
 from tapml.suite import Suite, SuiteWriter, TensorRef
@@ -61,6 +62,7 @@ def carve(
         check_operators(lowered.operators, variants, compilers)
         clock.lap("lower")
         opened = prepared(model, lowered, operators, reference)
+        give_back()
         clock.lap("build")
         runs = opened.reference.record(opened.graphs, progress)
         clock.lap("record")
@@ -68,6 +70,7 @@ def carve(
         if judgement.doubts and not keep_disagreeing:
             what = "; ".join(judgement.doubts)
             raise InputError(f"{what}. Nothing is written; to carve it all the same: --keep-disagreeing")
+        give_back()
         clock.lap("oracle")
         # Before any thread starts: compiling forks a helper where it can.
         kernels = compile_operators(lowered.operators, variants, partial(progress, "kernels"), compilers)
@@ -75,6 +78,7 @@ def carve(
             check_kernel(kernel := kernels[operator.name], operator)
             write_kernel(writer.folder, kernel.document, {file.name: file.text for file in kernel.files})
         lowered = _stored(lowered, model, kernels, writer)
+        give_back()
         clock.lap("kernels")
         opened, runs = _at_stored(opened, lowered, runs)
         writer.expected_bytes = _expected_bytes(opened)

@@ -52,7 +52,7 @@ class ReferenceRun:
             **dict(zip(weights, (array for _, array in model.parameters), strict=True)),
             **lowered.constants,
         }
-        self._weights: Values = platform.values(self.parameters)
+        self._weights: Values = {value: platform.shared(array) for value, array in self.parameters.items()}
 
     def record(self, graphs: Sequence[Graph], progress: Progress = lambda phase, done, total: None) -> list[Run]:
         """Every step, at its graph; what is a state begins with what the step before left."""

@@ -4,7 +4,7 @@ match.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -43,9 +43,16 @@ def assemble(
     each step; `states` are inputs that are outputs too, by their places there. Raises InputError
     where a dtype cannot be narrowed or the model is not plain data flow.
     """
-    tensors = list(tensors)
+    dtypes = {str(array.dtype) for array in steps[0].arrays.values()}
+
+    def noted() -> Iterator[tuple[str, Array]]:
+        # One by one: each may be a copy.
+        for name, array in tensors:
+            dtypes.add(str(array.dtype))
+            yield name, array
+
     program = fold(module)
-    result = narrow(program, tensors)
+    result = narrow(program, noted())
     if len(result.output_dtypes) != len(outputs):
         raise InputError(f"the model declares {len(outputs)} outputs but TVM made {len(result.output_dtypes)} of it")
     notes = [
@@ -81,7 +88,7 @@ def assemble(
         symbols=symbols,
         oracle=oracle,
         oracle_missing=oracle_missing,
-        unit=_unit(str(array.dtype) for _, array in (*tensors, *steps[0].arrays.items())),
+        unit=2.0**-7 if "bfloat16" in dtypes else None,
         again=again and (lambda: cast_all(again())),
         second=second and second_cast,
         in_detail=in_detail,
@@ -96,7 +103,3 @@ def _cast(arrays: Sequence[Any], dtypes: Sequence[str], names: Sequence[str]) ->
         with np.errstate(over="ignore", invalid="ignore"):
             cast.append(held.astype(dtype, order="C"))
     return cast
-
-
-def _unit(dtypes: Iterable[str]) -> float | None:
-    return 2.0**-7 if "bfloat16" in set(dtypes) else None

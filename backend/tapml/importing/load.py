@@ -11,6 +11,7 @@ from types import MappingProxyType
 from tapml.errors import InputError
 from tapml.importing.inputs import GatherSteps, gather_steps
 from tapml.importing.model import Functions, ImportedModel, Progress
+from tapml.memory import give_back
 
 
 def import_model(
@@ -68,4 +69,6 @@ def import_model(
         random_inputs=random_inputs,
         seed=seed,
     )
-    return replace(import_file(path, gather, progress, functions), functions=functions)
+    imported = replace(import_file(path, gather, progress, functions), functions=functions)
+    give_back()
+    return imported

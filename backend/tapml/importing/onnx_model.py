@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from tapml.importing.onnx_graph import GraphImporter
 from tapml.importing.onnx_run import OnnxReference, OnnxRuntime, drop_unused
 from tapml.importing.onnx_widened import widen
 from tapml.importing.sizes import Sizes
+from tapml.memory import give_back
 
 
 def import_onnx(
@@ -59,6 +61,7 @@ def import_onnx(
         detail = in_detail(path, plain, steps, answer.start)
         names, outputs, expected = detail.names, detail.said, detail.expected
         outputs_of(model, detail)
+    give_back()
     specs, steps, notes = fix_inputs(model, specs, steps)
     drop_unused(model.graph)
     _load_external(model, path)
@@ -92,7 +95,7 @@ def import_onnx(
         expected, missing = answer.expected, answer.missing
     return assemble(
         module,
-        tensors=[*_tensors(model), *importer.computed],
+        tensors=itertools.chain(_tensors(model), importer.computed),
         steps=steps,
         symbols=sizes.symbols,
         expected=expected and [filled_up(names, found, counted) for found in expected],
@@ -184,12 +187,12 @@ def _convert(model: Any, path: Path, sizes: Sizes, functions: Functions) -> tupl
     return converted(path, "ONNX", lambda: importer.from_onnx(model.graph, opset)), importer
 
 
-def _tensors(model: Any) -> list[tuple[str, Array]]:
+def _tensors(model: Any) -> Iterator[tuple[str, Array]]:
     """The model's tensors by name."""
     from onnx import numpy_helper
 
-    found = [(tensor.name, numpy_helper.to_array(tensor)) for tensor in model.graph.initializer]
+    for tensor in model.graph.initializer:
+        yield tensor.name, numpy_helper.to_array(tensor)
     for node in nodes(model.graph):
         if node.op_type == "Constant":
-            found += [(node.output[0], numpy_helper.to_array(a.t)) for a in node.attribute if a.name == "value"]
-    return found
+            yield from ((node.output[0], numpy_helper.to_array(a.t)) for a in node.attribute if a.name == "value")

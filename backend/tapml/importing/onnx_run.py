@@ -115,16 +115,15 @@ def _ignored(graph: Any) -> str | None:
 def drop_unused(graph: Any) -> None:
     """Remove the nodes and weights that no output needs."""
     needed = {output.name for output in graph.output}
-    kept = []
-    for node in reversed(graph.node):
+    # One by one: protobuf would copy what is put back, and keep both.
+    for place, node in reversed(list(enumerate(graph.node))):
         if needed.intersection(node.output):
-            kept.append(node)
             needed.update(read_by(node))
-    del graph.node[:]
-    graph.node.extend(reversed(kept))
-    weights = [tensor for tensor in graph.initializer if tensor.name in needed]
-    del graph.initializer[:]
-    graph.initializer.extend(weights)
+        else:
+            del graph.node[place]
+    for place, tensor in reversed(list(enumerate(graph.initializer))):
+        if tensor.name not in needed:
+            del graph.initializer[place]
 
 
 def read_by(node: Any) -> set[str]:

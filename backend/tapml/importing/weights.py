@@ -20,8 +20,9 @@ from tapml.importing.relax_ir import Expr, attributes, operator_name
 def digest(array: Array) -> str:
     """Identifies a tensor by dtype, shape and content."""
     content = np.ascontiguousarray(array)
-    header = f"{content.dtype}{array.shape}".encode()
-    return hashlib.sha256(header + content.tobytes()).hexdigest()
+    found = hashlib.sha256(f"{content.dtype}{array.shape}".encode())
+    found.update(content.reshape(-1).view(np.uint8).data)
+    return found.hexdigest()
 
 
 class Weights:
@@ -68,14 +69,14 @@ class Weights:
         key, number = self._key(constant)
         if key in self._source_names:
             return self._source_names[key][number]
-        array = constant.value.numpy()
+        array = _elements(constant)
         # An importer may transpose a matrix before tapml sees it.
         turned = self._source_names.get(digest(array.T)) if array.ndim == 2 else None
         return f"{turned[0]}.T" if turned else "computed"
 
     def parameter(self, constant: Expr) -> Expr:
         """The variable of a constant; raises InputError where its values cannot be narrowed."""
-        return self._declare(self._key(constant), self.name(constant), constant.value.numpy())
+        return self._declare(self._key(constant), self.name(constant), _elements(constant))
 
     def permuted(self, call: Expr) -> Expr | None:
         """The variable of an already permuted tensor, where `call` permutes one that is only read
@@ -89,7 +90,7 @@ class Weights:
         if self._permuted.get(key) != {axes}:
             return None
         suffix = ".T" if axes == (1, 0) else ".permuted" + "".join(map(str, axes))
-        array = constant.value.numpy().transpose(axes)
+        array = _elements(constant).transpose(axes)
         return self._declare((key, axes), self.name(constant) + suffix, array)
 
     def scalar(self, constant: Expr) -> Array:
@@ -98,7 +99,7 @@ class Weights:
 
     def _declare(self, key: object, name: str, array: Array) -> Expr:
         if key not in self._variables:
-            data = self._narrow(array, name)
+            data = as_tvm_holds(self._narrow(array, name))
             name = unique(name, self._taken.__contains__, ".")
             self._taken.add(name)
             self.parameters.append((name, data))
@@ -116,11 +117,21 @@ class Weights:
     def _key(self, constant: Expr) -> tuple[str, int]:
         """Tells tensors apart: by content, and equal ones by the source tensor they stand for."""
         if constant not in self._keys:
-            content = digest(constant.value.numpy())
+            content = digest(_elements(constant))
             last = len(self._source_names.get(content, [""])) - 1
             self._keys[constant] = (content, min(self._seen[content], last))
             self._seen[content] += 1
         return self._keys[constant]
+
+
+def as_tvm_holds(array: Array) -> Array:
+    """In memory that TVM takes as it is (`Reference.shared`): the weights are in a process once."""
+    return array if array.ctypes.data % 64 == 0 else np.from_dlpack(tvm.runtime.tensor(array))
+
+
+def _elements(constant: Expr) -> Array:
+    """Of a constant, in its own memory."""
+    return np.from_dlpack(constant.value)
 
 
 def _permutation(value: Expr) -> tuple[int, ...] | None:

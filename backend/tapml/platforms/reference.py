@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -27,8 +28,9 @@ Values = dict[str, Any]
 """Value id -> tvm.runtime.Tensor on the reference device."""
 
 PLATFORMS = ("cpu", "cuda")
-_MANY_TURNS = 50_000_000
-"""Of an operator's loops: some tenths of a second a call, which optimizing makes less."""
+_LEVELS = ((5_000_000, 0), (50_000_000, 1))
+"""Turns of an operator's loops below which LLVM optimizes it so much. It takes longer over most operators than they
+run: some milliseconds a call without it. What turns more often, some tenths of a second a call, is optimized fully."""
 
 _Call = tuple[tuple[TensorType, ...], frozenset[tuple[str, int]]]
 """Types of the arguments, and sizes of the symbols: an operator may compute with a size that is in no shape."""
@@ -67,6 +69,13 @@ class Reference:
         if array.dtype == np.bool_:
             array = array.view(np.uint8) != 0
         return tvm.runtime.tensor(np.asarray(array, order="C"), device=self.device)
+
+    def shared(self, array: np.ndarray) -> Any:
+        """`array` itself on the reference device where that is this machine's memory, and it lies there as TVM has it
+        (importing/weights.py); otherwise a copy. Nobody may change it."""
+        fits = self.platform == "cpu" and array.ctypes.data % 64 == 0 and array.dtype != np.bool_
+        fits = fits and array.flags.c_contiguous and array.flags.writeable and array.size > 0
+        return tvm.runtime.from_dlpack(array) if fits else self.tensor(array)
 
     def values(self, arrays: Mapping[str, np.ndarray]) -> Values:
         return {value: self.tensor(array) for value, array in arrays.items()}
@@ -199,14 +208,17 @@ def _target(platform: str, program: OperatorProgram | Any) -> str:
     """As JSON."""
     if platform == "cuda":
         return json.dumps({"kind": "cuda", "arch": _cuda_arch()})
-    quick = isinstance(program, OperatorProgram) and program.turns < _MANY_TURNS
-    return json.dumps({"kind": "llvm", "opt-level": 1} if quick else {"kind": "llvm"})
+    turns = program.turns if isinstance(program, OperatorProgram) else math.inf
+    level = next((level for most, level in _LEVELS if turns < most), 3)
+    return json.dumps({"kind": "llvm", "opt-level": level})
 
 
 def _library(module: tvm.IRModule, target: tvm.target.Target) -> Any:
     if target.kind.name == "cuda":
         module = schedule(module, target)
-    library = tvm.tirx.build(module, target)
+    # Half of what LLVM would compile: checks of the arguments' types, which `native` has seen to.
+    with tvm.transform.PassContext(config={"tirx.disable_assert": True}):
+        library = tvm.tirx.build(module, target)
     # Host code becomes callable once it is linked; the JIT does that without a compiler on the machine.
     return library.jit() if hasattr(library, "jit") else library
 
