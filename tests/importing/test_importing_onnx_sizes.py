@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tapml.carving.carve import carve
 from tapml.errors import InputError
 from tapml.importing import ImportedModel, import_model
+from tapml.lowering.lower import lower
+from tapml.operators.program import OperatorProgram
 
 Evaluate = Callable[[ImportedModel], list[np.ndarray]]
 
@@ -99,6 +102,35 @@ CASES: dict[str, dict[str, Any]] = {
     "max_pool_1d_equals": case(
         operator="MaxPool", inputs={"x": np.ones((1, 2, 9), np.float32)}, outputs=2, kernel_shape=[4], strides=[2],
     ),
+    "average_pool_beyond": case(
+        operator="AveragePool", inputs={"x": floats(1, 3, 7, 7)}, kernel_shape=[1000, 1000], strides=[1000, 1000],
+        ceil_mode=1,
+    ),
+    "average_pool_beyond_padded": case(
+        operator="AveragePool", inputs={"x": floats(1, 2, 7, 6)}, kernel_shape=[9, 10], strides=[2, 3],
+        pads=[3, 2, 5, 4], ceil_mode=1, count_include_pad=1,
+    ),
+    "average_pool_beyond_dilated": case(
+        operator="AveragePool", inputs={"x": floats(1, 2, 7, 7)}, kernel_shape=[4, 8], strides=[2, 2],
+        dilations=[2, 3], pads=[3, 7, 3, 7], ceil_mode=1,
+    ),
+    "average_pool_far_strides": case(
+        operator="AveragePool", inputs={"x": floats(1, 2, 7, 7)}, kernel_shape=[3, 3], strides=[900, 900],
+        pads=[1, 1, 1, 1], ceil_mode=1, count_include_pad=1,
+    ),
+    "max_pool_beyond": case(
+        operator="MaxPool", inputs={"x": floats(1, 2, 7, 7)}, kernel_shape=[300, 301], strides=[50, 50],
+        pads=[150, 150, 150, 150],
+    ),
+    "max_pool_beyond_places": case(
+        operator="MaxPool", inputs={"x": floats(1, 2, 7, 7)}, outputs=2, kernel_shape=[9, 10], strides=[2, 1],
+        pads=[3, 2, 1, 4],
+    ),
+    "lp_pool_beyond": case(
+        operator="LpPool", inputs={"x": floats(1, 2, 7, 7)}, kernel_shape=[1000, 8], strides=[1000, 3],
+        pads=[0, 3, 0, 2], ceil_mode=1, p=3,
+    ),
+    "lp_pool_1d": case(operator="LpPool", inputs={"x": floats(2, 3, 9)}, kernel_shape=[3], strides=[2], p=1),
     "conv_transpose_output_shape": case(
         operator="ConvTranspose", inputs={"x": floats(1, 4, 5, 6), "w": floats(4, 3, 3, 3), "b": floats(6)}, group=2,
         strides=[3, 2], output_shape=[14, 11],
@@ -216,6 +248,18 @@ CASES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_gives_what_onnx_gives(name: str, tmp_path: Path, evaluate: Evaluate) -> None:
     agrees(imported(tmp_path, **CASES[name]), evaluate)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "pool_beyond" in name or "pool_far" in name])
+def test_a_window_costs_no_more_than_its_data(name: str, tmp_path: Path) -> None:
+    model = imported(tmp_path, **CASES[name])
+    (data,) = model.steps[0].inputs.values()
+    for operator in lower(model.module, 1).operators:
+        program = operator.program
+        assert isinstance(program, OperatorProgram)
+        results = max(math.prod(buffer.shape) for buffer in program.parameters[1:])
+        assert max((math.prod(buffer.shape) for buffer in program.temporaries), default=0) <= results
+        assert program.turns <= 2 * results * (1 + data[0, 0].size)
 
 
 @pytest.mark.parametrize("name", ["suppression", "compress_flat", "nonzero"])

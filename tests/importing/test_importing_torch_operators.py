@@ -148,7 +148,27 @@ def arithmetic() -> dict[str, Expression]:
     }
 
 
-@pytest.mark.parametrize("made", [indices, arithmetic])
+def pooling() -> dict[str, Expression]:
+    """Of windows, and strides, that are larger than what they are moved over among them."""
+    from torch.nn import functional
+
+    return {
+        "average": lambda x, i, j, k, b, n: functional.avg_pool2d(x, 3, 2, 1, True, False),
+        "average beyond": lambda x, i, j, k, b, n: functional.avg_pool2d(x, 1000, ceil_mode=True),
+        "average beyond, padded": lambda x, i, j, k, b, n: functional.avg_pool2d(x, (9, 4), (2, 3), (4, 2), True),
+        "padding left out": lambda x, i, j, k, b, n: functional.avg_pool2d(x, (9, 8), (2, 3), (4, 4), True, False),
+        "far strides": lambda x, i, j, k, b, n: functional.avg_pool2d(x, 3, 900, 1, True),
+        "average of lines": lambda x, i, j, k, b, n: functional.avg_pool1d(x, 10, 1, 5),
+        "maximum beyond": lambda x, i, j, k, b, n: functional.max_pool2d(
+            x, (300, 8), (50, 3), (150, 4), ceil_mode=True
+        ),
+        "maximum dilated": lambda x, i, j, k, b, n: functional.max_pool2d(x, (3, 7), 2, (1, 3), (2, 1), True),
+        "volumes": lambda x, i, j, k, b, n: functional.avg_pool3d(x[None], (3, 5, 2), 7, (1, 2, 0), True),
+        "adaptive": lambda x, i, j, k, b, n: functional.adaptive_avg_pool2d(x, (7, 4)),
+    }
+
+
+@pytest.mark.parametrize("made", [indices, arithmetic, pooling])
 def test_expressions_mean_what_pytorch_means(
     made: Callable[[], dict[str, Expression]], tmp_path: Path, evaluate: Callable[..., list[np.ndarray]]
 ) -> None:
