@@ -30,7 +30,7 @@ def _attention(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> 
         heads, shared = attributes.get("q_num_heads"), attributes.get("kv_num_heads")
         if not heads or not shared:
             raise InputError("operands of three dimensions need q_num_heads and kv_num_heads: give both")
-        query, key, value = _by_heads(builder, query, heads), *(_by_heads(builder, x, shared) for x in (key, value))
+        query, key, value = by_heads(builder, query, heads), *(by_heads(builder, x, shared) for x in (key, value))
     past = axes_of(past_key)[2] if past_key is not None else 0
     if past_key is not None:
         key, value = emit(op.concat([past_key, key], axis=2)), emit(op.concat([past_value, value], axis=2))
@@ -59,7 +59,7 @@ def _attention(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> 
     return [result, key, value, scores[attributes["qk_matmul_output_mode"]]]
 
 
-def _by_heads(builder: Expr, data: Expr, heads: int) -> Expr:
+def by_heads(builder: Expr, data: Expr, heads: int) -> Expr:
     """[batch, length, heads * size] as [batch, heads, length, size]."""
     batch, length, size = axes_of(data)
     split = builder.emit(op.reshape(data, [batch, length, heads, size // heads]))

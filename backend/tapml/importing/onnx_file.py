@@ -17,16 +17,6 @@ from tapml.importing.onnx_tensors import check_tensors, subgraphs, tensors
 CONTROL_FLOW = ("If", "Loop", "Scan")
 """Operators that hold graphs."""
 
-_MICROSOFT = {
-    *("Attention", "BiasGelu", "EmbedLayerNormalization", "FastGelu", "Gelu"),
-    *("MatMulInteger16", "SkipLayerNormalization"),
-}
-"""What TVM's importer knows of the operator set com.microsoft.
-
-It looks at names alone: its Attention is not ONNX's own, which would be mistaken for it.
-"""
-
-
 def read(path: Path) -> Any:
     """The model, without the contents of external data files. Raises InputError where the file or
     an external data file is missing, or it is not an ONNX model.
@@ -119,8 +109,6 @@ def known(node: Any) -> bool:
 
     if converter(node) is not None:
         return True
-    if node.domain == "com.microsoft":
-        return node.op_type in _MICROSOFT
     if node.domain not in ("", "ai.onnx"):
         return False
     # TVM shows what it can convert in no public way.

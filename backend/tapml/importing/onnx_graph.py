@@ -181,7 +181,9 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
             return
         results = result if isinstance(result, list) else [result]
         self._nodes.update(
-            (name, self.bb.normalize(found)) for name, found in zip(node.output, results, strict=False) if name
+            (name, self.bb.normalize(found))
+            for name, found in zip(node.output, results, strict=False)
+            if name and found is not None
         )
 
     def _operands(self, node: Any) -> tuple[Operands, dict[str, Any]]:

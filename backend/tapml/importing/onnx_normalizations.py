@@ -32,13 +32,21 @@ def layer_normalization(builder: Expr, inputs: Sequence[Any], attributes: Attrib
     return [result if bias is None else op.add(result, bias), mean, inverse]
 
 
-def rms_normalization(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
+def rms_normalization(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> list[Expr]:
+    """ONNX's, and ONNX Runtime's SimplifiedLayerNormalization, which gives the inverse root as well."""
     data, scale = inputs
+    axes = _from(data, attributes.get("axis", -1))
+    return rms_normalized(builder, data, scale, axes, attributes.get("epsilon", 1e-5))
+
+
+def rms_normalized(builder: Expr, data: Expr, scale: Expr, axes: list[int], epsilon: float) -> list[Expr]:
+    """Over `axes`, computed in float32; and one by the root of the mean square."""
     emit = builder.emit
     values = as_dtype(builder, data, "float32")
-    square = emit(op.mean(emit(op.multiply(values, values)), _from(data, attributes["axis"]), keepdims=True))
-    root = emit(op.sqrt(emit(op.add(square, relax.const(attributes["epsilon"], "float32")))))
-    return op.multiply(as_dtype(builder, emit(op.divide(values, root)), tensor_dtype(data.ty)), scale)
+    square = emit(op.mean(emit(op.multiply(values, values)), axes, keepdims=True))
+    root = emit(op.sqrt(emit(op.add(square, relax.const(epsilon, "float32")))))
+    normalized = as_dtype(builder, emit(op.divide(values, root)), tensor_dtype(data.ty))
+    return [op.multiply(normalized, scale), op.divide(relax.const(1, "float32"), root)]
 
 
 def lp_normalization(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:

@@ -16,12 +16,12 @@ from tapml.importing.onnx_arithmetic import celu, clip, cumulative, einsum, is_i
 from tapml.importing.onnx_attention import ATTENTION
 from tapml.importing.onnx_bits import bit_cast, shifted
 from tapml.importing.onnx_convolutions import col2im, deformable_convolution, transposed_convolution
+from tapml.importing.onnx_microsoft import MICROSOFT
 from tapml.importing.onnx_moves import determinant, eye_like, pad, space_to_depth, split
 from tapml.importing.onnx_normalizations import layer_normalization, lp_normalization, rms_normalization
 from tapml.importing.onnx_operands import Operands
 from tapml.importing.onnx_pooling import lp_pool, max_pool, max_unpool
 from tapml.importing.onnx_quantized import (
-    MICROSOFT,
     conv_integer,
     dequantize_linear,
     matmul_integer,
@@ -81,6 +81,8 @@ OPERATORS: Mapping[str, Converter] = {
     "Resize": resize,
     "RoiAlign": roi_align,
     "STFT": stft,
+    # ONNX Runtime's, which it writes into ONNX's own set.
+    "SimplifiedLayerNormalization": rms_normalization,
     "Slice": cut,
     "SpaceToDepth": space_to_depth,
     "Split": split,

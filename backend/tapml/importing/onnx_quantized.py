@@ -1,4 +1,4 @@
-"""ONNX's operators on quantized tensors, with ONNX Runtime's (com.microsoft), which its quantizer writes.
+"""ONNX's operators on quantized tensors; ONNX Runtime's own are in `onnx_qlinear`.
 
 Products of 8-bit integers are summed in int32, exactly; scales are applied in float32, and what is stored in 8 or 16
 bits is rounded to even and saturates.
@@ -6,7 +6,7 @@ bits is rounded to even and saturates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from tvm.relax import op
 
 from tapml.errors import InputError
 from tapml.importing.kernel_calls import as_dtype
-from tapml.importing.onnx_tables import gather_block_quantized
 from tapml.importing.relax_ir import Expr, tensor_dtype
 
 Attributes = Mapping[str, Any]
@@ -28,25 +27,25 @@ def quantize_linear(builder: Expr, inputs: Sequence[Any], attributes: Attributes
     """By one scale, one for each place along an axis, or one for each block of an axis."""
     data, scale, zero = (*inputs, None)[:3]
     dtype = _dtype(attributes.get("output_dtype", 0)) or "uint8"
-    return _quantized(builder, data, scale, zero, dtype, attributes.get("axis", 1), attributes.get("block_size", 0))
+    return quantized(builder, data, scale, zero, dtype, attributes.get("axis", 1), attributes.get("block_size", 0))
 
 
 def dequantize_linear(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
     """As quantize_linear. In the dtype of the scale, or what is asked for."""
     data, scale, zero = (*inputs, None)[:3]
-    found = _numbers(builder, data, scale, zero, attributes.get("axis", 1), attributes.get("block_size", 0))
+    found = dequantized(builder, data, scale, zero, attributes.get("axis", 1), attributes.get("block_size", 0))
     return as_dtype(builder, found, _dtype(attributes.get("output_dtype", 0)) or tensor_dtype(scale.ty))
 
 
-def _quantized(
+def quantized(
     builder: Expr, data: Expr, scale: Expr, zero: Any, dtype: str = "uint8", axis: int = 1, block: int = 0
 ) -> Expr:
     emit = builder.emit
     dtype = (tensor_dtype(zero.ty) or dtype) if zero is not None else dtype
     numbers = as_dtype(builder, data, "float32")
-    scale = as_dtype(builder, _along(builder, data, scale, axis, block), "float32")
+    scale = as_dtype(builder, along(builder, data, scale, axis, block), "float32")
     places = emit(op.round(emit(op.divide(numbers, scale))))
-    zero = None if zero is None else _along(builder, data, zero, axis, block)
+    zero = None if zero is None else along(builder, data, zero, axis, block)
     return _saturated(builder, places, zero, dtype)
 
 
@@ -58,16 +57,16 @@ def _saturated(builder: Expr, places: Expr, zero: Any, dtype: str) -> Expr:
     return builder.emit(op.astype(builder.emit(op.clip(places, ends.min, ends.max)), dtype))
 
 
-def _numbers(builder: Expr, data: Expr, scale: Expr, zero: Any, axis: int = 1, block: int = 0) -> Expr:
+def dequantized(builder: Expr, data: Expr, scale: Expr, zero: Any, axis: int = 1, block: int = 0) -> Expr:
     """float32 of a quantized tensor."""
     if "float" not in (tensor_dtype(data.ty) or "") and zero is not None:
-        zero = as_dtype(builder, _along(builder, data, zero, axis, block), "int32")
+        zero = as_dtype(builder, along(builder, data, zero, axis, block), "int32")
         data = builder.emit(op.subtract(as_dtype(builder, data, "int32"), zero))
-    scale = as_dtype(builder, _along(builder, data, scale, axis, block), "float32")
+    scale = as_dtype(builder, along(builder, data, scale, axis, block), "float32")
     return builder.emit(op.multiply(as_dtype(builder, data, "float32"), scale))
 
 
-def _along(builder: Expr, data: Expr, values: Expr, axis: int, block: int = 0) -> Expr:
+def along(builder: Expr, data: Expr, values: Expr, axis: int, block: int = 0) -> Expr:
     """One value for all, for each place along an axis, or for each block of them: so that it broadcasts."""
     emit, rank, sizes = builder.emit, data.ty.ndim, [getattr(s, "value", s) for s in values.ty.shape]
     if all(size == 1 for size in sizes) and not block:
@@ -95,7 +94,7 @@ def _dtype(onnx_type: int) -> str | None:
 def matmul_integer(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
     """In int32. A zero point is one for all, one for each row of a, or one for each column of b."""
     a, b, a_zero, b_zero = (*inputs, None, None)[:4]
-    rows, columns = _centred(builder, a, a_zero, -2), _centred(builder, b, b_zero, -1)
+    rows, columns = centred(builder, a, a_zero, -2), centred(builder, b, b_zero, -1)
     return op.matmul(rows, columns, out_dtype="int32")
 
 
@@ -103,34 +102,36 @@ def qlinear_matmul(builder: Expr, inputs: Sequence[Any], attributes: Attributes)
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = inputs
     product = builder.emit(matmul_integer(builder, [a, b, a_zero, b_zero], {}))
     scales = _beside(builder, a_scale, a, -2), _beside(builder, b_scale, b, -1)
-    return _scaled(builder, product, scales, y_scale, y_zero)
+    return scaled(builder, product, scales, y_scale, y_zero)
 
 
 def conv_integer(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
     """In int32. What is padded is the zero point."""
     data, weight, zero, weight_zero = (*inputs, None, None)[:4]
-    return _convolved(builder, _centred(builder, data, zero, 1), _centred(builder, weight, weight_zero, 0), attributes)
+    return convolved(builder, centred(builder, data, zero, 1), centred(builder, weight, weight_zero, 0), attributes)
 
 
 def qlinear_conv(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
     data, scale, zero, weight, weight_scale, weight_zero, y_scale, y_zero, bias = (*inputs, None)[:9]
-    if attributes.get("channels_last"):
-        raise InputError("a QLinearConv with channels_last: export the model with channels first")
+    last = bool(attributes.get("channels_last"))
+    data = channels_first(builder, data) if last else data
     total = builder.emit(conv_integer(builder, [data, weight, zero, weight_zero], attributes))
     if bias is not None:
         total = builder.emit(op.add(total, _place(builder, as_dtype(builder, bias, "int32"), total)))
-    return _scaled(builder, total, (scale, _place(builder, weight_scale, total)), y_scale, y_zero)
+    found = scaled(builder, total, (scale, _place(builder, weight_scale, total)), y_scale, y_zero)
+    return channels_last(builder, found) if last else found
 
 
-def _scaled(builder: Expr, total: Expr, scales: Sequence[Expr], y_scale: Expr, y_zero: Expr) -> Expr:
+def scaled(builder: Expr, total: Expr, scales: Sequence[Expr], y_scale: Expr, y_zero: Expr) -> Expr:
     emit = builder.emit
     a, b, y = (as_dtype(builder, scale, "float32") for scale in (*scales, y_scale))
-    scale = emit(op.divide(emit(op.multiply(_one(builder, a), _one(builder, b))), _one(builder, y)))
+    scale = emit(op.divide(emit(op.multiply(one(builder, a), one(builder, b))), one(builder, y)))
     places = emit(op.round(emit(op.multiply(as_dtype(builder, total, "float32"), scale))))
-    return _saturated(builder, places, _one(builder, y_zero), tensor_dtype(y_zero.ty) or "uint8")
+    return _saturated(builder, places, one(builder, y_zero), tensor_dtype(y_zero.ty) or "uint8")
 
 
-def _convolved(builder: Expr, data: Expr, weight: Expr, attributes: Attributes) -> Expr:
+def convolved(builder: Expr, data: Expr, weight: Expr, attributes: Attributes, dtype: str = "int32") -> Expr:
+    """Summed in `dtype`, by the attributes of ONNX's convolutions."""
     kernel = [int(size) for size in list(weight.ty.shape)[2:]]
     axes = len(kernel)
     strides, dilations = (list(attributes.get(of) or [1] * axes) for of in ("strides", "dilations"))
@@ -140,25 +141,25 @@ def _convolved(builder: Expr, data: Expr, weight: Expr, attributes: Attributes) 
         pads = [0] * 2 * axes
         for axis, size in enumerate(list(data.ty.shape)[2:]):
             if not isinstance(getattr(size, "value", None), int):
-                raise InputError("a convolution of integers with auto_pad along an axis whose size varies")
+                raise InputError("a convolution with auto_pad along an axis whose size varies")
             reach = (kernel[axis] - 1) * dilations[axis] + 1
             missing = max((-(-int(size) // strides[axis]) - 1) * strides[axis] + reach - int(size), 0)
             before = missing // 2 if mode == "SAME_UPPER" else missing - missing // 2
             pads[axis], pads[axes + axis] = before, missing - before
     if axes not in (1, 2, 3):
-        raise InputError(f"a convolution of integers along {axes} axes: WebGPU's kernels have 1 to 3")
+        raise InputError(f"a convolution along {axes} axes: WebGPU's kernels have 1 to 3")
     convolve = (op.nn.conv1d, op.nn.conv2d, op.nn.conv3d)[axes - 1]
     groups = int(attributes.get("group", 1))
-    return convolve(data, weight, strides=strides, padding=pads, dilation=dilations, groups=groups, out_dtype="int32")
+    return convolve(data, weight, strides=strides, padding=pads, dilation=dilations, groups=groups, out_dtype=dtype)
 
 
-def _centred(builder: Expr, data: Expr, zero: Any, axis: int) -> Expr:
+def centred(builder: Expr, data: Expr, zero: Any, axis: int) -> Expr:
     """8-bit integers as int32, less their zero point: one for all, or one for each place along `axis`."""
     data = as_dtype(builder, data, "int32")
     if zero is None:
         return data
     zero = as_dtype(builder, zero, "int32")
-    zero = _along(builder, data, zero, axis) if axis >= 0 else _beside(builder, zero, data, axis)
+    zero = along(builder, data, zero, axis) if axis >= 0 else _beside(builder, zero, data, axis)
     return builder.emit(op.subtract(data, zero))
 
 
@@ -170,115 +171,34 @@ def _beside(builder: Expr, values: Expr, data: Expr, axis: int) -> Expr:
     return builder.emit(op.reshape(values, shape))
 
 
+def channels_first(builder: Expr, data: Expr) -> Expr:
+    """What has its channels along the last axis."""
+    rank = data.ty.ndim
+    return builder.emit(op.permute_dims(data, [0, rank - 1, *range(1, rank - 1)]))
+
+
+def channels_last(builder: Expr, data: Expr) -> Expr:
+    rank = data.ty.ndim
+    return builder.emit(op.permute_dims(data, [0, *range(2, rank), 1]))
+
+
 def _place(builder: Expr, values: Expr, data: Expr) -> Expr:
     """One value for each channel, or for all."""
-    return _along(builder, data, values, 1)
+    return along(builder, data, values, 1)
 
 
-def _one(builder: Expr, value: Any) -> Any:
+def one(builder: Expr, value: Any) -> Any:
     """A scalar of what may be a vector of one, or left out."""
     single = value is not None and value.ty.ndim == 1 and getattr(value.ty.shape[0], "value", 0) == 1
     return builder.emit(op.reshape(value, [])) if single else value
 
 
-# ------------------------------------------------ com.microsoft: dequantize, compute, quantize
-
-
-def _between(compute: Callable[..., Expr], operands: int) -> Callable[..., Expr]:
-    """An operator on numbers, of so many quantized operands (each with its scale and its zero point)."""
-
-    def convert(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
-        given = [*inputs, *[None] * (3 * operands + 2 - len(inputs))]
-        numbers = [_numbers(builder, *given[3 * place : 3 * place + 3]) for place in range(operands)]
-        found = builder.emit(compute(*numbers, attributes))
-        scale, zero = given[3 * operands : 3 * operands + 2]
-        return _quantized(builder, found, scale, zero, tensor_dtype(inputs[0].ty) or "uint8")
-
-    return convert
-
-
-def _average(data: Expr, attributes: Attributes) -> Expr:
-    if attributes.get("channels_last"):
-        raise InputError("a pooling with channels_last: export the model with channels first")
-    return op.mean(data, list(range(2, data.ty.ndim)), keepdims=True)
-
-
-def _softmax(data: Expr, attributes: Attributes) -> Expr:
-    if attributes.get("opset", 13) < 13:
-        raise InputError("a QLinearSoftmax of an operator set before 13: export the model for a later one")
-    return op.nn.softmax(data, attributes.get("axis", -1))
-
-
-def _qlinear_concat(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
-    scale, zero, *parts = inputs
-    numbers = [_numbers(builder, *parts[place : place + 3]) for place in range(0, len(parts), 3)]
-    return _quantized(builder, builder.emit(op.concat(numbers, attributes["axis"])), scale, zero)
-
-
-def _qlinear_where(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
-    condition, *given, scale, zero = inputs
-    x, y = (_numbers(builder, *given[place : place + 3]) for place in (0, 3))
-    return _quantized(builder, builder.emit(op.where(condition, x, y)), scale, zero)
-
-
-def _qgemm(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
-    """Without an output's scale: float32."""
-    a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = (*inputs, None, None, None)[:9]
-    emit = builder.emit
-    axis = 0 if attributes.get("transB") else 1
-    a = _centred(builder, a, _one(builder, a_zero), 0)
-    b = _centred(builder, b, b_zero, axis)
-    a = emit(op.permute_dims(a)) if attributes.get("transA") else a
-    b = emit(op.permute_dims(b)) if attributes.get("transB") else b
-    total = emit(op.matmul(a, b, out_dtype="int32"))
-    total = emit(op.add(total, c)) if c is not None else total
-    a_scale = emit(op.multiply(_one(builder, a_scale), relax.const(float(attributes.get("alpha", 1.0)), "float32")))
-    b_scale = _along(builder, total, b_scale, 1)
-    if y_scale is not None:
-        return _scaled(builder, total, (a_scale, b_scale), y_scale, y_zero)
-    return op.multiply(as_dtype(builder, total, "float32"), emit(op.multiply(a_scale, b_scale)))
-
-
-def _matmul_integer_to_float(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
-    a, b, a_scale, b_scale, a_zero, b_zero, bias = (*inputs, None, None, None)[:7]
-    emit = builder.emit
-    total = emit(matmul_integer(builder, [a, b, _one(builder, a_zero), b_zero], {}))
-    scale = emit(op.multiply(_one(builder, a_scale), _along(builder, total, b_scale, -1)))
-    found = emit(op.multiply(as_dtype(builder, total, "float32"), scale))
-    return op.add(found, bias) if bias is not None else found
-
-
-def _dynamic_quantize_matmul(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
-    a, b, b_scale, b_zero, bias = (*inputs, None, None)[:5]
-    quantized, scale, zero = _dynamically(builder, a)
-    return _matmul_integer_to_float(builder, [quantized, b, scale, b_scale, zero, b_zero, bias], {})
-
-
-def _dynamically(builder: Expr, data: Expr) -> tuple[Expr, Expr, Expr]:
-    """DynamicQuantizeLinear: uint8, its scale and its zero point."""
+def dynamically(builder: Expr, data: Expr) -> tuple[Expr, Expr, Expr]:
+    """DynamicQuantizeLinear: uint8, its scale (1 where all is 0, as ONNX Runtime has it) and its zero point."""
     emit, nothing, most = builder.emit, relax.const(0.0, "float32"), relax.const(255.0, "float32")
     low, high = emit(op.minimum(emit(op.min(data)), nothing)), emit(op.maximum(emit(op.max(data)), nothing))
     scale = emit(op.divide(emit(op.subtract(high, low)), most))
+    scale = emit(op.where(emit(op.equal(scale, nothing)), relax.const(1.0, "float32"), scale))
     place = emit(op.round(emit(op.divide(emit(op.subtract(nothing, low)), scale))))
     zero = emit(op.astype(emit(op.clip(place, 0, 255)), "uint8"))
-    return _quantized(builder, data, scale, zero), scale, zero
-
-
-MICROSOFT: Mapping[str, Callable[..., Any]] = {
-    "DequantizeLinear": dequantize_linear,
-    "DynamicQuantizeMatMul": _dynamic_quantize_matmul,
-    "GatherBlockQuantized": gather_block_quantized,
-    "MatMulIntegerToFloat": _matmul_integer_to_float,
-    "QGemm": _qgemm,
-    "QLinearAdd": _between(lambda a, b, _: op.add(a, b), 2),
-    "QLinearConcat": _qlinear_concat,
-    "QLinearConv": qlinear_conv,
-    "QLinearGlobalAveragePool": _between(_average, 1),
-    "QLinearLeakyRelu": _between(lambda x, given: op.nn.leakyrelu(x, given.get("alpha", 0.01)), 1),
-    "QLinearMul": _between(lambda a, b, _: op.multiply(a, b), 2),
-    "QLinearSigmoid": _between(lambda x, _: op.sigmoid(x), 1),
-    "QLinearSoftmax": _between(_softmax, 1),
-    "QLinearWhere": _qlinear_where,
-    "QuantizeLinear": quantize_linear,
-}
-"""Of the operator set com.microsoft."""
+    return quantized(builder, data, scale, zero), scale, zero

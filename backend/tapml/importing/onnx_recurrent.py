@@ -34,6 +34,8 @@ class _Direction:
     peepholes: Expr | None
     functions: Sequence[Activation]
     limit: float
+    seen: Callable[[Expr], Expr]
+    """What products see of a state."""
 
     def part(self, gates: Expr, first: int, count: int = 1) -> Expr:
         """Some of the gates, along the last axis."""
@@ -41,7 +43,7 @@ class _Direction:
         return self.emit(op.strided_slice(gates, [axis], [begin], [begin + count * self.hidden], assume_inbound=True))
 
     def product(self, state: Expr, weights: Expr) -> Expr:
-        return self.emit(op.matmul(state, weights))
+        return self.emit(op.matmul(self.seen(state), weights))
 
     def called(self, number: int, data: Expr, *, clipped: bool = True) -> Expr:
         """An activation function, of what was clipped first."""
@@ -141,7 +143,13 @@ class _Kind:
     functions: Sequence[str]
     step: Callable[[_Direction, Attributes], tuple[Expr | None, Step]]
 
-    def convert(self, builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> list[Expr]:
+    def convert(
+        self,
+        builder: Expr,
+        inputs: Sequence[Any],
+        attributes: Attributes,
+        seen: Callable[[Expr], Expr] = lambda state: state,
+    ) -> list[Expr]:
         """As the converters of `onnx_operators`. Raises InputError for a length that varies, or is too long."""
         data, weights, recurrence, bias, lengths, hidden, cell, peepholes = (*inputs, *[None] * 8)[:8]
         batchwise = bool(attributes.get("layout", 0))
@@ -162,6 +170,7 @@ class _Kind:
                 None if peepholes is None else _at(builder, peepholes, number),
                 functions[number * len(self.functions) : (number + 1) * len(self.functions)],
                 float(attributes.get("clip", 0.0)),
+                seen,
             )
             zeros = op.zeros(relax.ShapeExpr([axes_of(data)[1], of.hidden]), of.dtype)
             start = [
@@ -239,11 +248,16 @@ class _Run:
         return reversed_within(self.builder, data, self.lengths, 0, 1) if self.backward else data
 
 
+_LSTM = _Kind("LSTM", 2, ("Sigmoid", "Tanh", "Tanh"), _lstm_step)
+
+lstm = _LSTM.convert
+"""With a fourth argument: what the products see of a state."""
+
 RECURRENT = {
     kind.name: kind.convert
     for kind in (
         _Kind("GRU", 1, ("Sigmoid", "Tanh"), _gru_step),
-        _Kind("LSTM", 2, ("Sigmoid", "Tanh", "Tanh"), _lstm_step),
+        _LSTM,
         _Kind("RNN", 1, ("Tanh",), _rnn_step),
     )
 }

@@ -1,4 +1,4 @@
-"""Tables of 4 and 8 bits with a scale for each block, dequantized at import."""
+"""Tables and weights of few bits with a scale for each block, dequantized at import."""
 
 from __future__ import annotations
 
@@ -35,6 +35,46 @@ def gather_block_quantized(builder: Expr, inputs: Sequence[Any], attributes: Map
     spread, wide = (np.repeat(x.astype(np.float32), block, along).take(range(size), along) for x in (scale, held))
     values = ((numbers.astype(np.float32) - wide) * spread).astype(str(scale.dtype))
     return op.take(relax.const(values), indices, axis=axis)
+
+
+def weights_of_blocks(weight: Expr, scales: Expr, zeros: Any, groups: Any, attributes: Mapping[str, Any]) -> Expr:
+    """Of MatMulNBits, [K, N]: `weight` is [N, blocks of K, bytes of a block], or all of that in a row."""
+    name, bits, block = "MatMulNBits", int(attributes.get("bits", 4)), int(attributes["block_size"])
+    rows, size = int(attributes["N"]), int(attributes["K"])
+    blocks = -(-size // block)
+    numbers = _unpacked(_array(name, weight).reshape(rows, -1), bits)[:, : blocks * block].astype(np.float32)
+    scale = _array(name, scales).reshape(rows, blocks)
+    if zeros is None:
+        zero = np.full(scale.shape, 1 << (bits - 1), np.float32)
+    elif (held := _array(name, zeros)).dtype == np.uint8:
+        zero = _unpacked(held.reshape(rows, -1), bits)[:, :blocks].astype(np.float32)
+    else:
+        zero = held.reshape(rows, blocks).astype(np.float32)
+    of = np.repeat(np.arange(blocks), block)[:size] if groups is None else _array(name, groups)[:size]
+    values = (numbers[:, :size] - zero[:, of]) * scale[:, of].astype(np.float32)
+    return relax.const(np.ascontiguousarray(values.T).astype(scale.dtype))
+
+
+_FP4 = (0.0, 0.0052083333, 0.6666667, 1.0, 0.33333333, 0.5, 0.16666667, 0.25)
+_NF4 = (
+    *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453),
+    *(-0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0),
+    *(0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224),
+    *(0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
+)
+
+
+def weights_of_codes(weight: Expr, largest: Expr, attributes: Mapping[str, Any]) -> Expr:
+    """Of MatMulBnb4, [K, N]: two codes in a byte, the first in its upper half, and the largest of each block."""
+    name, block = "MatMulBnb4", int(attributes["block_size"])
+    rows, size = int(attributes["N"]), int(attributes["K"])
+    table = np.array(_NF4 if attributes["quant_type"] else [*_FP4, *(-value for value in _FP4)], np.float32)
+    held, scale = _array(name, weight).reshape(-1), _array(name, largest).reshape(-1)
+    codes = np.stack([held >> 4, held & 15], axis=-1).reshape(-1)[: rows * size]
+    values = table[codes] * np.repeat(scale.astype(np.float32), block)[: rows * size]
+    shape = (rows, size) if attributes.get("transB", 1) else (size, rows)
+    values = values.reshape(shape).astype(scale.dtype)
+    return relax.const(np.ascontiguousarray(values.T) if attributes.get("transB", 1) else values)
 
 
 def _unpacked(held: np.ndarray, bits: int) -> np.ndarray:
