@@ -17,6 +17,7 @@ from tapml.importing.onnx_tensors import check_tensors, subgraphs, tensors
 CONTROL_FLOW = ("If", "Loop", "Scan")
 """Operators that hold graphs."""
 
+
 def read(path: Path) -> Any:
     """The model, without the contents of external data files. Raises InputError where the file or
     an external data file is missing, or it is not an ONNX model.
