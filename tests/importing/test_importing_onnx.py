@@ -292,6 +292,19 @@ def test_a_branch_on_a_scalar_input_is_taken_at_import(
     assert f"input rate is fixed to what was given: {rate}" in imported.provenance["notes"]
 
 
+def test_floats_become_integers_of_32_bits(save_onnx: Callable[..., Path], matches: Callable[..., None]) -> None:
+    nodes = [
+        node("Cast", ["x"], ["a"], to=onnx.TensorProto.INT32),
+        node("CastLike", ["x", "two"], ["b"]),
+        node("Abs", ["x"], ["positive"]),
+        node("Cast", ["positive"], ["c"], to=onnx.TensorProto.UINT32),
+    ]
+    outputs = [("a", "int32", (6,)), ("b", "int32", (6,)), ("c", "uint32", (6,))]
+    path = save_onnx(nodes, [("x", "float32", (6,))], outputs, {"two": np.array([2], np.int32)})
+    numbers = np.array([-2.9, -0.5, 0.0, 2.9, 1e6, -2147483648.0], np.float32)
+    matches(import_model(str(path), input_files=feed(path, x=numbers)))
+
+
 OLD_FORMS = {
     "relu6": (9, "Clip", {"min": 0.0, "max": 6.0}, (2, 6)),
     "only max": (6, "Clip", {"max": 0.5}, (2, 6)),

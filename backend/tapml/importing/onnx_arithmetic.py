@@ -82,6 +82,19 @@ def _int64(value: int) -> Expr:
     return relax.const(value, "int64")
 
 
+def cast(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr | None:
+    """Of floats to integers of 32 bits, which TVM's importer brings into their range by numbers beyond it: what lies
+    outside is undefined in ONNX. None for the others."""
+    from onnx import helper
+
+    data, like = (*inputs, None)[:2]
+    wanted = str(helper.tensor_dtype_to_np_dtype(attributes["to"])) if like is None else tensor_dtype(like.ty)
+    if wanted not in ("int32", "uint32") or "float" not in (tensor_dtype(data.ty) or ""):
+        return None
+    finite = builder.emit(op.isfinite(data))
+    return op.astype(builder.emit(op.where(finite, data, relax.const(0, tensor_dtype(data.ty)))), wanted)
+
+
 def power(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr | None:
     """The exponent has a dtype of its own, the result the base's; None where they are the same."""
     base, exponent = inputs

@@ -12,7 +12,7 @@ from typing import Any
 
 from tvm.relax import op
 
-from tapml.importing.onnx_arithmetic import celu, clip, cumulative, einsum, is_inf, one_hot, power
+from tapml.importing.onnx_arithmetic import cast, celu, clip, cumulative, einsum, is_inf, one_hot, power
 from tapml.importing.onnx_attention import ATTENTION
 from tapml.importing.onnx_bits import bit_cast, shifted
 from tapml.importing.onnx_convolutions import col2im, deformable_convolution, transposed_convolution
@@ -45,6 +45,8 @@ OPERATORS: Mapping[str, Converter] = {
     **SEQUENCE,
     "BitCast": bit_cast,
     "BitShift": shifted,
+    "Cast": cast,
+    "CastLike": cast,
     "Celu": celu,
     "Clip": clip,
     "Col2Im": col2im,
