@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,11 @@ from onnx import helper, numpy_helper
 from conftest import read_json, rewrite, tapml
 from helpers import small_model
 from tapml.carving.carve import carve
+from tapml.devices.messages import KernelMessages
+from tapml.server import Server
+from tapml.suite import Suite
+from tapml.validation.context import JobContext
+from tapml.validation.offload import Offload
 
 
 @pytest.fixture
@@ -62,6 +68,46 @@ def test_a_broken_kernel_stays_on_the_cpu(small: Path, tmp_path: Path) -> None:
     assert document["final"]["verdict"] == "fail", "deployed as it is, the model is wrong"
     assert document["final"]["kept_on_reference"] == ["softmax"]
     assert "softmax" in ran.out
+
+
+def never_ending(kernel: str, text: str) -> str:
+    start = text.index("{", text.index(f"fn {kernel}")) + 1
+    name = text.split("var<storage, read_write>")[1].split(":")[0].strip()
+    return f"{text[:start]} loop {{ {name}[0] += 1.0; if ({name}[0] == 12345.5) {{ break; }} }} {text[start:]}"
+
+
+def offloaded(suite: Path) -> dict[str, Any]:
+    """To node-dawn, whose kernels have three seconds."""
+    with Server() as server:
+        context = JobContext(Suite(suite), [server.state.device("node-dawn")], server.state.blobs, hang_seconds=3)
+        return dict(Offload(context).run())
+
+
+def test_a_kernel_that_never_ends_stays_on_the_cpu_and_the_whole_model_is_not_run(small: Path) -> None:
+    rewrite(small, "softmax", lambda text: never_ending("softmax", text))
+    document = offloaded(small)
+    assert document["summary"]["kept_on_reference"] == ["softmax"]
+    (step,) = (step for step in document["steps"] if step["kernel"] == "softmax")
+    assert "kernel softmax did not end within 3 s" in step["message"]
+    assert document["final"]["verdict"] == "error"
+    assert document["final"]["message"] == "not run: on the device softmax cannot be run; the steps say why"
+
+
+def test_a_kernel_that_never_ends_in_the_whole_model_is_named(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends by itself, as the suite has it."""
+    honest = KernelMessages.replacements
+    (file,) = (small / "kernels").glob("softmax*.wgsl")
+
+    def replacements(self: KernelMessages) -> dict[str, str]:
+        replaced = honest(self)
+        (name,) = (entry_point for entry_point in replaced if entry_point.startswith("softmax"))
+        return {**replaced, name: self._blobs.hold(never_ending("softmax", file.read_text()).encode())}
+
+    monkeypatch.setattr(KernelMessages, "replacements", replacements)
+    document = offloaded(small)
+    assert document["summary"]["kept_on_reference"] == []
+    assert document["final"]["verdict"] == "error"
+    assert re.search(r"kernel softmax\w* did not end within 3 s", document["final"]["message"])
 
 
 def test_an_empty_tensor_and_one_with_a_count_move(tmp_path: Path) -> None:

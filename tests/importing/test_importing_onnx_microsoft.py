@@ -71,7 +71,7 @@ CASES: dict[str, tuple[str, dict[str, Any], int, Given]] = {
     ),
     "transposed": ("TransposeMatMul", {"transA": 1}, 1, [X, X]),
     "weights of 4 bits": (
-        "MatMulNBits", {"K": 40, "N": 6, "bits": 4, "block_size": 16}, 1,
+        "MatMulNBits", {"K": 40, "N": 6, "bits": 4, "block_size": 16, "accuracy_level": 4}, 1,
         [floats(3, 40), integers(256, 6, 3, 8, dtype="uint8"), floats(6, 3)],
     ),
     "weights of 4 bits, zero points": (

@@ -89,7 +89,7 @@ CASES: dict[str, tuple[str, str, str, dict[str, Any], list[Any]]] = {
     "pool": ("com.microsoft", "QLinearGlobalAveragePool", "uint8", {"channels_last": 0}, [Q8, ONE, ZERO, ONE, ZERO]),
     "softmax": (
         "com.microsoft", "QLinearSoftmax", "uint8", {"axis": -1, "opset": 13},
-        [Q8, ONE, ZERO, np.float32(1 / 256), np.uint8(0)],
+        [Q8, ONE, ZERO, np.float32(0.0047), np.uint8(3)],
     ),
     "concat": (
         "com.microsoft", "QLinearConcat", "uint8", {"axis": 1},

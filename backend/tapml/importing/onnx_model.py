@@ -21,7 +21,7 @@ from tapml.importing.onnx_file import fingerprint, input_specs, nodes, read, wit
 from tapml.importing.onnx_fixed import fix_inputs
 from tapml.importing.onnx_graph import GraphImporter
 from tapml.importing.onnx_run import OnnxReference, OnnxRuntime, drop_unused
-from tapml.importing.onnx_widened import widen
+from tapml.importing.onnx_widened import exact, widen
 from tapml.importing.sizes import Sizes
 from tapml.memory import give_back
 
@@ -37,7 +37,7 @@ def import_onnx(
     progress(f"reading {path.name}")
     model = read(path)
     sha256 = fingerprint(model, path)
-    wide_notes = widen(model, path)
+    wide_notes = [*widen(model, path), *exact(model)]
     source: Path | bytes = model.SerializeToString() if wide_notes else path
     model = with_known_operators(model, path)
     specs = input_specs(model, path)
@@ -58,6 +58,7 @@ def import_onnx(
     if detailed:
         plain = read(path)
         widen(plain, path)
+        exact(plain)
         detail = in_detail(path, plain, steps, answer.start)
         names, outputs, expected = detail.names, detail.said, detail.expected
         outputs_of(model, detail)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import tvm
 from tvm import relax
 from tvm.relax import op
 
@@ -84,10 +86,16 @@ def _channels(convert: Callable[..., Expr]) -> Callable[..., Expr]:
     return converted
 
 
-def _softmax(data: Expr, attributes: Attributes) -> Expr:
+def _qlinear_softmax(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
+    """As ONNX Runtime has it: one is a whole number of the result's steps, the largest that its scale has room for."""
+    data, scale, zero, y_scale, y_zero = inputs
     if attributes.get("opset", 13) < 13:
         raise InputError("a QLinearSoftmax of an operator set before 13: export the model for a later one")
-    return op.nn.softmax(data, attributes.get("axis", -1))
+    if not isinstance(y_scale, tvm.ir.GenericConst):
+        raise InputError("a QLinearSoftmax whose scale is computed: tapml needs a constant")
+    steps = np.floor(np.float32(1) / y_scale.value.numpy().reshape(()))
+    chances = op.nn.softmax(dequantized(builder, data, scale, zero), attributes.get("axis", -1))
+    return quantized(builder, builder.emit(chances), relax.const(np.float32(1) / steps), y_zero)
 
 
 def _qlinear_concat(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
@@ -199,7 +207,7 @@ QLINEAR: Mapping[str, Callable[..., Any]] = {
     "QLinearLeakyRelu": _between(lambda x, given: op.nn.leakyrelu(x, given.get("alpha", 0.01)), 1),
     "QLinearMul": _between(lambda a, b, _: op.multiply(a, b), 2),
     "QLinearSigmoid": _between(lambda x, _: op.sigmoid(x), 1),
-    "QLinearSoftmax": _between(_softmax, 1),
+    "QLinearSoftmax": _qlinear_softmax,
     "QLinearWhere": _qlinear_where,
     "QuantizeLinear": quantize_linear,
 }

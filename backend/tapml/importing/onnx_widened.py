@@ -32,6 +32,20 @@ _ROUNDING = ("Cast", "CastLike", "QuantizeLinear")
 """Operators that make numbers of another type."""
 
 
+def exact(model: Any) -> list[str]:
+    """Take from products with weights of few bits the leave to round what is multiplied: nobody has to use it, and ONNX
+    Runtime does on some processors. Changes the model; gives a note where there was one.
+    """
+    notes = set()
+    for graph in _graphs(model.graph):
+        for node in graph.node:
+            for attribute in [found for found in node.attribute if found.name == "accuracy_level"]:
+                node.attribute.remove(attribute)
+                if attribute.i > 1:
+                    notes.add(f"{node.op_type}: accuracy_level {attribute.i} allows rounding, which nobody does here")
+    return sorted(notes)
+
+
 def widen(model: Any, path: Path) -> list[str]:
     """Change the model, which has no such type then; gives a note for each that it had.
 

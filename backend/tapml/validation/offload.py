@@ -72,7 +72,7 @@ class Offload:
                 self._context.cancel.check()
                 with HybridRunner(self._context, self._models, kernels) as runner:
                     self._offload_all(verdicts, runner)
-                final = self._run_whole_model(kernels, runner)
+                final = self._run_whole_model(kernels, runner, verdicts)
             except Cancelled:
                 interrupted = True
         self._emit({"type": "final", "device": self.device.id, "final": final})
@@ -154,7 +154,9 @@ class Offload:
 
     # ------------------------------------------------ the whole model
 
-    def _run_whole_model(self, kernels: KernelMessages, runner: HybridRunner) -> OffloadFinal:
+    def _run_whole_model(
+        self, kernels: KernelMessages, runner: HybridRunner, verdicts: Mapping[str, tuple[Verdict, str]]
+    ) -> OffloadFinal:
         """As it would be deployed: one wasm, the tvmjs virtual machine, every node on the device."""
         values = self.suite.model_graph.values.values()
         if encoded := [value.name or value.id for value in values if value.type.encoding]:
@@ -162,6 +164,11 @@ class Offload:
         if lacking := [name for name in self._kernels if not _in_library(self.suite.bundle(name))]:
             return self._unsupported(
                 f"the library of the whole model is TVM's, which has no WGSL for {listed(lacking, _NAMED)}"
+            )
+        if broken := [name for name in self._kernels if verdicts.get(name, ("error",))[0] == "error"]:
+            # One that never ends or compiles would take the device with it once more.
+            return self._final(
+                "error", f"not run: on the device {listed(broken, _NAMED)} cannot be run; the steps say why"
             )
         try:
             # A library's kernels are made for its sizes alone, a suite's for all that its symbols may have.

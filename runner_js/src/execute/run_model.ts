@@ -13,10 +13,9 @@ const KERNELS_OF_A_MODEL = 10;
 /** Runs a whole model in a tvmjs Instance of its own, over the device that all calls share. */
 export async function runModel(call: CallContext, params: RunModelParams): Promise<RunModelResult> {
   const { engine, hangSeconds, progress, signal } = call;
-  const { gpu, blobs } = engine;
-  // Nothing tells how far a whole model is: it has the time of many kernels.
-  const culprit = () => ({ kernel: params.function });
-  const watchdog = { seconds: KERNELS_OF_A_MODEL * hangSeconds, culprit };
+  const { gpu, blobs, fence } = engine;
+  // Of the runs whose kernels have all ended once: nothing tells how far they are.
+  const whole = { seconds: KERNELS_OF_A_MODEL * hangSeconds, culprit: () => ({ kernel: params.function }) };
   const seconds: RunModelResult["seconds"] = { fetch: 0, instantiate: 0, compile: 0, upload: 0, runs: [] };
   const timed = async <T>(
     part: "fetch" | "instantiate" | "compile" | "upload",
@@ -42,7 +41,14 @@ export async function runModel(call: CallContext, params: RunModelParams): Promi
     const compiled = (kernel: string, done: number, total: number) =>
       progress({ kind: "compile", kernel, done, total, seconds: (performance.now() - compiling) / 1000 });
     engine.beginCompiling(hangSeconds, progress);
-    const pipelines = loadPipelines(runtime, vm, replace, engine.compilations, compiled);
+    // The first run submits each kernel by itself, so that one that never ends is known; the others run as deployed.
+    let alone = true;
+    const dispatched = (kernel: string) => {
+      if (!alone) return;
+      runtime.context.flushCommands();
+      void fence.submitted(() => ({ kernel }));
+    };
+    const pipelines = loadPipelines(runtime, vm, replace, engine.compilations, compiled, dispatched);
     await timed("compile", pipelines);
 
     const loaded = loadAhead(params.arguments, (ref) => blobs.load(ref.digest, bytesOf(ref), signal));
@@ -60,12 +66,14 @@ export async function runModel(call: CallContext, params: RunModelParams): Promi
       const start = performance.now();
       const captured = captureErrors(gpu.device);
       // Dispatches are encoded and submitted before callFunction first waits.
+      const watchdog = alone ? fence.watchdog(hangSeconds) : whole;
       const calling = callFunction(instance, vm, params.function, args);
       const errors = captured();
       const [outputs, error] = await gpu.guard(Promise.all([calling, errors]), signal, watchdog);
       seconds.runs.push((performance.now() - start) / 1000);
       if (error) throw new DeviceFailure(error);
       await throwBufferErrors(engine, runtime, signal);
+      alone = false;
       if (run === 0) await sendOutputs(call, params, outputs);
     }
     return { downloads: params.outputs.map(bytesOf), seconds };

@@ -1,16 +1,20 @@
 import type { Compilations } from "../hal/compilations";
 import { DeviceFailure } from "../hal/errors";
 import { diagnosed } from "../hal/executable";
-import type { EntryPointInfo, Instance, Tensor, TvmRuntime, VirtualMachine } from "./tvmjs";
+import type { EntryPointInfo, Instance, Shader, Tensor, TvmRuntime, VirtualMachine } from "./tvmjs";
 import { isArray, isTensor } from "./tvmjs";
 
-/** Compiles a model library's pipelines; `replace` gives other WGSL by entry point. Call within a scope. */
+/**
+ * Compiles a model library's pipelines; `replace` gives other WGSL by entry point, and `dispatched` is called after each
+ * dispatch that the virtual machine records. Call within a scope.
+ */
 export async function loadPipelines(
   runtime: TvmRuntime,
   vm: VirtualMachine,
   replace: ReadonlyMap<string, string>,
   compilations: Compilations,
   compiled: (entryPoint: string, done: number, total: number) => void,
+  dispatched: (entryPoint: string) => void,
 ): Promise<void> {
   const { instance, context } = runtime;
   const library = vm.getInternalModule();
@@ -32,7 +36,11 @@ export async function loadPipelines(
       const shader = await compilations.run(name, () =>
         diagnosed(context.device, name, `${name}.wgsl`, code, make),
       );
-      instance.withNewScope(() => updatePrebuild(name, shader));
+      const told: Shader = (...args) => {
+        shader(...args);
+        dispatched(name);
+      };
+      instance.withNewScope(() => updatePrebuild(name, told));
       done++;
       compiled(name, done, names.length);
     }),

@@ -19,6 +19,8 @@ export type Shader = (...args: number[]) => void;
 export interface Context {
   readonly device: GPUDevice;
   createShaderAsync(info: EntryPointInfo, code: string): Promise<Shader>;
+  /** Submits the dispatches that were recorded. */
+  flushCommands(): void;
 }
 
 export type Instance = tvmjs.Instance;
