@@ -2,7 +2,8 @@
 
 Packages are downloaded once, into build/onnx_models, and held to their digests. Each model is carved with a realistic
 input, all of its operators are validated on devices, and the whole model runs on one. The records are kept in
-build/onnx_models/records.json; those of models that are left out (--only) stay.
+build/onnx_models/records.json, step by step; those of models that are left out (--only) stay. A model that cannot be
+fetched, or a step that takes too long, is a problem of that model alone: the others go on.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import argparse
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +37,8 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="REGEX", help="models whose name it is found in")
     parser.add_argument("--devices", default="chromium,firefox", help="comma-separated (default chromium,firefox)")
     parser.add_argument("--offload", default="chromium", help="device of the whole model; empty for none")
-    parser.add_argument("--add", action="store_true", help="keep suites that are there, and what other devices gave")
+    parser.add_argument("--add", action="store_true", help="keep what is recorded: suites, and what devices gave")
+    parser.add_argument("--step-seconds", type=float, default=1800, help="of a carve, a validation, an offload")
     parser.add_argument("--folder", type=Path, default=Path("build/onnx_models"))
     parser.add_argument("--docs", type=Path, help="page whose generated part is written anew")
     options = parser.parse_args()
@@ -43,12 +47,15 @@ def main() -> int:
         parser.error(f"no model has a name like {options.only!r}: {', '.join(model.name for model in MODELS)}")
     options.folder.mkdir(parents=True, exist_ok=True)
     devices = [name for name in options.devices.split(",") if name]
-    for model in models:
-        # Read anew each time: another run may be at other models.
-        before = _records(options.folder).get(model.name) if options.add else None
-        record = _run(model, options.folder, devices, options.offload, before)
-        (options.folder / _KEPT).write_text(json.dumps({**_records(options.folder), model.name: record}, indent=1))
-        print(f"{model.name}: {table.sentence(record)}", flush=True)
+    for number, model in enumerate(models):
+        print(f"{model.name} ({number + 1}/{len(models)})", flush=True)
+        bench = Bench(model, options.folder, options.step_seconds, options.add)
+        try:
+            bench.run(devices, options.offload)
+        except (Exception, SystemExit) as error:  # a registry, a disk: the next model may do
+            bench.record["problem"] = f"{type(error).__name__}: {error}"[:500]
+            bench.save()
+        print(f"{model.name}: {table.sentence(bench.record)}", flush=True)
     records = _records(options.folder)
     if options.docs:
         table.write(options.docs, records)
@@ -61,39 +68,78 @@ def _records(folder: Path) -> dict[str, Any]:
     return found
 
 
-def _run(
-    model: Model, folder: Path, devices: Sequence[str], offload: str, before: dict[str, Any] | None
-) -> dict[str, Any]:
-    """What became of a model; `problem` is the sentence it ended with. `before`: the same, of a suite that is kept."""
-    suite = folder / f"{model.name}.suite"
-    record = before if before and not before["problem"] and suite.exists() else _carve(model, folder, suite)
-    if record["problem"]:
-        return record
-    result = folder / f"{model.name}.json"
-    for device in devices:
-        _, said, seconds, _ = _tapml("validate", suite, "--device", device, "--json", result)
-        record["validated"][device] = _validated(result, said) | {"seconds": seconds}
-    if offload:
-        _, said, seconds, _ = _tapml("offload", suite, "--device", offload, "--json", result)
-        record["offload"] = _offloaded(result, said) | {"device": offload, "seconds": seconds}
-    return record
+class Bench:
+    """What becomes of one model, step by step: `record`, of which `problem` is the sentence that it ended with."""
 
+    def __init__(self, model: Model, folder: Path, seconds: float, keep: bool) -> None:
+        """`seconds`: of a step; `keep`: what is recorded is not done again."""
+        self._model, self._folder, self._seconds = model, folder, seconds
+        self._suite = folder / f"{model.name}.suite"
+        known = _records(folder).get(model.name) if keep else None
+        self._carved = bool(known and not known["problem"] and self._suite.exists())
+        self.record: dict[str, Any] = known if known and self._carved else {"problem": "", "validated": {}}
 
-def _carve(model: Model, folder: Path, suite: Path) -> dict[str, Any]:
-    path, inputs = model_file(model, folder), folder / f"{model.name}.npz"
-    np.savez(inputs, **dict(model.inputs()))
-    code, said, seconds, peak = _tapml("carve", path, "--inputs", inputs, "-o", suite, "--force")
-    record: dict[str, Any] = {"carve_seconds": seconds, "carve_bytes": peak, "problem": "", "validated": {}}
-    if code:
-        return {**record, "problem": _last(said)}
-    opened = Suite(suite)
-    oracle = opened.manifest["oracle"] or {}
-    return record | {
-        "nodes": len(opened.model_graph.kernel_nodes),
-        "kernels": len(opened.kernels),
-        "agrees": bool(oracle.get("agrees")),
-        "recorded_bytes": _recorded(opened),
-    }
+    def save(self) -> None:
+        # Read anew each time: another run may be at other models.
+        records = {**_records(self._folder), self._model.name: self.record}
+        (self._folder / _KEPT).write_text(json.dumps(records, indent=1))
+
+    def run(self, devices: Sequence[str], offload: str) -> None:
+        if not self._carved:
+            self.record |= self._carve()
+            self.save()
+        if self.record["problem"]:
+            return
+        for device in devices:
+            if device not in self.record["validated"]:
+                found = self._on(device, "validate", _validated)
+                self.record["validated"][device] = found
+                self.save()
+        if offload and self.record.get("offload", {}).get("device") != offload:
+            self.record["offload"] = self._on(offload, "offload", _offloaded) | {"device": offload}
+            self.save()
+
+    def _carve(self) -> dict[str, Any]:
+        path, inputs = model_file(self._model, self._folder), self._folder / f"{self._model.name}.npz"
+        np.savez(inputs, **dict(self._model.inputs()))
+        code, said, seconds, peak = self._tapml("carve", path, "--inputs", inputs, "-o", self._suite, "--force")
+        record: dict[str, Any] = {"carve_seconds": seconds, "carve_bytes": peak}
+        if code:
+            return {**record, "problem": _last(said)}
+        opened = Suite(self._suite)
+        oracle = opened.manifest["oracle"] or {}
+        return record | {
+            "nodes": len(opened.model_graph.kernel_nodes),
+            "kernels": len(opened.kernels),
+            "agrees": bool(oracle.get("agrees")),
+            "recorded_bytes": _recorded(opened),
+        }
+
+    def _on(self, device: str, command: str, read: Callable[[Path, str], dict[str, Any]]) -> dict[str, Any]:
+        result = self._folder / f"{self._model.name}.json"
+        result.unlink(missing_ok=True)
+        _, said, seconds, _ = self._tapml(command, self._suite, "--device", device, "--json", result)
+        return read(result, said) | {"seconds": seconds}
+
+    def _tapml(self, *arguments: object) -> tuple[int, str, float, int]:
+        """Exit code, what was said, seconds, and the most memory that the process and its children had, in bytes."""
+        command = [sys.executable, "-W", "ignore", "-m", "tapml", *map(str, arguments)]
+        env = {**os.environ, "PYTHONPATH": f"{_CHECKOUT}/backend"}
+        began = time.monotonic()
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+        # As Ctrl-C would: it ends its browsers itself.
+        timer = threading.Timer(self._seconds, process.send_signal, [signal.SIGINT])
+        timer.start()
+        assert process.stdout
+        said = process.stdout.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = round(time.monotonic() - began, 1)
+        if not timer.is_alive():
+            said += f"\nit did not end within {self._seconds:g} s"
+        timer.cancel()
+        print(f"  {arguments[0]} {seconds:.0f} s: {_last(said)[:160]}", flush=True)
+        return process.returncode, said, seconds, used.ru_maxrss * 1024
 
 
 def _validated(result: Path, said: str) -> dict[str, Any]:
@@ -122,19 +168,6 @@ def _offloaded(result: Path, said: str) -> dict[str, Any]:
 def _recorded(suite: Suite) -> int:
     """Bytes of the weights and of every value of the run."""
     return sum(value.type.nbytes for value in suite.model_graph.values.values())
-
-
-def _tapml(*arguments: object) -> tuple[int, str, float, int]:
-    """Exit code, what was said, seconds, and the most memory that the process and its children had, in bytes."""
-    command = [sys.executable, "-W", "ignore", "-m", "tapml", *map(str, arguments)]
-    env = {**os.environ, "PYTHONPATH": f"{_CHECKOUT}/backend"}
-    began = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
-    assert process.stdout
-    said = process.stdout.read()
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return process.returncode, said, round(time.monotonic() - began, 1), used.ru_maxrss * 1024
 
 
 def _last(said: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,22 +38,35 @@ def sentence(record: Mapping[str, Any]) -> str:
 
 
 def write(path: Path, records: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write the generated part of a page anew."""
-    between(path, "made by make bench-models", "".join(_lines(records)))
+    """Write the generated part of a page anew. Models that have no record here keep the lines that they have there."""
+    between(path, "made by make bench-models", "".join(_lines(records, path.read_text().splitlines())))
 
 
-def _lines(records: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    devices = list(dict.fromkeys(device for record in records.values() for device in record["validated"]))
-    columns = ["model", "package", "licence", "operators", "kernels", "carved in", "memory", *devices, "whole model"]
+_FACTS = ["model", "package", "licence", "operators", "kernels", "carved in", "memory"]
+
+
+def _lines(records: Mapping[str, Mapping[str, Any]], page: Sequence[str]) -> Iterator[str]:
+    before = next((line.strip("| ").split(" | ") for line in page if line.startswith(f"| {' | '.join(_FACTS)} |")), [])
+    found = [device for record in records.values() for device in record["validated"]]
+    devices = list(dict.fromkeys([*before[len(_FACTS) : -1], *found]))
+    columns = [*_FACTS, *devices, "whole model"]
+    more = " | not tried" * (len(columns) - len(before))
     yield f"| {' | '.join(columns)} |\n"
     yield f"| {' | '.join('---' for _ in columns)} |\n"
     for model in MODELS:
         if record := records.get(model.name):
             yield f"| {' | '.join(_cells(model, record, devices))} |\n"
+            continue
+        for line in page:
+            if line.startswith(f"| {model.name}: "):
+                cells, _, whole = line.removesuffix(" |").rpartition(" | ")
+                yield f"{cells}{more} | {whole} |\n"
     yield "\n"
     for model in MODELS:
         if (record := records.get(model.name)) and not good(record):
             yield f"- {model.name}: {sentence(record)[:400]}\n"
+        elif record is None:
+            yield from (f"{line}\n" for line in page if line.startswith(f"- {model.name}: "))
 
 
 def _cells(model: Model, record: Mapping[str, Any], devices: list[str]) -> Iterator[str]:
