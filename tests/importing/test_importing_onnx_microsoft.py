@@ -70,23 +70,6 @@ CASES: dict[str, tuple[str, dict[str, Any], int, Given]] = {
         [floats(4, 2, 3, 5), floats(4, 2, 3, 6)],
     ),
     "transposed": ("TransposeMatMul", {"transA": 1}, 1, [X, X]),
-    "weights of 4 bits": (
-        "MatMulNBits", {"K": 40, "N": 6, "bits": 4, "block_size": 16, "accuracy_level": 4}, 1,
-        [floats(3, 40), integers(256, 6, 3, 8, dtype="uint8"), floats(6, 3)],
-    ),
-    "weights of 4 bits, zero points": (
-        "MatMulNBits", {"K": 40, "N": 6, "bits": 4, "block_size": 16}, 1,
-        [floats(3, 40), integers(256, 6, 3, 8, dtype="uint8"), floats(18), integers(256, 6, 2, dtype="uint8"), None,
-         floats(6)],
-    ),
-    "weights of 8 bits": (
-        "MatMulNBits", {"K": 32, "N": 6, "bits": 8, "block_size": 32}, 1,
-        [floats(3, 32), integers(256, 6, 1, 32, dtype="uint8"), floats(6) / 50],
-    ),
-    "weights of 2 bits": (
-        "MatMulNBits", {"K": 64, "N": 6, "bits": 2, "block_size": 32}, 1,
-        [floats(3, 64), integers(256, 6, 2, 8, dtype="uint8"), floats(12)],
-    ),
     "codes": (
         "MatMulBnb4", {"K": 32, "N": 6, "block_size": 16, "quant_type": 1}, 1,
         [floats(3, 32), integers(256, 96, dtype="uint8"), floats(12)],

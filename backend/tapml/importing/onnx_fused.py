@@ -19,7 +19,7 @@ from tapml.importing.onnx_activations import activations
 from tapml.importing.onnx_normalizations import rms_normalized
 from tapml.importing.onnx_operands import text
 from tapml.importing.onnx_quantized import convolved
-from tapml.importing.onnx_tables import gather_block_quantized, weights_of_blocks, weights_of_codes
+from tapml.importing.onnx_tables import gather_block_quantized, weights_of_codes
 from tapml.importing.relax_ir import Expr, axes_of, tensor_dtype
 
 Attributes = Mapping[str, Any]
@@ -106,13 +106,6 @@ def _turned(builder: Expr, data: Expr, last: bool, batch: bool) -> Expr:
 
 def _times(builder: Expr, data: Expr, factor: float) -> Expr:
     return data if factor == 1 else builder.emit(op.multiply(data, relax.const(factor, tensor_dtype(data.ty))))
-
-
-def _matmul_blocks(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
-    """By weights of few bits with a scale for each block, which are dequantized at import."""
-    data, weight, scales, zeros, groups, bias = (*inputs, None, None, None)[:6]
-    total = op.matmul(data, weights_of_blocks(weight, scales, zeros, groups, attributes))
-    return total if bias is None else op.add(builder.emit(total), bias)
 
 
 def _matmul_codes(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
@@ -209,7 +202,6 @@ FUSED: Mapping[str, Converter] = {
     "GatherBlockQuantized": gather_block_quantized,
     "Gelu": _with_bias(op.nn.gelu),
     "MatMulBnb4": _matmul_codes,
-    "MatMulNBits": _matmul_blocks,
     "NhwcMaxPool": _nhwc_max_pool,
     "QuickGelu": _quick_gelu,
     "SkipLayerNormalization": _skip_layer_norm,

@@ -1,4 +1,4 @@
-"""Tables and weights of few bits with a scale for each block, dequantized at import."""
+"""Tables and weights of 4 and 8 bits with a scale for each block, dequantized at import."""
 
 from __future__ import annotations
 
@@ -35,24 +35,6 @@ def gather_block_quantized(builder: Expr, inputs: Sequence[Any], attributes: Map
     spread, wide = (np.repeat(x.astype(np.float32), block, along).take(range(size), along) for x in (scale, held))
     values = ((numbers.astype(np.float32) - wide) * spread).astype(str(scale.dtype))
     return op.take(relax.const(values), indices, axis=axis)
-
-
-def weights_of_blocks(weight: Expr, scales: Expr, zeros: Any, groups: Any, attributes: Mapping[str, Any]) -> Expr:
-    """Of MatMulNBits, [K, N]: `weight` is [N, blocks of K, bytes of a block], or all of that in a row."""
-    name, bits, block = "MatMulNBits", int(attributes.get("bits", 4)), int(attributes["block_size"])
-    rows, size = int(attributes["N"]), int(attributes["K"])
-    blocks = -(-size // block)
-    numbers = _unpacked(_array(name, weight).reshape(rows, -1), bits)[:, : blocks * block].astype(np.float32)
-    scale = _array(name, scales).reshape(rows, blocks)
-    if zeros is None:
-        zero = np.full(scale.shape, 1 << (bits - 1), np.float32)
-    elif (held := _array(name, zeros)).dtype == np.uint8:
-        zero = _unpacked(held.reshape(rows, -1), bits)[:, :blocks].astype(np.float32)
-    else:
-        zero = held.reshape(rows, blocks).astype(np.float32)
-    of = np.repeat(np.arange(blocks), block)[:size] if groups is None else _array(name, groups)[:size]
-    values = (numbers[:, :size] - zero[:, of]) * scale[:, of].astype(np.float32)
-    return relax.const(np.ascontiguousarray(values.T).astype(scale.dtype))
 
 
 _FP4 = (0.0, 0.0052083333, 0.6666667, 1.0, 0.33333333, 0.5, 0.16666667, 0.25)
