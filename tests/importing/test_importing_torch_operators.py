@@ -168,7 +168,79 @@ def pooling() -> dict[str, Expression]:
     }
 
 
-@pytest.mark.parametrize("made", [indices, arithmetic, pooling])
+def in_parts() -> dict[str, Expression]:
+    """Which PyTorch leaves whole, or which TVM's importer takes for something else."""
+    import torch
+    from torch.nn import functional
+
+    return {
+        "sampled": lambda x, i, j, k, b, n: functional.grid_sample(x[None], x[None, :, :, :2] / 2, align_corners=False),
+        "antialiased": lambda x, i, j, k, b, n: _resized(x, "bilinear", size=(3, 4), antialias=True),
+        "antialiased cubic": lambda x, i, j, k, b, n: _resized(x, "bicubic", scale_factor=(0.6, 1.4), antialias=True),
+        "pooled to any size": lambda x, i, j, k, b, n: functional.adaptive_avg_pool2d(x, (3, 4)),
+        "pooled to any volume": lambda x, i, j, k, b, n: functional.adaptive_avg_pool3d(x[None], (3, 2, 6)),
+        "places of maxima": lambda x, i, j, k, b, n: functional.max_pool2d(x, 2, return_indices=True)[1],
+        "unpooled": lambda x, i, j, k, b, n: functional.max_unpool2d(
+            *functional.max_pool2d(x, 2, 2, 0, 1, False, True), 2
+        ),
+        "divided by": lambda x, i, j, k, b, n: functional.avg_pool2d(x, (3, 2), 2, (1, 0), True, divisor_override=5),
+        "bags": lambda x, i, j, k, b, n: functional.embedding_bag(j % 4, x[:, 0], mode="max"),
+        "weighted bags": lambda x, i, j, k, b, n: functional.embedding_bag(
+            i % 4, x[:, 0], torch.tensor([0, 2, 2]), mode="sum", per_sample_weights=x[0, 0, :3], padding_idx=2
+        ),
+        "distances": lambda x, i, j, k, b, n: torch.cdist(x, x + 1) + torch.cdist(x, x + 1, p=1),
+        "pairs": lambda x, i, j, k, b, n: torch.pdist(x[0]),
+        "largest so far": lambda x, i, j, k, b, n: torch.cummax(x.round(), 1).indices + torch.cummin(x, 1).values,
+        "log of sums": lambda x, i, j, k, b, n: torch.logcumsumexp(x, 1),
+        "middle": lambda x, i, j, k, b, n: x.median(1).values + x.median() + x.kthvalue(2, 1).indices,
+        "commonest": lambda x, i, j, k, b, n: torch.cat(n.mode(1)),
+        "searched": lambda x, i, j, k, b, n: torch.searchsorted(x.sort(-1).values, x[..., :3], right=True),
+        "buckets": lambda x, i, j, k, b, n: torch.bucketize(n, torch.tensor([-3, 0, 2])),
+        "histogram": lambda x, i, j, k, b, n: torch.histc(n.float(), 11, -5, 5),
+        "masked_scatter": lambda x, i, j, k, b, n: x.masked_scatter(b, x.flip(0) * 2),
+        "repeated": lambda x, i, j, k, b, n: x.repeat_interleave(j.flatten()[:4].abs(), 0, output_size=8),
+        "means scattered": lambda x, i, j, k, b, n: x.scatter_reduce(2, k % 4, x, "mean", include_self=False),
+        "of the same memory": lambda x, i, j, k, b, n: x.as_strided((3, 4), (30, 2), 1),
+        "elu's kin": lambda x, i, j, k, b, n: functional.selu(x) + functional.celu(x, 0.5) + functional.rrelu(x),
+        "batch norm in training": lambda x, i, j, k, b, n: functional.batch_norm(x, None, None, training=True),
+        "bilinear forms": lambda x, i, j, k, b, n: functional.bilinear(x[0], x[1], x[:2, :1].expand(2, 6, 6)),
+        "spread and mean": lambda x, i, j, k, b, n: (
+            torch.var_mean(x, 1)[0] + torch.erfc(x[:, 0]) + torch.hypot(x, x)[:, 0]
+        ),
+    }
+
+
+def pairs() -> dict[str, Expression]:
+    """Complex tensors between real ones."""
+    import torch
+
+    def rotated(x: Any) -> Any:
+        angles = torch.outer(torch.arange(5.0), torch.tensor([1.0, 0.1, 0.01]))
+        turns = torch.polar(torch.ones_like(angles), angles)
+        return torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (3, 2))) * turns).flatten(-2)
+
+    def arithmetic(x: Any) -> Any:
+        a, b = torch.complex(x[0], x[1]), torch.complex(x[2], x[3] + 3)
+        found = [a * b, a / b, a - 2 * b, 1 / b, a @ b.mT @ a, torch.exp(a), a**2, a * 1j + x[2], (a + x[0]).conj()]
+        return torch.view_as_real(torch.stack(found).resolve_conj())
+
+    def spectrogram(x: Any) -> Any:
+        return torch.stft(x.reshape(4, 30), 8, 2, window=torch.hann_window(8), return_complex=True)
+
+    return {
+        "rotated": lambda x, i, j, k, b, n: rotated(x),
+        "arithmetic": lambda x, i, j, k, b, n: arithmetic(x),
+        "sizes and angles": lambda x, i, j, k, b, n: torch.complex(x, x + 1).abs() + torch.complex(x, x + 1).angle(),
+        "moved": lambda x, i, j, k, b, n: torch.view_as_real(torch.fft.fftshift(torch.fft.fft2(x)).mT[:, 1:].sum(0)),
+        "mixed": lambda x, i, j, k, b, n: torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2, norm="ortho").real,
+        "there and back": lambda x, i, j, k, b, n: torch.fft.irfft2(torch.fft.rfft2(x) * 2, s=(5, 6)),
+        "odd and padded": lambda x, i, j, k, b, n: torch.fft.irfft(torch.fft.rfft(x, 9, norm="forward"), 7),
+        "windows": lambda x, i, j, k, b, n: spectrogram(x).abs(),
+        "and back": lambda x, i, j, k, b, n: torch.istft(spectrogram(x), 8, 2, window=torch.hann_window(8)),
+    }
+
+
+@pytest.mark.parametrize("made", [indices, arithmetic, pooling, pytest.param(in_parts, marks=pytest.mark.slow), pairs])
 def test_expressions_mean_what_pytorch_means(
     made: Callable[[], dict[str, Expression]], tmp_path: Path, evaluate: Callable[..., list[np.ndarray]]
 ) -> None:

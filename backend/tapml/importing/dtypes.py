@@ -34,7 +34,11 @@ def stored(dtype: str) -> str:
     """The dtype that stands for `dtype` in the graph: itself where WebGPU can store it. Raises InputError where nothing
     does."""
     if lacking(dtype):
-        mend = "real numbers" if dtype.startswith("complex") else "float32 or float16 (model.float() in PyTorch)"
+        mend = (
+            "real numbers (torch.view_as_real in PyTorch)"
+            if dtype.startswith("complex")
+            else "float32 or float16 (model.float() in PyTorch)"
+        )
         raise InputError(f"WebGPU has no {dtype}: export the model with {mend}", reason=f"WebGPU has no {dtype}")
     return _STORED.get(dtype, dtype)
 

@@ -19,7 +19,7 @@ from tapml.importing.model import Array, Functions, ImportedModel, Progress
 from tapml.importing.sizes import LONGEST, Bounds, Sizes
 from tapml.importing.torch_detail import in_detail
 from tapml.importing.torch_export import decomposed, load
-from tapml.importing.torch_fixes import converters
+from tapml.importing.torch_fixes import converters, known
 from tapml.importing.torch_widened import NOTE, widened
 from tapml.lowering.quiet import reason
 
@@ -42,7 +42,7 @@ def import_exported_program(
     program = load(path)
     notes = [NOTE] if widened(program) else []
     specs = _specs(program, path)
-    functional = decomposed(program, path)
+    functional = decomposed(program, path, known(functions))
     written = _written(functional)
     buffers = {name: _array(buffer).copy() for name, buffer in functional.named_buffers() if name in written}
     if twice := buffers.keys() & {spec.name for spec in specs}:

@@ -36,7 +36,7 @@ def dft(builder: Expr, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> 
     count = usual if length is None else _number("DFT", "dft_length", length)
     if count < 1:
         raise InputError(f"DFT of the length {count}: give at least 1")
-    return _transformed(builder, data, place, _table(size, count, parts, inverse, onesided))
+    return transformed(builder, data, place, table(size, count, parts, inverse, onesided))
 
 
 def stft(builder: Expr, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Expr:
@@ -56,13 +56,13 @@ def stft(builder: Expr, inputs: Sequence[Any], attributes: Mapping[str, Any]) ->
     data = emit(op.take(signal, places, axis=1))
     if window is not None:
         data = emit(op.multiply(data, emit(op.reshape(window, [1, 1, count, 1]))))
-    return _transformed(builder, data, 2, _table(count, count, parts, False, bool(attributes["onesided"])))
+    return transformed(builder, data, 2, table(count, count, parts, False, bool(attributes["onesided"])))
 
 
-def _transformed(builder: Expr, data: Expr, axis: int, table: np.ndarray) -> Expr:
-    """`table` is [size, parts, count, parts of the result]."""
+def transformed(builder: Expr, data: Expr, axis: int, weights: np.ndarray) -> Expr:
+    """Products with `weights`, a `table`: [size, parts, count, parts of the result]."""
     emit, rank, dtype = builder.emit, data.ty.ndim, tensor_dtype(data.ty)
-    size, parts, count, made = table.shape
+    size, parts, count, made = weights.shape
     data = as_dtype(builder, data, "float32")
     if size < int(data.ty.shape[axis]):
         data = emit(op.strided_slice(data, [axis], [0], [size]))
@@ -70,14 +70,14 @@ def _transformed(builder: Expr, data: Expr, axis: int, table: np.ndarray) -> Exp
     data = emit(op.permute_dims(data, [*others, axis, rank - 1])) if others != list(range(rank - 2)) else data
     shape = list(data.ty.shape)[:-2]
     rows = emit(op.reshape(data, [math.prod(shape), size * parts]))
-    matrix = relax.const(table.reshape(size * parts, count * made).astype(np.float32))
+    matrix = relax.const(weights.reshape(size * parts, count * made).astype(np.float32))
     found = emit(op.reshape(emit(op.matmul(rows, matrix)), [*shape, count, made]))
     order = [*range(axis), rank - 2, *range(axis, rank - 2), rank - 1]
     found = emit(op.permute_dims(found, order)) if order != list(range(rank)) else found
     return as_dtype(builder, found, dtype)
 
 
-def _table(size: int, count: int, parts: int, inverse: bool, onesided: bool) -> np.ndarray:
+def table(size: int, count: int, parts: int, inverse: bool, onesided: bool) -> np.ndarray:
     """What each part of each of `size` elements adds to each part of each element of the result: [j, part, k, part].
 
     Elements beyond `count` add nothing and are left out; missing ones are zeros. An inverse of a onesided spectrum is

@@ -16,7 +16,9 @@ from tvm import relax
 from tvm.relax import op
 
 from tapml.importing.relax_ir import Expr, tensor_dtype
-from tapml.importing.torch_program import Converter
+
+Converter = Callable[[Any, Any], Any]
+"""From an FX node and the importer to a Relax variable."""
 
 _JOINED: Mapping[str, Callable[..., Any]] = {
     "add": op.add,

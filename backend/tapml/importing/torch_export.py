@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import logging
 import re
+import sys
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tapml.errors import InputError
 from tapml.importing.dtypes import lacking, stored
+from tapml.importing.torch_complex import split_constants
+from tapml.importing.torch_decompositions import own, remaining
 from tapml.lowering.quiet import reason
 
 
@@ -27,10 +31,15 @@ def load(path: Path) -> Any:
             return torch.export.load(path)
     except Exception as error:  # zip, pickle, version and key errors alike
         unknown = re.search(r"failed to resolve torch\.ops\.([\w.]+)", log.getvalue())
+        if unknown and _registered(unknown[1].partition(".")[0]):
+            return load(path)
         if unknown:
+            package = _OWNERS.get(unknown[1].partition(".")[0], "").partition(".")[0]
             raise InputError(
-                f"{path} uses the operator {unknown.group(1)}, which is not part of PyTorch: "
-                "export the model without it"
+                f"{path} uses the operator {unknown[1]}, which is not part of PyTorch: "
+                f"{f'install {package}, which has it, or ' if package else ''}export the model without it",
+                operator=unknown[1],
+                reason="it is no operator of PyTorch",
             ) from error
         why = reason(error)
         if _is_saved(path):
@@ -45,6 +54,21 @@ def load(path: Path) -> Any:
             "torch.export.save(torch.export.export(model, inputs), FILE) writes",
             reason=why,
         ) from error
+
+
+_OWNERS = {"transformers": "transformers.integrations.moe", "torchvision": "torchvision"}
+"""Packages with operators of their own, and what to import to have them; a file may name no others."""
+
+
+def _registered(package: str) -> bool:
+    """Whether the operators of a package have come by importing it."""
+    if package not in _OWNERS or _OWNERS[package] in sys.modules:
+        return False
+    try:
+        importlib.import_module(_OWNERS[package])
+    except ImportError:
+        return False
+    return True
 
 
 @contextlib.contextmanager
@@ -70,19 +94,21 @@ def _is_saved(path: Path) -> bool:
         return False
 
 
-def decomposed(program: Any, path: Path) -> Any:
-    """The program in PyTorch's core operators, of which none writes in place: what is written are further outputs.
+def decomposed(program: Any, path: Path, converted: Callable[[str], bool]) -> Any:
+    """The program in operators that the importer converts, as far as there are any: `converted` says of one whether it
+    does. None writes in place: what is written are further outputs.
 
     Raises InputError where PyTorch cannot, or a tensor is of a dtype that nothing in WebGPU stands for.
     """
     try:
         with warnings.catch_warnings(), _quiet("torch._subclasses.fake_tensor"):
             warnings.simplefilter("ignore")
-            try:
-                functional = program.run_decompositions()
-            except Exception:  # whatever its operators raise
-                with _views_as_reshapes(program):
-                    functional = program.run_decompositions()
+            functional = _in_parts(program, own())
+            done: set[Any] = set()
+            # What PyTorch makes of an operator may hold further ones.
+            while new := {op: part for op, part in remaining(_nodes(functional), converted).items() if op not in done}:
+                functional = _in_aten(functional, new)
+                done |= new.keys()
     except Exception as error:
         # The cause comes first, and the model's own line last but one: all else is for who debugs PyTorch.
         cause, line = str(error).strip().partition("\n")[0], re.search(r"\n +(.+)\nUse tlparse", str(error))
@@ -99,13 +125,57 @@ def decomposed(program: Any, path: Path) -> Any:
             operator=_failed_operator(str(error)),
             reason=cause,
         ) from error
+    split_constants(functional)
     _check_dtypes(functional, path)
+    for node in functional.graph.nodes:
+        if getattr(node.target, "__name__", "") == "with_effects":
+            name = getattr(node.args[1], "__name__", str(node.args[1]))
+            raise InputError(
+                f"{path}: the operator {name} (at {node.name}) does something besides what it gives (it checks, or "
+                "prints): export the model without it",
+                operator=name,
+                node=node.name,
+                reason="it has effects",
+            )
     # What the oracle's run asserts need not be asserted again.
     for node in reversed(functional.graph.nodes):
         if node.op == "call_function" and str(node.target).startswith("aten._assert") and not node.users:
             functional.graph.erase_node(node)
     functional.graph.eliminate_dead_code()
     return functional
+
+
+def _in_parts(program: Any, parts: Mapping[Any, Any]) -> Any:
+    """In PyTorch's core operators, and some of these by `parts`."""
+    import torch
+
+    table = torch.export.default_decompositions()
+    table.update(parts)
+    try:
+        return program.run_decompositions(table)
+    except Exception:  # whatever its operators raise
+        with _views_as_reshapes(program):
+            return program.run_decompositions(table)
+
+
+def _in_aten(program: Any, parts: Mapping[Any, Any]) -> Any:
+    """By those of `parts` that do not end in the primitives of PyTorch's own compiler."""
+    try:
+        made = _in_parts(program, parts)
+        failed = any(getattr(node.target, "namespace", "") == "prims" for node in _nodes(made))
+    except Exception:  # whatever they raise
+        failed = True
+    if not failed:
+        return made
+    if len(parts) > 1:
+        for operator, part in parts.items():
+            program = _in_aten(program, {operator: part})
+    return program
+
+
+def _nodes(program: Any) -> list[Any]:
+    """Of all its graphs."""
+    return [node for found in program.graph_module.modules() if hasattr(found, "graph") for node in found.graph.nodes]
 
 
 def _failed_operator(said: str) -> str | None:
@@ -137,10 +207,12 @@ def _torch_version() -> str:
 
 
 def _check_dtypes(functional: Any, path: Path) -> None:
-    """Raises InputError naming the first tensor, and the operator that makes it, of a dtype that nothing stands for."""
+    """Raises InputError naming the first tensor, and the operator that makes it, of a dtype that nothing stands for:
+    complex tensors may be between operators only."""
     for node in functional.graph.nodes:
         dtype = str(getattr(node.meta.get("val"), "dtype", "")).removeprefix("torch.")
-        if lacking(dtype):
+        within = node.op == "call_function" and not any(user.op == "output" for user in node.users)
+        if lacking(dtype) and not (within and dtype.startswith("complex")):
             try:
                 stored(dtype)
             except InputError as error:

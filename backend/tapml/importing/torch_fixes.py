@@ -6,15 +6,18 @@ model no longer fits together.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tvm import relax
 from tvm.relax import op
 
+from tapml.importing.model import Functions
 from tapml.importing.sizes import Bounds
-from tapml.importing.torch_arithmetic import arithmetic, as_tensor
+from tapml.importing.torch_arithmetic import Converter, arithmetic, as_tensor
+from tapml.importing.torch_complex import FORMULAS
 from tapml.importing.torch_indexing import indexing
-from tapml.importing.torch_program import Converter
+from tapml.importing.torch_program import ProgramImporter
 from tapml.importing.torch_resize import resizing
 
 
@@ -30,6 +33,12 @@ def converters(bounds: Bounds) -> dict[str, Converter]:
         "baddbmm.default": _addmm,
         "cond": _both_branches,
     }
+
+
+def known(functions: Functions) -> Callable[[str], bool]:
+    """Whether there is a converter for an operator, as the importer spells its name, or a function that computes it."""
+    found = {*converters({}), *ProgramImporter({}, functions).theirs}
+    return lambda name: name in found or name.partition(".")[0] in {*functions, *FORMULAS}
 
 
 def _matmul(node: Any, importer: Any) -> Any:

@@ -14,8 +14,7 @@ from tvm.relax import op
 from tapml.errors import InputError
 from tapml.importing.relax_ir import Expr, tensor_dtype
 from tapml.importing.sizes import LONGEST, Bounds, integer, variables
-from tapml.importing.torch_arithmetic import as_tensor
-from tapml.importing.torch_program import Converter
+from tapml.importing.torch_arithmetic import Converter, as_tensor
 
 _END = 2**31 - 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvm import relax
@@ -14,10 +14,9 @@ from tapml.errors import InputError
 from tapml.importing.external import call
 from tapml.importing.model import Functions
 from tapml.importing.relax_ir import Expr, tensor_dtype
+from tapml.importing.torch_arithmetic import Converter
+from tapml.importing.torch_complex import convert_complex, is_complex
 from tapml.lowering.quiet import reason
-
-Converter = Callable[[Any, Any], Any]
-"""From an FX node and the importer to a Relax variable."""
 
 
 class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]  # TVM has no types
@@ -31,7 +30,7 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]  # TVM has
         super().__init__()
 
     def create_convert_map(self) -> dict[str, Any]:
-        self._theirs = super().create_convert_map()
+        self.theirs = super().create_convert_map()
         return defaultdict(lambda: self._convert)
 
     def _check_unsupported_func_type(self, nodes: Sequence[Any]) -> None:
@@ -44,10 +43,10 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]  # TVM has
         failure = f"it is an operator of {package}, not of PyTorch" if own else "TVM's PyTorch importer lacks it"
         if name.partition(".")[0] not in self._functions:
             try:
-                if name in self._own:
-                    return self._as_in_torch(node, self._own[name](node, self))
-                if name in self._theirs:
-                    return self._as_in_torch(node, self.as_tvm(node))
+                if is_complex(node):
+                    return convert_complex(node, self, self._by_name)
+                if name in self._own or name in self.theirs:
+                    return self._by_name(node)
             except InputError as error:
                 error.at(name, node.name)
                 raise
@@ -64,9 +63,13 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]  # TVM has
                 reason=failure,
             ) from error
 
+    def _by_name(self, node: Any) -> Any:
+        name = node.target.__name__
+        return self._as_in_torch(node, self._own[name](node, self) if name in self._own else self.as_tvm(node))
+
     def as_tvm(self, node: Any) -> Any:
         """What TVM's own converter makes of a node."""
-        return self._theirs[node.target.__name__](node)
+        return self.theirs[node.target.__name__](node)
 
     def _as_in_torch(self, node: Any, made: Any) -> Any:
         """`made`, if it is a tensor of the shape that PyTorch gives: in PyTorch's dtype. Raises ValueError if not."""

@@ -1,6 +1,6 @@
 """Resizing as PyTorch does it: along one axis after the other, each element of a few of the input's.
 
-TVM's importer takes the ratio of the sizes where PyTorch takes the factor that was given, and leaves antialiasing out.
+TVM's importer takes the ratio of the sizes where PyTorch takes the factor that was given, and knows no antialiasing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tvm import relax
 from tvm.relax import op
 
 from tapml.importing.relax_ir import tensor_dtype
-from tapml.importing.torch_program import Converter
+from tapml.importing.torch_arithmetic import Converter
 
 Taps = list[tuple[np.ndarray, np.ndarray | None]]
 """Places in the input, and what their elements are multiplied by: one of each for each place of the output."""
@@ -51,7 +51,21 @@ def _resized(taps: Callable[[int, int, float | None, bool], Taps], node: Any, im
 
 
 def _antialiased(node: Any, importer: Any) -> Any:
-    raise ValueError("it takes as many elements as the image shrinks by")
+    """Each element of as many as the image shrinks by: products with what PyTorch makes of an identity matrix."""
+    import torch
+
+    data, _, corners, *factors = importer.retrieve_args(node)
+    emit, dtype = importer.block_builder.emit, tensor_dtype(data.ty)
+    for number, size in enumerate(node.meta["val"].shape[2:]):
+        extent = getattr(data.ty.shape.values[2 + number], "value", None)
+        if extent is None or not isinstance(size, int):
+            raise ValueError("it resizes an axis whose size differs among the inputs")
+        identity, factor = torch.eye(int(extent)), factors[number] if factors else None
+        weights = node.target(identity[None, None], [size, int(extent)], corners, factor, None)[0, 0]
+        matrix = (weights.T if number else weights).contiguous().numpy().astype(dtype)
+        operands = (data, relax.const(matrix)) if number else (relax.const(matrix), data)
+        data = emit(op.matmul(*operands))
+    return data
 
 
 def _scale(extent: int, size: int, factor: float | None, corners: bool) -> np.float32:

@@ -79,4 +79,7 @@ def _widest(function: Any, module: tvm.IRModule) -> str | None:
 
     structural_walk(function.body, (tvm.ir.Call, note))
     fusible = [name for name in sorted(called) if int(module[name].attrs["op_pattern"]) != _OPAQUE]
+    # A bool must stay inside of a kernel: no buffer can hold it.
+    bools = [name for name in fusible if any(str(found.dtype) == "bool" for found in module[name].params)]
+    fusible = [name for name in fusible if name not in bools] or fusible
     return max(fusible, key=lambda name: len(module[name].params), default=None)
