@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -20,6 +21,7 @@ from benchmarks.localization import models
 from benchmarks.localization.judging import GRADES, grade
 from benchmarks.localization.recording import Record, chosen, recorded
 from benchmarks.localization.run import RESULTS, say
+from benchmarks.localization.working import WorkingCopy
 from benchmarks.pages import between
 from tapml.locating.locate import RUNS
 from tapml.locating.suspects import examined, suspect
@@ -28,7 +30,8 @@ from tapml.suite import Suite
 
 
 def explained(record: Record, suite: Suite) -> dict[str, Any] | None:
-    """The sentence of a record, its grade, and the seconds of processor time it took; None where no test failed."""
+    """The sentence of a record, its grade, and the seconds of processor time it took; None where no test failed.
+    `suite`: with the record's bug in it."""
     if not record.outputs:
         return None
     verdicts = {result["id"]: result["verdict"] for result in record.results}
@@ -70,17 +73,19 @@ def main() -> int:
     parser.add_argument("--docs", type=Path, help="write the table between the marks in this file")
     options = parser.parse_args()
     found: list[dict[str, Any]] = []
-    with Server() as server:
+    with Server() as server, tempfile.TemporaryDirectory() as temporary:
         for name in options.models:
             suite = models.suite(name)
+            copy = WorkingCopy(suite, Path(temporary))
             bugs = chosen(name, suite, options.seed, options.each)
             folder = RESULTS / f"explanations-{options.device}"
             say(f"{name}: {len(bugs)} mutants")
             for record in recorded(
                 name, suite, bugs, folder, lambda: server.state.device(options.device), server.state.blobs
             ):
-                if one := explained(record, suite):
-                    found.append(one)
+                with copy.mutated([record.bug]) as broken:
+                    if one := explained(record, broken):
+                        found.append(one)
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"explanations-{options.device}-{options.seed}.json").write_text(json.dumps(found, indent=1))
     for one in found:

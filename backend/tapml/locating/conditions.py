@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tapml.locating.evidence import Evidence, short
+from tapml.locating.held_out import accepted, halves
 
 CHANCE = 1e4
 """A threshold that splits n values into k wrong and others right by chance has odds of one in n over k: below this it
@@ -18,6 +19,12 @@ is taken for chance."""
 
 _LEAST = 0.5
 """Of the elements that meet a condition so many must be wrong."""
+
+_MET = 0.9
+"""Of the wrong elements that a condition was not made from so many must meet it."""
+
+_AS_PRECISE = 0.9
+"""Of those that meet it so many must be wrong, for each that is among all."""
 
 _FEW = 8
 """An input of no more distinct values is a mask or a table of flags."""
@@ -33,39 +40,79 @@ class Condition:
     details: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class _Feature:
+    """A number for each output element, of which there are `distinct` ones at most. `origin`: which value of the input
+    it is: elements that share one are wrong together, and stand in the same half."""
+
+    name: str
+    values: np.ndarray
+    origin: np.ndarray
+    distinct: int
+
+
 def condition(evidence: Evidence, mask: np.ndarray, chance: float = CHANCE) -> Condition | None:
     """The most precise condition on an input that holds for all of `mask`, and seldom elsewhere.
 
-    `chance`: the odds against coincidence that are asked for.
+    Its threshold is taken from half of the input's values, and has to tell the elements of the others. `chance`: the
+    odds against coincidence that are asked for.
     """
     best: Condition | None = None
     if not mask.any() or mask.all():
         return None
-    for name, values, distinct in _features(evidence):
-        for found in _of_feature(name, values, distinct, mask, math.log(chance)):
-            if found.precision >= _LEAST and (best is None or found.precision > best.precision + 1e-9):
+    for feature in _features(evidence):
+        for found in _of_feature(feature, mask, math.log(chance)):
+            if best is None or found.precision > best.precision + 1e-9:
                 best = found
         if best is not None and best.precision == 1.0:
             break
     return best
 
 
-def _of_feature(name: str, values: np.ndarray, distinct: int, mask: np.ndarray, unlikely: float) -> Iterator[Condition]:
-    inside = values[mask]
-    low, high = inside.min(), inside.max()
-    if np.isnan(low) or np.isnan(high):
+def _of_feature(feature: _Feature, mask: np.ndarray, unlikely: float) -> Iterator[Condition]:
+    values, total, count = feature.values, feature.values.size, int(mask.sum())
+    if np.isnan(values[mask]).any():
         return
-    total, count = values.size, int(mask.sum())
-    regions = {"equals": values == low} if low == high else {"above": values >= low, "below": values <= high}
-    for word, region in regions.items():
-        size = int(region.sum())
-        if not _telling(total, size, count, distinct, unlikely):
+    for word in ("equals", "above", "below"):
+        # It is what it is for all elements that is said, where half of them would say it of the others.
+        whole = _region(values, mask, ~mask, word)
+        if whole is None or not _telling(total, int(whole[0].sum()), count, feature.distinct, unlikely):
             continue
-        edge = low
-        if word != "equals":
-            edge = values[~region].max() if word == "above" else values[~region].min()
-        text = f"{name} {'=' if word == 'equals' else word} {short(edge)}"
-        yield Condition(text, count / size, word == "equals", {"input": name, word: float(edge)})
+        held = _held(feature.origin, mask)
+        made = _region(values, mask & ~held, ~mask & ~held, word)
+        if made is None or accepted(made[0], mask & held, _MET) is None:
+            continue
+        region, edge = whole
+        precision = count / int(region.sum())
+        if precision >= _LEAST and accepted(mask, made[0] & held, _AS_PRECISE * precision) is not None:
+            text = f"{feature.name} {'=' if word == 'equals' else word} {short(edge)}"
+            yield Condition(text, precision, word == "equals", {"input": feature.name, word: edge})
+
+
+def _held(origin: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Elements that no threshold is made from: of half of the values that come with elements of the mask, and of half
+    of the others."""
+    marked = np.zeros(int(origin.max()) + 1, np.bool_)
+    marked[origin[mask]] = True
+    kept = np.zeros_like(marked)
+    for values in (np.flatnonzero(marked), np.flatnonzero(~marked)):
+        kept[values[halves(len(values))[1]]] = True
+    return np.asarray(kept[origin])
+
+
+def _region(values: np.ndarray, inside: np.ndarray, outside: np.ndarray, word: str) -> tuple[np.ndarray, float] | None:
+    """Where the condition holds that all elements `inside` meet, and the fewest of those `outside`; its number."""
+    found = values[inside]
+    if not found.size:
+        return None
+    low, high = found.min(), found.max()
+    if word == "equals":
+        return (values == low, float(low)) if low == high else None
+    beyond = values[outside & ((values < low) if word == "above" else (values > high))]
+    if not beyond.size:
+        return None
+    edge = beyond.max() if word == "above" else beyond.min()
+    return (values > edge if word == "above" else values < edge), float(edge)
 
 
 def _telling(total: int, region: int, count: int, distinct: int, unlikely: float) -> bool:
@@ -80,21 +127,27 @@ def _telling(total: int, region: int, count: int, distinct: int, unlikely: float
     return ways >= unlikely or (distinct <= _FEW and count == region and min(count, total - count) >= 4)
 
 
-def _features(evidence: Evidence) -> Iterator[tuple[str, np.ndarray, int]]:
-    """(name, a number for each output element, how many distinct ones there are at most)."""
+def _features(evidence: Evidence) -> Iterator[_Feature]:
     shape = evidence.shape
     for number, array in enumerate(evidence.inputs):
         if array.dtype.kind not in "fiu" or array.size < 2:
             continue
         name = evidence.name(number)
         if (spread := _spread(array, shape)) is not None:
-            values, distinct = spread.astype(np.float64), _distinct(array)
-            yield name, values, distinct
-            yield f"|{name}|", np.abs(values), distinct
+            values, origin, distinct = spread.astype(np.float64), _origin(array, shape), _distinct(array)
+            yield _Feature(name, values, origin, distinct)
+            yield _Feature(f"|{name}|", np.abs(values), origin, distinct)
         for text, axis, keep in _reductions(array.shape, shape, name):
             reduced = np.abs(array).max(axis=axis, keepdims=keep)
             if (spread := _spread(reduced, shape)) is not None:
-                yield text, spread.astype(np.float64), reduced.size
+                yield _Feature(text, spread.astype(np.float64), _origin(reduced, shape), reduced.size)
+
+
+def _origin(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """For each element of the output, which of the values it comes with."""
+    found = _spread(np.arange(values.size).reshape(values.shape), shape)
+    assert found is not None  # the values themselves were spread
+    return found
 
 
 def _distinct(array: np.ndarray) -> int:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from tapml.compare.elements import errors, excesses, largest, outside
+from tapml.locating.held_out import halves
 from tapml.operators.program import OperatorProgram
 from tapml.results.base import Element
 from tapml.results.locate import FoundPattern
@@ -137,7 +138,7 @@ class Evidence:
         """Half of `finite`, from which the numbers of a hypothesis may be taken; the others test it."""
         places = np.flatnonzero(self.finite.reshape(-1))
         mask = np.zeros(self.finite.size, np.bool_)
-        mask[np.random.default_rng(0).permutation(places)[: (len(places) + 1) // 2]] = True
+        mask[places[halves(len(places))[0]]] = True
         return mask.reshape(self.shape)
 
     @cached_property

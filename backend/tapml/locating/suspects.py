@@ -11,6 +11,7 @@ import numpy as np
 
 from tapml.compare.elements import bound_of, tied
 from tapml.errors import InputError
+from tapml.locating.barriers import unordered
 from tapml.locating.conditions import condition
 from tapml.locating.evidence import Evidence, Finding, jsonable
 from tapml.locating.examine import Outputs, fill_of
@@ -173,6 +174,7 @@ def suspect(
         first = next(iter(others))
         text = f"test {first} differs from run to run with the same inputs ({others[first]} elements): a race"
         found.insert(0, Finding("race", text, 0.99, {"tests": len(others), "differing": others[first]}))
+    found = _with_text(suite, kernel, found)
     failing = {result["node"] for result in bad}
     nodes = [node.id for node in suite.graph.nodes_of(kernel)]
     outputs = [_output(place, evidence, shown.test) for place, evidence in enumerate(shown.outputs)] if shown else []
@@ -193,6 +195,19 @@ def suspect(
         "test": shown.test.id if shown else culprit["id"],
         "outputs": outputs,
     }
+
+
+def _with_text(suite: Suite, kernel: str, found: list[Finding]) -> list[Finding]:
+    """And what the kernel's text shows of missing barriers, where it races, or where nothing else is clear: software
+    GPUs run invocations in a fixed order, and give the same wrong numbers each time."""
+    if found and found[0].strength >= _CLEAR and found[0].pattern != "race":
+        return found
+    pair = next(filter(None, (unordered(file.text) for file in suite.kernel_files(kernel))), None)
+    if pair is None:
+        return found
+    if found and found[0].pattern == "race":
+        return [replace(found[0], text=f"{found[0].text}; {pair.words()}"), *found[1:]]
+    return [Finding("race", pair.words(), _CLEAR, vars(pair)), *found]
 
 
 def _named(place: int, finding: Finding, several: bool) -> Finding:

@@ -42,8 +42,13 @@ def dropped_barrier(code: Code) -> Iterator[Edit]:
 def mirrored_index(code: Code) -> Iterator[Edit]:
     """The columns of a row are read from its end."""
     for row in _rows(code):
-        column = f"(({row.columns}i - 1i) - {code[row.column]})"
-        yield row.column, column, f"columns of {row.columns} mirrored in {shown(code[row.access.whole])}"
+        whole, column = row.whole, code[row.column]
+        # What is added to (row * columns) + column belongs to the column, too: TVM has a product for each loop.
+        for outer in reversed(code.binaries):
+            if outer.operator == "+" and outer.left == whole:
+                whole, column = outer.whole, f"({column} + {code[outer.right]})"
+        mirrored = f"(({code[row.row]} * {row.columns}i) + (({row.columns}i - 1i) - {column}))"
+        yield whole, mirrored, f"columns of {row.columns} mirrored in {shown(code[row.access.whole])}"
 
 
 def swapped_pairs(code: Code) -> Iterator[Edit]:
@@ -80,6 +85,7 @@ class _Row:
     """An access at `((row * columns) + column)`."""
 
     access: Access
+    whole: Span
     row: Span
     columns: int
     column: Span
@@ -94,4 +100,5 @@ def _rows(code: Code, *, stores: bool = False) -> Iterator[_Row]:
             for sum_, product in found:
                 if access.index.start <= sum_.whole.start < access.index.end:
                     start = sum_.left.start + 1
-                    yield _Row(access, Span(start, start + len(product[1])), int(product[2]), sum_.right)
+                    row = Span(start, start + len(product[1]))
+                    yield _Row(access, sum_.whole, row, int(product[2]), sum_.right)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from tapml.bounds.blocks import accumulation
 from tapml.bounds.expression import NotDerivable
@@ -30,6 +30,28 @@ class Formula:
 def formula(program: OperatorProgram, inputs: int, output: int) -> Formula:
     """Of one of the outputs, which come after so many `inputs`. Raises NotAFormula."""
     return _Builder(program, inputs).of(program.parameters[inputs + output])
+
+
+def _alone(block: Block, store: Store) -> Store:
+    """One of the results of a reduction of several values, each of which is accumulated by itself (a mean and a mean
+    square, in one pass). Raises NotAFormula where one is made of another."""
+    if len(block.body) == 1:
+        return store
+    named = {statement.variable: statement.value for statement in block.body if isinstance(statement, Let)}
+    value = named.get(str(store.value.value)) if store.value.kind == "variable" else None
+    others = {statement.buffer for statement in block.body if isinstance(statement, Store)} - {store.buffer}
+    if value is None or any(
+        node.value in others if node.kind == "load" else node.kind == "variable" and node.value in named
+        for node in _all_of(value)
+    ):
+        raise NotAFormula("a reduction of several values")
+    return replace(store, value=value)
+
+
+def _all_of(found: Expression) -> Iterator[Expression]:
+    yield found
+    for operand in found.operands:
+        yield from _all_of(operand)
 
 
 class _Builder:
@@ -89,10 +111,8 @@ class _Builder:
                 if isinstance(statement, Let):
                     scope[statement.variable] = self._node(statement.value, scope)
             return self._node(store.value, scope), variables
-        if len(block.body) != 1:
-            raise NotAFormula("a reduction of several values")
         try:
-            kind, term = accumulation(store)
+            kind, term = accumulation(_alone(block, store))
         except NotDerivable as error:
             raise NotAFormula(str(error)) from error
         start = next((s.value for s in block.first if isinstance(s, Store) and s.buffer == store.buffer), None)

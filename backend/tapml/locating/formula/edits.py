@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from tapml.locating.evidence import short
 from tapml.locating.formula.build import Formula
-from tapml.locating.formula.indices import index_changes, tile_changes
+from tapml.locating.formula.indices import index_changes, number_changes, tile_changes
 from tapml.locating.formula.narrow import NARROW
 from tapml.locating.formula.nodes import Node, in_order
 from tapml.locating.formula.operations import Change, operation_changes, reduction_changes
@@ -70,6 +71,23 @@ class Edits:
         for node in self._order:
             if node.kind in ("load", "read"):
                 yield from self._of(node, index_changes(self._formula, self._words, node))
+            yield from self._of(node, number_changes(self._formula, self._words, node))
+        yield from self._exchanged()
+
+    def _exchanged(self) -> Iterator[Edit]:
+        """Two inputs, each read in place of the other."""
+        nodes = self._formula.nodes
+        loads = {str(node.value): node.dtype for node in self._order if node.kind == "load"}
+        for pair in itertools.combinations(loads, 2):
+            if len({(self._formula.shapes[name], loads[name]) for name in pair}) == 1:
+                other = dict(zip(pair, pair[::-1], strict=True))
+
+                def change(node: Node, operands: tuple[Node, ...], other: dict[str, str] = other) -> Node | None:
+                    swapped = node.kind == "load" and node.value in other
+                    return nodes.make("load", node.dtype, operands, other[node.value]) if swapped else None
+
+                text = f"{self._words.buffer(pair[0])} and {self._words.buffer(pair[1])} exchanged"
+                yield Edit("wrong-index", text, nodes.rewritten(self.root, change), 3, {"inputs": list(pair)})
 
     def _of(self, node: Node, changes: Iterable[Change]) -> Iterator[Edit]:
         for pattern, new, text, cost, details in changes:
@@ -148,7 +166,8 @@ class Edits:
         root = self.with_constant(node, path, value)
         if parent.kind == "reduce":
             text = f"{said} beginning at {short(value)} in place of {number}"
-            return Edit("wrong-terms", text, root, 1, {"start": value})
+            # Nobody writes that a sum begins with 0.0004: another number made it so.
+            return Edit("wrong-terms", text, root, 1 if value == int(value) else 3, {"start": value})
         left_out = value == 0 and parent.kind in ("add", "sub")
         text = f"{number} left out of {said}" if left_out else f"{short(value)} in place of {number} in {said}"
         details = {"constant": float(node.value), "value": value}
@@ -164,6 +183,11 @@ class Edits:
         for path in itertools.islice(self._uses(node), _MOST_USES):
             text = edit.text + self._only(path)
             yield replace(edit, text=text, root=self._along(node, path, new), cost=edit.cost + 1)
+
+    def uses_of(self, node: Node, most: int) -> Iterator[tuple[str, Callable[[Node], Node]]]:
+        """(in words, the formula with another node there): wherever the node stands, and at some of its uses."""
+        for path in ((), *itertools.islice(self._uses(node), most)):
+            yield self._only(path), partial(self._along, node, path)
 
     def _only(self, path: Path) -> str:
         return f", in {self._words.of(path[-1][0])} only" if path else ""

@@ -26,7 +26,8 @@ Rounding = Callable[[np.ndarray], np.ndarray]
 class Scope:
     """Values of variables, as columns (points) and rows (terms of a reduction), and what was computed of them."""
 
-    def __init__(self, variables: Mapping[str, np.ndarray], terms: int = 1) -> None:
+    def __init__(self, variables: Mapping[str, np.ndarray], terms: int = 0) -> None:
+        """`terms`: of the reduction that it is of, if any."""
         self.variables = variables
         self.terms = terms
         self.known: dict[int, np.ndarray] = {}
@@ -62,6 +63,12 @@ class Values:
         with np.errstate(all="ignore"), self._forgetting(root):
             found = self.value(root, scope)
         return np.broadcast_to(found, (len(places), 1))[:, 0]
+
+    def beside(self, root: Node, places: np.ndarray) -> np.ndarray:
+        """The same for each element of the input that an "every" stands for: (places, its elements)."""
+        with np.errstate(all="ignore"), self._forgetting(root):
+            found = self.value(root, self._output(places))
+        return np.asarray(found, np.float64)
 
     def of_terms(self, whole: Node, node: Node, places: np.ndarray) -> np.ndarray:
         """A node in the scope of a reduction's terms: (places, terms). Raises NotAFormula."""
@@ -105,7 +112,7 @@ class Values:
         found = kept.get(id(node))
         if found is None:
             found = self._computed(node, scope)
-            if self._rounding is not None and node.dtype in FLOATS and node.kind not in ("load", "placed", "strided"):
+            if self._rounding is not None and node.dtype in FLOATS and node.kind not in ("load", "placed"):
                 found = self._rounding(found)
             kept[id(node)] = found
         return found
@@ -120,8 +127,12 @@ class Values:
             if str(node.value).startswith("_"):
                 return np.zeros((1, 1), np.int64)
             raise NotAFormula(f"{node.value} is not known here")
-        if kind in ("load", "placed", "strided"):
+        if kind in ("load", "placed"):
             return self._load(node, scope)
+        if kind == "every":
+            if scope.terms:
+                raise NotAFormula("every element for each term")
+            return self._arrays[node.value].reshape(1, -1)
         if kind == "read":
             return self._read(node, scope)
         operands = [self.value(operand, scope) for operand in node.operands]
@@ -134,19 +145,16 @@ class Values:
         return operation(node, operands)
 
     def _load(self, node: Node, scope: Scope) -> np.ndarray:
-        array = self._arrays[node.value if node.kind in ("load", "strided") else node.value[0]]
+        array = self._arrays[node.value if node.kind == "load" else node.value[0]]
         indices = [self.value(operand, scope) for operand in node.operands]
-        if node.kind != "strided":
-            indices = [np.clip(index, 0, extent - 1) for index, extent in zip(indices, array.shape, strict=True)]
-        if node.kind == "load":
-            return array[tuple(indices)] if indices else array.reshape(1, 1)
         strides = [stride // array.itemsize for stride in array.strides]
         place = sum(
             (index * stride for index, stride in zip(indices, strides, strict=True)), np.zeros((1, 1), np.int64)
         )
         if node.kind == "placed":
             place = _placed(place, *node.value[1:])
-        # What is out of range is the last element: so WebGPU's implementations have it.
+        # Indices need not be in range: what is beyond a row is in the next one, as in a kernel, and what is out of the
+        # buffer is the last element, as WebGPU's implementations have it.
         return array.reshape(-1)[np.where((place >= 0) & (place < array.size), place, array.size - 1)]
 
     def _read(self, node: Node, scope: Scope) -> np.ndarray:
@@ -224,8 +232,6 @@ class Values:
 
 
 def _placed(place: np.ndarray, how: str, number: int) -> np.ndarray:
-    if how == "plus":
-        return place + number
     if how == "exchanged":
         return np.asarray(place % number * number + place // number)
     if how == "odd":

@@ -14,6 +14,7 @@ from tapml.locating.formula.arithmetic import narrow_arithmetic
 from tapml.locating.formula.build import Formula, formula
 from tapml.locating.formula.edits import Edit, Edits
 from tapml.locating.formula.evaluate import Values
+from tapml.locating.formula.gathers import gathers
 from tapml.locating.formula.nodes import NotAFormula
 from tapml.locating.formula.sample import Sample, sample
 from tapml.locating.formula.search import Explanation, Search
@@ -66,9 +67,14 @@ def _found(evidence: Evidence, program: OperatorProgram) -> Iterator[Finding]:
     best: list[Explanation] = []
     if row is None or row.information >= _TESTED:
         best = search.best(
-            edits.rounded_inputs(), edits.operations(), search.numbers(), edits.indices(), edits.roundings()
+            edits.rounded_inputs(),
+            edits.operations(),
+            search.numbers(),
+            edits.indices(),
+            gathers(edits, found, words, calls[0][0], calls[0][1].fitted),
+            edits.roundings(),
         )
-        if not best or best[0].share < 0.9:
+        if not best or not best[0].enough:
             search.more(SECONDS)
             best = sorted([*best, *_of_sums(found, pools, words, edits, search)], key=lambda one: one.key)
     elif row.information >= _TESTED_A_LITTLE:
@@ -158,7 +164,7 @@ def _finding(best: list[Explanation]) -> Finding:
         f"got is what the operator gives with {edit.text}{also} ({share} of the wrong elements that it was tested on)"
     )
     if first.unchanged < 0.95:
-        text += ", where it is wrong"
+        text += f", where it is wrong: {1 - first.unchanged:.0%} of the right elements would be wrong with it, too"
     strength = (0.915 if same else 0.955) * first.share
     details = {
         **edit.details,

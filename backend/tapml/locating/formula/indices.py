@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 
 from tapml.locating.formula.build import Formula
 from tapml.locating.formula.nodes import Node
 from tapml.locating.formula.operations import Change
-from tapml.locating.formula.words import Words, axis_of
+from tapml.locating.formula.words import Words
+from tapml.locating.moves import axis_of
 from tapml.locating.regions import ordinal
-from tapml.operators.program import FLOATS
+from tapml.operators.program import FLOATS, INTEGERS
 
 _PLACED = (
-    ("plus", 1, "one element too far in memory", 4),
-    ("plus", -1, "one element too early in memory", 4),
-    *(("exchanged", size, f"with workgroup and invocation, of {size}, exchanged", 5) for size in (32, 64, 128, 256)),
+    *(
+        ("exchanged", size, f"with workgroup and invocation, of {size}, exchanged", 5)
+        for size in (8, 16, 32, 64, 128, 256)
+    ),
     *(("odd", size, f"{size} elements too early in every second {size}", 5) for size in (8, 16, 32, 64, 128, 256)),
     *(("late", size, f"one element too early at every {ordinal(size)} in memory", 6) for size in (32, 64, 128, 256)),
     *(("mirrored", 1 << power, f"backwards in every {1 << power} in memory", 6) for power in range(2, 13)),
@@ -43,6 +46,13 @@ def index_changes(formula: Formula, words: Words, node: Node) -> Iterator[Change
         for new, text, cost in _of_index(formula, index, extent) if extent > 1 else ():
             changed = _with_operand(formula, node, start + axis, new)
             yield "wrong-index", changed, f"{what} read {text}{where}", cost, {"axis": axis}
+    for first, last in itertools.combinations(range(len(indices)), 2):
+        if shape[first] > 1 and shape[last] > 1:
+            changed = node
+            for axis in range(first, last + 1):
+                changed = _with_operand(formula, changed, start + axis, _mirrored(formula, indices[axis], shape[axis]))
+            text = f"{what} read backwards along axes {first} to {last}"
+            yield "wrong-index", changed, text, 4, {"axes": list(range(first, last + 1))}
     for i in range(len(indices)):
         for j in range(i + 1, len(indices)):
             if indices[i] is not indices[j] and shape[i] > 1 and shape[j] > 1:
@@ -62,6 +72,10 @@ def _plus(formula: Formula, index: Node, by: int) -> Node:
     return formula.nodes.make("add", index.dtype, (index, formula.nodes.constant(by, index.dtype)))
 
 
+def _mirrored(formula: Formula, index: Node, extent: int) -> Node:
+    return formula.nodes.make("sub", index.dtype, (formula.nodes.constant(extent - 1, index.dtype), index))
+
+
 def _of_index(formula: Formula, index: Node, extent: int) -> Iterator[tuple[Node, str, int]]:
     """(the new index, in words, cost)."""
     make, dtype = formula.nodes.make, index.dtype
@@ -71,7 +85,7 @@ def _of_index(formula: Formula, index: Node, extent: int) -> Iterator[tuple[Node
 
     yield _plus(formula, index, 1), "one element too far", 3
     yield _plus(formula, index, -1), "one element too early", 3
-    yield make("sub", dtype, (number(extent - 1), index)), "backwards", 3
+    yield _mirrored(formula, index, extent), "backwards", 3
     for by in (by for by in _FAR if by < extent):
         yield _plus(formula, index, by), f"{by} elements too far", 5
         yield _plus(formula, index, -by), f"{by} elements too early", 5
@@ -102,13 +116,16 @@ def _in_memory(formula: Formula, words: Words, node: Node) -> Iterator[Change]:
             new = make("placed", node.dtype, node.operands, (name, how, number))
             details = {"place": how, "number": number}
             yield "wrong-index", new, f"{what} read {text}", cost + (len(shape) == 1), details
-    # row and column exchanged in row * columns + column, which need not be in range
+    extents = {extent for each in (formula.shape, *formula.shapes.values()) for extent in each if extent > 1}
     for axis in range(len(shape) - 1):
-        if shape[axis] > 1 and shape[axis + 1] > 1 and shape[axis] != shape[axis + 1]:
-            row, column = node.operands[axis : axis + 2]
-            operands = (*node.operands[:axis], column, row, *node.operands[axis + 2 :])
-            new = make("strided", node.dtype, operands, name)
-            yield "wrong-index", new, f"{what} read with row and column exchanged", 4, {"axes": [axis, axis + 1]}
+        stride = math.prod(shape[axis + 1 :])
+        for wrong in sorted({stride - 1, stride + 1} | extents) if shape[axis] > 1 else ():
+            if wrong != stride:
+                text = f"{what} read with {wrong} in place of {stride} elements between its indices of axis {axis}"
+                index, column = node.operands[axis], node.operands[-1]
+                by = formula.nodes.constant(wrong - stride, index.dtype)
+                last = make("add", column.dtype, (column, make("mul", index.dtype, (index, by))))
+                yield "wrong-index", _with_operand(formula, node, len(shape) - 1, last), text, 5, {"stride": wrong}
     for other, extents in formula.shapes.items():
         if other != name and extents == shape:
             new = make("load", node.dtype, node.operands, other)
@@ -116,6 +133,19 @@ def _in_memory(formula: Formula, words: Words, node: Node) -> Iterator[Change]:
     if node.dtype != "bool":
         zero = formula.nodes.constant(0.0 if node.dtype in FLOATS else 0, node.dtype)
         yield "constant", zero, f"0 in place of {what}", 4, {"value": 0}
+
+
+def number_changes(formula: Formula, words: Words, node: Node) -> Iterator[Change]:
+    """Of whole numbers that indices are computed with: strides of windows, sizes, offsets."""
+    if node.kind not in ("add", "sub", "mul", "floordiv", "floormod") or node.dtype not in INTEGERS:
+        return
+    for place, operand in enumerate(node.operands):
+        if operand.kind == "constant":
+            for value in (int(operand.value) + 1, int(operand.value) - 1):
+                if value != 0 or node.kind not in ("floordiv", "floormod"):
+                    changed = _with_operand(formula, node, place, formula.nodes.constant(value, operand.dtype))
+                    text = f"{value} in place of {operand.value} in {words.of(node)}"
+                    yield "wrong-index", changed, text, 4, {"value": value}
 
 
 def tile_changes(formula: Formula, words: Words, node: Node) -> Iterator[Change]:

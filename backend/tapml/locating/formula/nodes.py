@@ -37,8 +37,8 @@ class Node:
     """`kind` as of a program's expression, and besides
     - "reduce": operands (term, start), value a Reduction; an array of results;
     - "read": of such a result: operands (the reduction, indices...);
-    - "placed": a load from another place in memory, value (buffer, how, a number), see indices.py; "strided": a load
-      whose indices need not be in range, each counts as many elements as it does in the buffer;
+    - "placed": a load from another place in memory, value (buffer, how, a number), see indices.py;
+    - "every": all elements of an input, as a row, see gathers.py;
     - "shifted": a reduction (its operand) whose results have numbers added, by place;
     - "rounded": to the dtype that `value` names; "some": operands (changed, as it was), the first for those terms of
       a reduction whose numbers `value` has.

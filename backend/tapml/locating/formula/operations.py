@@ -15,6 +15,7 @@ Change = tuple[str, Node, str, int, dict[str, Any]]
 """Pattern, the new node, in words, cost, details (edits.py)."""
 
 _NEIGHBOURS = {"lt": "le", "le": "lt", "gt": "ge", "ge": "gt", "eq": "ne", "ne": "eq"}
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _OPPOSITES = {"add": "sub", "sub": "add", "mul": "div", "div": "mul", "max": "min", "min": "max"}
 _OTHERS = {
     "exp": ("exp2",), "exp2": ("exp",), "rsqrt": ("sqrt",), "sqrt": ("rsqrt",), "sin": ("cos",), "cos": ("sin",),
@@ -128,12 +129,20 @@ def _conditions(formula: Formula, words: Words, node: Node) -> Iterator[Change]:
     if kind in ("eq", "ne") and a.dtype in FLOATS:
         return
     yield instead(words, "wrong-condition", node, make(_NEIGHBOURS[kind], node.dtype, node.operands), 2)
+    if kind in _MIRRORED:
+        yield instead(words, "wrong-condition", node, make(_MIRRORED[kind], node.dtype, node.operands), 3)
     said = words.of(node)
     yield "wrong-condition", make("not", "bool", (node,)), f"the condition {said} turned round", 3, {}
     if b.dtype not in FLOATS and b.dtype != "bool":
-        for number in (1, -1):
-            moved = make("add", b.dtype, (b, formula.nodes.constant(number, b.dtype)))
-            yield instead(words, "wrong-condition", node, make(kind, node.dtype, (a, moved)), 3)
+        for number in (1, -1, 2, -2, 3, -3, 4, -4, 8, -8):
+            if a.kind == "constant":
+                moved = (formula.nodes.constant(int(a.value) - number, a.dtype), b)
+            elif b.kind == "constant":
+                moved = (a, formula.nodes.constant(int(b.value) + number, b.dtype))
+            else:
+                moved = (a, make("add", b.dtype, (b, formula.nodes.constant(number, b.dtype))))
+            cost = 3 if abs(number) == 1 else 4
+            yield instead(words, "wrong-condition", node, make(kind, node.dtype, moved), cost)
 
 
 # ------------------------------------------------ reductions

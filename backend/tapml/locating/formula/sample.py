@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tapml.locating.evidence import Evidence, explained
+from tapml.locating.held_out import accepted, halves
 
 _FITTED = 16
 _HELD = 192
@@ -33,8 +34,21 @@ class Part:
         """Of them; NaN and Infinity are easily had, so what gives them has to give numbers as well."""
         if not np.isfinite(self.got).any():
             return 0.0
-        right, finite = self.matches(predicted), np.isfinite(self.got)
-        return min(float(right[some].mean()) for some in (finite, ~finite) if some.any())
+        right = self.matches(predicted)
+        return min(float(right[some].mean()) for some in self._kinds)
+
+    def accepted(self, predicted: np.ndarray, least: float) -> float | None:
+        """That share, where these are elements that the hypothesis was not made from; None where it is refused."""
+        if not np.isfinite(self.got).any():
+            return None
+        right = self.matches(predicted)
+        shares = [accepted(right, some, least) for some in self._kinds]
+        return None if None in shares else min(share for share in shares if share is not None)
+
+    @property
+    def _kinds(self) -> list[np.ndarray]:
+        finite = np.isfinite(self.got)
+        return [some for some in (finite, ~finite) if some.any()]
 
     def unchanged(self, predicted: np.ndarray) -> float:
         """The share of them that is inside its bound in a hypothesis, too."""
@@ -57,9 +71,8 @@ class Sample:
 def sample(evidence: Evidence, most: float = 1.0) -> Sample:
     """`most`: a share of the usual numbers, where each is much to compute."""
     chance = np.random.default_rng(0)
-    wrong = chance.permutation(np.flatnonzero(evidence.wrong.reshape(-1)))
-    half = (len(wrong) + 1) // 2
-    first, second = wrong[:half], wrong[half:]
+    wrong = np.flatnonzero(evidence.wrong.reshape(-1))
+    first, second = (wrong[half] for half in halves(len(wrong)))
     # The largest errors show most; but all of them may be of one kind.
     excess = np.nan_to_num(evidence.excess.reshape(-1)[first], nan=np.inf, posinf=np.finfo(np.float64).max)
     count = max(4, round(_FITTED * most))

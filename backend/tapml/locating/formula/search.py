@@ -16,6 +16,9 @@ from tapml.locating.formula.sample import Part, Sample
 
 _CANDIDATES = 24
 
+LEAST = 0.5
+"""Of what an explanation was not made from it has to give so much."""
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -25,6 +28,11 @@ class Explanation:
     edit: Edit
     share: float
     unchanged: float
+
+    @property
+    def enough(self) -> bool:
+        """Does it give nearly all, and tell which elements are wrong?"""
+        return self.share >= 0.9 and self.unchanged >= 0.9
 
     @property
     def key(self) -> tuple[float, float, float]:
@@ -54,11 +62,11 @@ class Search:
 
     def best(self, *groups: Iterable[Edit]) -> list[Explanation]:
         """Those that explain half of the held-out elements or more, the best first; what later groups would say is
-        not asked where an earlier one explains nearly all."""
+        not asked where an earlier one is `enough`."""
         found: list[Explanation] = []
         for group in groups:
             found += self._tested(self._candidates(group))
-            if self.over() or any(one.share >= 0.9 for one in found):
+            if self.over() or any(one.enough for one in found):
                 break
         return sorted(found, key=lambda one: one.key)
 
@@ -89,15 +97,14 @@ class Search:
         unchanged: list[float] = []
         for number, (values, parts) in enumerate(calls):
             held = parts.held if number == 0 else parts.every_wrong
-            predicted = _at(values, edit, held)
-            if predicted is None:
-                return None
             if len(held):
-                shares.append(held.share(predicted))
+                predicted = _at(values, edit, held)
+                share = None if predicted is None else held.accepted(predicted, LEAST)
+                if share is None:
+                    return None
+                shares.append(share)
             beside = _at(values, edit, parts.right)
             unchanged.append(parts.right.unchanged(beside) if beside is not None else 0.0)
-            if shares and min(shares) < 0.5:
-                return None
         if not shares:
             return None
         return Explanation(edit, min(shares), min(unchanged))

@@ -15,8 +15,10 @@ from tapml.locating.formula.chains import chains
 from tapml.locating.formula.choices import choices
 from tapml.locating.formula.edits import Edits
 from tapml.locating.formula.nodes import Node, NotAFormula
+from tapml.locating.formula.search import LEAST
 from tapml.locating.formula.sums import Pool
 from tapml.locating.formula.words import Words
+from tapml.locating.held_out import accepted, halves
 
 _MOST = 128
 """Sums that are looked at."""
@@ -47,9 +49,7 @@ class Terms:
         self._pool = pool = pool.limited(_MOST)
         self._make = formula.nodes.make
         self._edits = Edits(formula, words, pool.whole.operands[0])
-        order = np.random.default_rng(0).permutation(len(pool.off))
-        half = (len(order) + 1) // 2
-        self._fitted, self._held = np.sort(order[:half]), np.sort(order[half:])
+        self._fitted, self._held = (np.sort(half) for half in halves(len(pool.off)))
         self._sum = words.of(pool.whole)
 
     def found(self) -> list[Found]:
@@ -67,7 +67,8 @@ class Terms:
         self, off: np.ndarray, pattern: str, text: str, cost: int, whole: Node | None, **details: Any
     ) -> Iterator[Found]:
         right = self._pool.matches(off)
-        if right[self._fitted].mean() >= 0.5 and (share := float(right[self._held].mean())) >= 0.5:
+        share = accepted(right, self._held, LEAST) if right[self._fitted].mean() >= LEAST else None
+        if share is not None:
             yield Found(pattern, text, share, cost, whole, details)
 
     # ------------------------------------------------ the whole sum

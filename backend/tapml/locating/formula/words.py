@@ -43,7 +43,7 @@ class Words:
             return _number(node)
         if kind == "variable":
             return str(node.value).removeprefix("v_")
-        if kind in ("load", "strided"):
+        if kind == "load":
             return self.buffer(node.value)
         if kind == "placed":
             return self.buffer(node.value[0])
@@ -86,8 +86,3 @@ def _number(node: Node) -> str:
     if node.dtype == "bool":
         return str(node.value).lower()
     return short(float(node.value))
-
-
-def axis_of(axis: int, ndim: int) -> str:
-    """Where an index stands, for people."""
-    return "the last axis" if axis == ndim - 1 else f"axis {axis}"

@@ -76,7 +76,7 @@ def _behind_simpler(found: list[Finding], evidence: Evidence) -> list[Finding]:
     """What needs the operator's program does not stand before what explains as much without it, unless it tells which
     elements are wrong as well."""
     simple = [
-        (finding.details.get("explained", finding.details.get("elements", 0)) / evidence.count, finding.strength)
+        (finding.details.get("explained", 0) / evidence.count, finding.strength)
         for finding in (found if evidence.count else ())
         if finding.pattern in SIMPLE and not by_program(finding) and not isinstance(finding.details.get("axis"), str)
     ]

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from tapml.locating.evidence import Evidence, Finding
+from tapml.locating.patterns.explained import explaining
 
 _ENOUGH = 0.95
 # bfloat16's numbers of ordinary size are float16's as well, so they are tried first.
@@ -19,10 +20,11 @@ def detect(evidence: Evidence) -> list[Finding]:
     if not evidence.finite.any():
         return []
     for text, predicted in _conversions(evidence):
-        n = int((evidence.finite & (evidence.g == predicted)).sum())
-        if n and n >= _ENOUGH * evidence.count and _distinct(evidence):
-            text = f"{text} ({evidence.of(n)} wrong elements)"
-            return [Finding("dtype-conversion", text, 0.95 * n / evidence.count, {"explained": n})]
+        right = evidence.finite & (evidence.g == predicted)
+        text = f"{text} ({evidence.of(int(right.sum()))} wrong elements)"
+        found = explaining(evidence, "dtype-conversion", text, 0.95, right, enough=_ENOUGH)
+        if found and _distinct(evidence):
+            return found
     return _rounded(evidence)
 
 
@@ -61,33 +63,39 @@ def _rounded(evidence: Evidence) -> list[Finding]:
     """Elements that a narrower dtype holds exactly, a rounding away from the expected ones."""
     if evidence.got.dtype != np.float32 or evidence.count < 4:
         return []
-    got = evidence.got[evidence.finite]
+    got = np.where(evidence.finite, evidence.got, np.float32(0))
     if not (got != np.rint(got)).any():
         return []
     for name, dtype, unit in _NARROW:
-        held = got.astype(dtype).astype(np.float32) == got
-        near = evidence.error[evidence.finite] <= unit * np.abs(evidence.e[evidence.finite])
-        n = int((held & near).sum())
-        if n >= _ENOUGH * evidence.count:
-            text = (
-                f"rounded to {name}: {n} of {evidence.count} wrong elements are exact {name} numbers near the expected"
-            )
-            return [Finding("dtype-conversion", text, 0.93 * n / evidence.count, {"explained": n, "dtype": name})]
+        exact = got.astype(dtype).astype(np.float32) == got
+        right = evidence.finite & exact & (evidence.error <= unit * np.abs(evidence.e))
+        of = evidence.of(int(right.sum()))
+        text = f"rounded to {name}: {of} wrong elements are exact {name} numbers near the expected"
+        if found := explaining(evidence, "dtype-conversion", text, 0.93, right, enough=_ENOUGH, dtype=name):
+            return found
     return _as_if(evidence)
 
 
 def _as_if(evidence: Evidence) -> list[Finding]:
-    """Errors as large as a narrower dtype makes them, at every magnitude."""
+    """Errors as large as a narrower dtype makes them, at every magnitude, in both halves of them."""
     mask = evidence.finite & (evidence.e != 0)
-    if int(mask.sum()) < 32:
+    names = {_narrow(evidence, half) for half in (mask & evidence.fitted, mask & evidence.held)}
+    name = names.pop()
+    if names or not name:
         return []
+    typical = float(np.median(evidence.error[mask] / np.abs(evidence.e[mask])))
+    text = f"relative errors of about {typical:.2g} at every magnitude, as if computed in {name}"
+    return [Finding("dtype-conversion", text, 0.6, {"typical_relative_error": typical, "dtype": name})]
+
+
+def _narrow(evidence: Evidence, mask: np.ndarray) -> str:
+    """The dtype whose roundings the errors there look like, or none."""
+    if int(mask.sum()) < 16:
+        return ""
     relative = evidence.error[mask] / np.abs(evidence.e[mask])
     outward = float(((evidence.g - evidence.e)[mask] * np.sign(evidence.e[mask]) > 0).mean())
-    if not 0.2 <= outward <= 0.8 or np.quantile(relative, 0.1) > 0.5 * np.median(relative):
-        return []  # roundings go both ways, and some are small: a wrong epsilon, or a limit, is none
     typical, most = float(np.median(relative)), float(np.quantile(relative, 0.99))
-    for name, unit in (("float16", 2.0**-11), ("bfloat16", 2.0**-8)):
-        if unit / 8 <= typical <= unit and most <= 2.5 * unit:
-            text = f"relative errors of about {typical:.2g} at every magnitude, as if computed in {name}"
-            return [Finding("dtype-conversion", text, 0.6, {"typical_relative_error": typical, "dtype": name})]
-    return []
+    if not 0.2 <= outward <= 0.8 or np.quantile(relative, 0.1) > 0.5 * typical:
+        return ""  # roundings go both ways, and some are small: a wrong epsilon, or a limit, is none
+    units = (("float16", 2.0**-11), ("bfloat16", 2.0**-8))
+    return next((name for name, unit in units if unit / 8 <= typical <= unit and most <= 2.5 * unit), "")

@@ -9,6 +9,7 @@ import numpy as np
 
 from tapml.locating.conditions import condition
 from tapml.locating.evidence import Evidence, Finding
+from tapml.locating.patterns.explained import explaining
 
 
 def detect(evidence: Evidence) -> list[Finding]:
@@ -32,9 +33,13 @@ def _copied(evidence: Evidence) -> list[Finding]:
         if array.size != math.prod(evidence.shape) or array.dtype.kind not in "fiu" or evidence.count < 4:
             continue
         values = array.astype(np.float64).reshape(evidence.shape)
-        n = int(evidence.explains(values).sum())
-        if n >= 0.9 * evidence.count and np.ptp(values[evidence.wrong]) > 0:
-            name = evidence.name(number)
-            text = f"{evidence.of(n)} wrong elements are {name} as it came in"
-            return [Finding("mask", text, 0.93 * n / evidence.count, {"input": name, "explained": n})]
+        right = evidence.explains(values)
+        name, n = evidence.name(number), int(right.sum())
+        text = f"{evidence.of(n)} wrong elements are {name} as it came in"
+        if (
+            n
+            and np.ptp(values[evidence.wrong]) > 0
+            and (found := explaining(evidence, "mask", text, 0.93, right, input=name))
+        ):
+            return found
     return []

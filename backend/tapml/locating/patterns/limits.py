@@ -6,6 +6,7 @@ import numpy as np
 
 from tapml.locating.conditions import condition
 from tapml.locating.evidence import Evidence, Finding, short
+from tapml.locating.patterns.explained import explaining
 from tapml.locating.regions import box_of
 
 # Overflow at large inputs is what one expects of NaN: less must be shown than of other conditions.
@@ -49,46 +50,44 @@ def _is_fill(evidence: Evidence, bad: np.ndarray) -> bool:
 
 def _constant(evidence: Evidence) -> list[Finding]:
     g, wrong = evidence.g, evidence.wrong
-    values = g[wrong & np.isfinite(g)]
-    if values.size < 2:
+    values = g[evidence.fitted]
+    if not values.size:
         return []
     value = float(np.median(values))
     same = wrong & (g == value)
     n = int(same.sum())
-    share = n / evidence.count
     expected = evidence.e[same]
-    if share < 0.9 or (np.ptp(expected) == 0 and g.size > n):
+    if n < 2 or (np.ptp(expected) == 0 and g.size > n):
         return []
-    details = {"value": value, "elements": n}
-    gives = _range(expected)
-    if bool((g == value).all()):
-        return [Finding("constant", f"every element is {short(value)}; the reference gives {gives}", 0.94, details)]
+    pattern, specific = "saturation", 0.96
     rest = g[~same & np.isfinite(g)]
-    if rest.size and value >= rest.max() and bool((expected > value).all()):
+    if bool((g == value).all()):
+        pattern, specific = "constant", 0.94
+        text = f"every element is {short(value)}; the reference gives {_range(expected)}"
+    elif rest.size and value >= rest.max() and bool((expected > value).all()):
         text = f"values stop at {short(value)}: {n} elements are expected above it, up to {short(expected.max())}"
-        return [Finding("saturation", text, 0.96 * share, details)]
-    if rest.size and value <= rest.min() and bool((expected < value).all()):
+    elif rest.size and value <= rest.min() and bool((expected < value).all()):
         text = f"values stop at {short(value)}: {n} elements are expected below it, down to {short(expected.min())}"
-        return [Finding("saturation", text, 0.96 * share, details)]
-    text = f"{evidence.of(n)} wrong elements are {short(value)}; the reference gives {gives}"
-    return [Finding("constant", text, 0.9 * share, details)]
+    else:
+        pattern, specific = "constant", 0.9
+        text = f"{evidence.of(n)} wrong elements are {short(value)}; the reference gives {_range(expected)}"
+    return explaining(evidence, pattern, text, specific, same, value=value)
 
 
 def _between(evidence: Evidence) -> list[Finding]:
     """Values that stop at two limits."""
-    finite = np.isfinite(evidence.g)
-    if evidence.count < 4 or not finite.any():
+    known = np.isfinite(evidence.g) & ~evidence.held
+    if evidence.count < 4 or not known.any():
         return []
-    low, high = float(evidence.g[finite].min()), float(evidence.g[finite].max())
+    low, high = float(evidence.g[known].min()), float(evidence.g[known].max())
     below = evidence.wrong & (evidence.g == low) & (evidence.e < low)
     above = evidence.wrong & (evidence.g == high) & (evidence.e > high)
     n = int(below.sum() + above.sum())
-    if low == high or min(below.sum(), above.sum()) < 2 or n < 0.9 * evidence.count:
+    if low == high or min(below.sum(), above.sum()) < 2:
         return []
     expected = evidence.e[below | above]
     text = f"values stop at {short(low)} and at {short(high)}: {n} elements are expected beyond, {_range(expected)}"
-    details = {"least": low, "most": high, "elements": n}
-    return [Finding("saturation", text, 0.96 * n / evidence.count, details)]
+    return explaining(evidence, "saturation", text, 0.96, below | above, least=low, most=high)
 
 
 def _range(values: np.ndarray) -> str:

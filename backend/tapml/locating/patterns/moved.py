@@ -7,19 +7,22 @@ import math
 
 import numpy as np
 
-from tapml.locating.evidence import Evidence, Finding
+from tapml.locating.evidence import Evidence, Finding, explained
+from tapml.locating.moves import moves
+from tapml.locating.patterns.explained import ENOUGH, explaining
 from tapml.locating.regions import axis_name, plural
 
-_ENOUGH = 0.9
 _SHIFTS = (1, -1, 2, -2, 3, -3, 4, -4, *(sign * 2**power for power in range(3, 13) for sign in (1, -1)))
 _SAMPLE = 4096
+_FEW = 16
+_MOST_TRIED = 1 << 20
 
 
 def detect(evidence: Evidence) -> list[Finding]:
     """Repeats first: where rows repeat, a shift may fit as well and say less."""
     if evidence.got.size < 4 or not evidence.finite.any():
         return []
-    return [*_repeats(evidence), *_shifted(evidence), *_transposed(evidence)]
+    return [*_repeats(evidence), *_shifted(evidence), *_mirrored(evidence), *_transposed(evidence)]
 
 
 def _repeats(evidence: Evidence) -> list[Finding]:
@@ -46,7 +49,7 @@ def _repeats(evidence: Evidence) -> list[Finding]:
         if start >= size:
             continue
         explained = int(wrong[start:].sum())
-        if explained < _ENOUGH * evidence.count:
+        if explained < ENOUGH * evidence.count:
             continue
         details = {"axis": axis, "from": start, "repeats": start - 1, "explained": explained}
         if start == 1:
@@ -65,7 +68,7 @@ def _periodic(evidence: Evidence, g: np.ndarray, e: np.ndarray, wrong: np.ndarra
         if period == 1 or not np.array_equal(g[period:], g[:-period]) or np.array_equal(e[period:], e[:-period]):
             continue
         explained = int(wrong[period:].sum())
-        if explained >= _ENOUGH * evidence.count:
+        if explained >= ENOUGH * evidence.count:
             text = f"{plural(name)} repeat after {period}: those from {period} on are the first {period} again"
             details = {"period": period, "explained": explained}
             return [Finding("broadcast", text, 0.94 * explained / evidence.count, details)]
@@ -83,19 +86,19 @@ def _shifted(evidence: Evidence) -> list[Finding]:
             predicted = np.roll(evidence.e, -shift, axis=axis)
             if not _likely(evidence, predicted):
                 continue
-            n = int(evidence.explains(predicted).sum())
-            inside = evidence.finite & _stays(size, shift, axis, ndim)
+            right = evidence.explains(predicted)
+            n = int(right.sum())
             # What came in from outside the axis may be anything.
-            reachable = int(inside.sum())
-            if n < 4 or n < _ENOUGH * reachable or reachable < 0.5 * evidence.count:
+            inside = evidence.finite & _stays(size, shift, axis, ndim)
+            if n < 4 or int(inside.sum()) < 0.5 * evidence.count:
                 continue
             name = axis_name(axis, ndim)
             next_ = {1: f"the next {name}'s value", -1: f"the previous {name}'s value"}
             far = f"the value of the {name} {abs(shift)} {'later' if shift > 0 else 'earlier'}"
             text = f"shifted: got is {next_.get(shift, far)} ({n} of {evidence.count} wrong elements)"
-            strength = 0.95 * n / evidence.count
-            if best is None or strength > best.strength:
-                best = Finding("shift", text, strength, {"axis": axis, "shift": shift, "explained": n})
+            for found in explaining(evidence, "shift", text, 0.95, right, among=inside, axis=axis, shift=shift):
+                if best is None or found.strength > best.strength:
+                    best = found
     return [best] if best else []
 
 
@@ -104,6 +107,22 @@ def _stays(size: int, shift: int, axis: int, ndim: int) -> np.ndarray:
     shape = [1] * ndim
     shape[axis] = size
     return ((index >= 0) & (index < size)).reshape(shape)
+
+
+def _mirrored(evidence: Evidence) -> list[Finding]:
+    """Values from other places, some axis backwards, by a rule that a few of them give."""
+    places = np.flatnonzero(evidence.fitted)[:: max(1, int(evidence.fitted.sum()) // _FEW)][:_FEW]
+    if len(places) * evidence.got.size > _MOST_TRIED or not np.ptp(evidence.e[evidence.wrong]) > 0:
+        return []
+    got, expected, bound = (array.reshape(-1)[places][:, None] for array in (evidence.g, evidence.e, evidence.bound))
+    possible = explained(got, evidence.e.reshape(1, -1), expected, bound)
+    shape = evidence.shape
+    for move in moves(shape, np.unravel_index(places, shape), possible):
+        text = f"mirrored: got is the expected output {move.words(shape)}"
+        right = evidence.explains(move.applied(evidence.e))
+        if move.mirrors and (found := explaining(evidence, "transpose", text, 0.95, right)):
+            return found
+    return []
 
 
 def _transposed(evidence: Evidence) -> list[Finding]:
@@ -119,11 +138,11 @@ def _transposed(evidence: Evidence) -> list[Finding]:
             predicted = evidence.e.transpose(axes).reshape(shape)
             if not _likely(evidence, predicted):
                 continue
-            n = int(evidence.explains(predicted).sum())
-            if n >= 4 and n >= _ENOUGH * evidence.count:
-                text = f"axes are swapped: got is the expected output transposed by {axes} in memory"
-                details = {"axes": axes, "explained": n}
-                return [Finding("transpose", text, 0.96 * n / evidence.count, details)]
+            right = evidence.explains(predicted)
+            text = f"axes are swapped: got is the expected output transposed by {axes} in memory"
+            found = explaining(evidence, "transpose", text, 0.96, right, axes=axes) if right.sum() >= 4 else []
+            if found:
+                return found
     return _elsewhere(evidence)
 
 

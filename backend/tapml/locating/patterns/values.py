@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 
 from tapml.locating.evidence import Evidence, Finding, short
+from tapml.locating.patterns.explained import explaining
 
-_ENOUGH = 0.9
 _FEWEST = 4
 """Elements that a hypothesis with a free number must explain."""
 
@@ -23,13 +23,9 @@ def detect(evidence: Evidence) -> list[Finding]:
 def _finding(
     evidence: Evidence, pattern: str, text: str, specific: float, mask: np.ndarray, **details: object
 ) -> list[Finding]:
-    """`mask`: what it explains. It is tested on the elements that its number was not taken from."""
-    explained = int(mask.sum())
-    share = min(explained / evidence.count, int((mask & evidence.held).sum()) / max(1, int(evidence.held.sum())))
-    if share < _ENOUGH:
-        return []
-    text = f"{text} ({evidence.of(explained)} wrong elements)"
-    return [Finding(pattern, text, specific * share, {"explained": explained, **details})]
+    """`mask`: what it explains."""
+    text = f"{text} ({evidence.of(int(mask.sum()))} wrong elements)"
+    return explaining(evidence, pattern, text, specific, mask, **details)
 
 
 def _sign(evidence: Evidence) -> list[Finding]:
