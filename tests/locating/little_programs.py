@@ -122,6 +122,12 @@ def dense(sums: np.ndarray) -> np.ndarray:
     return np.tanh(sums.astype(np.float64) + B)
 
 
+def off_stride(array: np.ndarray, stride: int) -> np.ndarray:
+    """Rows that are read so many elements apart."""
+    rows, columns = np.indices(array.shape)
+    return np.asarray(array.reshape(-1)[rows * stride + columns])
+
+
 def without(*terms: int) -> np.ndarray:
     kept = [k for k in range(DEPTH) if k not in terms]
     return np.asarray(X[:, kept].astype(np.float64) @ W[kept])

@@ -24,6 +24,7 @@ from little_programs import (
     normal,
     normed,
     of_matmul,
+    off_stride,
     seen,
     without,
 )  # fmt: skip
@@ -61,6 +62,15 @@ def test_a_norm(got: np.ndarray, pattern: str, words: str) -> None:
         (dense(EXACT - 2 * np.outer(X[:, 7], W[7])), "wrong-operation", "term 7 of 32 subtracted"),
         (np.tanh(EXACT + np.roll(B, -1)), "wrong-index", "b read one element too far"),
         (np.tanh(EXACT + B[::-1]), "wrong-index", "b read backwards"),
+        (np.tanh(EXACT + np.roll(B, -5)), "wrong-index", "b read 5 elements too far"),
+        (
+            np.tanh(EXACT + B.reshape(-1, 6)[:, ::-1].reshape(-1)),
+            "wrong-index",
+            "b read backwards in every 6 in",
+        ),
+        (dense(X[:, ::-1].astype(np.float64) @ W), "wrong-index", "read backwards along"),
+        (dense(X[::-1, ::-1].astype(np.float64) @ W), "wrong-index", "x read backwards along axes 0 to 1"),
+        (dense(off_stride(X, 31).astype(np.float64) @ W), "wrong-index", "x read with 31 in place of 32 elements"),
         (np.tanh(EXACT - B), "wrong-operation", "sum(x * w) - b in place of sum(x * w) + b"),
         (EXACT + B, "wrong-operation", "tanh(...) left out"),
         (

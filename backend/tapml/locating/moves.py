@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,9 +40,8 @@ class Move:
         if self.block:
             place = np.arange(array.size)
             start = place - place % self.block
-            return array.reshape(-1)[np.minimum(2 * start + self.block - 1 - place, array.size - 1)].reshape(
-                array.shape
-            )
+            found = array.reshape(-1)[np.minimum(2 * start + self.block - 1 - place, array.size - 1)]
+            return np.asarray(found.reshape(array.shape))
         for axis, (how, number) in enumerate(self.axes):
             index, size = np.arange(array.shape[axis]), array.shape[axis]
             new = index + number if how == "more" else number - index if how == "minus" else np.full(size, number)
@@ -82,7 +80,7 @@ def moves(shape: Sequence[int], before: Sequence[np.ndarray], possible: np.ndarr
     if len(known) < max(_FEWEST, len(possible) / 2):
         return []
     votes: Counter[tuple[tuple[str, int], ...]] = Counter()
-    sums: list[int] = []
+    blocks: Counter[int] = Counter()
     for element in known:
         old = [int(index[element]) for index in before]
         places = np.flatnonzero(possible[element])
@@ -92,11 +90,17 @@ def moves(shape: Sequence[int], before: Sequence[np.ndarray], possible: np.ndarr
             ways = ((("more", n - o), ("minus", n + o), ("always", n)) for n, o in zip(new, old, strict=True))
             rules.update(itertools.product(*ways))
         votes.update(rules)
-        if len(places) == 1:
-            sums.append(int(places[0]) + int(np.ravel_multi_index(old, shape, mode="clip")) + 1)
+        start = int(np.ravel_multi_index(old, shape, mode="clip"))
+        blocks.update({size for place in places for size in _blocks(int(place) + start + 1)})
     found = [(-n, Move(axes)) for axes, n in votes.items() if n >= len(known) / 2]
-    if found:
-        return [move for _, move in sorted(found, key=lambda one: (one[0], one[1].cost))[:_MOST_RULES]]
-    # Of what is backwards in blocks, a place and where it should be add up to an odd number of blocks, but for one.
-    block = math.gcd(*sums) if sums else 1
-    return [Move((), block)] if block > 1 else []
+    best = [move for _, move in sorted(found, key=lambda one: (one[0], one[1].cost))[:_MOST_RULES]]
+    n, block = max(((n, size) for size, n in blocks.items()), default=(0, 0))
+    return [*best, Move((), block)] if n >= len(known) / 2 else best
+
+
+def _blocks(together: int) -> list[int]:
+    """Of what is backwards in blocks, a place and where it should be, counted from 1 and 0, add up to an odd number of
+    blocks: the sizes that these may have."""
+    odd = np.arange(1, together // 2 + 1, 2)
+    found: list[int] = (together // odd[together % odd == 0]).tolist()
+    return found

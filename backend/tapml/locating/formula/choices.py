@@ -48,8 +48,8 @@ def choices(
             yield range(place, count, period), which(range(place, count, period), count), 2
         if (place := best(blocks.sum(axis=2))) is not None:
             found = range(place * period, min((place + 1) * period, count))
-            cost = 2 if count % period == 0 else 6
-            yield found, f"terms {found[0]} to {found[-1]} of {count}", cost
+            if found[0] > 0 and found[-1] < count - 1:  # the first and the last ones have been said
+                yield found, f"terms {found[0]} to {found[-1]} of {count}", 2 if count % period == 0 else 6
     number = np.arange(count)
     for bit in range(count.bit_length() - 1):
         for value in (1, 0):

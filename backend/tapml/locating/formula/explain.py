@@ -158,7 +158,8 @@ def _finding(best: list[Explanation]) -> Finding:
     if edit.details.get("dtype") == "float16" and any(one.edit.text == either for one in rest):
         rest = [one for one in rest if one.edit.text != either]
         edit = replace(edit, text=edit.text.replace("float16", "float16 or TF32"))
-    same = [one.edit.text for one in rest if one.key[:2] == first.key[:2] and one.edit.cost == edit.cost]
+    alike = [one.edit for one in rest if one.key[:2] == first.key[:2] and one.edit.cost == edit.cost]
+    same = [other.text for other in alike if other.text != edit.text]
     also = f", or with {same[0]}" if same else ""
     text = (
         f"got is what the operator gives with {edit.text}{also} ({share} of the wrong elements that it was tested on)"

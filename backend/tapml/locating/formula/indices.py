@@ -116,10 +116,10 @@ def _in_memory(formula: Formula, words: Words, node: Node) -> Iterator[Change]:
             new = make("placed", node.dtype, node.operands, (name, how, number))
             details = {"place": how, "number": number}
             yield "wrong-index", new, f"{what} read {text}", cost + (len(shape) == 1), details
-    extents = {extent for each in (formula.shape, *formula.shapes.values()) for extent in each if extent > 1}
+    sizes = {extent for each in (formula.shape, *formula.shapes.values()) for extent in each if extent > 1}
     for axis in range(len(shape) - 1):
         stride = math.prod(shape[axis + 1 :])
-        for wrong in sorted({stride - 1, stride + 1} | extents) if shape[axis] > 1 else ():
+        for wrong in sorted({stride - 1, stride + 1} | sizes) if shape[axis] > 1 else ():
             if wrong != stride:
                 text = f"{what} read with {wrong} in place of {stride} elements between its indices of axis {axis}"
                 index, column = node.operands[axis], node.operands[-1]

@@ -79,6 +79,7 @@ def _arithmetic(formula: Formula, words: Words, node: Node) -> Iterator[Change]:
     x = argument_of_sigmoid(node)
     if x is not None:
         yield _left_out(words, node, x, "sigmoid(...)")
+        yield instead(words, "wrong-operation", node, make("call", dtype, (x,), "tanh"), 3)
     if kind in ("sub", "div"):
         yield instead(words, "wrong-operation", node, make(kind, dtype, (b, a)), 2)
     cost = 3 if kind in ("mul", "div") else 2

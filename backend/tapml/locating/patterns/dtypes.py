@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import ml_dtypes
 import numpy as np
 
-from tapml.locating.evidence import Evidence, Finding
+from tapml.locating.evidence import Evidence, Finding, short
 from tapml.locating.patterns.explained import explaining
 
 _ENOUGH = 0.95
@@ -71,9 +72,25 @@ def _rounded(evidence: Evidence) -> list[Finding]:
         right = evidence.finite & exact & (evidence.error <= unit * np.abs(evidence.e))
         of = evidence.of(int(right.sum()))
         text = f"rounded to {name}: {of} wrong elements are exact {name} numbers near the expected"
-        if found := explaining(evidence, "dtype-conversion", text, 0.93, right, enough=_ENOUGH, dtype=name):
+        if found := explaining(
+            evidence, "dtype-conversion", text, 0.93, right, enough=_ENOUGH, details={"dtype": name}
+        ):
             return found
-    return _as_if(evidence)
+    return _multiples(evidence) or _as_if(evidence)
+
+
+def _multiples(evidence: Evidence) -> list[Finding]:
+    """Multiples of a power of two, as fixed-point numbers are, less than that away from the expected ones."""
+    fitted = evidence.g[evidence.fitted]
+    # Of what is smaller than this, ordinary numbers are multiples as well.
+    least = 2.0**-12 * float(np.max(np.abs(fitted)))
+    size = 2.0 ** math.ceil(math.log2(max(float(np.max(evidence.error[evidence.fitted])), least, 1e-30)))
+    for step in (2 * size, size, size / 2):
+        right = evidence.finite & (evidence.g == np.rint(evidence.g / step) * step) & (evidence.error <= step)
+        text = f"rounded to multiples of {short(step)} ({evidence.of(int(right.sum()))} wrong elements)"
+        if found := explaining(evidence, "dtype-conversion", text, 0.9, right, enough=_ENOUGH, details={"step": step}):
+            return found if step >= least and _distinct(evidence) else []
+    return []
 
 
 def _as_if(evidence: Evidence) -> list[Finding]:

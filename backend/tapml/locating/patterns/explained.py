@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tapml.locating.evidence import Evidence, Finding
@@ -20,7 +22,7 @@ def explaining(
     *,
     enough: float = ENOUGH,
     among: np.ndarray | None = None,
-    **details: object,
+    details: Mapping[str, object] | None = None,
 ) -> list[Finding]:
     """The finding, or none. `mask`: the wrong elements that it explains, of those `among` which it has to explain them
     (all wrong ones); `specific`: its strength where that is all."""
@@ -30,4 +32,4 @@ def explaining(
     if share is None or int((mask & asked).sum()) < enough * int(asked.sum()):
         return []
     strength = specific * min(n / evidence.count, share)
-    return [Finding(pattern, text, strength, {"explained": n, **details})]
+    return [Finding(pattern, text, strength, {"explained": n, **(details or {})})]

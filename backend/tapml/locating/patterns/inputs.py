@@ -39,7 +39,7 @@ def _copied(evidence: Evidence) -> list[Finding]:
         if (
             n
             and np.ptp(values[evidence.wrong]) > 0
-            and (found := explaining(evidence, "mask", text, 0.93, right, input=name))
+            and (found := explaining(evidence, "mask", text, 0.93, right, details={"input": name}))
         ):
             return found
     return []

@@ -71,7 +71,7 @@ def _constant(evidence: Evidence) -> list[Finding]:
     else:
         pattern, specific = "constant", 0.9
         text = f"{evidence.of(n)} wrong elements are {short(value)}; the reference gives {_range(expected)}"
-    return explaining(evidence, pattern, text, specific, same, value=value)
+    return explaining(evidence, pattern, text, specific, same, details={"value": value})
 
 
 def _between(evidence: Evidence) -> list[Finding]:
@@ -87,7 +87,7 @@ def _between(evidence: Evidence) -> list[Finding]:
         return []
     expected = evidence.e[below | above]
     text = f"values stop at {short(low)} and at {short(high)}: {n} elements are expected beyond, {_range(expected)}"
-    return explaining(evidence, "saturation", text, 0.96, below | above, least=low, most=high)
+    return explaining(evidence, "saturation", text, 0.96, below | above, details={"least": low, "most": high})
 
 
 def _range(values: np.ndarray) -> str:

@@ -96,7 +96,9 @@ def _shifted(evidence: Evidence) -> list[Finding]:
             next_ = {1: f"the next {name}'s value", -1: f"the previous {name}'s value"}
             far = f"the value of the {name} {abs(shift)} {'later' if shift > 0 else 'earlier'}"
             text = f"shifted: got is {next_.get(shift, far)} ({n} of {evidence.count} wrong elements)"
-            for found in explaining(evidence, "shift", text, 0.95, right, among=inside, axis=axis, shift=shift):
+            for found in explaining(
+                evidence, "shift", text, 0.95, right, among=inside, details={"axis": axis, "shift": shift}
+            ):
                 if best is None or found.strength > best.strength:
                     best = found
     return [best] if best else []
@@ -140,7 +142,9 @@ def _transposed(evidence: Evidence) -> list[Finding]:
                 continue
             right = evidence.explains(predicted)
             text = f"axes are swapped: got is the expected output transposed by {axes} in memory"
-            found = explaining(evidence, "transpose", text, 0.96, right, axes=axes) if right.sum() >= 4 else []
+            found = (
+                explaining(evidence, "transpose", text, 0.96, right, details={"axes": axes}) if right.sum() >= 4 else []
+            )
             if found:
                 return found
     return _elsewhere(evidence)

@@ -25,7 +25,7 @@ def _finding(
 ) -> list[Finding]:
     """`mask`: what it explains."""
     text = f"{text} ({evidence.of(int(mask.sum()))} wrong elements)"
-    return explaining(evidence, pattern, text, specific, mask, **details)
+    return explaining(evidence, pattern, text, specific, mask, details=details)
 
 
 def _sign(evidence: Evidence) -> list[Finding]:
