@@ -14,6 +14,8 @@ _AMBIGUOUS = 8
 
 _FEWEST = 4
 _MOST_RULES = 3
+_MOST_AXES = 6
+"""Each triples the rules that there are."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def moves(shape: Sequence[int], before: Sequence[np.ndarray], possible: np.ndarr
     each element should be read; `possible`: (elements, places in memory), may its value come from there?"""
     count = possible.sum(axis=1)
     known = np.flatnonzero((count > 0) & (count <= _AMBIGUOUS))
-    if len(known) < max(_FEWEST, len(possible) / 2):
+    if len(known) < max(_FEWEST, len(possible) / 2) or len(shape) > _MOST_AXES:
         return []
     votes: Counter[tuple[tuple[str, int], ...]] = Counter()
     blocks: Counter[int] = Counter()

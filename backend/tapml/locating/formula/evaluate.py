@@ -234,16 +234,10 @@ class Values:
 def _placed(place: np.ndarray, how: str, number: int) -> np.ndarray:
     if how == "exchanged":
         return np.asarray(place % number * number + place // number)
-    if how == "odd":
-        return np.asarray(place - number * (place // number % 2))
     if how == "mirrored":
         return np.asarray(place - place % number + (number - 1 - place % number))
-    if how == "mirrored by 4":
-        column = place % number
-        return np.asarray(place - column + (number - 1 - (column - column % 4)) + column % 4)
-    if how == "halves":
-        return np.asarray(place ^ number)
-    return np.asarray(place - (place % number == number - 1))
+    assert how == "halves"
+    return np.asarray(place ^ number)
 
 
 def _plain(array: np.ndarray) -> np.ndarray:

@@ -19,13 +19,7 @@ _PLACED = (
         ("exchanged", size, f"with workgroup and invocation, of {size}, exchanged", 5)
         for size in (8, 16, 32, 64, 128, 256)
     ),
-    *(("odd", size, f"{size} elements too early in every second {size}", 5) for size in (8, 16, 32, 64, 128, 256)),
-    *(("late", size, f"one element too early at every {ordinal(size)} in memory", 6) for size in (32, 64, 128, 256)),
     *(("mirrored", 1 << power, f"backwards in every {1 << power} in memory", 6) for power in range(2, 13)),
-    *(
-        ("mirrored by 4", 1 << power, f"backwards by fours in every {1 << power} in memory", 7)
-        for power in range(3, 13)
-    ),
     *(("halves", 1 << power, f"with the halves of every {2 << power} in memory swapped", 6) for power in range(0, 12)),
 )
 """How a place in memory is another: (how, a number, in words, cost). See evaluate.py, `_placed`."""
