@@ -10,6 +10,10 @@ import numpy as np
 from tapml.locating.conditions import condition
 from tapml.locating.evidence import Evidence, Finding
 from tapml.locating.patterns.explained import explaining
+from tapml.locating.regions import box_of
+
+_NO_BETTER = 0.6
+"""Where a block of the output tells the wrong elements as well, inputs may be what they are there by chance."""
 
 
 def detect(evidence: Evidence) -> list[Finding]:
@@ -25,6 +29,9 @@ def _condition(evidence: Evidence) -> list[Finding]:
     is_ = re.sub(r" = | (?=above |below )", " is ", found.text, count=1)
     text = f"wrong only where {is_}" + ("" if found.precision == 1.0 else f" ({share})")
     strength = (0.9 if found.discrete else 0.85) * (0.5 + 0.5 * found.precision)
+    box = box_of(evidence.wrong)
+    if box.density >= found.precision and any(axis.kind in ("one", "range") for axis in box.axes):
+        strength *= _NO_BETTER
     return [Finding("mask", text, strength, {**found.details, "precision": found.precision})]
 
 
