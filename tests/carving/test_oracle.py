@@ -14,6 +14,7 @@ from tvm import relax
 import tapml as tml
 from helpers import small_model
 from tapml.carving.carve import carve
+from tapml.carving.judge import checked
 from tapml.carving.oracle import of_neighbours
 from tapml.errors import InputError
 from tapml.importing import ImportedModel, Step, import_model, onnx_operators
@@ -65,6 +66,89 @@ def test_a_wrong_operator_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(InputError, match="disagrees with onnxruntime"):
         tml.load(detector(tmp_path), random_inputs=True)
     assert not (tmp_path / "d.suite").exists()
+
+
+def graph_of(folder: Path, nodes: list[onnx.NodeProto], x: np.ndarray, **constants: object) -> ImportedModel:
+    """y of x, and whatever else the nodes give that nobody reads."""
+    read = {name for node in nodes for name in node.input}
+    given = [name for node in nodes for name in node.output if name not in read]
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("x", 1, x.shape)],
+        [helper.make_tensor_value_info(name, 1, None) for name in given],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    opset = helper.make_opsetid("", 20)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=9), folder / "small.onnx")
+    np.savez(folder / "x.npz", x=x)
+    return import_model(str(folder / "small.onnx"), input_files=[folder / "x.npz"])
+
+
+def by_itself(model: ImportedModel, right: ImportedModel) -> ImportedModel:
+    """As an importer would give it that makes `model` of what `right` is of, where no other oracle is asked."""
+    step = dataclasses.replace(model.steps[0], expected=right.steps[0].expected)
+    return dataclasses.replace(model, steps=[step], second=None, in_detail=None, again=None)
+
+
+def values(scale: float, rows: int = 64) -> np.ndarray:
+    return (np.random.default_rng(5).standard_normal((rows, 64)) * scale).astype(np.float32)
+
+
+@pytest.mark.parametrize("operator", ["Sigmoid", "Tanh", "Erf", "Gelu"])
+@pytest.mark.parametrize(("least", "most"), [(-3, 3), (-30, -20), (-12, -6), (1e-6, 1e-4)])
+def test_functions_are_as_exact_as_1_is(operator: str, least: float, most: float, tmp_path: Path) -> None:
+    """ONNX Runtime's sigmoid(-20) is 0, and its tanh(1e-4) is another than TVM's by 1e-8."""
+    x = np.linspace(least, most, 64 * 70).astype(np.float32).reshape(64, 70)
+    model = graph_of(tmp_path, [helper.make_node(operator, ["x"], ["y"])], x)
+    assert checked(by_itself(model, model)) == []
+
+
+def test_what_functions_may_be_off_by_is_seen_behind_a_product(tmp_path: Path) -> None:
+    """x * sigmoid(x) of large negative x is off by as many units as x is large, though all that it gives is tiny."""
+    nodes = [helper.make_node("Sigmoid", ["x"], ["s"]), helper.make_node("Mul", ["x", "s"], ["y"])]
+    model = graph_of(tmp_path, nodes, -10 - 10 * np.abs(values(1)))
+    assert checked(by_itself(model, model)) == []
+
+
+def layer(operator: str, inputs: str = "x", **attributes: object) -> onnx.NodeProto:
+    return helper.make_node(operator, inputs.split(), ["y"], **attributes)
+
+
+MASK = np.triu(np.full((64, 64), -1e9, np.float32), 1)
+NORM = {"scale": np.ones(64, np.float32), "bias": np.zeros(64, np.float32)}
+SPLIT = [helper.make_node("Softmax", ["x"], ["other"], axis=1)]
+
+# What is right, what is wrong with it, the size of the inputs, and the constants of both.
+WRONG: dict[str, tuple[list[onnx.NodeProto], list[onnx.NodeProto], float, dict[str, object], dict[str, object]]] = {
+    "epsilon": (
+        [layer("LayerNormalization", "x scale bias", epsilon=1e-5)],
+        [layer("LayerNormalization", "x scale bias", epsilon=1e-6)],
+        0.1, NORM, {},
+    ),
+    "alpha": ([layer("Elu", alpha=0.7)], [layer("Elu", alpha=0.707)], 1.0, {}, {}),
+    "alpha behind a small slope": ([layer("LeakyRelu", alpha=0.01)], [layer("LeakyRelu", alpha=0.0101)], 1.0, {}, {}),
+    "axis of one of two outputs": (
+        [*SPLIT, layer("Softmax", axis=-1)], [*SPLIT, layer("Softmax", axis=0)], 1.0, {}, {},
+    ),
+    "mask": (
+        [helper.make_node("Add", ["x", "mask"], ["masked"]), layer("Softmax", "masked", axis=-1)],
+        [helper.make_node("Add", ["x", "mask"], ["masked"]), layer("Softmax", "masked", axis=-1)],
+        1.0, {"mask": MASK}, {"mask": np.triu(np.full((64, 64), -1e9, np.float32), 2)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_a_wrong_constant_is_found_by_its_values(kind: str, tmp_path: Path) -> None:
+    """And the right model, which nothing else differs in, is not in doubt."""
+    right, wrong, scale, constants, other = WRONG[kind]
+    model = graph_of(tmp_path, right, values(scale), **constants)
+    assert checked(by_itself(model, model)) == []
+    (doubt,) = checked(
+        by_itself(graph_of(tmp_path, wrong, values(scale), **{**constants, **other}), model), keep_disagreeing=True
+    )
+    assert "disagrees with onnxruntime" in doubt
 
 
 def test_neighbours_are_those_along_the_axis_where_all_are_small() -> None:

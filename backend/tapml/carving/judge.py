@@ -34,7 +34,7 @@ def judged(opened: Prepared, runs: Sequence[Run]) -> Judgement:
     doubts = irreproducible(opened.reference, runs, opened.models)
     if model.oracle is None:
         return Judgement(None, doubts)
-    found, who = OracleComparison(opened.reference, runs).compared(), model.oracle
+    found, who = OracleComparison(opened.reference, runs, opened.models).compared(), model.oracle
     if not found.agrees and (other := _second(opened, runs)):
         found, who = other
     if not found.agrees:
@@ -55,7 +55,7 @@ def _second(opened: Prepared, runs: Sequence[Run]) -> tuple[Comparison, str] | N
         replace(run, step=replace(run.step, expected=list(outputs)))
         for run, outputs in zip(runs, expected, strict=True)
     ]
-    found = OracleComparison(opened.reference, asked).compared()
+    found = OracleComparison(opened.reference, asked, opened.models).compared()
     return (found, f"{name} ({model.oracle} gives something else)") if found.agrees else None
 
 
@@ -77,7 +77,7 @@ def _cause(model: ImportedModel) -> str:
         detailed = model.in_detail()
         opened = prepared(detailed, *lowered_with_documents(detailed))
         runs = opened.reference.record(opened.graphs)
-        differences = OracleComparison(opened.reference, runs).compared().differences
+        differences = OracleComparison(opened.reference, runs, opened.models).compared().differences
     except InputError:  # as one graph it can be imported, in pieces it need not be
         return wrong
     if not differences:

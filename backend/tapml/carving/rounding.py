@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from tapml.carving.approximated import approximated
 from tapml.carving.runs import ReferenceRun, Run
-from tapml.compare.elements import largest
 from tapml.compare.tolerance import UNIT
 from tapml.importing.model import Array
+from tapml.lowering.lower import Model
 from tapml.operators.external import External
 from tapml.operators.numerics import Numerics, numerics
 from tapml.operators.program import OperatorProgram
@@ -22,21 +23,20 @@ _UNKNOWN = 16.0
 
 _OF_BUILTIN = 4.0
 
-_APPROXIMATED = {"sigmoid", "tanh", "erf"}
-"""Implementations are as good as float32 holds the ends of these, no better near 0: ONNX Runtime's sigmoid of -25 is
-0."""
-
 _MOST = 2.0**-5
 """What an element is moved by at most, relatively, whatever its dtype."""
 
 
-def moved_by_rounding(reference: ReferenceRun, runs: Sequence[Run]) -> Iterator[list[list[Array]]]:
+def moved_by_rounding(
+    reference: ReferenceRun, runs: Sequence[Run], models: Mapping[Graph, Model]
+) -> Iterator[list[list[Array]]]:
     """Without end: the outputs of each of `runs` where every operator that rounds is given inputs that are off by as
-    many units in the last place as it may be off by itself."""
+    many units in the last place as it may be off by itself, and functions are no better than they are approximated.
+    `models` by graph of a step."""
     units = {name: _units(program) for name, program in reference.programs.items()}
-    approximated = {name for name, program in reference.programs.items() if _approximated(program)}
     random = np.random.default_rng(2)
     platform = reference.platform
+    coarse, approximating = approximated(models, platform.platform)
 
     def rounded(graph: Graph, node: Node, values: Values) -> None:
         if node.kind is NodeKind.VIEW or not units[node.kernel]:
@@ -54,12 +54,9 @@ def moved_by_rounding(reference: ReferenceRun, runs: Sequence[Run]) -> Iterator[
             )
             for value in node.inputs
         }
-        platform.run_node(graph, node, inputs)
-        for value in node.outputs:
-            values[value] = inputs[value]
-            if node.kernel in approximated:
-                array = to_numpy(inputs[value], graph.values[value].type.dtype)
-                values[value] = platform.tensor(_off_by_units_of_largest(array, random))
+        runs_it = approximating if approximating is not None and node.kernel in coarse else platform
+        runs_it.run_node(graph, node, inputs)
+        values.update((value, inputs[value]) for value in node.outputs)
 
     while True:
         yield reference.again(runs, instead=rounded)
@@ -79,18 +76,6 @@ def off_by(array: Array, units: float, random: np.random.Generator, unit: float 
     with np.errstate(over="ignore", invalid="ignore"):
         moved = (values + values * share).astype(array.dtype)
     return np.where(np.isfinite(moved), moved, array)
-
-
-def _off_by_units_of_largest(array: Array, random: np.random.Generator) -> Array:
-    unit = UNIT.get(str(array.dtype))
-    if unit is None:
-        return array
-    share: Array = np.asarray(random.uniform(-2.0, 2.0, array.shape)) * unit * largest(array.astype(np.float32))
-    return np.where(np.isfinite(array), (array + share).astype(array.dtype), array)
-
-
-def _approximated(program: OperatorProgram | External) -> bool:
-    return not isinstance(program, External) and not _APPROXIMATED.isdisjoint(numerics(program).builtins)
 
 
 def _units(program: OperatorProgram | External) -> float:

@@ -1,0 +1,63 @@
+"""Operators whose functions are as exact as 1 is, and no more.
+
+sigmoid, tanh and erf are approximated by whoever computes them so that the ends of what they give, -1 and 1, are right
+to a unit in the last place. Near 0 that is no better: ONNX Runtime's sigmoid(-20) is 0, and its tanh(1e-4) and TVM's
+differ by 1e-8. What rounding the operators' inputs moves does not show it: 1 + erf(x) of a GELU may lose all that is
+left.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from tapml.compare.tolerance import UNIT
+from tapml.lowering.lower import Model
+from tapml.operators.program import Block, Expression, OperatorProgram
+from tapml.platforms.reference import Reference
+from tapml.program import Graph
+
+_FUNCTIONS = ("sigmoid", "tanh", "erf")
+
+_TURNS = {"float32": 2.0**22, "float16": 2.0**10}
+"""Radians for each 1 that a function gives: next to each other two values are off by different shares of a unit."""
+
+
+def approximated(models: Mapping[Graph, Model], platform: str) -> tuple[frozenset[str], Reference | None]:
+    """The kernels that call such functions, and what runs them with each value of these off by up to one unit in the
+    last place of 1, alike for alike values; None where there is no such kernel."""
+    changed = []
+    for graph, model in models.items():
+        programs = {
+            name: off
+            for name, program in model.programs.items()
+            if isinstance(program, OperatorProgram) and (off := _off(program)) != program
+        }
+        changed.append(Model(graph, [], programs))
+    kernels = frozenset(name for model in changed for name in model.programs)
+    return kernels, Reference(*changed, platform=platform) if kernels else None
+
+
+def _off(program: OperatorProgram) -> OperatorProgram:
+    return dataclasses.replace(program, blocks=tuple(map(_block, program.blocks)))
+
+
+def _block(block: Block) -> Block:
+    first, body = (
+        tuple(dataclasses.replace(statement, value=_value(statement.value)) for statement in statements)
+        for statements in (block.first, block.body)
+    )
+    return dataclasses.replace(block, first=first, body=body)
+
+
+def _value(found: Expression) -> Expression:
+    found = dataclasses.replace(found, operands=tuple(map(_value, found.operands)))
+    if found.kind != "call" or found.value not in _FUNCTIONS or found.dtype not in _TURNS:
+        return found
+
+    def times(number: float, value: Expression) -> Expression:
+        return Expression("mul", found.dtype, (Expression("constant", found.dtype, (), number), value))
+
+    angle = times(_TURNS[found.dtype], found)
+    share = Expression("call", found.dtype, (angle,), "cos")  # of 0 it is 1: the tails are off as well
+    return Expression("add", found.dtype, (found, times(UNIT[found.dtype], share)))
