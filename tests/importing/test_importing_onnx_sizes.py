@@ -262,6 +262,31 @@ def test_a_window_costs_no_more_than_its_data(name: str, tmp_path: Path) -> None
         assert program.turns <= 2 * results * (1 + data[0, 0].size)
 
 
+GROWN = {
+    "Range": [np.array(0), np.array(200), np.array(1)],
+    "ConstantOfShape": [np.array([20, 10])],
+    "Expand": [np.array(1), np.array([200])],
+    "Tile": [np.array([1, 2]), np.array([100])],
+    "OneHot": [np.array([1, 2]), np.array(100), np.array([0, 1])],
+    "Pad": [np.array([1, 2]), np.array([0, 198]), np.array(0)],
+}
+
+
+@pytest.mark.parametrize("operator", GROWN)
+def test_a_few_numbers_make_no_large_constant(
+    operator: str, save_onnx: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Said before it is made."""
+    operands = {f"c{number}": array for number, array in enumerate(GROWN[operator])}
+    nodes = [node(operator, [*operands], ["large"]), node("Cast", ["large"], ["f"], to=1)]
+    nodes += [node("ReduceMax", ["f"], ["most"], keepdims=0), node("Add", ["x", "most"], ["y"])]
+    path = save_onnx(nodes, [("x", "float32", [2])], [("y", "float32", [2])], operands)
+    np.savez(tmp_path / "in.npz", x=np.ones(2, np.float32))
+    monkeypatch.setattr("tapml.importing.constants.MOST_BYTES", 300)
+    with pytest.raises(InputError, match=rf"operator {operator} \(at large\) makes a constant of .* elements, 0 MB"):
+        import_model(str(path), input_files=[tmp_path / "in.npz"])
+
+
 @pytest.mark.parametrize("name", ["suppression", "compress_flat", "nonzero"])
 def test_many_steps_are_several_blocks(
     name: str, tmp_path: Path, evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tapml.errors import InputError
 from tapml.importing import import_model
 
 pytestmark = pytest.mark.torch
@@ -238,6 +239,20 @@ def pairs() -> dict[str, Expression]:
         "windows": lambda x, i, j, k, b, n: spectrogram(x).abs(),
         "and back": lambda x, i, j, k, b, n: torch.istft(spectrogram(x), 8, 2, window=torch.hann_window(8)),
     }
+
+
+def test_a_few_numbers_make_no_large_constant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x + torch.arange(5000).remainder(7).max()
+
+    torch.export.save(torch.export.export(Model(), (torch.ones(2),)), tmp_path / "model.pt2")
+    np.savez(tmp_path / "in.npz", x=np.ones(2, np.float32))
+    monkeypatch.setattr("tapml.importing.constants.MOST_BYTES", 30000)
+    with pytest.raises(InputError, match=r"the operator relax.arange makes a constant of 5000 elements, 0 MB"):
+        import_model(str(tmp_path / "model.pt2"), input_files=[tmp_path / "in.npz"])
 
 
 @pytest.mark.parametrize("made", [indices, arithmetic, pooling, pytest.param(in_parts, marks=pytest.mark.slow), pairs])

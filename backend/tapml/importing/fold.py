@@ -14,6 +14,7 @@ import tvm
 from tvm import relax
 
 from tapml.errors import InputError
+from tapml.importing.constants import require_small
 from tapml.importing.empty import is_empty, without_empty
 from tapml.importing.indices import INDEXING, lower_indexing
 from tapml.importing.relax_ir import Expr, attributes, names, operator_name, static_shape, tensor_dtype
@@ -66,6 +67,7 @@ def fold(module: tvm.IRModule) -> Folded:
         if not _is_constant(value, constant) or _grows(var, value):
             program.bindings.append((var, value))
             continue
+        _require_small(var, value)
         constant[var] = binding
         if isinstance(binding, relax.MatchCast):
             constant |= {axis: binding for axis in _sizes(binding.ty) if tvm.ir.is_prim_var(axis)}
@@ -114,6 +116,13 @@ def _grows(var: Expr, value: Expr) -> bool:
         return False
     shape = static_shape(var.ty)
     return shape is not None and math.prod(shape) > _GROWN
+
+
+def _require_small(var: Expr, value: Expr) -> None:
+    shape, dtype = static_shape(var.ty), tensor_dtype(var.ty)
+    if shape is not None and dtype is not None:
+        name = f"the operator {operator_name(value)}" if isinstance(value, tvm.ir.Call) else "the model"
+        require_small(name, shape, dtype)
 
 
 def _evaluated(

@@ -13,6 +13,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax import op
 
+from tapml.importing.constants import require_small
 from tapml.importing.model import Array
 from tapml.importing.relax_ir import Expr
 from tapml.importing.sizes import Sizes, integer
@@ -49,6 +50,9 @@ _CONDITIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "Less": tirx.LT,
     "LessOrEqual": tirx.LE,
 }
+
+_MOST_SIZES = 256
+"""Elements of a tensor that says a shape."""
 
 _REDUCED: Mapping[str, str] = {"ReduceProd": "Mul", "ReduceSum": "Add", "ReduceMax": "Max", "ReduceMin": "Min"}
 
@@ -125,6 +129,7 @@ def _run(node: Any, arrays: Sequence[Any], opsets: Any) -> list[Known] | None:
     inputs = [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in given]
     outputs = [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in node.output if name]
     graph = helper.make_graph([node], "node", inputs, outputs)
+    _check_sizes(node, given, opsets)
     try:
         with np.errstate(all="ignore"):
             found = ReferenceEvaluator(helper.make_model(graph, opset_imports=opsets)).run(None, given)
@@ -132,6 +137,27 @@ def _run(node: Any, arrays: Sequence[Any], opsets: Any) -> list[Known] | None:
         return None
     results = iter(found)
     return [Known.of(next(results)) if name else Known.of(0) for name in node.output]
+
+
+def _check_sizes(node: Any, given: Mapping[str, Array], opsets: Any) -> None:
+    """Raises InputError where an output would be too large: before it is made."""
+    from onnx import helper, numpy_helper, shape_inference
+
+    types = {name: helper.np_dtype_to_tensor_dtype(array.dtype) for name, array in given.items()}
+    inputs = [helper.make_tensor_value_info(name, types[name], array.shape) for name, array in given.items()]
+    sizes = [numpy_helper.from_array(array, name) for name, array in given.items() if array.size <= _MOST_SIZES]
+    outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
+    model = helper.make_model(helper.make_graph([node], "sizes", inputs, outputs, sizes), opset_imports=opsets)
+    try:
+        inferred = shape_inference.infer_shapes(model, data_prop=True).graph.output
+    except Exception:  # what it cannot infer is seen when it is there
+        return
+    for output in inferred:
+        tensor = output.type.tensor_type
+        if tensor.elem_type and all(axis.HasField("dim_value") for axis in tensor.shape.dim):
+            dtype = str(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+            what = f"the operator {node.op_type} (at {output.name})"
+            require_small(what, [axis.dim_value for axis in tensor.shape.dim], dtype)
 
 
 def _evaluate_symbolic(node: Any, operands: Sequence[Known | None], sizes: Sizes, opsets: Any) -> list[Known] | None:
