@@ -199,8 +199,8 @@ bench-models: setup-dev
 bench-memory: setup
 	$(BIN)/python -m benchmarks.memory
 
-# Of some models that it makes, or of your own: MODELS="model.onnx=inputs.npz"
-bench-carving: setup
+# Of some models that it makes and some of bench-models, or of your own: MODELS="model.onnx=inputs.npz nudenet"
+bench-carving: setup-dev
 	$(BIN)/python -m benchmarks.carving $(MODELS)
 
 bench-share: setup
