@@ -65,6 +65,13 @@ CASES: dict[str, tuple[Callable[..., Any], Arrays, Kernel, Kernel | None]] = {
         lambda x, *_: group_norm(x, 1e-5),
         lambda x, *_: group_norm(x, 1e-6),
     ),
+    # The sums of x and of x * x are one block.
+    "group norm of 1188 terms in one pass": (
+        lambda _, x, w, b: op.nn.group_norm(x, w, b, num_groups=2, channel_axis=1, axes=[2, 3], epsilon=1e-5),
+        [*normal((1, 24, 9, 11)), np.ones(24, f32), np.zeros(24, f32)],
+        lambda x, *_: group_norm(x.reshape(2, 1188), 1e-5).reshape(x.shape),
+        lambda x, *_: group_norm(x.reshape(2, 1188), 1e-6).reshape(x.shape),
+    ),
     "RMS norm": (
         lambda _, x, w: op.nn.rms_norm(x, w, axes=[-1], epsilon=1e-5),
         normal((8, 64), (64,), scale=2.0),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 
 from tapml.bounds.expression import NotDerivable
 from tapml.operators.program import Block, Expression, Store
@@ -20,6 +21,28 @@ def accumulation(store: Store) -> tuple[str, Expression]:
             if own.kind == "load" and own.value == store.buffer:
                 return found.kind, term
     raise NotDerivable(f"a reduction by {found.kind}")
+
+
+def apart(stores: Sequence[Store], lets: Mapping[str, Expression]) -> list[Store] | None:
+    """The stores of a reduction as accumulations of their own, such as the sums of x and of x * x; None where what one
+    of them holds decides about another, as in an argmax.
+    """
+    found = [
+        replace(store, value=lets[str(store.value.value)]) if store.value.kind == "variable" else store
+        for store in stores
+    ]
+    buffers = {store.buffer for store in found}
+    try:
+        terms = [accumulation(store)[1] for store in found]
+    except NotDerivable:
+        return None
+    alone = len(buffers) == len(found) and not any(_mentions(term, {*buffers, *lets}) for term in terms)
+    return found if alone else None
+
+
+def _mentions(term: Expression, names: Set[str]) -> bool:
+    own = term.kind in ("load", "variable") and str(term.value) in names
+    return own or any(_mentions(operand, names) for operand in term.operands)
 
 
 def is_product_sum(store: Store) -> bool:

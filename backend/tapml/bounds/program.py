@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tapml.bounds.blocks import accumulation, is_product_sum, last_uses, loads_floats_only, parts
+from tapml.bounds.blocks import accumulation, apart, is_product_sum, last_uses, loads_floats_only, parts
 from tapml.bounds.contraction import contract
 from tapml.bounds.expression import Grid, NotDerivable, Operation, wrapped
 from tapml.bounds.rounding import Rounding
@@ -96,6 +96,7 @@ class Run:
             return
         spatial = {var: extent for var, extent in extents.items() if var not in reductions}
         product = stores[0] if reductions and len(stores) == 1 and is_product_sum(stores[0]) else None
+        bound = {let.variable: let.value for let in lets}
         for part in parts(extents, spatial, stores, product):
             ranges = {var: part.get(var, range(extent)) for var, extent in extents.items()}
             grid = self._grid(ranges)
@@ -105,10 +106,10 @@ class Run:
                 # All are evaluated before any is stored: they happen at once.
                 for store, found in [(store, grid.evaluate(store.value)) for store in stores]:
                     self._store(grid, block, store, found)
-            elif lets or len(stores) == 2:
-                self._argument_of_extremum(grid, block, stores, {let.variable: let.value for let in lets})
+            elif (own := apart(stores, bound)) is None and (lets or len(stores) == 2):
+                self._argument_of_extremum(grid, block, stores, bound)
             else:
-                for store in stores:
+                for store in own or stores:
                     self._store(grid, block, store, self._reduce(grid, block, store))
         if block.name == "rank" and reductions:
             self._note_ranking(reductions, stores[0])

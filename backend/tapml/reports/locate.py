@@ -33,8 +33,10 @@ def show_locate(console: Console, document: LocateDocument) -> None:
     if document["model"] is not None:
         _model(console, document["model"])
     alike = {"clean": "pass", "faulty": "fail", "compound": "fail", "unknown": "unsupported"}
+    verdict = document["summary"]["verdict"]
+    wary = verdict == "clean" and document["suspicious"]
     console.print()
-    console.print(one_line(verdict_line(document), 5000), style=COLOURS[alike[document["summary"]["verdict"]]])
+    console.print(one_line(verdict_line(document), 5000), style=COLOURS["suspicious" if wary else alike[verdict]])
 
 
 def verdict_line(document: LocateDocument) -> str:
@@ -102,7 +104,7 @@ def _suspect(console: Console, place: int, found: Suspect, *, picture: bool) -> 
 def _suspicious(console: Console, found: Suspicious) -> None:
     console.print()
     head = f"suspicious: {found['kernel']}{' (edited)' if found['edited'] else ''}, test {found['test']}"
-    console.print(Text(one_line(head), style=f"bold {COLOURS['unbounded']}"))
+    console.print(Text(one_line(head), style=f"bold {COLOURS['suspicious']}"))
     console.print(Text(f"   {one_line(found['text'])}"))
 
 

@@ -21,7 +21,7 @@ from tapml.text import indented, listed, one_line
 
 COLOURS = {
     "pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow", "unbounded": "dark_cyan",
-    "expected": "cyan",
+    "expected": "cyan", "suspicious": "yellow",
 }  # fmt: skip
 _SIGNS = {"pass": "✓", "fail": "✗", "error": "!", "unsupported": "-", "unbounded": "∞", "expected": "~"}
 _MOST_MESSAGES = 12

@@ -5,7 +5,7 @@ import type { DeviceDocument } from "../api/generated/results";
 import type { Results, SuiteSummary } from "../api/types";
 import { count, date } from "../model/format";
 import { VERDICTS } from "../model/verdicts";
-import { Doubts, Link, Pending, Problem, TopBar, VerdictBadge } from "../parts/Basics";
+import { Doubts, Link, Pending, Problem, TopBar, VerdictBadge, WarningBadge } from "../parts/Basics";
 import { DeviceList } from "../parts/DeviceList";
 import { OpenTest } from "../parts/OpenTest";
 import { ReferenceFacts, SuiteBadges, SuiteSize } from "../parts/SuiteBadges";
@@ -180,7 +180,7 @@ function LocateLine(props: { document: Results["locates"][number] }) {
       <Kernels names={faulty} />
       {summary.suspicious_kernels.length > 0 && (
         <>
-          <span>suspicious:</span>
+          <WarningBadge word="suspicious" />
           <Kernels names={summary.suspicious_kernels} />
         </>
       )}

@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { distrust } from "../model/format";
+import { SUSPICIOUS } from "../model/locate";
 import { GLYPH, type State, WORD } from "../model/verdicts";
 import type { Resource } from "../state/resource";
 import { navigate } from "../state/router";
@@ -63,6 +64,15 @@ export function VerdictBadge(props: { state: State; word?: string }) {
   return (
     <span class={`verdict is-${props.state}`}>
       <span aria-hidden="true">{GLYPH[props.state]}</span> {props.word ?? WORD[props.state]}
+    </span>
+  );
+}
+
+/** As a verdict's, of what passes and is to be looked at all the same. */
+export function WarningBadge(props: { word: string }) {
+  return (
+    <span class="verdict is-warning">
+      <span aria-hidden="true">{SUSPICIOUS}</span> {props.word}
     </span>
   );
 }

@@ -2,10 +2,10 @@
 
 import type { LocateDocument, Suspect, Suspicious } from "../api/generated/results";
 import { date, seconds } from "../model/format";
-import { notRun, suspects, timesRounding, verdictSentence } from "../model/locate";
+import { notRun, SUSPICIOUS, suspects, timesRounding, verdictSentence } from "../model/locate";
 import type { JobState } from "../model/results";
 import { GLYPH } from "../model/verdicts";
-import { Doubts, Edited, VerdictBadge } from "./Basics";
+import { Doubts, Edited, VerdictBadge, WarningBadge } from "./Basics";
 import { ModelCheckCard } from "./ModelCheckCard";
 import { NodeButtons } from "./NodeButtons";
 import { SuspectCard } from "./SuspectCard";
@@ -80,12 +80,13 @@ export function LocateResult(props: Selection & { document: LocateDocument; name
   const { summary } = document;
   const good = summary.verdict === "clean";
   const state = good ? "pass" : summary.verdict === "unknown" ? "unsupported" : "fail";
+  const wary = good && document.suspicious.length > 0;
   const rest = notRun(document);
   return (
     <>
-      <div class={`locate-verdict is-${state}`}>
+      <div class={`locate-verdict is-${wary ? "warning" : state}`}>
         <p>
-          <span aria-hidden="true">{GLYPH[state]} </span>
+          <span aria-hidden="true">{wary ? SUSPICIOUS : GLYPH[state]} </span>
           {verdictSentence(document, name)}
         </p>
         <Doubts what={document.suite_name} doubts={document.doubts} />
@@ -121,7 +122,7 @@ function SuspiciousCard(props: {
         {props.found.map((found) => (
           <li key={found.kernel}>
             <p>
-              <code>{found.kernel}</code> <VerdictBadge state="pass" word={timesRounding(found)} />{" "}
+              <code>{found.kernel}</code> <WarningBadge word={timesRounding(found)} />{" "}
               {found.edited && <Edited title="The WGSL differs from what was generated." />}
             </p>
             <p class="muted">
