@@ -44,9 +44,10 @@ class Benchmark:
             raise SystemExit(f"no case has a name like {options.only!r}")
         devices = [name for name in options.devices.split(",") if name]
         options.records.parent.mkdir(parents=True, exist_ok=True)
-        found: dict[str, Record] = {}
-        pool = Pool(names, devices, options.processes, options.seconds, self.worker, self.facts)
-        with options.records.open("w") as file:
+        found = _records(options.records, names) if options.resume else {}
+        waiting = [name for name in names if name not in found]
+        pool = Pool(waiting, devices, options.processes, options.seconds, self.worker, self.facts)
+        with options.records.open("a" if options.resume else "w") as file:
             for record in pool.run():
                 found[record["name"]] = record
                 file.write(json.dumps(record) + "\n")
@@ -70,8 +71,22 @@ class Benchmark:
         add("--processes", type=int, default=2)
         add("--seconds", type=float, default=self.seconds, help=f"what takes longer hangs (default {self.seconds:g})")
         add("--records", type=Path, default=Path("build") / f"{self.name}.jsonl")
+        add("--resume", action="store_true", help="keep the records of a run that was interrupted, and do the rest")
         add("--docs", type=Path, help="page whose generated part is written anew")
         return parser.parse_args()
+
+
+def _records(path: Path, names: Sequence[str]) -> dict[str, Record]:
+    """Of `names`, by name; a line that an interrupted run left unfinished is none."""
+    found: dict[str, Record] = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if record["name"] in names:
+            found[record["name"]] = record
+    return found
 
 
 def broken(record: Record) -> bool:

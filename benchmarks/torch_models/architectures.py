@@ -13,12 +13,16 @@ _ENCODER_DECODER = {
     "decoder_ffn_dim": 64,
 }
 
+_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
+
 TEXT: dict[str, dict[str, Any]] = {
     "albert": {"embedding_size": 16},
     "bart": {**_ENCODER_DECODER},
     "bert": {},
+    "big_bird": {"attention_type": "original_full"},
     "biogpt": {},
     "bloom": {"n_layer": 2, "n_head": 4},
+    "canine": {},
     "codegen": {"n_embd": 32, "n_layer": 1, "n_head": 4, "rotary_dim": 4, "n_positions": 64},
     "cohere": {},
     "convbert": {"embedding_size": 32},
@@ -29,6 +33,7 @@ TEXT: dict[str, dict[str, Any]] = {
     "esm": {"pad_token_id": 0, "position_embedding_type": "rotary", "mask_token_id": 3},
     "falcon": {},
     "fnet": {},
+    "falcon_mamba": {"state_size": 4},
     "gemma": {"head_dim": 8},
     "gemma2": {"head_dim": 8, "sliding_window": 4},
     "gemma3_text": {"head_dim": 8, "sliding_window": 4},
@@ -39,8 +44,18 @@ TEXT: dict[str, dict[str, Any]] = {
     "gpt_neox": {},
     "gptj": {"n_embd": 32, "n_layer": 1, "n_head": 4, "rotary_dim": 4, "n_positions": 64},
     "granite": {},
+    "jamba": {
+        **_EXPERTS,
+        "mamba_d_state": 4,
+        "attn_layer_period": 2,
+        "attn_layer_offset": 1,
+        "expert_layer_period": 2,
+        "expert_layer_offset": 1,
+        "use_mamba_kernels": False,
+    },
     "llama": {},
     "lfm2": {"layer_types": ["conv", "full_attention"], "block_multiple_of": 8},
+    "m2m_100": {**_ENCODER_DECODER},
     "mamba": {"state_size": 4},
     "mamba2": {"num_heads": 8, "head_dim": 8, "state_size": 8, "n_groups": 2, "chunk_size": 4, "expand": 2},
     "mistral": {"sliding_window": 4},
@@ -49,12 +64,15 @@ TEXT: dict[str, dict[str, Any]] = {
     "modernbert": {"local_attention": 8, "pad_token_id": 0, "cls_token_id": 1, "sep_token_id": 2},
     "mpnet": {},
     "olmo2": {},
+    "olmoe": {**_EXPERTS},
     "opt": {"ffn_dim": 64, "word_embed_proj_dim": 32},
     "phi": {},
     "phi3": {"pad_token_id": 0},
     "qwen2": {},
     "qwen2_moe": {"moe_intermediate_size": 16, "shared_expert_intermediate_size": 16, "num_experts": 4},
     "qwen3": {"head_dim": 8},
+    "qwen3_moe": {**_EXPERTS, "head_dim": 8},
+    "recurrent_gemma": {"lru_width": 32, "attention_window_size": 8, "block_types": ["recurrent", "attention"]},
     "roberta": {"pad_token_id": 0},
     "roformer": {"embedding_size": 32},
     "smollm3": {"pad_token_id": 0},
@@ -89,7 +107,15 @@ VISION: dict[str, dict[str, Any]] = {
     "convnextv2": {"hidden_sizes": [8, 16], "depths": [1, 1], "num_stages": 2},
     "deit": {},
     "dinov2": {},
+    "dinov3_vit": {},
     "efficientnet": {"width_coefficient": 0.2, "depth_coefficient": 0.2, "hidden_dim": 256},
+    "levit": {
+        "hidden_sizes": [16, 32, 32],
+        "num_attention_heads": [2, 2, 4],
+        "depths": [1, 1, 1],
+        "key_dim": [8, 8, 8],
+        "patch_size": None,
+    },
     "mobilenet_v1": {"depth_multiplier": 0.25},
     "mobilenet_v2": {"depth_multiplier": 0.25},
     "mobilevit": {"hidden_sizes": [16, 24, 32], "neck_hidden_sizes": [8, 8, 16, 16, 24, 24, 32]},
@@ -100,6 +126,7 @@ VISION: dict[str, dict[str, Any]] = {
     "swin": {**_STAGES, "patch_size": 4, "embed_dim": 8, "depths": [1, 2], "num_heads": [1, 2], "window_size": 4},
     "swinv2": {**_STAGES, "patch_size": 4, "embed_dim": 8, "depths": [1, 2], "num_heads": [1, 2], "window_size": 4},
     "vit": {},
+    "yolos": {"image_size": [32, 32], "num_detection_tokens": 5},
 }
 """They take an image."""
 
@@ -109,6 +136,8 @@ AUDIO: dict[str, dict[str, Any]] = {
     "audio-spectrogram-transformer": {"patch_size": 8, "max_length": 32, "num_mel_bins": 16},
     "hubert": {},
     "wav2vec2": {},
+    "wav2vec2-conformer": {"position_embeddings_type": "rotary"},
+    "wavlm": {},
     "whisper": {**_ENCODER_DECODER, "num_mel_bins": 16, "max_source_positions": 16},
 }
 """They take sound, or its spectrum."""
@@ -124,7 +153,6 @@ def architecture(kind: str) -> tuple[Any, dict[str, Any]]:
     small = _SMALL_IMAGE if kind in VISION else _SMALL
     chosen = {name: value for name, value in {**small, **own}.items() if value is not None}
     config = AutoConfig.for_model(kind, **chosen)
-    config._experts_implementation = "batched_mm"  # the others are operators of the package's own
     config._attn_implementation = "sdpa" if kind in _SDPA else "eager"
     model = AutoModel.from_config(config).eval()
     for parameter in model.parameters():
@@ -151,7 +179,7 @@ def _inputs(kind: str, config: Any) -> dict[str, Any]:
     mask = torch.ones_like(ids)
     mask[1, -3:] = 0
     found: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
-    if kind in ("fnet", "rwkv", "mamba", "mamba2"):
+    if kind in ("fnet", "rwkv", "mamba", "mamba2", "falcon_mamba"):
         del found["attention_mask"]
     if config.is_encoder_decoder:
         found["decoder_input_ids"] = ids[:, :4]

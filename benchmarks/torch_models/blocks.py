@@ -203,6 +203,64 @@ class Cache(nn.Module):
         return torch.stack(turned, -1).flatten(-2)
 
 
+class Spectrogram(nn.Module):
+    """Speech as a recogniser takes it: a short-time Fourier transform, its power, bands, logarithms; and back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("window", torch.hann_window(16))
+        self.bands = nn.Linear(9, 5, bias=False)
+        self.mask = nn.Conv1d(9, 9, 3, padding=1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        found = torch.stft(x, 16, 4, window=self.window, return_complex=True)
+        power = found.abs().square()
+        heard = torch.istft(found * self.mask(power).sigmoid(), 16, 4, window=self.window)
+        return self.bands(power.transpose(1, 2)).abs().clamp(min=1e-5).log(), heard
+
+
+class Turned(nn.Module):
+    """Rotary positions as products of complex numbers, as Llama was published with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        angles = torch.outer(torch.arange(16.0), 0.1 ** torch.arange(4.0))
+        self.register_buffer("turns", torch.polar(torch.ones_like(angles), angles))
+
+    def forward(self, x: Tensor) -> Tensor:
+        pairs = torch.view_as_complex(x.unflatten(-1, (4, 2)))
+        return torch.view_as_real(pairs * self.turns[None, : x.shape[1], None]).flatten(3)
+
+
+class StateSpace(nn.Module):
+    """S4D: a long convolution, whose kernel is a sum of complex exponentials, by Fourier transforms."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step, self.parts = nn.Parameter(torch.rand(4) - 2), nn.Parameter(torch.randn(4, 3, 2))
+        self.decay, self.turn = nn.Parameter(torch.randn(4, 3)), nn.Parameter(torch.randn(4, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        length = x.shape[-1]
+        rates = torch.complex(-self.decay.exp(), self.turn)
+        moved = rates * self.step.exp()[:, None]
+        weights = torch.view_as_complex(self.parts) * (moved.exp() - 1) / rates
+        kernel = 2 * (weights[..., None] * (moved[..., None] * torch.arange(length)).exp()).sum(1).real
+        spectra = torch.fft.rfft(x, n=2 * length) * torch.fft.rfft(kernel, n=2 * length)
+        return torch.fft.irfft(spectra, n=2 * length)[..., :length]
+
+
+class Warped(nn.Module):
+    """Optical flow: an image moved by a field, at places between its elements, and made small without aliases."""
+
+    def forward(self, x: Tensor, flow: Tensor) -> Tensor:
+        rows = torch.linspace(-1, 1, 8)
+        grid = torch.stack(torch.meshgrid(rows, rows, indexing="xy"), -1)[None] + flow
+        y = functional.grid_sample(x, grid, padding_mode="border", align_corners=True)
+        small = functional.interpolate(y, size=(5, 3), mode="bilinear", antialias=True)
+        return small + functional.adaptive_avg_pool2d(y, (5, 3))
+
+
 BLOCKS: Mapping[str, Callable[[], tuple[nn.Module, dict[str, Tensor]]]] = {
     "resnet": lambda: (Bottleneck(), {"x": torch.randn(2, 8, 9, 9)}),
     "mobilenetv3": lambda: (
@@ -220,5 +278,9 @@ BLOCKS: Mapping[str, Callable[[], tuple[nn.Module, dict[str, Tensor]]]] = {
     "crnn": lambda: (Recogniser(), {"x": torch.randn(1, 1, 8, 12)}),
     "wavenet": lambda: (Waves(), {"x": torch.randn(1, 1, 32)}),
     "shifted windows": lambda: (Windows(), {"x": torch.randn(1, 8, 8, 8)}),
+    "spectrogram": lambda: (Spectrogram(), {"x": torch.randn(1, 64)}),
+    "complex rotary": lambda: (Turned(), {"x": torch.randn(2, 5, 2, 8)}),
+    "state space": lambda: (StateSpace(), {"x": torch.randn(2, 4, 8)}),
+    "optical flow": lambda: (Warped(), {"x": torch.randn(1, 3, 8, 8), "flow": torch.randn(1, 8, 8, 2) / 4}),
     "decoder step": lambda: (Cache(), {"ids": torch.tensor([[3, 7]]), "place": torch.tensor([2, 3])}),
 }

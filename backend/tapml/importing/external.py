@@ -196,7 +196,8 @@ def _torch(external: External, functions: Functions) -> Callable[[list[Array]], 
         or schema.is_mutable
         or not any("Tensor" in str(taken.type) for taken in schema.arguments[:1])
     ):
-        raise InputError(f"{external.title} is no operator that tapml runs by PyTorch: it is no function of tensors")
+        what = "it is no function of tensors" if public else "it is internal to PyTorch"
+        raise InputError(f"{external.title} is no operator that tapml runs by PyTorch: {what}")
 
     attributes = dict(external.attributes)
     if isinstance(dtype := attributes.get("dtype"), str):

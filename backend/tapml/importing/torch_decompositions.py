@@ -157,9 +157,14 @@ def _sums_of_powers_so_far(x: Any, axis: int) -> Any:
 def _kth(x: Any, k: int, axis: int = -1, keep: bool = False) -> Any:
     if x.ndim == 0:
         return NotImplemented
-    values, places = x.sort(stable=True, dim=axis)
+    values, places = x.sort(axis)
     picked = values.narrow(axis, k - 1, 1), places.narrow(axis, k - 1, 1)
     return picked if keep else tuple(one.squeeze(axis) for one in picked)
+
+
+def _stable(x: Any, *, stable: Any = None, dim: int = -1, descending: bool = False) -> Any:
+    """The kernel of any sort leaves equals in their order."""
+    return x.sort(dim, descending)
 
 
 def _median(x: Any) -> Any:
@@ -382,6 +387,7 @@ _OWN: dict[str, Decomposition] = {
     "aten.cummin": _smallest_so_far,
     "aten.logcumsumexp": _sums_of_powers_so_far,
     "aten.kthvalue": _kth,
+    "aten.sort.stable": _stable,
     "aten.median.default": _median,
     "aten.median.dim": _middle,
     "aten.mode": _commonest,

@@ -127,6 +127,14 @@ def _check(node: Any) -> None:
             node=node.name,
             reason="a size depends on values",
         )
+    if name in _LOOPS:
+        raise InputError(
+            f"the operator {name} (at {node.name}) is a loop over a program of its own, which tapml does not carve: "
+            "write it as a Python loop of a fixed number of turns, which torch.export unrolls",
+            operator=name,
+            node=node.name,
+            reason="it is a loop",
+        )
     draws = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) and not name.startswith(_SURE)
     if draws or (name == "native_dropout.default" and node.args[2] is not False):
         raise InputError(
@@ -137,6 +145,9 @@ def _check(node: Any) -> None:
             reason="it draws random numbers",
         )
 
+
+_LOOPS = ("while_loop", "scan", "map_impl", "map", "associative_scan")
+"""Of torch.export's control flow."""
 
 _SURE = ("native_dropout", "dropout", "_scaled_dot_product", "gru", "lstm", "rnn_")
 """Which draw none outside of training."""
