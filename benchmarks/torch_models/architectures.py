@@ -51,7 +51,6 @@ TEXT: dict[str, dict[str, Any]] = {
         "attn_layer_offset": 1,
         "expert_layer_period": 2,
         "expert_layer_offset": 1,
-        "use_mamba_kernels": False,
     },
     "llama": {},
     "lfm2": {"layer_types": ["conv", "full_attention"], "block_multiple_of": 8},
