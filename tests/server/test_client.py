@@ -5,12 +5,14 @@ from __future__ import annotations
 import socket
 import threading
 
+import flask
 import pytest
 
 from tapml.errors import InputError, TapmlError
 from tapml.jobs import JobSpecification
 from tapml.server.answers import known_events, result_document
 from tapml.server.client import RemoteServer
+from tapml.server.errors import json_errors
 from tapml.suite import Suite
 from tapml.validation.events import Cancel
 
@@ -77,6 +79,26 @@ def test_a_refusal_prints_no_escape_sequence() -> None:
     with pytest.raises(InputError) as error:
         RemoteServer(url).devices()
     assert str(error.value) == rf"{url} refused: \x1b[31mred line"
+
+
+def test_a_refusal_keeps_its_fields_over_http() -> None:
+    app = flask.Flask("refusing")
+    json_errors(app)
+
+    @app.get("/api/devices")
+    def refuse() -> None:
+        raise InputError("the operator Foo (at \x1bn1): no", operator="Foo", node="\x1bn1", reason="no")
+
+    answer = app.test_client().get("/api/devices")
+    fields = {"operator": "Foo", "node": r"\x1bn1", "reason": "no"}
+    assert answer.status_code == 400
+    assert answer.json == {"error": r"the operator Foo (at \x1bn1): no", **fields}
+    with pytest.raises(InputError) as error:
+        RemoteServer(answering(answer.data, status="400 Bad Request")).devices()
+    assert error.value.refusal() == fields
+    with pytest.raises(InputError) as error:
+        RemoteServer(answering(b'{"error": "no", "operator": 3, "node": {}}', status="400 Bad Request")).devices()
+    assert error.value.refusal() == dict.fromkeys(fields)
 
 
 def test_the_token_goes_to_no_other_server() -> None:

@@ -4,6 +4,7 @@ takes.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -155,13 +156,20 @@ def _safetensors(path: Path) -> Iterator[_Given]:
         views = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118 - it is no dict
         types = {name: TensorType(tuple(view.get_shape()), view.get_dtype()) for name, view in views.items()}
 
+        @functools.cache
+        def places() -> tuple[int, Any]:
+            """Where the tensors begin, and the header, read once for all tensors that the library does not give."""
+            with path.open("rb") as file:
+                length = int.from_bytes(file.read(8), "little")
+                return 8 + length, json.loads(file.read(length))
+
         def read(name: str) -> Array:
             if (dtype := _BYTES.get(types[name].dtype)) is None:
                 return np.asarray(opened.get_tensor(name))
             # The library gives numpy no such numbers. What it says of the file it has checked.
+            start, header = places()
+            first, end = header[name]["data_offsets"]
             with path.open("rb") as file:
-                start = 8 + int.from_bytes(file.read(8), "little")
-                first, end = json.loads(file.read(start - 8))[name]["data_offsets"]
                 file.seek(start + first)
                 return np.frombuffer(file.read(end - first), dtype).reshape(types[name].shape)
 

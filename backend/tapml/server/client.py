@@ -209,7 +209,8 @@ class RemoteServer:
                 answer = response.read(most + 1)
                 whole = response.length == 0  # None where the server did not say how long it is
         except urllib.error.HTTPError as error:
-            raise InputError(f"{self.base} refused: {_reason(error)}") from error
+            said, refusal = _reason(error)
+            raise InputError(f"{self.base} refused: {said}", **refusal) from error
         except (OSError, ValueError, http.client.HTTPException) as error:  # the last: cut in the middle of an answer
             reason = getattr(error, "reason", error)
             raise _Unreachable(
@@ -230,10 +231,13 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 _OPENER = urllib.request.build_opener(_NoRedirect)
 
 
-def _reason(error: urllib.error.HTTPError) -> str:
+def _reason(error: urllib.error.HTTPError) -> tuple[str, dict[str, str]]:
+    """The sentence, and what else a refusal tells."""
     try:
         found = parse_json(error.read(_MOST_REASON_BYTES), "the answer", "")
     except (InputError, OSError, http.client.HTTPException):
         found = None
-    said = found.get("error") if isinstance(found, dict) else None
-    return one_line(said) if isinstance(said, str) else f"HTTP {error.code}"
+    answer = found if isinstance(found, dict) else {}
+    said, fields = answer.get("error"), ("operator", "node", "reason")
+    told = {name: one_line(value) for name in fields if isinstance(value := answer.get(name), str)}
+    return one_line(said) if isinstance(said, str) else f"HTTP {error.code}", told
