@@ -42,16 +42,23 @@ def test_bfloat16_is_computed_in_float32(tmp_path: Path, matches: Callable[..., 
     np.testing.assert_allclose(expected, x.astype(np.float32) @ weight.astype(np.float32), rtol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint4])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2,
+        ml_dtypes.uint2,
+    ],
+)  # fmt: skip
 def test_weights_of_few_bits_are_dequantized(
     dtype: np.dtype, tmp_path: Path, evaluate: Callable[..., list[np.ndarray]]
 ) -> None:
-    weight = np.arange(8).reshape(2, 4).astype(dtype)
+    numbers = np.arange(8).reshape(2, 4) % (2 if np.dtype(dtype).name in ("int2", "uint2") else 8)
+    weight = numbers.astype(dtype)
     nodes = [helper.make_node("DequantizeLinear", ["w", "s"], ["z"]), helper.make_node("Add", ["x", "z"], ["y"])]
     np.savez(tmp_path / "inputs.npz", x=np.ones((2, 4), np.float32))
     path = saved(tmp_path, nodes, {"x": TensorProto.FLOAT}, {"w": weight, "s": np.array(0.5, np.float32)})
     (result,) = evaluate(import_model(str(path), input_files=[tmp_path / "inputs.npz"]))
-    np.testing.assert_array_equal(result, 1 + 0.5 * np.arange(8).reshape(2, 4))
+    np.testing.assert_array_equal(result, 1 + 0.5 * numbers)
 
 
 def test_what_is_quantized_to_4_bits_saturates_at_their_ends(
