@@ -80,11 +80,14 @@ def _of_feature(feature: _Feature, mask: np.ndarray, unlikely: float) -> Iterato
             continue
         held = _held(feature.origin, mask)
         made = _region(values, mask & ~held, ~mask & ~held, word)
-        if made is None or accepted(made[0], mask & held, _MET) is None:
+        if made is None:
+            continue
+        tried = _between(values, values[mask & ~held], made[1], word)
+        if accepted(tried, mask & held, _MET) is None:
             continue
         region, edge = whole
         precision = count / int(region.sum())
-        if precision >= _LEAST and accepted(mask, made[0] & held, _AS_PRECISE * precision) is not None:
+        if precision >= _LEAST and accepted(mask, tried & held, _AS_PRECISE * precision) is not None:
             text = f"{feature.name} {'=' if word == 'equals' else word} {short(edge)}"
             yield Condition(text, precision, word == "equals", {"input": feature.name, word: edge})
 
@@ -113,6 +116,14 @@ def _region(values: np.ndarray, inside: np.ndarray, outside: np.ndarray, word: s
         return None
     edge = beyond.max() if word == "above" else beyond.min()
     return (values > edge if word == "above" else values < edge), float(edge)
+
+
+def _between(values: np.ndarray, inside: np.ndarray, edge: float, word: str) -> np.ndarray:
+    """Where the condition holds with a threshold halfway from what is outside to what is inside: of few elements the
+    halves seldom have both neighbours of the true one."""
+    if word == "equals":
+        return values == edge
+    return values > (edge + inside.min()) / 2 if word == "above" else values < (edge + inside.max()) / 2
 
 
 def _telling(total: int, region: int, count: int, distinct: int, unlikely: float) -> bool:

@@ -39,7 +39,7 @@ FAULT = Fault(
     model=lambda: te_model("layer_norm", layer_norm, inputs()),
     correct=Case(Wgsl("correct.wgsl", ((ROWS, 1, 1),)), device="deno"),
     faulty=Case(Wgsl("faulty.wgsl", ((ROWS, 1, 1),)), device="deno", verdicts=("fail",), words=("of 256",)),
-    pattern="wrong-operation",
-    says="left out of (((... - ...) * rsqrt(...)) * weight) + bias",
+    pattern="dtype-conversion",
+    says="sum((x - (... / 64)) * (x - (... / 64))) rounded to float16",
     elsewhere={"chromium": (("unsupported",), ("unsupported",))},
 )

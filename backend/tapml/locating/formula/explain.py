@@ -23,8 +23,9 @@ from tapml.locating.formula.terms import Terms
 from tapml.locating.formula.words import Words
 from tapml.operators.program import FLOATS, OperatorProgram
 
-SECONDS = 0.8
-"""That the search for one output may take, and again that for what is wrong with its sums."""
+SECONDS = 2.5
+"""That the search for one output may take, and again that for what is wrong with its sums: some three times what the
+longest ones were seen to take."""
 
 _TESTED = 12.0
 """Where all wrong elements follow from one number, of a row say, they are one test of a hypothesis. Of a thousand, one

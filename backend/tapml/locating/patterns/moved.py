@@ -54,7 +54,7 @@ def _repeats(evidence: Evidence) -> list[Finding]:
         details = {"axis": axis, "from": start, "repeats": start - 1, "explained": explained}
         if start == 1:
             text = f"all {size} {plural(name)} are the same; the reference's are not"
-            found.append(Finding("broadcast", text, 0.95, details))
+            found.append(Finding("broadcast", text, 0.96, details))
         else:
             text = f"{plural(name)} from {start} on repeat {name} {start - 1}"
             found.append(Finding("repeat-row", text, 0.96 * explained / evidence.count, details))
