@@ -122,8 +122,12 @@ def _between(values: np.ndarray, inside: np.ndarray, edge: float, word: str) -> 
     """Where the condition holds with a threshold halfway from what is outside to what is inside: of few elements the
     halves seldom have both neighbours of the true one."""
     if word == "equals":
-        return values == edge
-    return values > (edge + inside.min()) / 2 if word == "above" else values < (edge + inside.max()) / 2
+        region = values == edge
+    else:
+        nearest = inside.min() if word == "above" else inside.max()
+        halfway = (edge + nearest) / 2
+        region = values > halfway if word == "above" else values < halfway
+    return np.asarray(region)
 
 
 def _telling(total: int, region: int, count: int, distinct: int, unlikely: float) -> bool:
