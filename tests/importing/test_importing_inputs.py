@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import ml_dtypes
@@ -127,3 +128,10 @@ def test_unreadable_files(tmp_path: Path, name: str, message: str) -> None:
 def test_unknown_models(model: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         import_model(model, random_inputs=True)
+
+
+def test_a_program_without_pytorch_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    (tmp_path / "x.pt2").write_bytes(b"")
+    with pytest.raises(InputError, match=r"x\.pt2: reading \.pt2 files needs PyTorch: .*pip install"):
+        import_model(str(tmp_path / "x.pt2"), random_inputs=True)

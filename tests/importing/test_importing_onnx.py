@@ -110,6 +110,13 @@ def test_random_inputs_stay_inside_the_table(tiny: Path) -> None:
     assert step.inputs["mask"].all()
 
 
+def test_an_input_of_nan_is_noted(save_onnx: Callable[..., Path], tmp_path: Path) -> None:
+    path = save_onnx([node("Exp", ["x"], ["y"])], [("x", "float32", (4,))], [("y", "float32", (4,))], {})
+    np.savez(tmp_path / "x.npz", x=np.array([1, np.nan, 2, 3], np.float32))
+    notes = import_model(str(path), input_files=[tmp_path / "x.npz"]).provenance["notes"]
+    assert notes == ["1 of the 4 elements of input x of x.npz are NaN: what they reach is not tested"]
+
+
 def test_branch_on_a_shape_is_resolved(save_onnx: Callable[..., Path], matches: Callable[..., None]) -> None:
     def branch(operator: str, name: str) -> Any:
         out = helper.make_tensor_value_info(name, 1, [None])

@@ -14,6 +14,7 @@ from tapml.carving.repeated import irreproducible
 from tapml.carving.runs import Run
 from tapml.errors import InputError
 from tapml.importing import ImportedModel
+from tapml.text import listed
 
 _MOST_ELEMENTS = 50_000_000
 """Of all values together: with more the second oracle, numpy for the most part, takes minutes."""
@@ -70,6 +71,8 @@ def _cause(model: ImportedModel) -> str:
     if model.again is not None and not _same(model):
         return f"{model.oracle} itself gives something else each time, so the model draws random numbers: fix them"
     wrong = "tapml does not import this model rightly: please report it"
+    if model.functions:
+        wrong = f"one of your functions ({listed([*model.functions], 5)}) gives something else, or {wrong}"
     if model.in_detail is None:
         return wrong
     try:

@@ -31,13 +31,11 @@ def import_exported_program(
 
     `gather` gives the steps for the program's inputs, which have the names torch.export gave them.
     `functions` compute the operators of their names; `detailed` makes every value an output, as
-    `ImportedModel.in_detail` wants it. Raises InputError where PyTorch is not
-    installed, the file is no exported program, or nothing computes an operator.
+    `ImportedModel.in_detail` wants it. Raises InputError where the file is no exported program, or nothing computes an
+    operator.
     """
-    try:
-        import torch
-    except ImportError as error:
-        raise InputError(f"{path}: reading .pt2 files needs PyTorch: pip install 'tapml[torch]'") from error
+    import torch
+
     progress(f"reading {path.name}")
     program = load(path)
     notes = [NOTE] if widened(program) else []

@@ -59,6 +59,11 @@ def import_model(
 
         import_file = import_onnx
     else:
+        try:  # before TVM's importer of its programs asks for it
+            import torch  # noqa: F401
+        except ImportError as error:
+            how = "pip install 'tapml[torch]', or scripts/pytorch in a checkout"
+            raise InputError(f"{path}: reading .pt2 files needs PyTorch: {how}") from error
         from tapml.importing.exported_program import import_exported_program
 
         import_file = import_exported_program

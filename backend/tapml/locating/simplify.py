@@ -42,6 +42,8 @@ def simplify(inputs: Sequence[np.ndarray], fails: Fails, budget: Budget) -> list
 
     order = sorted(range(len(current)), key=lambda place: -current[place].size)
     for place in order:
+        if not current[place].any():
+            continue  # nothing is plainer than zeros
         any(try_(place, array) for array in plainer(current[place]))  # up to the first that still fails
     for place in order:
         _fewer(current, place, try_)

@@ -73,9 +73,12 @@ def summary_line(document: ValidationDocument) -> str:
     """One line: how many of what, which kernels fail."""
     summary = document["summary"]
     counts = ", ".join(f"{summary[v]} {v}" for v in VERDICTS if summary[v])
-    text = f"{summary['total']} tests: {counts or 'none'} in {summary['seconds']:.1f} s"
+    tests = "1 test" if summary["total"] == 1 else f"{summary['total']} tests"
+    text = f"{tests}: {counts or 'none'} in {summary['seconds']:.1f} s"
     if summary["failing_kernels"]:
         text += f"; failing kernels: {', '.join(summary['failing_kernels'])}"
+    if document["doubts"]:
+        text += "; DO NOT TRUST them: the suite's reference is in doubt"
     return text + ("; interrupted, the rest was not run" if document["interrupted"] else "")
 
 

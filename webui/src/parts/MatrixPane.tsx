@@ -99,7 +99,8 @@ function DeviceColumn(props: MatrixPaneProps & { column: DeviceDocument; counts:
         {counts && total(counts) > counts.none && (
           <>
             <span class="device-note clip">
-              ✓ {counts.pass}/{total(counts)}
+              {counts.pass === total(counts) ? "✓ " : ""}
+              {counts.pass}/{total(counts)}
             </span>
             <CountsBar counts={counts} />
           </>
