@@ -239,7 +239,7 @@ def _repeated(repeats: Any, output_size: Any = None) -> Any:
     if output_size is None:
         return NotImplemented
     ends = repeats.cumsum(0)
-    return (ends <= torch.arange(output_size).unsqueeze(-1)).sum(-1).to(repeats.dtype)
+    return _searched(ends, torch.arange(output_size), right=True).to(repeats.dtype)
 
 
 _NEUTRAL = {"sum": 0, "prod": 1, "mean": 0, "amin": math.inf, "amax": -math.inf}
@@ -290,7 +290,7 @@ def _embedding_bag(
     starts = offsets[:-1] if last else offsets
     number = torch.arange(indices.shape[0])
     # Of bags that begin at the same place all but the last are empty.
-    bag = (starts <= number.unsqueeze(-1)).sum(-1) - 1
+    bag = _searched(starts, number, right=True) - 1
     member = bag == torch.arange(starts.shape[0]).unsqueeze(-1)
     if padding >= 0:
         member = member & (indices != padding)
@@ -315,7 +315,7 @@ def _grouped_product(a: Any, b: Any, offs: Any = None, bias: Any = None, out_dty
 
     if offs is None or bias is not None or a.ndim != 2 or b.ndim != 3:
         return NotImplemented
-    group = (offs <= torch.arange(a.shape[0]).unsqueeze(-1)).sum(-1)
+    group = _searched(offs, torch.arange(a.shape[0]), right=True)
     rows = torch.where((group == torch.arange(b.shape[0]).unsqueeze(-1)).unsqueeze(-1), a, 0.0)
     return (rows @ b).sum(0).to(out_dtype or a.dtype)
 
