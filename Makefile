@@ -42,7 +42,7 @@ help:
 	@echo 'make e2e        the command, the server and the pages in real browsers'
 	@echo 'make docs       the documentation as a site, in build/docs'
 	@echo 'make fmt        format Python and TypeScript'
-	@echo 'make schemas    write docs/protocol.schema.json and docs/results.schema.json from their definitions'
+	@echo 'make schemas    write docs/protocol.schema.json, docs/results.schema.json and docs/model.schema.json from their definitions'
 	@echo 'make bench      measure the main job'
 	@echo 'make bench-remote  calls, uploads and downloads against TVM RPC (builds it once, a few minutes)'
 	@echo 'make bench-share  seconds from a link to its verdict, sizes of exported files'
@@ -103,7 +103,7 @@ $(STAMPS)/%-packages: %/package.json %/package-lock.json | $(STAMPS)/node
 	@$(STEP) $*-packages 'npm packages of $*' npm --prefix $* ci --no-audit --no-fund
 	@touch $@
 
-$(STATIC)/runner/index.html: $(STAMPS)/runner_js-packages docs/protocol.schema.json docs/results.schema.json $(call sources,runner_js)
+$(STATIC)/runner/index.html: $(STAMPS)/runner_js-packages docs/protocol.schema.json docs/results.schema.json docs/model.schema.json $(call sources,runner_js)
 	@$(STEP) runner_js-build 'build of runner_js' npm --prefix runner_js run build
 	@touch $@
 
@@ -152,10 +152,11 @@ slow-test: setup-dev
 	$(PYTEST) -m slow tests
 	$(PYTEST) -m slow e2e
 
-# After a change to backend/tapml/protocol or backend/tapml/results.
+# After a change to backend/tapml/protocol, backend/tapml/results or backend/tapml/compiled.
 schemas: setup
 	@$(BIN)/python -m tapml.protocol > docs/protocol.schema.json.new && mv docs/protocol.schema.json.new docs/protocol.schema.json
 	@$(BIN)/python -m tapml.results > docs/results.schema.json.new && mv docs/results.schema.json.new docs/results.schema.json
+	@$(BIN)/python -m tapml.compiled > docs/model.schema.json.new && mv docs/model.schema.json.new docs/model.schema.json
 	@npm --prefix runner_js run protocol
 
 fmt: setup-dev

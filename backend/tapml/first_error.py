@@ -38,7 +38,10 @@ def _end_early(schema: Any, handler: GetCoreSchemaHandler, seen: set[int]) -> No
         for inner in schema:
             _end_early(inner, handler, seen)
     elif isinstance(schema, dict) and schema.get("type") == "definition-ref":
-        found = handler.resolve_ref_schema(cast(CoreSchema, schema))
+        try:
+            found = handler.resolve_ref_schema(cast(CoreSchema, schema))
+        except LookupError:  # a type that is made of itself: whoever defines it comes here
+            return
         if id(found) not in seen:
             seen.add(id(found))
             _end_early(found, handler, seen)
