@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-
-from tapml.errors import InputError
-from tapml.expressions import printed
 
 ALIGNMENT = 256
 """Of every offset: the default minStorageBufferOffsetAlignment of WebGPU, and no device asks for more."""
 
 
 class Placement(NamedTuple):
-    """Bytes `offset` up to `offset + bytes` of an arena; `offset` is a multiple of ALIGNMENT, `bytes` of 4, at least 4."""
+    """Bytes `offset` up to `end` of an arena. `offset` is a multiple of ALIGNMENT, `bytes` of 4, and not 0."""
 
     arena: int
     offset: int
@@ -55,20 +52,6 @@ class Plan:
     def bytes(self) -> int:
         return sum(self.arenas)
 
-    def check_fits(self, sizes: Mapping[str, int], takes: Mapping[str | Temporary, int]) -> None:
-        """Raise InputError where something takes more bytes than it was given, as at a call with other sizes.
-
-        `takes`: bytes of values and temporaries at the call.
-        """
-        for name, count in takes.items():
-            placed = self.temporaries.get(name) if isinstance(name, Temporary) else self.values.get(name)
-            if placed is not None and padded(count) > placed.bytes:
-                at = ", ".join(f"{symbol} = {printed(size)}" for symbol, size in sizes.items())
-                raise InputError(
-                    f"{_named(name)} takes {count} bytes at {at}, and the memory plan has {placed.bytes}: "
-                    "plan for these sizes"
-                )
-
     def to_json(self) -> dict[str, Any]:
         """`temporaries`: by node, those of its kernel by number; a placement is [arena, offset, bytes]."""
         temporaries: dict[str, list[list[int]]] = {}
@@ -83,28 +66,7 @@ class Plan:
             "lower_bound": self.lower_bound,
         }
 
-    @staticmethod
-    def of_json(found: Mapping[str, Any]) -> Plan:
-        """What to_json gave. Whether it is a plan for a program is for tapml.building.check to say."""
-        temporaries: Mapping[str, Sequence[Sequence[int]]] = found["temporaries"]
-        return Plan(
-            found["strategy"],
-            tuple(found["arenas"]),
-            {name: Placement(*placed) for name, placed in found["values"].items()},
-            {
-                Temporary(node, number): Placement(*placed)
-                for node, all_of_it in temporaries.items()
-                for number, placed in enumerate(all_of_it)
-            },
-            found["naive"],
-            found["lower_bound"],
-        )
-
 
 def padded(count: int) -> int:
     """The bytes that a binding of `count` has: a multiple of 4, and never none."""
     return max(4, -(-count // 4) * 4)
-
-
-def _named(name: str | Temporary) -> str:
-    return f"value {name}" if isinstance(name, str) else f"temporary {name.number} of node {name.node}"
