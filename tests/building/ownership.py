@@ -26,10 +26,9 @@ class _Memory:
 
     def write(self, place: Placement, what: object) -> None:
         held = self._held[place.arena]
-        assert place.offset >= 0 and place.end <= self._sizes[place.arena], f"{what} lies outside of its arena"
+        assert 0 <= place.offset < place.end <= self._sizes[place.arena], f"{what} lies outside of its arena"
         assert place.offset % ALIGNMENT == 0
         assert place.bytes % 4 == 0
-        assert place.bytes > 0
         cut = []
         for begin, end, whose in held:
             cut += [(begin, min(end, place.offset), whose), (max(begin, place.end), end, whose)]

@@ -1,4 +1,4 @@
-"""Memory plans: nothing is overwritten that is still read, whatever the strategy; views, temporaries, ranges of sizes."""
+"""Memory plans: nothing is overwritten that is still read, whatever the strategy; ranges of sizes."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_no_arena_exceeds_the_largest_buffer_unless_a_tensor_does() -> None:
         ends: dict[int, int] = {}
         for place in strategy(wanted, 2048).values():
             ends[place.arena] = max(ends.get(place.arena, 0), place.end)
-        assert sorted(ends.values())[-1] == 5000 and all(end <= 5000 for end in ends.values()), name
+        assert max(ends.values()) == 5000, name
         assert sum(end > 2048 for end in ends.values()) == 1, name
 
 

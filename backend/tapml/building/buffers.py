@@ -73,8 +73,8 @@ def buffers_of(calls: Calls[Any], kernels: Mapping[str, Mapping[str, Any]], exte
             raise InputError(f"node {node.id} calls the kernel {node.kernel}, and there is none: carve the suite again")
         document = kernels[node.kernel]
         for number, count in enumerate(_temporaries(document, extent)):
-            sizes[name := Temporary(node.id, number)] = count
-            spans[name] = [position, position]
+            scratch = Temporary(node.id, number)
+            sizes[scratch], spans[scratch] = count, [position, position]
         for name in arguments:
             if name not in own:
                 spans.setdefault(name, [position, position])[1] = position
