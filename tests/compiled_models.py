@@ -51,7 +51,7 @@ def document(functions: dict[str, Json], kernels: list[Json] = (), **more: Json)
         "name": "model",
         "title": "",
         "provenance": {
-            **{"tapml": "0", "compilers": [], "suite": None},
+            **{"tapml": "0", "compilers": [], "suite": None, "doubts": [], "edited": []},
             "model": {"kind": "onnx", "source": "", "sha256": "", "title": None, "notes": []},
         },
         **{"symbols": [], "weights": {"buffers": [], "shards": []}, "states": [], "wgsl": [""]},

@@ -73,6 +73,10 @@ class Provenance(Message):
     compilers: Annotated[list[CompilerFacts], Field(max_length=100)]
     suite: Digest | None
     """Of the suite it was built from."""
+    doubts: Annotated[list[Line], Field(max_length=10_000)]
+    """Why the reference run of that suite is not to be believed, a sentence each."""
+    edited: Annotated[list[KernelName], Field(max_length=10_000)]
+    """Kernels whose WGSL differs from what was generated."""
 
 
 class Shard(Message):
@@ -191,6 +195,7 @@ class ValidatedDevice(Message):
     """With its version: "Chromium 156"."""
     runtime: Line
     """"browser", "node", "deno"; empty where it is not known."""
+    user_agent: Line
     adapter: ValidatedAdapter
 
 
