@@ -16,13 +16,14 @@ from typing import Any
 
 import pytest
 
+from collected import pytest_runtest_setup
 from pages import Opened, People
 from preloaded import tapml
 from tapml.server import Server
 from temporary import temporary_files_of_programs
 from workers import in_order, made_once
 
-__all__ = ["tapml", "temporary_files_of_programs"]  # the latter is a fixture for all
+__all__ = ["pytest_runtest_setup", "tapml", "temporary_files_of_programs"]  # a hook, and a fixture for all
 
 TEXT = "Every operator of this model is tested in the browser."
 

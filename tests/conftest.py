@@ -13,13 +13,14 @@ from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from collected import pytest_runtest_setup
 from helpers import small_model
 from tapml.carving.carve import carve
 from tapml.suite import Suite
 from temporary import temporary_files_of_programs
 from workers import in_order
 
-__all__ = ["temporary_files_of_programs"]  # a fixture for all
+__all__ = ["pytest_runtest_setup", "temporary_files_of_programs"]  # a hook, and a fixture for all
 
 
 class _BufferedClient(FlaskClient):
