@@ -6,6 +6,9 @@ from __future__ import annotations
 import gc
 import sys
 
+# Its plugin for pytest imports it at the end, and it asks the collector who holds some objects of other modules.
+import hypothesis  # noqa: F401
+
 _NEW_MODULES = 20
 _seen = 0
 

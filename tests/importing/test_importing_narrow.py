@@ -212,6 +212,49 @@ def test_large_constants_stay_kernels(evaluate: Callable[..., list[np.ndarray]])
     np.testing.assert_array_equal(result, x + np.triu(np.full((300, 300), -np.inf), 1))
 
 
+LOWEST = np.finfo(np.float32).min
+
+
+def test_masks_of_the_lowest_number_are_added_without_overflow(evaluate: Callable[..., list[np.ndarray]]) -> None:
+    """For softmax, which makes the same of it; for whoever else reads the sum it stays what it is."""
+
+    def masked(m: Any, x: Any) -> Any:
+        zero, low = (relax.const(value, "float32") for value in (0.0, LOWEST))
+        return op.add(op.where(m, x, low), op.where(op.greater(x, relax.const(-1.0)), zero, low))
+
+    notes: list[list[str]] = []
+
+    def noted(model: Any) -> list[np.ndarray]:
+        notes.append(model.provenance["notes"])
+        return evaluate(model)
+
+    numbers = NUMBERS.astype(np.float32)
+    given = {"m": BITS, "x": numbers}
+    with np.errstate(over="ignore"):
+        total = np.where(BITS, numbers, LOWEST) + np.where(numbers > -1, np.float32(0), LOWEST)
+    weights = np.exp(total - total.max(axis=1, keepdims=True))
+    result = run(noted, given, lambda m, x: op.nn.softmax(op.expand_dims(masked(m, x), [0])))
+    np.testing.assert_allclose(result[0], weights / weights.sum(axis=1, keepdims=True), rtol=1e-6)
+    assert "limited to half of the lowest number" in notes[0][-1]
+    np.testing.assert_array_equal(run(noted, given, masked), total)
+    assert np.isneginf(total).any()
+    assert "limited" not in " ".join(notes[1])
+
+
+def test_masks_in_a_kernel_of_too_many_tensors_are_in_no_buffer_of_bools(
+    evaluate: Callable[..., list[np.ndarray]],
+) -> None:
+    inputs = {f"x{number}": np.full(3, number, np.int64) for number in range(14)}
+
+    def body(*tensors: Any) -> Any:
+        found = tensors[0]
+        for number, tensor in enumerate(tensors[1:], 1):
+            found = op.where(op.equal(tensor, relax.const(number % 5, "int64")), tensor, found)
+        return found
+
+    np.testing.assert_array_equal(run(evaluate, inputs, body), [4, 4, 4])
+
+
 def test_branch_on_data_is_refused(evaluate: Callable[..., list[np.ndarray]]) -> None:
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((2,), "float32"))

@@ -20,6 +20,7 @@ from tapml.errors import InputError
 from tapml.importing import portable
 from tapml.importing.dtypes import SMALL, stored
 from tapml.importing.fold import Folded
+from tapml.importing.masks import chosen, limited, overflowing_sums
 from tapml.importing.model import Array
 from tapml.importing.relax_ir import (
     Expr,
@@ -53,6 +54,11 @@ _INDIFFERENT = (_WITHIN - names("sort topk nn.max_pool1d nn.max_pool2d nn.max_po
 _SAME_ON_BOOL = {"relax.bitwise_not": op.logical_not, "relax.add": op.logical_or}
 """What an operator means when its operands are bool, where WGSL has no such operator on bool."""
 
+_LIMITED = (
+    "masks that are added to each other before softmax are limited to half of the lowest number: their sum would "
+    "overflow, for which WGSL promises nothing; softmax makes the same of both"
+)
+
 _DTYPE_ATTRIBUTES = ("dtype", "out_dtype")
 
 
@@ -82,6 +88,8 @@ class _Narrower:
         self._builder = relax.BlockBuilder()
         self._variables: dict[Expr, Expr] = {}
         """What each variable met so far is in the narrow world."""
+        self._sums = overflowing_sums(program)
+        self._limited = False
 
     def run(self) -> Narrowed:
         program, weights = self._program, self._weights
@@ -96,7 +104,7 @@ class _Narrower:
             self._builder.emit_func_output(result, params=[*inputs, *weights.variables])
         module = self._builder.finalize()
         dtypes = _dtypes(module["main"].ret_ty)
-        return Narrowed(module, weights.parameters, dtypes, weights.notes)
+        return Narrowed(module, weights.parameters, dtypes, [*weights.notes, *([_LIMITED] if self._limited else [])])
 
     def _visit(self, expr: Expr) -> Expr:
         """`expr` with everything replaced; raises InputError for what is no plain data flow."""
@@ -163,8 +171,9 @@ class _Narrower:
         if permuted is not None:
             return permuted
         if name == "relax.where":
-            arguments = [self._as_bool(expr.args[0]), *map(self._visit, expr.args[1:])]
-        elif name in _INDIFFERENT:
+            arguments = [self._visit(argument) for argument in expr.args]
+            return self._builder.call_te(chosen, *arguments, primfunc_name_hint="where")
+        if name in _INDIFFERENT:
             arguments = [self._visit(argument) for argument in expr.args]
         else:
             arguments = [self._as_bool(argument) for argument in expr.args]
@@ -180,7 +189,7 @@ class _Narrower:
 
     def _bound(self, var: Expr, value: Expr) -> Expr:
         """Emit a binding; its value in the narrow world: never bool, never 64 bits wide."""
-        result = self._visit(value)
+        result = self._sum(value) if var in self._sums else self._visit(value)
         if not isinstance(result, tvm.ir.Call):
             # A conversion among integers that are stored alike.
             cast = isinstance(value, tvm.ir.Call) and operator_name(value) == "relax.astype"
@@ -202,6 +211,11 @@ class _Narrower:
                     f"the operator {operator_name(value)} (at {var.name}) gives {dtype}, which WebGPU cannot store"
                 )
         return result
+
+    def _sum(self, value: Expr) -> Expr:
+        """Of two masks for softmax, which does not overflow."""
+        self._limited, dtype = True, stored(tensor_dtype(value.ty) or "")
+        return op.add(*(self._builder.emit(limited(self._visit(operand), dtype)) for operand in value.args))
 
     def _wrapped(self, result: Expr, value: Expr) -> Expr:
         """What `value` gives in 8 or 16 bits, of the same in 32."""
