@@ -100,11 +100,12 @@ def remove_tree(folder: Path) -> None:
 
 
 def put_in_place(folder: Path, path: Path) -> None:
-    """Rename a temporary folder that is whole to its place, and remove what was there before.
+    """Rename a temporary folder that is whole, or a file in one, to its place, and remove what was there before.
 
     Raises OSError, and what was there before is there again.
     """
-    (folder / _MARK).unlink(missing_ok=True)
+    if folder.is_dir():
+        (folder / _MARK).unlink(missing_ok=True)
     if not path.exists():
         folder.replace(path)
         return

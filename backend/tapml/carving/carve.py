@@ -28,7 +28,7 @@ from tapml.memory import give_back
 from tapml.program import Graph, ValueKind
 from tapml.program.program import MAIN, State
 from tapml.suite import Suite, SuiteWriter, TensorRef
-from tapml.suite.suite import write_kernel
+from tapml.suite.suite import TOKENIZER, write_kernel
 
 _Refs = Mapping[str, Future[TensorRef]]
 
@@ -92,6 +92,8 @@ def carve(
             tests = tolerances.tests(runs, stored, progress)
             clock.lap("tolerances")
             recorder.finish()
+        if model.tokenizer is not None:
+            writer.folder.write(TOKENIZER, model.tokenizer.encode())
         clock.lap("write")
         model_tolerance = tolerances.of_model(runs, tests)
         clock.lap("model")
@@ -104,6 +106,7 @@ def carve(
             "generator": {"name": TVM.name, "version": TVM.version},
             "parameters": {value: ref.result().to_json() for value, ref in parameters.items()},
             "arguments": lowered.arguments,
+            "outputs": list(model.outputs),
             "steps": [_described(run, refs, model.input_names) for run, refs in zip(runs, stored, strict=True)],
             "oracle": judgement.oracle,
             "oracle_missing": model.oracle_missing,

@@ -58,10 +58,23 @@ def database_url(options: argparse.Namespace) -> str | None:
     return getattr(options, "database_url", None) or os.environ.get(_DATABASE_VARIABLE) or None
 
 
-def run_arguments(*, several: bool = False) -> argparse.ArgumentParser:
-    """`--device` and what belongs to it."""
+def add_inputs(parser: argparse.ArgumentParser, what: str, random: str) -> None:
+    """The inputs of a model; `what` several files are of."""
+    parser.add_argument(
+        "--inputs", action="append", default=[], type=Path, metavar="FILE",
+        help=f".npz or .safetensors with one array for each input; repeat for several {what}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="NAME=FILE.npy", help="one input; repeat for each"
+    )
+    parser.add_argument("--random-inputs", action="store_true", help=random)
+    parser.add_argument("--seed", type=int, default=0, help="seed of --random-inputs (default 0)")
+
+
+def run_arguments(*, several: bool = False, device: str = _DEVICE) -> argparse.ArgumentParser:
+    """`--device`, of which `device` is the help, and what belongs to it."""
     parent = _argument(
-        "--device", action="append", metavar="DEVICE", help=_DEVICE + ("; repeat for several" if several else "")
+        "--device", action="append", metavar="DEVICE", help=device + ("; repeat for several" if several else "")
     )
     parent.add_argument(
         "--hang-seconds", type=_seconds, default=30.0, metavar="S",

@@ -20,11 +20,13 @@ from tapml.cli.external import external
 from tapml.cli.outputs import Outputs, check_writable
 from tapml.cli.runs import run, specification
 from tapml.cli.suites import opened
+from tapml.compiled.files import CompiledFiles, is_compiled
 from tapml.compilers.tvm.variants import BASE, parse_specs
 from tapml.compilers.tvm.wasm.runtime import runtime_objects
 from tapml.errors import InputError
 from tapml.files import write_json_output
 from tapml.jobs import JobSpecification
+from tapml.reports.compiled import model_document, show_kernels, show_model
 from tapml.reports.progress import ProgressReport
 from tapml.reports.terminal import oracle_text, show_offload, show_suite, show_validation
 from tapml.results.base import Header
@@ -52,29 +54,35 @@ def carve(options: argparse.Namespace, console: Console, progress: Console) -> i
 
 
 def _carve_and_show(options: argparse.Namespace, console: Console, progress: Console) -> int:
-    arrays = dict(_named_input(text) for text in options.input)
     with ProgressReport(progress) as report:
-        suite = _carve(
-            options.model,
-            options.output,
-            report,
-            texts=options.text,
-            one_by_one=options.one_by_one,
-            input_files=options.inputs,
-            input_arrays=arrays,
-            random_inputs=options.random_inputs,
-            seed=options.seed,
-            reference=options.reference,
-            variants=options.variants.split(","),
-            name=options.name,
-            overwrite=options.force,
-            keep_disagreeing=options.keep_disagreeing,
-            no_oracle=options.no_oracle,
-            external_paths=options.external,
-        )
+        suite = carved(options, options.output, report, name=options.name, overwrite=options.force)
     outputs = Outputs(progress)
     outputs.report(options.json, _shown(suite), lambda: show_suite(console, suite))
     return outputs.exit_code(1 if suite.doubts else 0)
+
+
+def carved(
+    options: argparse.Namespace, output: Path, report: ProgressReport, *, name: str | None, overwrite: bool = False
+) -> Suite:
+    """A suite, by the options of `tapml carve`."""
+    return _carve(
+        options.model,
+        output,
+        report,
+        texts=options.text,
+        one_by_one=options.one_by_one,
+        input_files=options.inputs,
+        input_arrays=named_inputs(options.input),
+        random_inputs=options.random_inputs,
+        seed=options.seed,
+        reference=options.reference,
+        variants=options.variants.split(","),
+        name=name,
+        overwrite=overwrite,
+        keep_disagreeing=options.keep_disagreeing,
+        no_oracle=options.no_oracle,
+        external_paths=options.external,
+    )
 
 
 def _carve(
@@ -125,6 +133,11 @@ def _carve(
     )
 
 
+def named_inputs(texts: Sequence[str]) -> dict[str, Path]:
+    """`--input`s, by name. Raises InputError for one that is not NAME=FILE."""
+    return dict(map(_named_input, texts))
+
+
 def _named_input(text: str) -> tuple[str, Path]:
     name, separator, path = text.partition("=")
     if not name or not separator or not path:
@@ -163,9 +176,24 @@ def _exit_code(document: Header, *, good: bool) -> int:
 
 
 def show(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    if is_compiled(options.suite):
+        return _show_compiled(options, console, progress)
     suite = Suite(options.suite)
     outputs = Outputs(progress)
     outputs.report(options.json, _shown(suite), lambda: show_suite(console, suite))
+    return outputs.exit_code(0)
+
+
+def _show_compiled(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    files = CompiledFiles(options.suite)
+    outputs = Outputs(progress)
+    document = model_document(files.model, options.suite, files.nbytes)
+
+    def show_it() -> None:
+        show_model(console, files.model, options.suite, files.nbytes)
+        show_kernels(console, files.model)
+
+    outputs.report(options.json, document, show_it)
     return outputs.exit_code(0)
 
 

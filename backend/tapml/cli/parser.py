@@ -6,7 +6,18 @@ import argparse
 from importlib.metadata import version
 from pathlib import Path
 
-from tapml.cli.arguments import DATABASE, DEFAULT_SERVER, JSON, KERNELS, SUITE, TEST, Commands, run_arguments
+from tapml.cli.arguments import (
+    DATABASE,
+    DEFAULT_SERVER,
+    JSON,
+    KERNELS,
+    SUITE,
+    TEST,
+    Commands,
+    add_inputs,
+    run_arguments,
+)
+from tapml.cli.compiled_parsers import add_compiled
 from tapml.cli.sharing_parsers import add_sharing
 
 _DESCRIPTION = """\
@@ -24,6 +35,7 @@ examples:
   tapml offload model.suite --device chromium
   tapml locate model.suite --device chromium               name the faulty kernels, with the reason in words
   tapml serve model.suite                                  the same in the browser
+  tapml build model.suite -o model.tapml                   what a web page loads and runs
   tapml validate model.suite --device node-dawn            without a browser: Dawn in node, ready in a second
   tapml devices                                            what is connected, and what can be started here
 
@@ -57,7 +69,8 @@ def command_parser() -> argparse.ArgumentParser:
         "model runs on the device through the tvmjs virtual machine.",
     )  # fmt: skip
     _serve(commands)
-    text = "print a suite's graph, kernels, tests, sizes and provenance"
+    add_compiled(commands, _carving)
+    text = "print a suite's graph, kernels, tests, sizes and provenance, or what is in a compiled model"
     commands.add("show", "commands:show", SUITE, JSON, help=text)
     _history(commands)
     _demo(commands)
@@ -78,6 +91,18 @@ def _carve(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument("model", metavar="MODEL", help="minilm, a .onnx file, or a .pt2 file (torch.export.save)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="SUITE", help="folder to write")
+    parser.add_argument("--name", help="the suite's name (default: the output's)")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE",
+        help="write what `tapml show` does as JSON (- for standard output); of a model that is refused, the sentence "
+        "with the operator, the node and the reason",
+    )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="replace a suite that exists")
+    _carving(parser)
+
+
+def _carving(parser: argparse.ArgumentParser) -> None:
+    """What is carved of a model, and how."""
     parser.add_argument(
         "--text", action="append", default=[], metavar="TEXT", help="input of minilm; repeat for a batch"
     )
@@ -86,15 +111,7 @@ def _carve(commands: Commands) -> None:
         action="store_true",
         help="each --text a step of its own, at its own length: one set of kernels serves them all",
     )
-    parser.add_argument(
-        "--inputs", action="append", default=[], type=Path, metavar="FILE",
-        help=".npz or .safetensors with one array for each input; repeat for several steps",
-    )  # fmt: skip
-    parser.add_argument(
-        "--input", action="append", default=[], metavar="NAME=FILE.npy", help="one input; repeat for each"
-    )
-    parser.add_argument("--random-inputs", action="store_true", help="make inputs up; the suite is marked as synthetic")
-    parser.add_argument("--seed", type=int, default=0, help="seed of --random-inputs (default 0)")
+    add_inputs(parser, "steps", "make inputs up; the suite is marked as synthetic")
     parser.add_argument("--reference", choices=("cpu", "cuda"), default="cpu", help="reference platform (default cpu)")
     parser.add_argument(
         "--variants", default="256", metavar="N,N+subgroups,...",
@@ -116,13 +133,6 @@ def _carve(commands: Commands) -> None:
         action="store_true",
         help="carve also a model that no oracle runs on these inputs: nothing checks the reference then",
     )
-    parser.add_argument("--name", help="the suite's name (default: the output's)")
-    parser.add_argument(
-        "--json", type=Path, metavar="FILE",
-        help="write what `tapml show` does as JSON (- for standard output); of a model that is refused, the sentence "
-        "with the operator, the node and the reason",
-    )  # fmt: skip
-    parser.add_argument("--force", action="store_true", help="replace a suite that exists")
 
 
 def _test(commands: Commands) -> None:

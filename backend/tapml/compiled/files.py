@@ -3,6 +3,7 @@ checked: names and sizes are the document's, bytes are taken where their digest 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterator
@@ -50,6 +51,11 @@ class CompiledFiles:
         self.model = read_model(path if self._single else path / DOCUMENT, text)
         if self._single:
             self._place_parts(len(text))
+
+    @property
+    def nbytes(self) -> int:
+        """Of all its files."""
+        return self.path.stat().st_size if self._single else self._folder.nbytes()
 
     def shard(self, shard: Shard) -> bytes:
         """Its bytes. Raises InputError naming its digest where they are not there, or others."""
@@ -110,6 +116,17 @@ class CompiledFiles:
             size = os.fstat(file.fileno()).st_size
         if size != end:
             raise InputError(f"{self.path} has {size} bytes, and its document says {end}{REMEDY}")
+
+
+def is_compiled(path: Path) -> bool:
+    """Does it look like a compiled model, folder or file? What it holds is not read."""
+    with contextlib.suppress(OSError):
+        if path.is_dir():
+            return (path / DOCUMENT).is_file()
+        if path.is_file():
+            with path.open("rb") as file:
+                return file.read(len(MAGIC)) == MAGIC
+    return False
 
 
 def read_model(where: Path | str, text: bytes) -> CompiledModel:

@@ -23,6 +23,11 @@ def kernel_message(bundle: Mapping[str, Any], code: Sequence[str]) -> Kernel:
     return message(Kernel, {**bundle, "variants": variants}, f"kernel {bundle['kernel']}")
 
 
+def kernel_digest(kernel: Kernel) -> str:
+    """Of everything that devices are given of a kernel: another one means that another kernel runs."""
+    return sha256(kernel.model_dump_json())[:16]
+
+
 class KernelMessages:
     """A suite's kernels as protocol messages, with the WGSL text as it is in the folder now.
 
@@ -55,8 +60,8 @@ class KernelMessages:
         return any(file.edited for file in self._files.get(kernel, []))
 
     def digest(self, name: str) -> str:
-        """Of everything that devices are given of this kernel: another one means that another kernel runs."""
-        return "" if self.unsupported(name) else sha256(self.kernel(name).model_dump_json())[:16]
+        """`kernel_digest` of this kernel; empty where there is none."""
+        return "" if self.unsupported(name) else kernel_digest(self.kernel(name))
 
     def nbytes(self, name: str) -> int:
         """Of this kernel in a message."""

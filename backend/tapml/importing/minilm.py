@@ -61,6 +61,7 @@ def import_minilm(texts: Sequence[str], progress: Progress, one_by_one: bool = F
         symbols=[TOKENS] if len(lengths) > 1 else [],
         provenance=provenance,
         outputs=["embedding"],
+        tokenizer=(folder / "tokenizer.json").read_text("utf-8"),
         oracle=f"numpy {np.__version__}, float64",
     )
 

@@ -56,6 +56,8 @@ class ImportedModel:
     oracle: str | None = None
     """Who computed `Step.expected`: a name with a version, never TVM."""
     oracle_missing: str | None = None
+    tokenizer: str | None = None
+    """What makes its inputs of texts: tokenizer.json of Hugging Face's tokenizers."""
     functions: Functions = field(default_factory=dict)
     """What computes the operators that no suite holds."""
     unit: float | None = None

@@ -83,6 +83,8 @@ class Manifest(Open):
     generator: GeneratorDocument
     parameters: dict[Id, RefDocument]
     arguments: list[Id]
+    outputs: list[Line] = Field(default_factory=list)
+    """The model's own names of its outputs; none in suites of former versions."""
     steps: list[StepDocument]
     oracle: OracleDocument | None
     oracle_missing: Line | None = None

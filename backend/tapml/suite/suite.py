@@ -32,6 +32,9 @@ from tapml.suite.tests_document import check_ids, read_tests
 from tapml.text import listed
 
 FORMAT = "tapml.suite/2"
+TOKENIZER = "model/tokenizer.json"
+"""What makes the model's inputs of texts, where the model brought one (of Hugging Face's tokenizers)."""
+
 IMPORTED = "imported"
 """`model.kind` of a suite that was made of exported tests and has no model."""
 
@@ -247,6 +250,19 @@ class Suite:
                 "not read any more: carve the model again"
             )
         return self.path / place, read_json(self.folder, place, most=_MOST_PROGRAM_BYTES)
+
+    @property
+    def tokenizer(self) -> bytes | None:
+        """The model's tokenizer.json as it lies there. Raises InputError for what is no file of the suite's."""
+        return self.folder.read(TOKENIZER, MOST_BYTES) if self.folder.taken(TOKENIZER) else None
+
+    @property
+    def output_names(self) -> list[str]:
+        """The model's own names of its outputs; made of their places where the suite is of a former version, or has
+        one twice."""
+        names = [str(name) for name in self.manifest.get("outputs", [])]
+        fit = len(names) == len(self.model_graph.outputs) == len(set(names))
+        return names if fit else [f"output{place}" for place in range(len(self.model_graph.outputs))]
 
     def refs(self) -> Iterator[TensorRef]:
         """Every tensor the suite refers to, as often as it does."""

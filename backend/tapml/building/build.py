@@ -1,0 +1,222 @@
+"""`tapml build`: a suite's model as a compiled model that a page loads (docs/build.md, docs/model-format.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tapml.building.functions import CompiledFunction, Parts, compiled_function, state_document, used_parameters
+from tapml.building.kernels import compiled_kernels, kernel_documents
+from tapml.building.validated import validations
+from tapml.building.weights import Weights, laid_out
+from tapml.compiled.files import (
+    DOCUMENT,
+    CompiledFiles,
+    document_bytes,
+    is_compiled,
+    read_model,
+    single_pieces,
+)
+from tapml.compiled.model import FORMAT, CompiledModel
+from tapml.compiled.verify import verify
+from tapml.errors import InputError
+from tapml.files import cannot_write, json_bytes, sha256
+from tapml.folder import Folder
+from tapml.leftovers import put_in_place, sweep_beside, temporary_folder
+from tapml.operators.of_suite import read_operator
+from tapml.program.program import MAIN
+from tapml.suite import Suite, TensorRef
+
+Progress = Callable[[str, int, int], None]
+"""progress(phase, done, total)"""
+
+_TOKENIZER = "tokenizer.json"
+_MOST_OPERATOR_BYTES = 8_000_000
+
+
+@dataclass(frozen=True)
+class Built:
+    """A compiled model that was written."""
+
+    path: Path
+    model: CompiledModel
+    bytes: int
+    """Of all its files."""
+
+
+def build(
+    suite: Suite,
+    output: Path,
+    *,
+    name: str | None = None,
+    single: bool = False,
+    overwrite: bool = False,
+    keep_disagreeing: bool = False,
+    progress: Progress = lambda phase, done, total: None,
+) -> Built:
+    """Write the suite's model as a folder, or with `single` as one file, under the suite's name or another. The same
+    suite gives the same bytes.
+
+    What is written is read and verified before it is put in its place. Raises InputError where the suite has no model,
+    is damaged or in doubt (unless `keep_disagreeing`), where a kernel has no WGSL, for what no host program can be made
+    of, and where nothing can be written.
+    """
+    check_output(output, overwrite)
+    suite.require_model()
+    if suite.doubts and not keep_disagreeing:
+        raise InputError(
+            f"DO NOT TRUST {suite.path}: {'; '.join(suite.doubts)}. Nothing is built of it; to build it all the same: "
+            "--keep-disagreeing"
+        )
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        sweep_beside(output)
+        with temporary_folder(output) as folder:
+            return _Writing(suite, name or suite.name, folder, progress).built(output, single=single)
+    except OSError as error:
+        raise InputError(f"{cannot_write(output, error)} with -o") from error
+
+
+def check_output(path: Path, overwrite: bool) -> None:
+    """Raise InputError where `path` is taken by something else than a compiled model, or by one and not `overwrite`."""
+    if not path.exists() and not path.is_symlink():
+        return
+    if not is_compiled(path):
+        raise InputError(f"{path} exists and is no compiled model: choose another name with -o")
+    if not overwrite:
+        raise InputError(f"{path} exists: choose another name with -o, or replace it with --force")
+
+
+class _Writing:
+    """A compiled model in a temporary folder."""
+
+    def __init__(self, suite: Suite, name: str, folder: Path, progress: Progress) -> None:
+        self._suite = suite
+        self._name = name
+        self._path = folder
+        self._folder = Folder(folder)
+        self._progress = progress
+
+    def built(self, output: Path, *, single: bool) -> Built:
+        model = self._model()
+        if single:
+            # All of it again, beside the parts that it is made of.
+            self._folder.write_pieces(output.name, single_pieces(model, self._part))
+            written = self._path / output.name
+        else:
+            self._folder.write(DOCUMENT, document_bytes(model))
+            written = self._path
+        size = self._checked(written).nbytes
+        put_in_place(written, output)
+        return Built(output, model, size)
+
+    def _checked(self, written: Path) -> CompiledFiles:
+        """What was written is a compiled model that may run, with all of its parts."""
+        files = CompiledFiles(written)
+        verify(files.model)
+        shards = files.model.weights.shards
+        for number, shard in enumerate(shards):
+            files.shard(shard)
+            self._progress("verifying", number + 1, len(shards))
+        for attachment in files.model.attachments:
+            files.attachment(attachment.name)
+        return files
+
+    def _part(self, name: str) -> bytes:
+        return self._folder.read(name, 2**28)
+
+    def _model(self) -> CompiledModel:
+        suite, program = self._suite, self._suite.program
+        documents = kernel_documents(suite)
+        used = {value for function in program.functions.values() for value in used_parameters(function)}
+        parameters = {value: ref for value, ref in suite.parameters.items() if value in used}
+        if missing := used - parameters.keys():
+            raise InputError(f"{suite.path} has no tensor for parameter {min(missing)}: carve the model again")
+        initial = [self._initial(state.initial, state) for state in program.states if state.initial is not None]
+        weights = laid_out((ref.digest, ref.type.nbytes) for ref in (*parameters.values(), *initial))
+        suite.verify((*parameters.values(), *initial))
+        digests = {value: ref.digest for value, ref in parameters.items()}
+        parts = Parts(documents, program.symbols, program.states, weights, digests)
+        functions = {
+            name: compiled_function(function, suite.output_names if name == MAIN else function.outputs, parts)
+            for name, function in program.functions.items()
+        }
+        wgsl, kernels = compiled_kernels(suite, documents)
+        attachments = self._attachments(documents)
+        document = {
+            "format": FORMAT,
+            "name": self._name,
+            "title": suite.manifest["model"].get("title") or self._name,
+            "provenance": self._provenance(documents, wgsl),
+            "symbols": [symbol.model_dump() for symbol in program.symbols],
+            "weights": {"buffers": list(weights.buffers), "shards": self._shards(weights)},
+            "states": [state_document(state, weights) for state in program.states],
+            "wgsl": wgsl,
+            "kernels": kernels,
+            "functions": {name: found.document for name, found in functions.items()},
+            "validation": validations(suite, documents),
+            "memory": {name: _memory(found) for name, found in functions.items()},
+            "tokenizer": {"file": _TOKENIZER, "kind": "huggingface"} if _TOKENIZER in attachments else None,
+            "attachments": [
+                {"name": name, "sha256": sha256(content), "bytes": len(content)}
+                for name, content in attachments.items()
+            ],
+        }
+        return read_model(suite.path, json_bytes(document))
+
+    def _initial(self, digest: str, state: Any) -> TensorRef:
+        found = state.type.at({}, f"state {state.name}")
+        return TensorRef(digest, found.dtype, found.shape, found.encoding)
+
+    def _shards(self, weights: Weights) -> list[dict[str, Any]]:
+        """Written, each once."""
+        shards = []
+        done, total = 0, max(1, sum(weights.buffers))
+        for shard, content in weights.shards(self._suite.tensors.pieces):
+            name = f"weights/{shard.sha256}.bin"
+            if self._folder.size(name) is None:
+                self._folder.write(name, content)
+            shards.append(shard.to_json())
+            done += shard.bytes
+            self._progress("weights", done, total)
+        return shards
+
+    def _attachments(self, documents: Mapping[str, Any]) -> dict[str, bytes]:
+        """Written: the tokenizer, and the operators' programs, which this machine runs."""
+        suite = self._suite
+        found: dict[str, bytes] = {}
+        if (tokenizer := suite.tokenizer) is not None:
+            found[_TOKENIZER] = tokenizer
+        for name in documents:
+            read_operator(suite, name, suite.model_graph)
+            found[f"operators/{name}.json"] = suite.folder.read(f"model/operators/{name}.json", _MOST_OPERATOR_BYTES)
+        for name, content in found.items():
+            self._folder.write(name, content)
+        return found
+
+    def _provenance(self, documents: Mapping[str, Mapping[str, Any]], wgsl: list[str]) -> dict[str, Any]:
+        suite = self._suite
+        model = suite.manifest["model"]
+        compilers = {(found["name"], found["version"]) for found in (d["compiler"] for d in documents.values())}
+        return {
+            "tapml": version("tapml"),
+            "model": {
+                "kind": model["kind"],
+                "source": model["source"],
+                "sha256": model["sha256"],
+                "title": model.get("title"),
+                "notes": list(model.get("notes", [])),
+            },
+            "compilers": [{"name": name, "version": number} for name, number in sorted(compilers)],
+            "suite": sha256(json_bytes([suite.id, suite.kernels_id, wgsl])),
+            "doubts": suite.doubts,
+            "edited": [name for name in documents if any(file.edited for file in suite.kernel_files(name))],
+        }
+
+
+def _memory(function: CompiledFunction) -> dict[str, Any]:
+    plan = function.plan
+    return {"strategy": plan.strategy, "naive": plan.naive, "planned": plan.bytes, "lower_bound": plan.lower_bound}

@@ -1,0 +1,149 @@
+"""A function of a program as tensors and `code`: what a host does for a call (docs/model-format.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tapml.building.buffers import shown_by
+from tapml.building.moves import COPY_DOCUMENT, Moves, with_moves
+from tapml.building.plan import Placement, Plan, Temporary
+from tapml.building.planning import plan_for_range
+from tapml.building.weights import Weights
+from tapml.errors import InputError
+from tapml.expressions import Symbol, printed, symbols_of
+from tapml.program import Node, NodeKind
+from tapml.program.program import Function, State
+
+Documents = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class CompiledFunction:
+    """`document` as a compiled model has it, and the plan that its tensors lie by."""
+
+    document: dict[str, Any]
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What functions share. `kernels`: documents by name, in the order of the compiled model's; `weights` have the
+    parameters, by the digests that `parameters` gives of value ids."""
+
+    kernels: Documents
+    symbols: Sequence[Symbol]
+    states: Sequence[State]
+    weights: Weights
+    parameters: Mapping[str, str]
+
+
+def compiled_function(function: Function, outputs: Sequence[str], parts: Parts) -> CompiledFunction:
+    """`outputs`: names of all that the function gives, its states among them.
+
+    Raises InputError for what no plan can be made of.
+    """
+    moves = with_moves(function)
+    plan = plan_for_range(moves.function, {**parts.kernels, moves.copy: COPY_DOCUMENT}, parts.symbols)
+    return CompiledFunction(_Lowering(function, moves, plan, outputs, parts).document(), plan)
+
+
+def used_parameters(function: Function) -> list[str]:
+    """Value ids of the parameters that a kernel reads or that are given out, in the order of the model's."""
+    shown = shown_by(function)
+    read = {shown[value] for node in function.nodes if node.kind is NodeKind.KERNEL for value in node.inputs}
+    read |= {shown[value] for value in function.outputs}
+    return [value.id for value in function.values.values() if value.kind == "parameter" and value.id in read]
+
+
+@dataclass
+class _Lowering:
+    function: Function
+    moves: Moves
+    plan: Plan
+    names: Sequence[str]
+    parts: Parts
+    tensors: list[dict[str, Any]] = field(default_factory=list)
+    places: dict[str, int] = field(default_factory=dict)
+    """Value id -> place among the tensors."""
+
+    def document(self) -> dict[str, Any]:
+        moves, function = self.moves, self.moves.function
+        before = {value: name for name, (value, _) in self.function.states.items()}
+        given = [value for value in function.inputs if value not in before]
+        self.shown = shown_by(function)
+        self.kernels = {name: number for number, name in enumerate(self.parts.kernels)}
+        numbers = {state.name: number for number, state in enumerate(self.parts.states)}
+        self.at: dict[str, list[Any]] = {
+            **{
+                value: ["weights", *self.parts.weights.places[digest]]
+                for value, digest in self.parts.parameters.items()
+            },
+            **{value: ["state", numbers[name]] for value, name in before.items()},
+            **{self.shown[value]: ["output", number] for number, value in enumerate(moves.outputs)},
+            **{value: ["input", number] for number, value in enumerate(given)},
+        }
+        inputs = [{"name": function.values[value].name or value, "tensor": self._tensor(value)} for value in given]
+        outputs = [
+            {"name": self.names[place], "tensor": self._tensor(value)}
+            for place, value in zip(moves.places, moves.outputs, strict=True)
+        ]
+        code = [self._instruction(node) for node in function.nodes if node.kind is NodeKind.KERNEL]
+        return {
+            "inputs": inputs,
+            "outputs": outputs,
+            "arena": list(self.plan.arenas),
+            "tensors": self.tensors,
+            "code": code,
+        }
+
+    def _instruction(self, node: Node) -> dict[str, Any]:
+        operands = [self._tensor(value) for value in (*node.inputs, *node.outputs)]
+        if node.kernel == self.moves.copy:
+            return {"op": "copy", "from": operands[0], "to": operands[1]}
+        temporaries: list[int] = []
+        while (name := Temporary(node.id, len(temporaries))) in self.plan.temporaries:
+            temporaries.append(self._temporary(name, self.plan.temporaries[name]))
+        return {
+            "op": "dispatch",
+            "kernel": self.kernels[node.kernel],
+            "operands": operands,
+            "temporaries": temporaries,
+            "node": node.id,
+        }
+
+    def _tensor(self, value: str) -> int:
+        """Its place among the tensors, where it is put when it is first asked for, behind what it shows."""
+        if value in self.moves.states:  # a state is one tensor, before it is written and after
+            return self._tensor(self.function.states[self.moves.states[value]][0])
+        if value not in self.places:
+            found, root = self.moves.function.values[value], self.shown[value]
+            if root in self.at:
+                at = self.at[root]
+            else:
+                placed = self.plan.values[value]
+                at = ["arena", placed.arena, placed.offset]
+            view = {} if root == value else {"view": self._tensor(root)}
+            self.places[value] = self._add(found.name or value, {**found.type.to_json(), **view}, at)
+        return self.places[value]
+
+    def _temporary(self, name: Temporary, placed: Placement) -> int:
+        shape = {"dtype": "uint32", "shape": [placed.bytes // 4]}
+        return self._add(f"{name.node}.temporary{name.number}", shape, ["arena", placed.arena, placed.offset])
+
+    def _add(self, name: str, described: Mapping[str, Any], at: list[Any]) -> int:
+        self.tensors.append({"name": name, **described, "at": at})
+        return len(self.tensors) - 1
+
+
+def state_document(state: State, weights: Weights) -> dict[str, Any]:
+    """A state as a compiled model has it. Raises InputError for one whose size is another at each call."""
+    if any(symbols_of(axis) for axis in state.type.shape):
+        shape = ", ".join(map(printed, state.type.shape))
+        raise InputError(
+            f"state {state.name} has the shape [{shape}], and a compiled model keeps states of one size: export the "
+            "model with a cache of fixed length"
+        )
+    initial = None if state.initial is None else list(weights.places[state.initial])
+    return {"name": state.name, **state.type.to_json(), "initial": initial}

@@ -1,0 +1,82 @@
+"""Kernels as a page needs them: documents without what only people and compilers read, and each WGSL text once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tapml.errors import InputError
+from tapml.suite import Suite
+
+_REASON = 300
+
+
+def kernel_names(suite: Suite) -> list[str]:
+    """Of all functions of the suite's model, in the order of their first call."""
+    functions = suite.program.functions.values()
+    return list(dict.fromkeys(n.kernel for function in functions for n in function.nodes if n.kind == "kernel"))
+
+
+def kernel_documents(suite: Suite) -> dict[str, dict[str, Any]]:
+    """By name, all that the suite's model calls. Raises InputError for one that no device can run."""
+    documents = {name: suite.bundle(name) for name in kernel_names(suite)}
+    for name, document in documents.items():
+        if document["unsupported"]:
+            raise InputError(
+                f"{suite.path} has no WGSL for {name} ({document['unsupported'][:_REASON]}): write the kernel by hand "
+                "and carve with --external FOLDER (docs/carve.md), or take the operator out of the model",
+                reason=document["unsupported"],
+            )
+    return documents
+
+
+def compiled_kernels(
+    suite: Suite, documents: Mapping[str, Mapping[str, Any]]
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """The WGSL texts, and the kernels that name them by their place among these."""
+    places: dict[str, int] = {}
+    kernels = []
+    inputs = {n.kernel: len(n.inputs) for function in suite.program.functions.values() for n in function.nodes}
+    for name, document in documents.items():
+        texts = iter(file.text for file in suite.kernel_files(name))
+        variants = [_variant(variant, [next(texts) for _ in variant["entry_points"]], places) for variant in
+                    document["variants"]]  # fmt: skip
+        kernels.append(
+            {
+                "kernel": name,
+                "symbols": document["symbols"],
+                "arguments": [
+                    {**_type(argument), "role": "input" if place < inputs[name] else "output"}
+                    for place, argument in enumerate(document["arguments"])
+                ],
+                "variants": variants,
+            }
+        )
+    return list(places), kernels
+
+
+def _variant(variant: Mapping[str, Any], texts: Sequence[str], places: dict[str, int]) -> dict[str, Any]:
+    entry_points = []
+    for entry_point, text in zip(variant["entry_points"], texts, strict=True):
+        bindings = [{"binding": found["binding"], "access": found["access"]} for found in entry_point["bindings"]]
+        entry_points.append(
+            {
+                "name": entry_point["name"],
+                "file": entry_point["file"],
+                "wgsl": places.setdefault(text, len(places)),
+                "workgroup_size": entry_point["workgroup_size"],
+                "bindings": sorted(bindings, key=lambda found: int(found["binding"])),
+            }
+        )
+    return {
+        "name": variant["name"],
+        "requires": variant["requires"],
+        "entry_points": entry_points,
+        "launches": variant["launches"],
+        "temporaries": variant["temporaries"],
+    }
+
+
+def _type(argument: Mapping[str, Any]) -> dict[str, Any]:
+    encoding = {"encoding": argument["encoding"]} if argument.get("encoding") else {}
+    return {"dtype": argument["dtype"], "shape": argument["shape"], **encoding}

@@ -1,0 +1,120 @@
+"""What a function copies: outputs that no kernel writes where they are wanted, and states.
+
+A compiled model's outputs and states are buffers of their own. A kernel writes an output in place where it can. What is
+a state after the call lies in an arena first, for kernels still read what it was before it, and is copied as soon as
+nobody does. Copies are nodes of the function that is planned, so that the plan knows what they read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tapml.building.buffers import shown_by
+from tapml.files import unique
+from tapml.program import Node, NodeKind, ValueKind
+from tapml.program.program import Function, SymbolicValue
+
+COPY = "copy"
+COPY_DOCUMENT: Mapping[str, Any] = {
+    "kernel": COPY,
+    "variants": [
+        {
+            "entry_points": [
+                {"name": COPY, "bindings": [{"binding": 0, "access": "read"}, {"binding": 1, "access": "read_write"}]}
+            ],
+            "launches": [{"entry_point": COPY, "operands": [{"argument": 0}, {"argument": 1}]}],
+            "temporaries": [],
+        }
+    ],
+}
+"""As much of a kernel's document as a memory plan reads."""
+
+
+@dataclass(frozen=True)
+class Moves:
+    """`function` with its copies as nodes of the kernel `copy`, and with outputs that are buffers of their own."""
+
+    function: Function
+    copy: str
+    """What its copies call."""
+    outputs: tuple[str, ...]
+    """The values that are the function's outputs, in order; states are none."""
+    places: tuple[int, ...]
+    """Their places among what the model gives, which has its states too."""
+    states: Mapping[str, str]
+    """Value that is written to a state -> the state's name."""
+
+
+def with_moves(function: Function) -> Moves:
+    """The same function with copies."""
+    return _Moving(function).moves()
+
+
+class _Moving:
+    def __init__(self, function: Function) -> None:
+        self._function = function
+        self._values = dict(function.values)
+        self._shown = shown_by(function)
+        self._copy = unique(COPY, lambda name: any(node.kernel == name for node in function.nodes))
+        self._first: list[Node] = []
+        self._behind: dict[int, list[Node]] = {}
+        """Copies by the position of the node that they follow."""
+        self._count = 0
+
+    def moves(self) -> Moves:
+        function = self._function
+        after = {function.outputs.index(after) for _, after in function.states.values()}
+        places = [place for place in range(len(function.outputs)) if place not in after]
+        claimed: set[str] = set()
+        outputs = []
+        for value in (function.outputs[place] for place in places):
+            root = self._shown[value]
+            if self._computed(root) and root not in claimed:
+                claimed.add(root)
+                outputs.append(value)
+            else:
+                outputs.append(self._copied(value, self._made_at(root)))
+        states = {}
+        for name, (before, value) in function.states.items():
+            if (copied := self._state(before, value)) is not None:
+                states[copied] = name
+        nodes = [*self._first]
+        for position, node in enumerate(function.nodes):
+            nodes += [node, *self._behind.get(position, ())]
+        found = replace(
+            function, values=self._values, nodes=nodes, outputs=(*dict.fromkeys(outputs), *states), states={}
+        )
+        return Moves(found, self._copy, tuple(outputs), tuple(places), states)
+
+    def _state(self, before: str, after: str) -> str | None:
+        """The value that is written to a state; none for one that stays what it is."""
+        root = self._shown[after]
+        if root == self._shown[before]:
+            return None
+        read = [n for n, node in enumerate(self._function.nodes) if self._reads(node, before)]
+        if root in {other for other, _ in self._function.states.values()}:
+            # Another state, which may be written before this one is.
+            after = self._copied(after, -1)
+        return self._copied(after, max(self._made_at(root), *read, -1))
+
+    def _computed(self, root: str) -> bool:
+        return self._values[root].kind is ValueKind.INTERMEDIATE
+
+    def _made_at(self, root: str) -> int:
+        """The position of the node that writes a value; -1 for what is there from the beginning."""
+        return next((n for n, node in enumerate(self._function.nodes) if root in node.outputs), -1)
+
+    def _reads(self, node: Node, value: str) -> bool:
+        return node.kind is NodeKind.KERNEL and any(self._shown[given] == value for given in node.inputs)
+
+    def _copied(self, value: str, position: int) -> str:
+        """A new value with the bytes of `value`, made behind the node at `position`, or else before all nodes."""
+        source = self._values[value]
+        name = unique(f"{COPY}{self._count}", lambda taken: taken in self._values)
+        self._count += 1
+        self._values[name] = SymbolicValue(name, source.name, source.type, ValueKind.INTERMEDIATE)
+        node = Node(name, NodeKind.KERNEL, self._copy, (value,), (name,))
+        (self._first if position < 0 else self._behind.setdefault(position, [])).append(node)
+        return name

@@ -1,0 +1,79 @@
+"""`tapml build`: what a page loads, of a suite or of a model."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from tapml.building.build import Built, build, check_output
+from tapml.cli.commands import carved
+from tapml.cli.outputs import Outputs, check_writable
+from tapml.errors import InputError
+from tapml.files import cannot_write, write_json_output
+from tapml.leftovers import temporary_folder
+from tapml.reports.compiled import model_document, show_model
+from tapml.reports.progress import ProgressReport
+from tapml.suite import Suite
+
+_MINILM = "minilm"
+_TEXTS = ["A quick brown fox jumps over the lazy dog near the river bank.", "Good morning"]
+"""Of different lengths: the model is made for all."""
+
+_CARVING = ("text", "one_by_one", "inputs", "input", "random_inputs", "external", "no_oracle")
+"""Options that are about a model, and not about a suite."""
+
+
+def build_model(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    """Exit code 1 where the suite's reference is in doubt, and it was built all the same."""
+    check_writable(options.json)
+    check_output(options.output, options.force)
+    try:
+        built = _build(options, progress)
+    except InputError as error:
+        write_json_output(options.json, {"format": "tapml.refusal/1", "error": str(error), **error.refusal()})
+        raise
+    outputs = Outputs(progress)
+    document = model_document(built.model, built.path, built.bytes)
+    outputs.report(options.json, document, lambda: show_model(console, built.model, built.path, built.bytes))
+    return outputs.exit_code(1 if built.model.provenance.doubts else 0)
+
+
+def _build(options: argparse.Namespace, progress: Console) -> Built:
+    with ProgressReport(progress) as report, _suite(options, report) as suite:
+        return build(
+            suite,
+            options.output,
+            name=options.name,
+            single=options.single,
+            overwrite=options.force,
+            keep_disagreeing=options.keep_disagreeing,
+            progress=report.update,
+        )
+
+
+@contextlib.contextmanager
+def _suite(options: argparse.Namespace, report: ProgressReport) -> Iterator[Suite]:
+    """The suite that was given, or one that is carved from the model for the length of a `with` block."""
+    path = Path(options.model)
+    if path.is_dir():
+        given = [f"--{name.replace('_', '-')}" for name in _CARVING if getattr(options, name)]
+        if given:
+            raise InputError(f"{path} is a suite, which was carved already: leave out {given[0]}, or give its model")
+        yield Suite(path)
+        return
+    if options.model == _MINILM:
+        # Of one length alone it would take no other text.
+        options.one_by_one = True
+        options.text = [*options.text, *_TEXTS]
+    with contextlib.ExitStack() as held:
+        try:
+            options.output.parent.mkdir(parents=True, exist_ok=True)
+            folder = held.enter_context(temporary_folder(options.output))
+        except OSError as error:
+            raise InputError(f"{cannot_write(options.output, error)} with -o") from error
+        name = options.name or options.output.name.removesuffix(".tapml")
+        yield carved(options, folder / f"{name}.suite", report, name=name)

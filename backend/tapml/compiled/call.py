@@ -1,0 +1,109 @@
+"""A call of a compiled function: its sizes, and what its inputs and outputs are at them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tapml.compiled.model import CompiledFunction, CompiledModel, CompiledTensor
+from tapml.errors import InputError
+from tapml.expressions import ExpressionError, check_sizes, printed
+from tapml.program import TensorType
+from tapml.program.graph import numpy_dtype
+from tapml.program.program import MAIN, SymbolicType
+from tapml.text import listed
+
+
+@dataclass(frozen=True)
+class Call:
+    """`inputs` and `outputs` are in the function's order, by name."""
+
+    sizes: Mapping[str, int]
+    inputs: Mapping[str, TensorType]
+    outputs: Mapping[str, TensorType]
+
+
+@dataclass(frozen=True)
+class CompiledRun:
+    """What calls of a compiled function gave, one after the other: `outputs` of each, by name."""
+
+    outputs: Sequence[Mapping[str, np.ndarray]]
+    load_seconds: float
+    """Until the first call could begin: fetching, checking, compiling."""
+    call_seconds: Sequence[float]
+    """Of each call, those that were repeated too, until its outputs were here."""
+    variants: Mapping[str, str]
+    """Kernel -> the variant that ran; none on this machine."""
+    bytes: int
+    """Of weights, arenas, states and the like."""
+
+
+def function_of(model: CompiledModel, name: str = MAIN) -> CompiledFunction:
+    """Raises InputError where the model has no such function."""
+    if name not in model.functions:
+        raise InputError(f"{model.name} has no function {name[:100]!r}: it has {listed([*model.functions], 8)}")
+    return model.functions[name]
+
+
+def call_of(model: CompiledModel, function: str, arrays: Mapping[str, np.ndarray]) -> Call:
+    """What a call with these inputs is.
+
+    Raises InputError for an input that is missing, unknown, or of another dtype or shape, and for a size out of range:
+    with its name, and what it must be.
+    """
+    found = function_of(model, function)
+    inputs = {port.name: found.tensors[port.tensor] for port in found.inputs}
+    takes = listed([f"{name}: {_described(tensor)}" for name, tensor in inputs.items()], 8) or "no inputs"
+    if unknown := sorted(arrays.keys() - inputs.keys()):
+        raise InputError(f"{model.name} has no input {unknown[0][:100]!r}: it takes {takes}")
+    if missing := [name for name in inputs if name not in arrays]:
+        raise InputError(f"{model.name} was given no input {missing[0]!r}: it takes {takes}")
+    sizes: dict[str, int] = {}
+    for name, tensor in inputs.items():
+        _match(name, tensor, arrays[name], sizes)
+    used = [symbol for symbol in model.symbols if symbol.name in sizes]
+    try:
+        # One that no input has by itself is in no shape of this function.
+        check_sizes(used, sizes)
+        types = {name: _type(name, tensor, sizes) for name, tensor in inputs.items()}
+        outputs = {port.name: _type(port.name, found.tensors[port.tensor], sizes) for port in found.outputs}
+    except ExpressionError as error:
+        raise InputError(f"{model.name}: {error}") from None
+    for name, tensor_type in types.items():
+        if tensor_type.shape != arrays[name].shape:
+            raise _wrong(name, inputs[name], arrays[name])
+    return Call(sizes, types, outputs)
+
+
+def _match(name: str, tensor: CompiledTensor, array: np.ndarray, sizes: dict[str, int]) -> None:
+    """The sizes that an input's shape gives. Raises InputError where it is of another kind, or contradicts others."""
+    if array.dtype != numpy_dtype(tensor.dtype) or array.ndim != len(tensor.shape):
+        raise _wrong(name, tensor, array)
+    for axis, size in zip(tensor.shape, array.shape, strict=True):
+        if isinstance(axis, int) and axis != size:
+            raise _wrong(name, tensor, array)
+        if isinstance(axis, str) and sizes.setdefault(axis, size) != size:
+            raise InputError(
+                f"input {name} has the shape {list(array.shape)}, where {axis} is {size}, and before it was "
+                f"{sizes[axis]}: give all inputs of one call the same {axis}"
+            )
+
+
+def _type(name: str, tensor: CompiledTensor, sizes: Mapping[str, int]) -> TensorType:
+    return SymbolicType(tuple(tensor.shape), tensor.dtype, tensor.encoding).at(sizes, f"the shape of {name}")
+
+
+def _described(tensor: CompiledTensor) -> str:
+    return f"{tensor.dtype}[{', '.join(map(printed, tensor.shape))}]"
+
+
+def _wrong(name: str, tensor: CompiledTensor, array: np.ndarray) -> InputError:
+    return InputError(f"input {name} is {array.dtype}{list(array.shape)}: give {_described(tensor)}")
+
+
+def symbols_text(model: CompiledModel, names: Sequence[str] | None = None) -> str:
+    """The symbols with their ranges, for people; empty where there are none."""
+    found = [s for s in model.symbols if names is None or s.name in names]
+    return ", ".join(f"{symbol.name} from {symbol.minimum} to {symbol.maximum}" for symbol in found)

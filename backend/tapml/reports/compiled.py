@@ -1,0 +1,206 @@
+"""Compiled models, and what running one gave, as text and as documents."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from tapml.compiled.call import CompiledRun
+from tapml.compiled.instructions import Dispatch, If, Instruction, Loop
+from tapml.compiled.model import CompiledFunction, CompiledModel, Validation
+from tapml.program.graph import Typed
+from tapml.reports.console import Table
+from tapml.reports.terminal import mark, size, warn_doubts
+from tapml.results.base import adapter_name
+from tapml.results.verdicts import SEVERITY
+from tapml.text import listed, one_line
+
+MODEL_FORMAT = "tapml.compiled/1"
+RUN_FORMAT = "tapml.compiled-run/1"
+_FEW = 6
+
+
+def model_document(model: CompiledModel, path: object, nbytes: int) -> dict[str, Any]:
+    """What a compiled model is: all but its kernels' texts, tensors and code. `nbytes`: of all its files."""
+    return {
+        "format": MODEL_FORMAT,
+        "name": model.name,
+        "path": str(path),
+        "bytes": nbytes,
+        "provenance": model.provenance.model_dump(mode="json"),
+        "symbols": [symbol.model_dump() for symbol in model.symbols],
+        "functions": {name: _function_document(function) for name, function in model.functions.items()},
+        "states": [state.model_dump(mode="json", exclude_defaults=True) for state in model.states],
+        "kernels": [_kernel_document(model, kernel.kernel) for kernel in model.kernels],
+        "weights": {"bytes": sum(model.weights.buffers), "shards": len(model.weights.shards)},
+        "memory": {name: facts.model_dump() for name, facts in model.memory.items()},
+        "validation": [found.model_dump(mode="json") for found in model.validation],
+        "tokenizer": model.tokenizer.kind if model.tokenizer else None,
+    }
+
+
+def _function_document(function: CompiledFunction) -> dict[str, Any]:
+    ports = {"inputs": function.inputs, "outputs": function.outputs}
+    described = {
+        what: [{"name": port.name, **_typed(function, port.tensor).to_json()} for port in found]
+        for what, found in ports.items()
+    }
+    return {**described, "dispatches": dispatches(function.code), "arenas": function.arena}
+
+
+def _kernel_document(model: CompiledModel, name: str) -> dict[str, Any]:
+    kernel = next(found for found in model.kernels if found.kernel == name)
+    calls = sum(dispatches(function.code, model.kernels.index(kernel)) for function in model.functions.values())
+    return {
+        "kernel": name,
+        "variants": [variant.name for variant in kernel.variants],
+        "dispatches": calls,
+        "verdict": _worst(model.validation, name),
+    }
+
+
+def dispatches(code: Iterable[Instruction], kernel: int | None = None) -> int:
+    """Instructions that dispatch (that kernel), those inside branches and loops once."""
+    count = 0
+    for found in code:
+        if isinstance(found, Dispatch):
+            count += kernel in (None, found.kernel)
+        elif isinstance(found, If):
+            count += dispatches(found.then, kernel) + dispatches(found.otherwise, kernel)
+        elif isinstance(found, Loop):
+            count += dispatches(found.body, kernel)
+    return count
+
+
+def show_model(console: Console, model: CompiledModel, path: object, nbytes: int) -> None:
+    """`tapml show`, and what `tapml build` ends with."""
+    warn_doubts(console, path, model.provenance.doubts)
+    made = model.provenance
+    calls = sum(dispatches(function.code) for function in model.functions.values())
+    rows = [
+        ("model", f"{model.name} ({path})"),
+        ("from", f"{model.title}, {made.model.source}, sha256 {made.model.sha256[:16]}..."),
+        (
+            "built by",
+            f"tapml {made.tapml}; kernels by {listed([f'{c.name} {c.version}' for c in made.compilers], _FEW)}",
+        ),
+    ]
+    for name, function in model.functions.items():
+        behind = "" if len(model.functions) == 1 else f" of {name}"
+        rows += [(f"input{behind}", _port(function, port.name, port.tensor)) for port in function.inputs]
+        rows += [(f"output{behind}", _port(function, port.name, port.tensor)) for port in function.outputs]
+    rows += [("size", f"{symbol.name}: {symbol.minimum} to {symbol.maximum}") for symbol in model.symbols]
+    rows += [
+        ("state", f"{state.name} {Typed(tuple(state.shape), state.dtype, state.encoding)}") for state in model.states
+    ]
+    if model.tokenizer is not None:
+        rows.append(("tokenizer", f"{model.tokenizer.kind}, {model.tokenizer.file}"))
+    rows += [
+        ("kernels", f"{len(model.kernels)}, {calls} dispatches in a call, {len(model.wgsl)} WGSL texts"),
+        ("weights", f"{size(sum(model.weights.buffers))} in {len(model.weights.shards)} shards"),
+    ]
+    rows += [("memory", memory_text(model, name)) for name in model.memory]
+    rows.append(("on disk", size(nbytes)))
+    rows += [("validated", _validation_text(model, found)) for found in model.validation] or [("validated", "nowhere")]
+    for name, text in rows:
+        console.print(f"{name:<10} {one_line(text, 2000)}")
+    if made.edited:
+        text = f"edited kernels (not what was generated): {', '.join(made.edited)}"
+        console.print(one_line(text, 5000), style="yellow")
+    without = [kernel.kernel for kernel in model.kernels if _worst(model.validation, kernel.kernel) is None]
+    if without and model.validation:
+        console.print(one_line(f"never validated: {listed(without, _FEW)}", 2000), style="yellow")
+
+
+def show_kernels(console: Console, model: CompiledModel) -> None:
+    """A row a kernel."""
+    console.print()
+    table = Table("kernel", "dispatches", "variants", "validated", right=("dispatches",))
+    for kernel in model.kernels:
+        found = _kernel_document(model, kernel.kernel)
+        verdict = mark(found["verdict"]) if found["verdict"] else "-"
+        table.add_row(kernel.kernel, str(found["dispatches"]), ", ".join(found["variants"]), verdict)
+    console.print(table)
+
+
+def memory_text(model: CompiledModel, function: str) -> str:
+    """What a function's scratch buffers take, in one line."""
+    facts = model.memory[function]
+    count = len(model.functions[function].arena)
+    buffers = "1 buffer" if count == 1 else f"{count} buffers"
+    behind = "" if len(model.functions) == 1 else f" for {function}"
+    return (
+        f"{size(facts.planned)} in {buffers}{behind} ({facts.strategy}); {size(facts.naive)} if nothing shared, at "
+        f"least {size(facts.lower_bound)}"
+    )
+
+
+def _validation_text(model: CompiledModel, found: Validation) -> str:
+    passed = sum(verdict == "pass" for verdict in found.kernels.values())
+    name = adapter_name(found.device.adapter.model_dump())  # type: ignore[arg-type]  # the same fields
+    failing = [f"{kernel}: {verdict}" for kernel, verdict in found.kernels.items() if verdict != "pass"]
+    rest = f"; {listed(failing, _FEW)}" if failing else ""
+    return f"{found.device.name}{f' ({name})' if name else ''}: {passed} of {len(model.kernels)} kernels pass{rest}"
+
+
+def _worst(validation: Iterable[Validation], kernel: str) -> str | None:
+    verdicts = [found.kernels[kernel] for found in validation if kernel in found.kernels]
+    return max(verdicts, key=SEVERITY.index) if verdicts else None
+
+
+def _port(function: CompiledFunction, name: str, tensor: int) -> str:
+    return f"{name} {_typed(function, tensor)}"
+
+
+def _typed(function: CompiledFunction, tensor: int) -> Typed:
+    found = function.tensors[tensor]
+    return Typed(tuple(found.shape), found.dtype, found.encoding)
+
+
+# ------------------------------------------------------------ running one
+
+
+def run_document(model: CompiledModel, function: str, device: str, found: CompiledRun) -> dict[str, Any]:
+    """What calls gave: types and digests of the outputs, times."""
+    return {
+        "format": RUN_FORMAT,
+        "name": model.name,
+        "function": function,
+        "device": device,
+        "calls": [{name: _array_document(array) for name, array in outputs.items()} for outputs in found.outputs],
+        "variants": dict(found.variants),
+        "bytes": found.bytes,
+        "seconds": {"load": found.load_seconds, "calls": list(found.call_seconds)},
+    }
+
+
+def _array_document(array: np.ndarray) -> Mapping[str, Any]:
+    digest = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+    return {"dtype": str(array.dtype), "shape": list(array.shape), "sha256": digest}
+
+
+def show_run(console: Console, device: str, found: CompiledRun) -> None:
+    """Outputs with a first look at their elements, then times."""
+    for number, outputs in enumerate(found.outputs):
+        behind = f" (call {number})" if len(found.outputs) > 1 else ""
+        for name, array in outputs.items():
+            console.print(one_line(f"{name}{behind}  {Typed(array.shape, str(array.dtype))}  {_look(array)}", 2000))
+    first, *others = found.call_seconds
+    warm = f", then {_milliseconds(min(others))} at best of {len(others)}" if others else ""
+    console.print(
+        f"{device}: loaded in {found.load_seconds:.3f} s, first call {_milliseconds(first)}{warm}; "
+        f"{size(found.bytes)} of memory"
+    )
+
+
+def _look(array: np.ndarray) -> str:
+    elements = [f"{element:.6g}" if array.dtype.kind == "f" else str(element) for element in array.reshape(-1)[:_FEW]]
+    return ", ".join(elements) + (", ..." if array.size > _FEW else "")
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:.1f} ms"
