@@ -94,3 +94,104 @@ def doubled() -> tuple[CompiledModel, dict[str, bytes]]:
     )
     model = CompiledModel.model_validate(json.loads(json.dumps(found)))
     return model, {f"weights/{digest}.bin": weights, "tokenizer.json": tokenizer}
+
+
+def chained() -> Json:
+    """Three calls of float32[n, 4], n 1..8, through two arena buffers: bytes are used again, and seen through a view;
+    the kernel `total` has two launches and a temporary."""
+    n = {"name": "n", "minimum": 1, "maximum": 8}
+    m = {"name": "m", "minimum": 1, "maximum": 100}
+    add = kernel("add", [argument("input", ["m"]), argument("input", ["m"]), argument("output", ["m"])], [m])
+    variant = kernel("total", [argument("input", ["n", 4]), argument("output", ["n", 4])])["variants"][0]
+    variant["entry_points"].append({**variant["entry_points"][0], "name": "second"})
+    variant["entry_points"][1]["bindings"] = [
+        {"binding": 0, "access": "read"},
+        {"binding": 1, "access": "uniform"},
+        {"binding": 2, "access": "read_write"},
+    ]
+    variant["launches"] = [
+        {"entry_point": "total", "operands": [{"argument": 0}, {"temporary": 0}], "uniforms": [], "grid": ["n", 1, 1]},
+        {
+            **{"entry_point": "second", "operands": [{"temporary": 0}, {"argument": 1}]},
+            "uniforms": [{"name": "n", "dtype": "uint32", "value": ["mul", "n", 4]}],
+            "grid": [["ceildiv", "n", 2], 1, 1],
+        },
+    ]
+    variant["temporaries"] = [["mul", "n", 16]]
+    del variant["name"]
+    total = kernel("total", [argument("input", ["n", 4]), argument("output", ["n", 4])], [n], **variant)
+    flat = [["mul", "n", 4]]
+    tensors = [
+        tensor("x", ["n", 4], "input", 0),
+        tensor("x.flat", flat, "input", 0, view=0),
+        tensor("a", flat, "arena", 0, 0),
+        tensor("a.square", ["n", 4], "arena", 0, 0, view=2),
+        tensor("b", ["n", 4], "arena", 1, 0),
+        tensor("b.flat", flat, "arena", 1, 0, view=4),
+        tensor("scratch", [32], "arena", 2, 0, dtype="uint32"),
+        tensor("y", ["n", 4], "output", 0),
+        tensor("y.flat", flat, "output", 0, view=7),
+        tensor("c", flat, "arena", 0, 0),
+    ]
+    code = [
+        {"op": "dispatch", "kernel": 0, "operands": [1, 1, 2], "sizes": {"m": ["mul", 4, "n"]}, "node": "n0"},
+        {"op": "dispatch", "kernel": 1, "operands": [3, 4], "temporaries": [6]},
+        {"op": "dispatch", "kernel": 0, "operands": [5, 1, 9], "sizes": {"m": ["mul", "n", 4]}},
+        {"op": "copy", "from": 9, "to": 8},
+    ]
+    main = {
+        "inputs": [{"name": "x", "tensor": 0}],
+        "outputs": [{"name": "y", "tensor": 7}],
+        **{"arena": [128, 128, 128], "tensors": tensors, "code": code},
+    }
+    return document({"main": main}, [add, total], symbols=[n])
+
+
+def looped() -> Json:
+    """Sums the n rows of x into a state, row by row, until a counter says so; twice where `flag` is above 5."""
+    n = {"name": "n", "minimum": 0, "maximum": 6}
+    row, one = [4], [1]
+    add = kernel("add", [argument("input", row), argument("input", row), argument("output", row)])
+    tensors = [
+        tensor("x", ["n", 4], "input", 0),
+        tensor("flag", [3], "input", 1, dtype="int32"),
+        tensor("sum", row, "output", 0),
+        tensor("rows", ["n", 4], "output", 1),
+        tensor("cache", row, "state", 0),
+        tensor("row", row, "arena", 0, 0),
+        tensor("next", row, "arena", 1, 0),
+        tensor("done", one, "arena", 1, 256, dtype="int32"),
+        tensor("scale", row, "weights", 0, 0),
+    ]
+    turn = [
+        {
+            **{"op": "copy", "from": 0, "to": 5, "from_offset": ["mul", "i", 16]},
+            **{"to_offset": 0, "bytes": "width"},
+        },
+        {"op": "dispatch", "kernel": 0, "operands": [5, 4, 6]},
+        {"op": "copy", "from": 6, "to": 4},
+        {"op": "copy", "from": 6, "to": 3, "to_offset": ["mul", "width", "i"], "bytes": 16},
+        {"op": "call", "module": "sampling", "function": "finished", "inputs": [4], "outputs": [7]},
+    ]
+    twice = {"op": "loop", "variable": "k", "count": 2, "most": 2, "body": [{"op": "copy", "from": 4, "to": 2}]}
+    code = [
+        {"op": "let", "name": "width", "value": ["mul", 2, 8]},
+        {"op": "fill", "tensor": 5, "value": 0},
+        {"op": "fill", "tensor": 3, "value": 2143289344},
+        {"op": "loop", "variable": "i", "count": "n", "most": 6, "until": 7, "body": turn},
+        {"op": "read", "name": "flagged", "tensor": 1, "index": 2, "minimum": 0, "maximum": 10},
+        {"op": "copy", "from": 4, "to": 2},
+        {
+            **{"op": "if", "condition": ["max", 0, ["sub", "flagged", 5]]},
+            "then": [{"op": "dispatch", "kernel": 0, "operands": [4, 8, 6]}, twice, {"op": "copy", "from": 6, "to": 2}],
+        },
+    ]
+    main = {
+        "inputs": [{"name": "x", "tensor": 0}, {"name": "flag", "tensor": 1}],
+        "outputs": [{"name": "sum", "tensor": 2}, {"name": "rows", "tensor": 3}],
+        **{"arena": [16, 512], "tensors": tensors, "code": code},
+    }
+    weights = np.float32([1, 2, 3, 4]).tobytes()
+    shard = {"sha256": sha256(weights).hexdigest(), "bytes": 16, "buffer": 0, "offset": 0}
+    state = {"name": "cache", "dtype": "float32", "shape": row, "initial": [0, 0]}
+    return document({"main": main}, [add], symbols=[n], states=[state], weights={"buffers": [16], "shards": [shard]})

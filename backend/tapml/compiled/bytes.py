@@ -12,14 +12,14 @@ _BYTES = {"float32": 4, "float16": 2, "int32": 4, "uint32": 4, "int8": 1, "uint8
 _PER_WORD = {"int8x4": 4, "uint8x4": 4, "int4x8": 8, "uint4x8": 8, "float16": 2}
 
 
-def check_stored(what: str, dtype: str, encoding: Encoding | None) -> None:
+def check_stored(dtype: str, encoding: Encoding | None) -> None:
     """Raise ExpressionError unless tensors of `dtype` are stored so."""
     try:
         check_encoding(encoding, dtype)
     except ValueError:
-        raise ExpressionError(f"{what}: {dtype} is not stored as {encoding}") from None
+        raise ExpressionError(f"{dtype} is not stored as {encoding}") from None
     if dtype == "bool" and encoding is None:
-        raise ExpressionError(f"{what}: bool is stored as an encoding only")
+        raise ExpressionError("bool is stored as an encoding only")
 
 
 def elements_of(shape: Sequence[Any]) -> Any:
@@ -31,13 +31,18 @@ def elements_of(shape: Sequence[Any]) -> Any:
 
 
 def stored_bytes(shape: Sequence[Any], dtype: str, encoding: Encoding | None) -> Any:
-    """What a tensor takes in a buffer: a multiple of 4, and at least 4."""
+    """What is stored of a tensor, padded to a multiple of 4."""
     elements = elements_of(shape)
     per_word = _PER_WORD[encoding] if encoding else 4 // _BYTES[dtype]
     words = elements if per_word == 1 else ["ceildiv", elements, per_word]
-    return ["max", ["mul", words, 4], 4]
+    return ["mul", words, 4]
 
 
 def padded(count: Any) -> Any:
-    """The bytes that so many are bound with."""
-    return ["max", ["mul", ["ceildiv", count, 4], 4], 4]
+    """What so many bytes take, padded to a multiple of 4."""
+    return ["mul", ["ceildiv", count, 4], 4]
+
+
+def bound(count: Any) -> Any:
+    """What such a multiple of 4 takes in a buffer: WebGPU binds no less than 4 bytes."""
+    return ["max", count, 4]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from tapml.compiled.algebra import Algebra, Scope, Value, same
-from tapml.compiled.bytes import check_stored, elements_of, stored_bytes
+from tapml.compiled.bytes import bound, check_stored, elements_of, stored_bytes
 from tapml.compiled.model import CompiledFunction, CompiledModel, CompiledTensor, Port
 from tapml.compiled.owners import Region
 from tapml.encodings import Encoding
@@ -26,7 +26,9 @@ class Tensors:
         self._algebra = algebra
         self.shapes: list[list[Value]] = []
         self.elements: list[Value] = []
+        self.stored: list[Value] = []
         self.bytes: list[Value] = []
+        """What is bound: at least 4."""
         self.regions: list[Region] = []
         for number, tensor in enumerate(function.tensors):
             try:
@@ -55,19 +57,21 @@ class Tensors:
         return [region for number, region in enumerate(self.regions) if region.root == number]
 
     def _add(self, number: int, tensor: CompiledTensor, symbols: Scope) -> None:
-        check_stored(f"it is {tensor.dtype}", tensor.dtype, tensor.encoding)
+        check_stored(tensor.dtype, tensor.encoding)
         shape = [self._algebra.value(extent, symbols) for extent in tensor.shape]
         for extent, written in zip(shape, tensor.shape, strict=True):
             if self._algebra.least(extent) < 0 or self._algebra.greatest(extent) > MOST_ELEMENTS:
                 raise ExpressionError(f"its extent {printed(written)} may be from {extent.low} to {extent.high}")
-        count = self._algebra.value(stored_bytes(tensor.shape, tensor.dtype, tensor.encoding), symbols)
+        stored = stored_bytes(tensor.shape, tensor.dtype, tensor.encoding)
+        count = self._algebra.value(bound(stored), symbols)
         kind, buffer = tensor.at[0], tensor.at[1]
         begin = tensor.at[2] if tensor.at[0] == "weights" or tensor.at[0] == "arena" else 0
         end = begin + self._algebra.greatest(count)
+        what = f"{'weight buffer' if kind == 'weights' else kind} {buffer}"
         if (size := self._buffer_bytes(kind, buffer)) is None:
-            raise ExpressionError(f"there is no {kind} {buffer}")
+            raise ExpressionError(f"there is no {what}")
         if end > size:
-            raise ExpressionError(f"it may end at {end}, and {kind} {buffer} has {size} bytes")
+            raise ExpressionError(f"it may end at {end}, and {what} has {size} bytes")
         root = number
         if tensor.view is not None:
             if tensor.view >= number:
@@ -77,6 +81,7 @@ class Tensors:
             root = self.regions[tensor.view].root
         self.shapes.append(shape)
         self.elements.append(self._algebra.value(elements_of(tensor.shape), symbols))
+        self.stored.append(self._algebra.value(stored, symbols))
         self.bytes.append(count)
         self.regions.append(Region((kind, buffer), begin, end, root))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tapml.compiled.algebra import Algebra, Scope
-from tapml.compiled.bytes import check_stored, stored_bytes
+from tapml.compiled.bytes import bound, check_stored, stored_bytes
 from tapml.compiled.model import CompiledModel, CompiledState, Weights
 from tapml.compiled.verify_function import FunctionProof
 from tapml.compiled.verify_kernel import KernelProof
@@ -65,9 +65,9 @@ def _check_states(states: Sequence[CompiledState], weights: Weights, algebra: Al
         if state.name in names:
             raise ExpressionError(f"the state {state.name} stands twice")
         names.add(state.name)
-        check_stored(f"state {state.name}", state.dtype, state.encoding)
         try:
-            count = algebra.value(stored_bytes(state.shape, state.dtype, state.encoding), {}).high
+            check_stored(state.dtype, state.encoding)
+            count = algebra.value(bound(stored_bytes(state.shape, state.dtype, state.encoding)), {}).high
         except ExpressionError as error:
             raise ExpressionError(f"state {state.name}: {error}") from None
         if state.initial is not None:

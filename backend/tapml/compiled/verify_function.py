@@ -154,7 +154,7 @@ class FunctionProof:
         if source == target:
             raise ExpressionError(f"both tensors lie in {source[0]} {source[1]}")
         offsets = [self._algebra.value(offset, names) for offset in (found.from_offset, found.to_offset)]
-        sizes = [self._tensors.bytes[tensor] for tensor in (found.source, found.target)]
+        sizes = [self._tensors.stored[tensor] for tensor in (found.source, found.target)]
         if found.bytes is None:
             if not same(*sizes) or any(offset.low or offset.high for offset in offsets):
                 both = f"{self._tensors.describe(found.source)} and {self._tensors.describe(found.target)}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tapml.compiled.algebra import Algebra, Scope, Value, shown
-from tapml.compiled.bytes import check_stored, padded
+from tapml.compiled.bytes import bound, check_stored, padded
 from tapml.compiled.model import CompiledEntryPoint, CompiledKernel, CompiledVariant
 from tapml.expressions import ExpressionError
 from tapml.protocol.base import MOST_ELEMENTS
@@ -44,7 +44,10 @@ class KernelProof:
                 raise ExpressionError(f"{where}: the symbol {symbol.name} stands twice")
             names.add(symbol.name)
         for number, argument in enumerate(kernel.arguments):
-            check_stored(f"{where}: argument {number}", argument.dtype, argument.encoding)
+            try:
+                check_stored(argument.dtype, argument.encoding)
+            except ExpressionError as error:
+                raise ExpressionError(f"{where}: argument {number}: {error}") from None
             if number and argument.role == "input" and kernel.arguments[number - 1].role == "output":
                 raise ExpressionError(f"{where}: argument {number} is an input behind outputs")
         for variant in kernel.variants:
@@ -103,7 +106,7 @@ class KernelProof:
             for number, count in enumerate(variant.temporaries):
                 if value(count, sizes).low < 0:
                     raise ExpressionError(f"temporary {number} may take {shown(count)} bytes, less than none")
-                temporaries[number].append(value(padded(count), sizes))
+                temporaries[number].append(value(bound(padded(count)), sizes))
             for launch in variant.launches:
                 self._check_launch(launch, sizes)
         return Needs(shapes, temporaries)
