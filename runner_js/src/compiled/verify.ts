@@ -1,0 +1,70 @@
+/**
+ * Proves of a compiled model, for all sizes in range and before anything reaches a GPU, that it stays inside its buffers and
+ * ends (docs/model-format.md, "What is proven"). What cannot be shown is refused. The twin of
+ * backend/tapml/compiled/verify.py: tests/vectors/compiled.json holds both to the same sentences.
+ */
+import { ExpressionError } from "../program/expressions";
+import { Algebra, type Value } from "./algebra";
+import { bound, checkStored, storedBytes } from "./bytes";
+import { formed, ModelError } from "./form";
+import { proveFunction } from "./functions";
+import type { CompiledModel, Weights } from "./generated/model";
+import { KernelProof, once, within } from "./kernels";
+
+export { ModelError } from "./form";
+
+const MAIN = "main";
+
+/** The document, typed and proven. Throws a ModelError: one sentence with field, or function, instruction and tensor. */
+export function verified(document: unknown): CompiledModel {
+  const model = formed(document);
+  try {
+    prove(model);
+  } catch (cause) {
+    throw cause instanceof ExpressionError ? new ModelError(cause.message) : cause;
+  }
+  return model;
+}
+
+function prove(model: CompiledModel): void {
+  const algebra = new Algebra();
+  once(model.symbols, (name) => `the symbol ${name} stands twice`);
+  const symbols = new Map<string, Value>();
+  for (const { name, minimum, maximum } of model.symbols) symbols.set(name, algebra.name(minimum, maximum));
+  checkWeights(model.weights);
+  checkStates(model, algebra);
+  const kernels = model.kernels.map((kernel) => new KernelProof(kernel, model.wgsl.length, algebra));
+  if (!Object.hasOwn(model.functions, MAIN)) throw new ExpressionError(`there is no function ${MAIN}`);
+  for (const name of Object.keys(model.functions)) proveFunction(name, model, kernels, algebra, symbols);
+}
+
+function checkWeights({ buffers, shards }: Weights): void {
+  let [buffer, offset] = [0, 0];
+  for (const [number, shard] of shards.entries()) {
+    if (offset === buffers[buffer]) [buffer, offset] = [buffer + 1, 0];
+    const size = buffers[buffer];
+    if (shard.buffer !== buffer || shard.offset !== offset || size === undefined)
+      throw new ExpressionError(
+        `shard ${number} is not where the one before it ends, at buffer ${buffer}, ${offset}`,
+      );
+    offset += shard.bytes;
+    if (offset > size)
+      throw new ExpressionError(`shard ${number} ends at ${offset}, behind weight buffer ${buffer}`);
+  }
+  if (buffers.length && (buffer !== buffers.length - 1 || offset !== buffers[buffer]))
+    throw new ExpressionError(`the shards end at weight buffer ${buffer}, ${offset}, and do not cover all`);
+}
+
+function checkStates({ states, weights }: CompiledModel, algebra: Algebra): void {
+  const names = new Set<string>();
+  for (const { name, dtype, encoding, shape, initial } of states) {
+    if (names.has(name)) throw new ExpressionError(`the state ${name} stands twice`);
+    names.add(name);
+    const bytes = within(`state ${name}`, () => {
+      checkStored(dtype, encoding);
+      return algebra.value(bound(storedBytes(shape, dtype, encoding)), new Map()).high;
+    });
+    if (initial && !(initial[1] + bytes <= (weights.buffers[initial[0]] ?? -1)))
+      throw new ExpressionError(`state ${name} begins with what is in no weight buffer`);
+  }
+}
