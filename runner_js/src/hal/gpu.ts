@@ -112,6 +112,8 @@ export class Gpu {
    * device counts as hung.
    */
   async guard<T>(promise: Promise<T>, signal: AbortSignal, watchdog?: Watchdog): Promise<T> {
+    // What nobody waits for any more may fail.
+    if (signal.aborted) promise.catch(() => {});
     signal.throwIfAborted();
     let stop = () => {};
     let lose: (cause: DeviceFailure) => void = () => {};

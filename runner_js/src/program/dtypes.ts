@@ -67,6 +67,35 @@ export function decoded(bytes: Uint8Array, { dtype, shape, encoding }: TensorTyp
   return out;
 }
 
+/** The bytes that are stored of elements, as `decoded` gives them; null where one cannot be stored: nothing is rounded. */
+export function encoded(elements: Uint8Array<ArrayBuffer>, type: TensorType): Uint8Array<ArrayBuffer> | null {
+  const { dtype, encoding } = type;
+  if (!encoding || encoding === dtype) return elements;
+  const values = arrayOf(elements, dtype);
+  const out = new Uint8Array(bytesOf(type));
+  const [bits] = STORED[encoding];
+  const halves = bits === 16 ? new Uint16Array(out.buffer) : null;
+  values.forEach((value: number, i: number) => {
+    if (halves) halves[i] = encodeHalf(value);
+    else if (bits === 8) out[i] = value;
+    else out[i >>> 1] = (out[i >>> 1] as number) | ((value & 15) << (4 * (i & 1)));
+  });
+  const found = arrayOf(decoded(out, type), dtype);
+  return values.every((value: number, i: number) => Object.is(value, found[i])) ? out : null;
+}
+
+/** The nearest half below a number that is one; of any other number some half. */
+function encodeHalf(value: number): number {
+  const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
+  const size = Math.abs(value);
+  if (Number.isNaN(size)) return 0x7e00;
+  if (size === Number.POSITIVE_INFINITY) return sign | 0x7c00;
+  if (size >= 65_536) return sign;
+  if (size < 2 ** -14) return sign | (size * 2 ** 24);
+  const exponent = Math.floor(Math.log2(size));
+  return sign | ((exponent + 15) << 10) | ((size / 2 ** exponent - 1) * 1024);
+}
+
 /** Bytes that are not encoded as what they hold; those of float16 as their patterns. */
 export function arrayOf({ buffer, byteOffset, byteLength }: Uint8Array, dtype: DType) {
   const length = byteLength / BYTES_PER_ELEMENT[dtype];

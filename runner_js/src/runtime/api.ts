@@ -1,0 +1,121 @@
+/** The types of @tapml/runtime, complete in this file: scripts/runtime.mjs makes the package's types of it. */
+
+/** An integer, a symbol's name, or [operation, a, b]. */
+export type Extent = number | string | Extent[];
+export type DataType = "float32" | "float16" | "int32" | "uint32" | "int8" | "uint8" | "bool";
+
+/** Float16Array, where the browser has it. */
+export interface HalfArray extends ArrayBufferView {
+  readonly length: number;
+  readonly [Symbol.toStringTag]: "Float16Array";
+  [index: number]: number;
+}
+/** Of float16, a Float16Array, or its bit patterns as a Uint16Array; of bool, a Uint8Array of 0 and 1. */
+export type TensorData =
+  | Float32Array
+  | Int32Array
+  | Uint32Array
+  | Int8Array
+  | Uint8Array
+  | Uint16Array
+  | HalfArray;
+/** A tensor by its elements, row by row, or by the bytes of a GPUBuffer; `shape` where sizes do not follow without it. */
+export type TensorInput = TensorData | GPUBuffer | { data: TensorData | GPUBuffer; shape: readonly number[] };
+export type Inputs = Readonly<Record<string, TensorInput>>;
+
+/** Given the elements of the inputs, the elements of the outputs. */
+export type HostFunction = (inputs: TensorData[]) => TensorData[] | Promise<TensorData[]>;
+/** Functions of the page that a model's program calls, by module and name. */
+export type HostModules = Readonly<Record<string, Readonly<Record<string, HostFunction>>>>;
+
+/** How far loading is. */
+export interface LoadProgress {
+  /** Of weights, from the network or a cache. */
+  bytes: number;
+  totalBytes: number;
+  kernels: number;
+  totalKernels: number;
+}
+
+export interface PrepareOptions {
+  /** One of the page's own; without it all models share one. */
+  device?: GPUDevice | { readonly device: GPUDevice } | undefined;
+  /** Bytes of GPU memory that all models of the device may take together. */
+  memory?: number | undefined;
+  onProgress?: ((progress: LoadProgress) => void) | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+export interface LoadOptions extends PrepareOptions {
+  /** Where a kernel is not validated on this browser: "warn" if nothing is said. */
+  unvalidated?: "refuse" | "warn" | "ignore" | undefined;
+  /** Functions that the model's program calls. */
+  modules?: HostModules | undefined;
+  /** In place of the browser's. */
+  fetch?: ((url: string, init?: RequestInit) => Promise<Response>) | undefined;
+  /** Whether weights are kept in the browser's Cache API: they are if nothing is said. */
+  cache?: boolean | undefined;
+}
+
+export interface RunOptions {
+  signal?: AbortSignal | undefined;
+  /** Sizes of symbols that do not follow from the inputs. */
+  sizes?: Readonly<Record<string, number>> | undefined;
+  /** Outputs that stay on the GPU: in a buffer of the page's, or in a new one, which is the page's then. */
+  outputs?: Readonly<Record<string, GPUBuffer | "buffer">> | undefined;
+}
+
+export type RunResult = Record<string, TensorData | GPUBuffer>;
+
+export interface DispatchTime {
+  kernel: string;
+  /** Of the model's program. */
+  node: string;
+  launch: number;
+  /** On the GPU; null where the device has no timestamps. */
+  seconds: number | null;
+}
+
+/** Where the time of a call went. */
+export interface Profile {
+  outputs: RunResult;
+  dispatches: DispatchTime[];
+  /** Of this thread, in seconds: checking and recording, encoding and submitting, waiting for the GPU, and all of it. */
+  host: { prepare: number; encode: number; wait: number; total: number };
+}
+
+export interface TensorFacts {
+  readonly name: string;
+  readonly dtype: DataType;
+  readonly shape: readonly Extent[];
+}
+
+/** A function of a model. */
+export interface ModelFunction {
+  readonly inputs: readonly TensorFacts[];
+  readonly outputs: readonly TensorFacts[];
+  /** Rejects with a TapmlError, or the signal's reason. What was submitted before an abort runs to its end. */
+  run(inputs: Inputs, options?: RunOptions): Promise<RunResult>;
+  profile(inputs: Inputs, options?: RunOptions): Promise<Profile>;
+}
+
+/** A model on a device. Its calls run one after the other, in the order in which they were made. `run` and the like are `main`'s. */
+export interface Model extends ModelFunction {
+  readonly name: string;
+  readonly title: string;
+  readonly functions: Readonly<Record<string, ModelFunction>>;
+  /** Bytes that it has on the GPU now. `other`: inputs, outputs, uniforms, and what is mapped. */
+  readonly memory: { weights: number; arenas: number; states: number; other: number; total: number };
+  /** Name of the variant that each kernel runs here. */
+  readonly variants: Record<string, string>;
+  /** Null where loading it again failed. */
+  readonly device: GPUDevice | null;
+  /** The states are as before the first call. */
+  reset(): Promise<void>;
+  /** The text of its tokenizer's file; null where it has none. */
+  tokenizer(options?: { signal?: AbortSignal }): Promise<string | null>;
+  /** On another device, or a new one where its own is lost. States are as before the first call. */
+  reload(options?: PrepareOptions): Promise<void>;
+  /** Gives back all that it has on the GPU. Calls that are under way are rejected. */
+  dispose(): void;
+}

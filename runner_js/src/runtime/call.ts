@@ -1,0 +1,198 @@
+import type { CompiledFunction, CompiledModel, CompiledTensor } from "../compiled/generated/model";
+import { DeviceFailure } from "../hal/errors";
+import { paddedBytes } from "../hal/sizes";
+import { bytesOf } from "../program/dtypes";
+import { ExpressionError, type Sizes } from "../program/expressions";
+import type { Profile, RunOptions, RunResult, TensorInput } from "./api";
+import { DispatchTimer, Encoder } from "./encoder";
+import { TapmlError } from "./error";
+import type { Label, Region } from "./flat";
+import type { Waiting } from "./interpret";
+import type { ReadyKernel } from "./pipelines";
+import { Download, OUTPUT_USAGE, type Recorded, type Session } from "./session";
+import { usedSymbols } from "./used";
+import { arrayAt, type CheckedInput, checkCall, typeAt } from "./values";
+
+export interface CallContext {
+  model: CompiledModel;
+  name: string;
+  fn: CompiledFunction;
+  session: Session;
+  kernels: readonly ReadyKernel[];
+  signal: AbortSignal;
+  /** performance.now() */
+  begun: number;
+  profiled: boolean;
+}
+
+/** A call that is submitted: its results come without holding up the next one. */
+export interface Issued {
+  result(): Promise<RunResult | Profile>;
+}
+
+/** Runs a call up to its last submission. `broken` is told why where it ends with only a part of it submitted. */
+export async function runCall(
+  call: CallContext,
+  given: Readonly<Record<string, TensorInput>>,
+  options: RunOptions,
+  broken: (why: string) => void,
+): Promise<Issued> {
+  const { fn, session, signal } = call;
+  const { device } = session.gpu;
+  const checked = checkCall(call.model, fn, usedSymbols(fn, call.kernels), given, options.sizes ?? {});
+  const wanted = checkOutputs(call, checked.inputs, options.outputs ?? {}, checked.sizes);
+  const own =
+    checked.inputs.some((input) => "buffer" in input) || wanted.some((output) => typeof output !== "number");
+  const { recording, interpreter } = prepared(call, checked.inputs, wanted, checked.sizes);
+  const timer = call.profiled && session.gpu.timestamps ? new DispatchTimer(device) : null;
+  const encoder = new Encoder(device, session.allocations, own || !recording.proven, timer);
+  const encoding = performance.now();
+  let finished: Promise<RunResult | Profile>;
+  try {
+    recording.flat.rebind();
+    await interpreter.run(encoder, waitingOf(call, encoder));
+    signal.throwIfAborted();
+    const arrays = fn.outputs.flatMap(({ name, tensor }, i) =>
+      typeof wanted[i] === "number" ? [{ name, tensor, region: recording.region(tensor) }] : [],
+    );
+    const download = new Download(
+      session,
+      arrays.map(({ region }) => region),
+    );
+    download.record((region, target, offset) => encoder.copyOut(region, target, offset));
+    if (timer) encoder.resolve(timer);
+    encoder.submit();
+    const submitted = performance.now();
+    const results = async () => {
+      try {
+        const [bytes, ...errors] = await Promise.all([
+          download.bytes(signal),
+          ...encoder.errors.map((error) => session.gpu.guard(error, signal)),
+        ]);
+        const error = errors.find((found) => found !== null);
+        if (error) throw new DeviceFailure(error);
+        recording.proven = true;
+        const outputs: RunResult = {};
+        fn.outputs.forEach(({ name }, i) => {
+          if (typeof wanted[i] !== "number") outputs[name] = wanted[i] as GPUBuffer;
+        });
+        arrays.forEach(({ name, tensor }, i) => {
+          const type = typeAt(fn.tensors[tensor] as CompiledTensor, checked.sizes);
+          const stored = (bytes[i] as Uint8Array).subarray(0, bytesOf(type));
+          outputs[name] = arrayAt(stored, type);
+        });
+        if (!call.profiled) return outputs;
+        await session.gpu.guard(device.queue.onSubmittedWorkDone(), signal);
+        return await profileOf(outputs, call, recording.flat.labels, timer, encoding, submitted);
+      } finally {
+        download.release();
+        timer?.destroy();
+      }
+    };
+    finished = results();
+  } catch (cause) {
+    encoder.drop();
+    timer?.destroy();
+    if (encoder.submissions) broken(`a call of ${call.name} ended in its middle (${describe(cause)})`);
+    throw cause;
+  }
+  return { result: () => finished };
+}
+
+/** Buffers are bound, inputs written, and the function recorded at its sizes. */
+function prepared(
+  { name, session, kernels }: CallContext,
+  inputs: readonly CheckedInput[],
+  outputs: readonly (GPUBuffer | number)[],
+  sizes: Sizes,
+): Recorded {
+  const { queue } = session.gpu.device;
+  const wanted = inputs.map((input) => ("buffer" in input ? input.buffer : Math.max(4, input.bytes.length)));
+  const bound = session.bind(name, wanted, outputs);
+  inputs.forEach((input, i) => {
+    if ("bytes" in input && input.bytes.length) queue.writeBuffer(bound[i] as GPUBuffer, 0, input.bytes);
+  });
+  try {
+    return session.at(name, kernels, sizes);
+  } catch (cause) {
+    if (!(cause instanceof ExpressionError)) throw cause;
+    const fix = `build the model again: its program does not hold for ${JSON.stringify(sizes)}`;
+    throw new TapmlError("program", cause.message, fix, { cause });
+  }
+}
+
+/** For each output the buffer that takes it, or its bytes where it is read back. */
+function checkOutputs(
+  { fn, session }: CallContext,
+  inputs: readonly CheckedInput[],
+  asked: NonNullable<RunOptions["outputs"]>,
+  sizes: Sizes,
+): (GPUBuffer | number)[] {
+  const names = fn.outputs.map(({ name }) => name);
+  for (const name of Object.keys(asked)) {
+    if (!names.includes(name))
+      throw new TapmlError("input", `there is no output ${name}`, `there are ${names.join(", ")}`);
+  }
+  const taken = inputs.flatMap((input) => ("buffer" in input ? [input.buffer] : []));
+  return fn.outputs.map(({ name, tensor }) => {
+    const bytes = paddedBytes(bytesOf(typeAt(fn.tensors[tensor] as CompiledTensor, sizes)));
+    const buffer = Object.hasOwn(asked, name) ? asked[name] : undefined;
+    if (!buffer) return bytes;
+    if (buffer === "buffer") return session.gpu.device.createBuffer({ size: bytes, usage: OUTPUT_USAGE });
+    const wrong = (what: string, fix: string) => {
+      throw new TapmlError("input", `the buffer for output ${name} ${what}`, fix);
+    };
+    if (taken.includes(buffer))
+      wrong("is an input of the call, or that of another output", "give each its own");
+    if (buffer.size < bytes) wrong(`has ${buffer.size} bytes`, `the output takes ${bytes}`);
+    const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
+    if ((buffer.usage & usage) !== usage)
+      wrong("cannot be written", "make it with STORAGE, COPY_SRC and COPY_DST");
+    taken.push(buffer);
+    return buffer;
+  });
+}
+
+function waitingOf({ session, signal }: CallContext, encoder: Encoder): Waiting {
+  return {
+    async bytes(regions: readonly Region[]) {
+      signal.throwIfAborted();
+      const download = new Download(session, regions);
+      try {
+        download.record((region, target, offset) => encoder.copyOut(region, target, offset));
+        encoder.submit();
+        return await download.bytes(signal);
+      } finally {
+        download.release();
+      }
+    },
+    guard: (promise) => session.gpu.guard(promise, signal),
+  };
+}
+
+async function profileOf(
+  outputs: RunResult,
+  { begun }: CallContext,
+  recorded: readonly Label[],
+  timer: DispatchTimer | null,
+  encoding: number,
+  submitted: number,
+): Promise<Profile> {
+  const now = performance.now();
+  const seconds = timer ? await timer.seconds() : null;
+  const labels = timer?.labels ?? recorded;
+  return {
+    outputs,
+    dispatches: labels.map((label, i) => ({ ...label, seconds: seconds?.[i] ?? null })),
+    host: {
+      prepare: (encoding - begun) / 1000,
+      encode: (submitted - encoding) / 1000,
+      wait: (now - submitted) / 1000,
+      total: (now - begun) / 1000,
+    },
+  };
+}
+
+function describe(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}

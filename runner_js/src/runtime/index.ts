@@ -1,0 +1,47 @@
+/** @tapml/runtime: runs compiled models (docs/runtime.md). */
+import type { CompiledModel } from "../compiled/generated/model";
+import { ModelError, verified } from "../compiled/verify";
+import type { LoadOptions, Model } from "./api";
+import { TapmlError } from "./error";
+import { toTapmlError } from "./errors";
+import { LoadedModel } from "./model";
+import { checkModules } from "./modules";
+import { openSource } from "./source";
+import { checkValidated } from "./validated";
+
+export type * from "./api";
+export { type Kind, TapmlError } from "./error";
+
+/**
+ * The model at `url`: the folder that `tapml build` wrote, with a / at the end, its model.json, or a single file.
+ * Throws a TapmlError, or the signal's reason.
+ */
+export async function load(url: string, options: LoadOptions = {}): Promise<Model> {
+  const { signal = new AbortController().signal, cache = true } = options;
+  const get = options.fetch ?? ((address, init) => fetch(address, init));
+  const source = await openSource(String(url), get, cache, signal);
+  const document = checked(url, source.document);
+  checkModules(document, options.modules ?? {});
+  checkValidated(document, options.unvalidated ?? "warn");
+  const model = new LoadedModel(document, source, options);
+  try {
+    await model.prepare(options);
+  } catch (cause) {
+    throw toTapmlError(cause);
+  }
+  return model;
+}
+
+function checked(url: string, document: unknown): CompiledModel {
+  try {
+    return verified(document);
+  } catch (cause) {
+    if (!(cause instanceof ModelError)) throw cause;
+    throw new TapmlError(
+      "not-a-model",
+      `${url}: ${cause.message}`,
+      "build the model again, or copy it again",
+      { cause },
+    );
+  }
+}

@@ -1,0 +1,150 @@
+import { tooLarge } from "../hal/buffers";
+import { captureErrors } from "../hal/scopes";
+import { paddedBytes } from "../hal/sizes";
+import { describeBytes, describePair } from "../program/bytes";
+import { TapmlError } from "./error";
+
+const DISPOSE = "dispose of models that are not used";
+
+/** GPU buffers of one model, counted: all are destroyed with it. */
+export class Allocations {
+  private readonly live = new Set<GPUBuffer>();
+  private total = 0;
+
+  constructor(
+    private readonly device: GPUDevice,
+    private readonly name: string,
+  ) {}
+
+  /** Bytes of all buffers that live. */
+  get bytes(): number {
+    return this.total;
+  }
+
+  make(bytes: number, usage: GPUBufferUsageFlags): GPUBuffer {
+    const size = paddedBytes(bytes);
+    const most = this.device.limits.maxBufferSize;
+    if (size > most) {
+      const fix = "use a device that allows it, or build the model for smaller sizes";
+      throw new TapmlError("unsupported", `${this.name} ${tooLarge(size, most)}`, fix);
+    }
+    const buffer = this.device.createBuffer({ size, usage });
+    this.live.add(buffer);
+    this.total += size;
+    return buffer;
+  }
+
+  /** What `make` makes, once the GPU has said that there is memory for it. */
+  async made<T>(make: () => T): Promise<T> {
+    const before = this.total;
+    const captured = captureErrors(this.device);
+    let found: T;
+    try {
+      found = make();
+    } catch (cause) {
+      await captured();
+      throw cause;
+    }
+    const error = await captured();
+    const bytes = this.total - before;
+    if (!error || error.kind === "device-lost") return found;
+    throw new TapmlError(
+      "memory",
+      `the GPU has no memory for the ${describeBytes(bytes)} that ${this.name} needs (${error.message})`,
+      DISPOSE,
+    );
+  }
+
+  destroy(buffer: GPUBuffer): void {
+    if (!this.live.delete(buffer)) return;
+    this.total -= buffer.size;
+    buffer.destroy();
+  }
+
+  destroyAll(): void {
+    for (const buffer of this.live) buffer.destroy();
+    this.live.clear();
+    this.total = 0;
+  }
+}
+
+/** A model as the budget sees it. */
+export interface Resident {
+  readonly name: string;
+  /** Bytes that it cannot be without while it is loaded: its states. */
+  readonly kept: number;
+  /** Bytes of weights and arenas, which come back at the next call. */
+  readonly paged: number;
+  pageOut(): void;
+}
+
+/** The memory of one device, shared by its models: what was used least recently goes first. */
+export class Budget {
+  /** In the order of their last use, and how many calls of each are under way. */
+  private readonly residents = new Map<Resident, number>();
+  private readonly loaded = new Set<Resident>();
+  private readonly waiting: (() => void)[] = [];
+
+  constructor(public limit = Number.POSITIVE_INFINITY) {}
+
+  /**
+   * Settles when there is room for `one`, and holds it until `release`. Throws a TapmlError of kind "memory" where
+   * there can be none.
+   */
+  async admit(one: Resident, signal: AbortSignal): Promise<void> {
+    for (;;) {
+      signal.throwIfAborted();
+      const others = [...this.loaded].filter((other) => other !== one);
+      const kept = others.reduce((sum, other) => sum + other.kept, 0);
+      this.check(one, kept);
+      const paged = [...this.residents.keys()].filter((other) => other !== one);
+      const taken = paged.reduce((sum, other) => sum + other.paged, kept);
+      if (taken + one.kept + one.paged <= this.limit) break;
+      const idle = paged.find((other) => !this.residents.get(other));
+      if (idle) {
+        this.residents.delete(idle);
+        idle.pageOut();
+      } else await this.change(signal);
+    }
+    const calls = this.residents.get(one) ?? 0;
+    this.residents.delete(one);
+    this.residents.set(one, calls + 1);
+    this.loaded.add(one);
+  }
+
+  release(one: Resident): void {
+    const calls = this.residents.get(one);
+    if (calls) this.residents.set(one, calls - 1);
+    this.wake();
+  }
+
+  /** It is disposed of. */
+  forget(one: Resident): void {
+    this.residents.delete(one);
+    this.loaded.delete(one);
+    this.wake();
+  }
+
+  private check({ name, kept, paged }: Resident, others: number): void {
+    if (kept + paged + others <= this.limit) return;
+    const [needs, has] = describePair(kept + paged, this.limit);
+    const states = others ? `, of which states of other models hold ${describeBytes(others)}` : "";
+    const sentence = `${name} needs ${needs} (${kept + paged} bytes) of GPU memory, the budget is ${has}${states}`;
+    throw new TapmlError("memory", sentence, `give load() a larger \`memory\`, or ${DISPOSE}`);
+  }
+
+  private change(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        signal.removeEventListener("abort", done);
+        resolve();
+      };
+      signal.addEventListener("abort", done);
+      this.waiting.push(done);
+    });
+  }
+
+  private wake(): void {
+    for (const resolve of this.waiting.splice(0)) resolve();
+  }
+}

@@ -1,0 +1,312 @@
+import type { CompiledFunction, CompiledModel, CompiledTensor } from "../compiled/generated/model";
+import { settled, together } from "./abort";
+import type {
+  Inputs,
+  LoadOptions,
+  Model,
+  ModelFunction,
+  PrepareOptions,
+  Profile,
+  RunOptions,
+  RunResult,
+  TensorFacts,
+} from "./api";
+import { runCall } from "./call";
+import { type Place, placeOf } from "./device";
+import { TapmlError } from "./error";
+import { DEVICE_LOST_FIX, toTapmlError } from "./errors";
+import { Allocations, type Resident } from "./memory";
+import { chooseVariants, compileKernels, type ReadyKernel } from "./pipelines";
+import { checkBuffers } from "./requirements";
+import { arenasOf, Session, statesOf } from "./session";
+import type { Source } from "./source";
+import { describeTensor } from "./values";
+import { loadWeights } from "./weights";
+
+/** A new one each time: who listens to one that lives on stays with it. */
+const never = () => new AbortController().signal;
+
+export class LoadedModel implements Model, Resident {
+  readonly functions: Readonly<Record<string, ModelFunction>>;
+  readonly kept: number;
+  readonly paged: number;
+  private place: Place | null = null;
+  private session: Session | null = null;
+  private kernels: ReadyKernel[] = [];
+  private tail: Promise<unknown> = Promise.resolve();
+  private disposed = false;
+  /** Why states are undefined. */
+  private undefinedStates = "";
+
+  constructor(
+    private readonly document: CompiledModel,
+    private readonly source: Source,
+    private readonly options: LoadOptions,
+  ) {
+    const sum = (bytes: readonly number[]) => bytes.reduce((total, one) => total + one, 0);
+    this.kept = sum(statesOf(document));
+    this.paged = sum(document.weights.buffers) + sum(arenasOf(document));
+    this.functions = Object.fromEntries(
+      Object.entries(document.functions).map(([name, fn]) => [name, this.function(name, fn)]),
+    );
+  }
+
+  get name(): string {
+    return this.document.name;
+  }
+
+  get title(): string {
+    return this.document.title;
+  }
+
+  get inputs(): readonly TensorFacts[] {
+    return this.main.inputs;
+  }
+
+  get outputs(): readonly TensorFacts[] {
+    return this.main.outputs;
+  }
+
+  get memory(): { weights: number; arenas: number; states: number; other: number; total: number } {
+    const bytes = this.session?.bytes ?? { weights: 0, arenas: 0, states: 0, other: 0 };
+    return { ...bytes, total: bytes.weights + bytes.arenas + bytes.states + bytes.other };
+  }
+
+  get variants(): Record<string, string> {
+    return Object.fromEntries(this.kernels.map(({ kernel, variant }) => [kernel, variant.name]));
+  }
+
+  get device(): GPUDevice | null {
+    return this.place?.gpu.device ?? null;
+  }
+
+  run(inputs: Inputs, options?: RunOptions): Promise<RunResult> {
+    return this.main.run(inputs, options);
+  }
+
+  profile(inputs: Inputs, options?: RunOptions): Promise<Profile> {
+    return this.main.profile(inputs, options);
+  }
+
+  reset(): Promise<void> {
+    const signal = never();
+    return this.inTurn(signal, async () => {
+      const session = await this.admitted(signal);
+      try {
+        session.resetStates();
+        this.undefinedStates = "";
+      } finally {
+        this.place?.budget.release(this);
+      }
+    });
+  }
+
+  async tokenizer({ signal = never() }: { signal?: AbortSignal } = {}): Promise<string | null> {
+    const { tokenizer, attachments } = this.document;
+    const found = attachments.find(({ name }) => name === tokenizer?.file);
+    if (!found) return null;
+    return new TextDecoder().decode(await this.source.file(found.name, found.sha256, signal));
+  }
+
+  reload(options: PrepareOptions = {}): Promise<void> {
+    return this.inTurn(options.signal ?? never(), () => this.prepare(options));
+  }
+
+  dispose(): void {
+    if (this.disposed) return;
+    this.disposed = true;
+    this.release();
+  }
+
+  /** Brings it onto a device: weights and kernels at once. */
+  async prepare(given: PrepareOptions): Promise<void> {
+    const options = { ...this.options, ...given };
+    const { signal = never(), memory } = options;
+    this.release();
+    const named = await placeOf(options.device);
+    const place = named.gpu.lost && !given.device ? await placeOf(undefined) : named;
+    const { gpu, budget } = place;
+    gpu.throwIfLost();
+    const variants = chooseVariants(this.document, gpu);
+    checkBuffers(this.document, gpu);
+    if (memory !== undefined) budget.limit = memory;
+    await budget.admit(this, signal);
+    try {
+      this.place = place;
+      this.throwIfDisposed();
+      const allocations = new Allocations(gpu.device, this.name);
+      const { modules = {} } = this.options;
+      const session = await allocations.made(() => new Session(gpu, allocations, this.document, modules));
+      this.session = session;
+      const told = this.teller(options);
+      await together(signal, (all) => [
+        this.fill(session, all, told.bytes),
+        compileKernels(this.document, variants, gpu, told.kernel, all).then((kernels) => {
+          this.kernels = kernels;
+        }),
+      ]);
+      this.throwIfDisposed();
+      session.resetStates();
+      this.undefinedStates = "";
+    } catch (cause) {
+      this.release();
+      throw cause;
+    } finally {
+      budget.release(this);
+    }
+  }
+
+  pageOut(): void {
+    this.session?.pageOut();
+  }
+
+  private get main(): ModelFunction {
+    return this.functions.main as ModelFunction;
+  }
+
+  private function(name: string, fn: CompiledFunction): ModelFunction {
+    const facts = (ports: CompiledFunction["inputs"]) =>
+      ports.map((port) => {
+        const { dtype, shape } = fn.tensors[port.tensor] as CompiledTensor;
+        return { name: port.name, dtype, shape, toString: () => describeTensor({ dtype, shape }) };
+      });
+    const call = <T>(inputs: Inputs, options: RunOptions, profiled: boolean) =>
+      this.called(name, fn, inputs, options, profiled) as Promise<T>;
+    return {
+      inputs: facts(fn.inputs),
+      outputs: facts(fn.outputs),
+      run: (inputs, options = {}) => call<RunResult>(inputs, options, false),
+      profile: (inputs, options = {}) => call<Profile>(inputs, options, true),
+    };
+  }
+
+  private async called(
+    name: string,
+    fn: CompiledFunction,
+    inputs: Inputs,
+    options: RunOptions,
+    profiled: boolean,
+  ): Promise<RunResult | Profile> {
+    const signal = options.signal ?? never();
+    const begun = performance.now();
+    const issued = await this.inTurn(signal, async () => {
+      this.throwIfUndefined(fn);
+      const session = await this.admitted(signal);
+      const call = {
+        model: this.document,
+        name,
+        fn,
+        session,
+        kernels: this.kernels,
+        signal,
+        begun,
+        profiled,
+      };
+      try {
+        return await runCall(call, inputs, options, (why) => {
+          if (usesStates(fn)) this.undefinedStates = why;
+        });
+      } finally {
+        this.place?.budget.release(this);
+      }
+    });
+    return this.told(issued.result());
+  }
+
+  /** The model with all that calls need, until its budget's `release`. */
+  private async admitted(signal: AbortSignal): Promise<Session> {
+    this.throwIfDisposed();
+    const { place, session } = this;
+    if (!place || !session) throw new TapmlError("device-lost", "the model has no device", DEVICE_LOST_FIX);
+    place.gpu.throwIfLost();
+    await place.budget.admit(this, signal);
+    try {
+      this.throwIfDisposed();
+      if (!session.present) await this.fill(session, signal, () => {});
+      return session;
+    } catch (cause) {
+      place.budget.release(this);
+      throw cause;
+    }
+  }
+
+  private async fill(
+    session: Session,
+    signal: AbortSignal,
+    received: (bytes: number) => void,
+  ): Promise<void> {
+    const { gpu, allocations } = session;
+    try {
+      const weights = await allocations.made(() => session.allocate());
+      const load = (all: AbortSignal) =>
+        gpu.guard(loadWeights(this.document, this.source, gpu.device, weights, received, all), all);
+      await together(signal, (all) => [load(all)]);
+      session.present = true;
+      this.source.loaded();
+    } catch (cause) {
+      session.pageOut();
+      throw cause;
+    }
+  }
+
+  /** One after the other: what is called first is done first. An error of one is none of the next. */
+  private inTurn<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    const before = this.tail;
+    const turn = (async () => {
+      await settled(before, signal);
+      this.throwIfDisposed();
+      return work();
+    })();
+    this.tail = Promise.allSettled([before, turn]);
+    return this.told(turn);
+  }
+
+  private async told<T>(work: Promise<T>): Promise<T> {
+    try {
+      return await work;
+    } catch (cause) {
+      this.throwIfDisposed();
+      throw toTapmlError(cause);
+    }
+  }
+
+  private teller({ onProgress = () => {} }: PrepareOptions) {
+    const totalBytes = this.document.weights.buffers.reduce((sum, bytes) => sum + bytes, 0);
+    const progress = { bytes: 0, totalBytes, kernels: 0, totalKernels: this.document.kernels.length };
+    const tell = () => onProgress({ ...progress });
+    tell();
+    return {
+      bytes: (more: number) => {
+        progress.bytes += more;
+        tell();
+      },
+      kernel: () => {
+        progress.kernels++;
+        tell();
+      },
+    };
+  }
+
+  private release(): void {
+    this.place?.budget.forget(this);
+    this.session?.pageOut();
+    this.session?.allocations.destroyAll();
+    this.session = null;
+    this.place = null;
+    this.kernels = [];
+  }
+
+  private throwIfDisposed(): void {
+    if (this.disposed) throw new TapmlError("disposed", `${this.name} is disposed of`, "load it again");
+  }
+
+  private throwIfUndefined(fn: CompiledFunction): void {
+    if (!this.undefinedStates || !usesStates(fn)) return;
+    const sentence = `the states of ${this.name} are undefined: ${this.undefinedStates}`;
+    throw new TapmlError("state", sentence, "call model.reset()");
+  }
+}
+
+function usesStates({ tensors }: CompiledFunction): boolean {
+  return tensors.some(({ at }) => at[0] === "state");
+}

@@ -1,0 +1,302 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import {
+  ADD,
+  branch,
+  COUNTER,
+  dispatch,
+  functionOf,
+  type ModelText,
+  modelOf,
+  N,
+  range,
+  tensor,
+} from "../testing/compiled";
+import { type CountedGpu, countedGpu } from "../testing/gpus";
+import { load, type Model } from "./index";
+
+let here: CountedGpu;
+const models: Model[] = [];
+
+async function loaded(text: ModelText, options: Parameters<typeof load>[1] = {}) {
+  const served = await modelOf(text);
+  const model = await load(served.url, {
+    device: here.gpu,
+    fetch: served.fetch,
+    unvalidated: "ignore",
+    ...options,
+  });
+  models.push(model);
+  return model;
+}
+
+beforeAll(async () => {
+  here = await countedGpu();
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  for (const model of models.splice(0)) model.dispose();
+  expect(here.live.size).toBe(0);
+});
+afterAll(() => {
+  here.gpu.device.destroy();
+});
+
+describe("a model", () => {
+  it("runs at the sizes of its inputs", async () => {
+    const model = await loaded(ADD);
+    for (const n of [5, 1000, 5, 70]) expect((await model.run({ x: range(n) })).y).toEqual(range(n, 3));
+    expect((await model.run({ x: { data: range(6), shape: [6] } })).y).toEqual(range(6, 3));
+    expect((await model.functions.main?.run({ x: range(6) }))?.y).toEqual(range(6, 3));
+  });
+
+  it("tells how far loading is", async () => {
+    const told: unknown[] = [];
+    await loaded(ADD, { onProgress: (progress) => told.push(progress) });
+    expect(told[0]).toEqual({ bytes: 0, totalBytes: 4000, kernels: 0, totalKernels: 2 });
+    expect(told.at(-1)).toEqual({ bytes: 4000, totalBytes: 4000, kernels: 2, totalKernels: 2 });
+  });
+
+  it("is loaded from one file, whether or not the server knows ranges", async () => {
+    const served = await modelOf(ADD, 1024);
+    const whole = served.single();
+    for (const ranges of [true, false]) {
+      const fetch = async (_: string, init: RequestInit = {}) => {
+        const asked = /bytes=(\d+)-(\d+)/.exec(new Headers(init.headers).get("Range") ?? "");
+        if (!ranges || !asked) return new Response(whole);
+        return new Response(whole.slice(Number(asked[1]), Number(asked[2]) + 1), { status: 206 });
+      };
+      const options = { device: here.gpu, fetch, unvalidated: "ignore" } as const;
+      const model = await load("http://models.test/little.tapml", options);
+      models.push(model);
+      expect((await model.run({ x: range(9) })).y).toEqual(range(9, 3));
+    }
+  });
+
+  it("takes and gives buffers of the GPU without a copy", async () => {
+    const model = await loaded(ADD);
+    const { device } = here.gpu;
+    const copies = vi.spyOn(GPUCommandEncoder.prototype, "copyBufferToBuffer");
+    const { y } = await model.run({ x: range(8) }, { outputs: { y: "buffer" } });
+    const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
+    const mine = device.createBuffer({ size: 64, usage });
+    const again = { x: { data: y as GPUBuffer, shape: [8] } };
+    expect((await model.run(again, { outputs: { y: mine } })).y).toBe(mine);
+    expect(copies).not.toHaveBeenCalled();
+    const twice = await model.run({ x: { data: mine, shape: [8] } });
+    // Each time (x + i / 2) 2.
+    expect(twice.y).toEqual(range(8, 15));
+    expect((await model.run({ x: range(8) })).y).toEqual(range(8, 3));
+    for (const buffer of [y as GPUBuffer, mine]) buffer.destroy();
+  });
+
+  it("records a call once, and replays it without making anything", async () => {
+    const model = await loaded(ADD);
+    await model.run({ x: range(30) });
+    const { device } = here.gpu;
+    const made = (["createBindGroup", "createBuffer", "pushErrorScope"] as const).map((name) =>
+      vi.spyOn(device, name),
+    );
+    const submitted = vi.spyOn(device.queue, "submit");
+    for (let i = 0; i < 3; i++) await model.run({ x: range(30) });
+    for (const spy of made) expect(spy).not.toHaveBeenCalled();
+    expect(submitted).toHaveBeenCalledTimes(3);
+  });
+
+  it("says where the time of a call went", async () => {
+    const model = await loaded(ADD);
+    const { outputs, dispatches, host } = await model.profile({ x: range(30) });
+    expect(outputs.y).toEqual(range(30, 3));
+    expect(dispatches.map(({ kernel }) => kernel)).toEqual(["add", "double"]);
+    for (const { seconds } of dispatches) expect(seconds).toBeGreaterThanOrEqual(0);
+    expect(host.total).toBeGreaterThanOrEqual(host.prepare + host.encode);
+  });
+
+  it("takes no more memory than weights, arenas and what goes in and out", async () => {
+    const model = await loaded(ADD);
+    await model.run({ x: range(1000) });
+    const { weights, arenas, states, other, total } = model.memory;
+    expect([weights, arenas, states]).toEqual([4000, 4000, 0]);
+    // x, y, what is mapped of y, and one uniform for each dispatch.
+    expect(other).toBeLessThanOrEqual(3 * 4000 + 2 * 256);
+    expect(total).toBe(here.bytes());
+  });
+});
+
+describe("states", () => {
+  it("are kept from call to call, until they are reset", async () => {
+    const model = await loaded(COUNTER);
+    for (const total of [1, 2, 3])
+      expect((await model.run({ x: Float32Array.of(1) })).y).toEqual(Float32Array.of(total));
+    await model.reset();
+    expect((await model.run({ x: Float32Array.of(5) })).y).toEqual(Float32Array.of(5));
+  });
+
+  it("begin with weights where the model says so", async () => {
+    const initial: [number, number] = [0, 0];
+    const states = [{ name: "total", dtype: "float32" as const, shape: [1], initial }];
+    const model = await loaded({ ...COUNTER, states, weights: [Float32Array.of(40)] });
+    expect((await model.run({ x: Float32Array.of(2) })).y).toEqual(Float32Array.of(42));
+  });
+
+  it("see calls made at once in their order", async () => {
+    const model = await loaded(COUNTER);
+    const calls = Array.from({ length: 10 }, (_, i) => model.run({ x: Float32Array.of(i + 1) }));
+    const found = (await Promise.all(calls)).map(({ y }) => (y as Float32Array)[0]);
+    expect(found).toEqual([1, 3, 6, 10, 15, 21, 28, 36, 45, 55]);
+  });
+
+  it("are as they were after a call that was aborted before it began", async () => {
+    const model = await loaded(COUNTER);
+    const stop = new AbortController();
+    const one = { x: Float32Array.of(1) };
+    const first = model.run(one);
+    const second = model.run(one, { signal: stop.signal });
+    stop.abort();
+    await expect(second).rejects.toThrow("aborted");
+    await first;
+    expect((await model.run(one)).y).toEqual(Float32Array.of(2));
+  });
+});
+
+describe("a program", () => {
+  /** Adds x to itself as often as `count` says, read from the GPU; a host function gives `count` its value plus one. */
+  const looped = (body: "loop" | "if"): ModelText => ({
+    kernels: [
+      { name: "add", inputs: 2, body: "p0[i] + p1[i]" },
+      {
+        name: "first",
+        inputs: 2,
+        body: "select(p0[i], p0[i] + p1[i], i < s.m)",
+        symbols: [N, { name: "m", minimum: 0, maximum: 1000 }],
+      },
+    ],
+    functions: {
+      main: functionOf(
+        [
+          tensor("x", ["input", 0]),
+          tensor("count", ["input", 1], [1], "int32"),
+          tensor("more", ["arena", 2, 0], [1], "int32"),
+          tensor("a", ["arena", 0, 0]),
+          tensor("b", ["arena", 1, 0]),
+          tensor("y", ["output", 0]),
+        ],
+        [
+          { op: "call", module: "host", function: "plus", inputs: [1], outputs: [2] },
+          { op: "read", name: "k", tensor: 2, index: 0, minimum: 0, maximum: 10 },
+          { op: "fill", tensor: 3, value: 0 },
+          body === "loop"
+            ? {
+                op: "loop",
+                variable: "turn",
+                count: "k",
+                most: 10,
+                body: [
+                  { op: "let", name: "m", value: ["add", "turn", 1] },
+                  { op: "dispatch", kernel: 1, operands: [3, 0, 4], temporaries: [], sizes: { m: "m" } },
+                  { op: "copy", from: 4, to: 3 },
+                ],
+              }
+            : branch(
+                ["floormod", "k", 2],
+                [{ op: "copy", from: 0, to: 3 }],
+                [{ op: "fill", tensor: 3, value: 0x3f800000 }],
+              ),
+          { op: "copy", from: 3, to: 5 },
+        ],
+        [4000, 4000, 256],
+      ),
+    },
+  });
+  const plus = ([count]: unknown[]) => [Int32Array.of(((count as Int32Array)[0] as number) + 1)];
+  const modules = { host: { plus } };
+
+  it("loops as often as it reads from the GPU, at sizes of each turn", async () => {
+    const model = await loaded(looped("loop"), { modules });
+    for (const count of [2, 2, 0, 5]) {
+      const { y } = await model.run({ x: Float32Array.of(1, 1, 1, 1), count: Int32Array.of(count) });
+      expect(Array.from(y as Float32Array)).toEqual([0, 1, 2, 3].map((i) => Math.max(0, count + 1 - i)));
+    }
+    const call = model.run({ x: Float32Array.of(1), count: Int32Array.of(10) });
+    await expect(call).rejects.toThrow("k, read from more, is 11, and must be from 0 to 10");
+  });
+
+  it("takes the branch of what it reads", async () => {
+    const model = await loaded(looped("if"), { modules });
+    const x = Float32Array.of(3, 4);
+    expect((await model.run({ x, count: Int32Array.of(4) })).y).toEqual(x);
+    expect((await model.run({ x, count: Int32Array.of(3) })).y).toEqual(Float32Array.of(1, 1));
+  });
+
+  it("asks for the functions of the page that it calls when it is loaded", async () => {
+    await expect(loaded(looped("if"))).rejects.toThrow("the model calls the host function host.plus");
+  });
+
+  it("is recorded with loops and branches that sizes decide", async () => {
+    const text: ModelText = {
+      kernels: [{ name: "add", inputs: 2, body: "p0[i] + p1[i]" }],
+      functions: {
+        main: functionOf(
+          [
+            tensor("x", ["input", 0]),
+            tensor("a", ["arena", 0, 0]),
+            tensor("b", ["arena", 1, 0]),
+            tensor("y", ["output", 0]),
+          ],
+          [
+            { op: "copy", from: 0, to: 1 },
+            {
+              op: "loop",
+              variable: "i",
+              count: ["floordiv", "n", 2],
+              most: 500,
+              body: [dispatch(0, 1, 0, 2), { op: "copy", from: 2, to: 1 }],
+            },
+            { op: "copy", from: 1, to: 3 },
+          ],
+          [4000, 4000],
+        ),
+      },
+    };
+    const model = await loaded(text);
+    const submitted = vi.spyOn(here.gpu.device.queue, "submit");
+    expect((await model.run({ x: range(6) })).y).toEqual(range(6, 4));
+    expect(submitted).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe("several models on a device", () => {
+  it("page their weights out and in within a budget", async () => {
+    const [first, second] = [
+      await modelOf({ ...ADD, name: "first" }),
+      await modelOf({ ...ADD, name: "second" }),
+    ];
+    const options = { device: here.gpu, unvalidated: "ignore", memory: 12_000 } as const;
+    const one = await load(first.url, { ...options, fetch: first.fetch });
+    const two = await load(second.url, { ...options, fetch: second.fetch });
+    models.push(one, two);
+    expect([one.memory.weights, two.memory.weights]).toEqual([0, 4000]);
+    const runs = [one, two, one, one].map((model, i) => model.run({ x: range(i + 5) }));
+    const found = (await Promise.all(runs)).map(({ y }) => y);
+    expect(found).toEqual([5, 6, 7, 8].map((n) => range(n, 3)));
+    expect(one.memory.weights + two.memory.weights).toBe(4000);
+    two.dispose();
+    const three = load(second.url, { ...options, fetch: second.fetch, memory: 7999 });
+    await expect(three).rejects.toThrow("second needs 8000 bytes (8000 bytes) of GPU memory");
+    await load(second.url, { ...options, fetch: second.fetch, memory: Number.POSITIVE_INFINITY }).then(
+      (model) => models.push(model),
+    );
+  });
+});
+
+it("leaves nothing behind, however often it is loaded", async () => {
+  const served = await modelOf(COUNTER);
+  const load_ = () => load(served.url, { device: here.gpu, fetch: served.fetch, unvalidated: "ignore" });
+  for (let i = 0; i < 1000; i++) {
+    const model = await load_();
+    if (i % 10 === 0) await model.run({ x: Float32Array.of(1) });
+    model.dispose();
+    if (here.live.size) break;
+  }
+  expect(here.live.size).toBe(0);
+  expect(here.gpu.waiters).toBe(0);
+});

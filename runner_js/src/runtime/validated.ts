@@ -1,0 +1,54 @@
+import type { CompiledModel, Validation } from "../compiled/generated/model";
+import { browserName } from "../platform/browser_name";
+import { TapmlError } from "./error";
+
+const MOST_NAMED = 3;
+
+/** What became of the kernels in this browser is in the model: refuses or warns where one is not known to be right here. */
+export function checkValidated(
+  { kernels, validation }: CompiledModel,
+  unvalidated: "refuse" | "warn" | "ignore",
+): void {
+  if (unvalidated === "ignore") return;
+  const here = runtimeName();
+  const there = validation.filter(({ device }) => familyOf(device) === here);
+  const missing = kernels.map(({ kernel }) => kernel).filter((kernel) => !passed(kernel, there));
+  if (!missing.length) return;
+  const more =
+    missing.length > MOST_NAMED
+      ? `, ${missing.slice(0, MOST_NAMED).join(", ")}, ...`
+      : `, ${missing.join(", ")},`;
+  const sentence = `${missing.length} of ${kernels.length} kernels${more} are not validated on ${here}`;
+  const fix = "run `tapml validate` on the suite with this browser, and `tapml build` again";
+  const error = new TapmlError("unvalidated", sentence, fix);
+  if (unvalidated === "refuse") throw error;
+  console.warn(error.message);
+}
+
+/** Somewhere, and wrong nowhere. */
+function passed(kernel: string, validations: readonly Validation[]): boolean {
+  const verdicts = validations.flatMap(({ kernels }) =>
+    Object.hasOwn(kernels, kernel) ? [kernels[kernel]] : [],
+  );
+  return verdicts.includes("pass") && !verdicts.includes("fail") && !verdicts.includes("error");
+}
+
+/** "Chromium", "Firefox on Android", "node", "deno" */
+function runtimeName(): string {
+  if ("Deno" in globalThis) return "deno";
+  const { userAgent = "", userAgentData } = (globalThis.navigator ?? {}) as Navigator & {
+    userAgentData?: { brands?: { brand: string }[] };
+  };
+  if (!userAgent || /^Node/.test(userAgent)) return "node";
+  const brands = (userAgentData?.brands ?? []).map(({ brand }) => brand);
+  return withoutVersion(browserName(userAgent, brands));
+}
+
+function familyOf({ name, runtime }: Validation["device"]): string {
+  return runtime === "node" || runtime === "deno" ? runtime : withoutVersion(name);
+}
+
+function withoutVersion(name: string): string {
+  // Chrome is the Chromium of its version.
+  return name.replace(/ \d[\d.]*/, "").replace(/^Chrome\b/, "Chromium");
+}

@@ -1,0 +1,222 @@
+import type { CompiledFunction, CompiledModel, CompiledTensor } from "../compiled/generated/model";
+import { arrayOf, bytesOf, decoded, describeType, elementsOf, encoded } from "../program/dtypes";
+import {
+  checkSizes,
+  ExpressionError,
+  evaluate,
+  printed,
+  type SizeSymbol,
+  type Sizes,
+} from "../program/expressions";
+import type { DType, TensorType } from "../protocol/messages";
+import type { HalfArray, TensorData, TensorInput } from "./api";
+import { TapmlError } from "./error";
+
+const ARRAYS: Record<DType, readonly string[]> = {
+  float32: ["Float32Array"],
+  float16: ["Float16Array", "Uint16Array"],
+  int32: ["Int32Array"],
+  uint32: ["Uint32Array"],
+  int8: ["Int8Array"],
+  uint8: ["Uint8Array", "Uint8ClampedArray"],
+  bool: ["Uint8Array", "Uint8ClampedArray"],
+};
+
+/** One input of a call, checked: what is bound, or the bytes that are written to what is. */
+export type CheckedInput = { buffer: GPUBuffer } | { bytes: Uint8Array<ArrayBuffer> };
+
+export interface CheckedCall {
+  sizes: Sizes;
+  inputs: CheckedInput[];
+}
+
+interface Input {
+  name: string;
+  tensor: CompiledTensor;
+  data: TensorData | GPUBuffer;
+  shape: readonly number[] | null;
+}
+
+/** The sizes of a call and its inputs' bytes. Throws a TapmlError of kind "input" or "size". */
+export function checkCall(
+  { symbols }: CompiledModel,
+  fn: CompiledFunction,
+  used: ReadonlySet<string>,
+  given: Readonly<Record<string, TensorInput>>,
+  givenSizes: Sizes,
+): CheckedCall {
+  const inputs = inputsOf(fn, given);
+  const needed = symbols.filter(({ name }) => used.has(name));
+  const found: Record<string, number> = { ...givenSizes };
+  for (const { name, tensor, shape } of inputs) if (shape) matchShape(name, tensor, shape, found);
+  for (let known = -1; known < Object.keys(found).length; ) {
+    known = Object.keys(found).length;
+    for (const { name, tensor, data, shape } of inputs) {
+      if (!shape && !isBuffer(data)) solve(name, tensor, data.length, found);
+    }
+  }
+  checkRanges(needed, found);
+  return { sizes: found, inputs: inputs.map((input) => checkedInput(input, found)) };
+}
+
+function inputsOf(
+  { inputs, tensors }: CompiledFunction,
+  given: Readonly<Record<string, TensorInput>>,
+): Input[] {
+  const names = inputs.map(({ name }) => name);
+  const takes = names.length
+    ? `there ${names.length > 1 ? "are" : "is"} ${names.join(", ")}`
+    : "there are none";
+  for (const name of Object.keys(given)) {
+    if (!names.includes(name)) throw new TapmlError("input", `there is no input ${name}`, takes);
+  }
+  return inputs.map(({ name, tensor: index }) => {
+    const tensor = tensors[index] as CompiledTensor;
+    const value = Object.hasOwn(given, name) ? given[name] : undefined;
+    if (!value) throw new TapmlError("input", `input ${name} is missing`, `give ${describeArray(tensor)}`);
+    const shaped = !ArrayBuffer.isView(value) && "shape" in value && "data" in value;
+    const data = shaped ? value.data : (value as TensorData | GPUBuffer);
+    if (!isBuffer(data) && !ARRAYS[tensor.dtype].includes(nameOf(data))) {
+      throw wrong(name, tensor, `is ${nameOf(data) ? `of type ${nameOf(data)}` : "no typed array"}`);
+    }
+    return { name, tensor, data, shape: shaped ? value.shape : null };
+  });
+}
+
+function isBuffer(data: unknown): data is GPUBuffer {
+  return typeof GPUBuffer !== "undefined" && data instanceof GPUBuffer;
+}
+
+function nameOf(data: unknown): string {
+  return ArrayBuffer.isView(data)
+    ? ((data as unknown as { [Symbol.toStringTag]?: string })[Symbol.toStringTag] ?? "")
+    : "";
+}
+
+function matchShape(
+  name: string,
+  tensor: CompiledTensor,
+  shape: readonly number[],
+  found: Record<string, number>,
+): void {
+  if (!Array.isArray(shape) || shape.length !== tensor.shape.length) {
+    throw wrong(name, tensor, `has the shape [${shape}]`);
+  }
+  tensor.shape.forEach((extent, axis) => {
+    const size = shape[axis] as number;
+    if (typeof extent !== "string") return;
+    if (Object.hasOwn(found, extent) && found[extent] !== size) {
+      const sentence = `input ${name} has the shape [${shape}], where ${extent} is ${size}, and elsewhere it is ${found[extent]}`;
+      throw new TapmlError("size", sentence, `all of a call's ${extent} must be one size`);
+    }
+    found[extent] = size;
+  });
+}
+
+/** The size that follows from the number of elements, where one is unknown yet. */
+function solve(name: string, tensor: CompiledTensor, elements: number, found: Record<string, number>): void {
+  const unknown = tensor.shape.filter(
+    (extent) => typeof extent === "string" && !Object.hasOwn(found, extent),
+  );
+  const [symbol] = unknown;
+  if (unknown.length !== 1 || typeof symbol !== "string") return;
+  let others = 1;
+  try {
+    for (const extent of tensor.shape) if (extent !== symbol) others *= evaluate(extent, found);
+  } catch {
+    return; // An expression of what is unknown yet.
+  }
+  if (!others || elements % others) throw wrong(name, tensor, `has ${elements} elements`);
+  found[symbol] = elements / others;
+}
+
+function checkRanges(symbols: readonly SizeSymbol[], sizes: Record<string, number>): void {
+  try {
+    for (const [name, size] of Object.entries(sizes)) {
+      if (!Number.isSafeInteger(size))
+        throw new ExpressionError(`${name} is ${size}, and must be an integer`);
+    }
+    checkSizes(symbols, sizes);
+  } catch (cause) {
+    if (!(cause instanceof ExpressionError)) throw cause;
+    throw new TapmlError(
+      "size",
+      cause.message,
+      "give sizes in the model's range, by inputs as { data, shape }, or by the option `sizes`",
+    );
+  }
+}
+
+function checkedInput({ name, tensor, data, shape }: Input, sizes: Sizes): CheckedInput {
+  const type = typeAt(tensor, sizes);
+  if (shape && shape.join() !== type.shape.join()) throw wrong(name, tensor, `has the shape [${shape}]`);
+  const bytes = bytesOf(type);
+  if (isBuffer(data)) {
+    const padded = Math.ceil(bytes / 4) * 4;
+    const described = `${describeType(type)} takes ${padded} bytes`;
+    if (data.size < padded)
+      throw new TapmlError("input", `the buffer of input ${name} has ${data.size} bytes`, described);
+    if (!(data.usage & GPUBufferUsage.STORAGE))
+      throw new TapmlError(
+        "input",
+        `the buffer of input ${name} is not made to be read by a kernel`,
+        "make it with GPUBufferUsage.STORAGE",
+      );
+    return { buffer: data };
+  }
+  if (data.length !== elementsOf(type.shape)) {
+    throw wrong(
+      name,
+      tensor,
+      `has ${data.length} elements, where ${describeType(type)} has ${elementsOf(type.shape)}`,
+    );
+  }
+  const stored = storedBytes(data, tensor, sizes);
+  if (!stored) throw wrong(name, tensor, `has elements that ${tensor.encoding} cannot store`);
+  return { bytes: stored };
+}
+
+/** What is stored of elements, whole words; null where they are not those of the tensor at these sizes. */
+export function storedBytes(
+  data: TensorData,
+  tensor: CompiledTensor,
+  sizes: Sizes,
+): Uint8Array<ArrayBuffer> | null {
+  const type = typeAt(tensor, sizes);
+  if (!ARRAYS[tensor.dtype].includes(nameOf(data)) || data.length !== elementsOf(type.shape)) return null;
+  const raw = new Uint8Array(data.buffer as ArrayBuffer, data.byteOffset, data.byteLength);
+  // What is packed is read as whole elements, wherever it lies.
+  const stored = encoded(type.encoding ? raw.slice() : raw, type);
+  if (!stored || stored.length % 4 === 0) return stored;
+  const padded = new Uint8Array(Math.ceil(stored.length / 4) * 4);
+  padded.set(stored);
+  return padded;
+}
+
+/** A tensor at the sizes of a call. */
+export function typeAt({ dtype, shape, encoding }: CompiledTensor, sizes: Sizes): TensorType {
+  const extents = shape.map((extent) => evaluate(extent, sizes));
+  return encoding ? { dtype, shape: extents, encoding } : { dtype, shape: extents };
+}
+
+/** The elements of what was read back. */
+export function arrayAt(bytes: Uint8Array, type: TensorType): TensorData {
+  const data = decoded(bytes, type);
+  const own = data === bytes || data.byteOffset ? data.slice() : data;
+  const half = (globalThis as { Float16Array?: new (buffer: ArrayBufferLike) => HalfArray }).Float16Array;
+  return type.dtype === "float16" && half ? new half(own.buffer) : arrayOf(own, type.dtype);
+}
+
+function wrong(name: string, tensor: CompiledTensor, what: string): TapmlError {
+  return new TapmlError("input", `input ${name} ${what}`, `give ${describeArray(tensor)}`);
+}
+
+function describeArray(tensor: CompiledTensor): string {
+  const name = ARRAYS[tensor.dtype][0] ?? "";
+  return `${/^[AEIOU]/.test(name) && !name.startsWith("U") ? "an" : "a"} ${name} of ${describeTensor(tensor)}`;
+}
+
+/** "float32[n, 384]" */
+export function describeTensor({ dtype, shape }: Pick<CompiledTensor, "dtype" | "shape">): string {
+  return `${dtype}[${shape.map((extent) => printed(extent)).join(", ")}]`;
+}
