@@ -143,6 +143,8 @@ export async function modelOf(text: ModelText, piece = 4096): Promise<TestModel>
       model: { kind: "onnx", source: "little.onnx", sha256: "0".repeat(64), title: null, notes: [] },
       compilers: [],
       suite: null,
+      doubts: [],
+      edited: [],
     },
     symbols,
     weights: { buffers: weights.map((values) => values.byteLength), shards },
