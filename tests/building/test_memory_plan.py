@@ -9,7 +9,7 @@ import pytest
 from building.graphs import random_graph
 from building.ownership import Overwritten, check
 from tapml.building.buffers import Buffer
-from tapml.building.planning import best, buffers, plan_for_range, plan_for_sizes, plans
+from tapml.building.planning import best, buffers_for_sizes, plan_for_range, plan_for_sizes, plans
 from tapml.building.strategies import STRATEGIES
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, Symbol, evaluate
@@ -20,15 +20,11 @@ from tapml.program.program import Function, SymbolicType
 INPUT, PARAMETER, INTERMEDIATE = ValueKind.INPUT, ValueKind.PARAMETER, ValueKind.INTERMEDIATE
 
 
-def fixed(size: int) -> int:
-    return size
-
-
 @pytest.mark.parametrize("seed", range(60))
 def test_no_plan_of_a_random_graph_lets_a_node_read_what_was_overwritten(seed: int) -> None:
     graph, kernels = random_graph(seed)
     graph.check()
-    given = plans(graph, buffers(graph, kernels, fixed))
+    given = plans(graph, buffers_for_sizes(graph, kernels))
     for plan in given:
         check(plan, graph, kernels)
         assert plan.lower_bound <= plan.bytes <= plan.naive + 256 * len(plan.values), plan.strategy
@@ -41,7 +37,7 @@ def test_the_check_finds_plans_that_are_wrong(fault: str) -> None:
     found = 0
     for seed in range(30):
         graph, kernels = random_graph(seed)
-        wanted = buffers(graph, kernels, fixed)
+        wanted = buffers_for_sizes(graph, kernels)
         if fault == "ends early":
             short = [dataclasses.replace(b, last=max(b.first, b.last - 1)) for b in wanted]
             plan = plans(graph, short)[0]

@@ -32,6 +32,23 @@ def test_show_lists_tests_by_id(capsys: pytest.CaptureFixture[str], suite: Suite
     assert [set(test) for test in document["tests"]] == [{"id", "node", "kernel", "step"}] * len(suite.tests)
 
 
+def test_show_prints_and_draws_the_memory_plan(
+    capsys: pytest.CaptureFixture[str], suite: Suite, tmp_path: Path
+) -> None:
+    page = tmp_path / "memory.html"
+    code, out, err = run(capsys, "show", suite.path, "--memory", "--html", page)
+    assert code == 0
+    assert "lower bound" in out
+    assert str(page) in err
+    text = page.read_text()
+    plan = json.loads(run(capsys, "show", suite.path, "--memory", "--json", "-")[1])["plans"][0]
+    assert plan["lower_bound"] <= plan["planned"] == sum(plan["arenas"]) < plan["naive"]
+    assert text.count("<title>") == 1 + len(plan["tensors"])
+    assert "<script" not in text
+    for tensor in plan["tensors"]:
+        assert f"<title>{tensor['name']}\n" in text
+
+
 def test_show_prints_provenance_and_kernels(capsys: pytest.CaptureFixture[str], suite: Suite) -> None:
     code, out, _ = run(capsys, "show", suite.path)
     assert code == 0
@@ -49,6 +66,7 @@ def test_show_prints_provenance_and_kernels(capsys: pytest.CaptureFixture[str], 
         (["carve", "minilm"], ["-o"]),
         (["carve", "minilm", "-o", "x.suite", "--variants", "256,9999"], ["'9999'", "1024"]),
         (["carve", "minilm", "-o", "x.suite", "--variants", "256+f16"], ["'256+f16'", "docs/suite-format.md"]),
+        (["show", "x.suite", "--html", "x.html"], ["--html draws the memory plan: give --memory with it"]),
         (["dance"], ["dance"]),
     ],
 )

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from tapml.building.plan import Temporary, padded
-from tapml.encodings import stored
+from tapml.encodings import Encoding, stored
 from tapml.errors import InputError
 from tapml.expressions import MOST
 from tapml.program import NodeKind
-from tapml.program.graph import Calls, Node, Typed, ValueKind, numpy_dtype
+from tapml.program.graph import Calls, Node, ValueKind, numpy_dtype
 
 Name: TypeAlias = str | Temporary
 """A value's id, or a temporary."""
 
 Extent: TypeAlias = Callable[[Any], int]
 """The most that an expression may be."""
+
+
+class Stored(Protocol):
+    """A tensor's type, of a program or of a compiled model."""
+
+    @property
+    def shape(self) -> Sequence[Any]: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def encoding(self) -> Encoding | None: ...
 
 
 @dataclass(frozen=True)
@@ -78,7 +90,7 @@ def buffers_of(calls: Calls[Any], kernels: Mapping[str, Mapping[str, Any]], exte
         for name in arguments:
             if name not in own:
                 spans.setdefault(name, [position, position])[1] = position
-                sizes.setdefault(name, _bytes(calls.values[name].type, extent, f"value {name}"))
+                sizes.setdefault(name, _counted(most_bytes(calls.values[name].type, extent), f"value {name}"))
         for read, written in _accesses(node, document, arguments):
             for a, b in ((a, b) for a in read for b in written if a in spans and b in spans):
                 if a == b:
@@ -114,12 +126,11 @@ def _accesses(
             yield bound["read"], bound["read_write"]
 
 
-def _bytes(found: Typed, extent: Extent, what: str) -> int:
-    shape, dtype = stored([max(0, extent(axis)) for axis in found.shape], found.dtype, found.encoding)
-    count = numpy_dtype(dtype).itemsize
-    for axis in shape:
-        count *= axis
-    return _counted(count, what)
+def most_bytes(tensor: Stored, extent: Extent) -> int:
+    """What is stored of it at most."""
+    axes = [max(0, extent(axis)) for axis in tensor.shape]
+    shape, dtype = stored(axes, tensor.dtype, tensor.encoding)
+    return math.prod(shape) * numpy_dtype(dtype).itemsize
 
 
 def _counted(count: int, what: str) -> int:

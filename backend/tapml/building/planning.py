@@ -7,7 +7,7 @@ from typing import Any
 
 from tapml.building.buffers import Buffer, Name, buffers_of, shown_by
 from tapml.building.plan import Placement, Plan, Temporary
-from tapml.building.strategies import STRATEGIES, live_at
+from tapml.building.strategies import STRATEGIES, ends, live_at
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, Symbol, evaluate
 from tapml.program import Graph
@@ -18,25 +18,34 @@ from tapml.program.program import Function
 MOST_BYTES = 2**28
 """Of an arena: the default maxBufferSize of WebGPU."""
 
-_Kernels = Mapping[str, Mapping[str, Any]]
+Kernels = Mapping[str, Mapping[str, Any]]
 
 
-def plan_for_range(function: Function, kernels: _Kernels, symbols: Sequence[Symbol], most: int = MOST_BYTES) -> Plan:
+def plan_for_range(function: Function, kernels: Kernels, symbols: Sequence[Symbol], most: int = MOST_BYTES) -> Plan:
     """For all sizes in the range of `symbols`. `kernels`: documents by name. No arena exceeds `most` bytes, unless for
     one tensor that does.
 
     Raises InputError where a kernel is missing, and where a size has no upper bound.
     """
-    return best(plans(function, buffers(function, kernels, lambda size: interval(size, symbols)[1]), most))
+    return best(plans(function, buffers_for_range(function, kernels, symbols), most))
 
 
-def plan_for_sizes(graph: Graph, kernels: _Kernels, most: int = MOST_BYTES) -> Plan:
+def plan_for_sizes(graph: Graph, kernels: Kernels, most: int = MOST_BYTES) -> Plan:
     """For a call at the graph's sizes, and every other whose tensors are not larger. Raises as plan_for_range does."""
-    return best(plans(graph, buffers(graph, kernels, lambda size: evaluate(size, graph.sizes)), most))
+    return best(plans(graph, buffers_for_sizes(graph, kernels), most))
 
 
-def buffers(calls: Calls[Any], kernels: _Kernels, extent: Callable[[Any], int]) -> list[Buffer]:
-    """As buffers_of; raises InputError alone."""
+def buffers_for_range(function: Function, kernels: Kernels, symbols: Sequence[Symbol]) -> list[Buffer]:
+    """What plan_for_range places. Raises as it does."""
+    return _buffers(function, kernels, lambda size: interval(size, symbols)[1])
+
+
+def buffers_for_sizes(graph: Graph, kernels: Kernels) -> list[Buffer]:
+    """What plan_for_sizes places. Raises as it does."""
+    return _buffers(graph, kernels, lambda size: evaluate(size, graph.sizes))
+
+
+def _buffers(calls: Calls[Any], kernels: Kernels, extent: Callable[[Any], int]) -> list[Buffer]:
     try:
         return buffers_of(calls, kernels, extent)
     except ExpressionError as error:
@@ -56,9 +65,7 @@ def best(given: Sequence[Plan]) -> Plan:
 
 
 def _plan(strategy: str, placed: Mapping[Name, Placement], calls: Calls[Any], naive: int, least: int) -> Plan:
-    arenas = [0] * (1 + max((place.arena for place in placed.values()), default=-1))
-    for place in placed.values():
-        arenas[place.arena] = max(arenas[place.arena], place.end)
+    arenas = [size for _, size in sorted(ends(placed).items())]
     values = {value: placed[root] for value, root in shown_by(calls).items() if root in placed}
     temporaries = {name: place for name, place in placed.items() if isinstance(name, Temporary)}
     return Plan(strategy, tuple(arenas), values, temporaries, naive, least)

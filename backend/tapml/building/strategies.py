@@ -114,12 +114,69 @@ def live_at(buffers: Sequence[Buffer]) -> Mapping[int, list[Buffer]]:
 
 _Placed = Mapping[Name, Placement]
 
+_ORDERS: Mapping[str, Callable[[Sequence[Buffer]], Sequence[Buffer]]] = {
+    "greedy by size": _by_size,
+    "greedy by breadth": _by_breadth,
+    "greedy by order": list,
+    "greedy by length": _by_length,
+    "greedy by area": _by_area,
+}
+
+_MOST_TRIES = 100
+
+
+def refined(buffers: Sequence[Buffer], most: int) -> _Placed:
+    """The best of the greedy orders, changed as long as that helps: what ends highest in an arena is placed earlier."""
+    least = max((sum(buffer.bytes for buffer in live) for live in live_at(buffers).values()), default=0)
+    orders = [list(order(buffers)) for order in _ORDERS.values()]
+    best, order = min(((with_offsets(order, most), order) for order in orders), key=lambda found: total(found[0]))
+    tries = 0
+    while (change := _earlier(order, best)) and total(best) > least:
+        for changed in change:
+            found = with_offsets(changed, most)
+            tries += 1
+            if total(found) < total(best):
+                best, order = found, changed
+                break
+            if tries == _MOST_TRIES:
+                return best
+        else:
+            return best
+    return best
+
+
+def _earlier(order: Sequence[Buffer], placed: _Placed) -> list[list[Buffer]]:
+    """The order with one of the buffers that end highest nearer to its begin, the largest steps first."""
+    tops = ends(placed)
+    found = []
+    for place, buffer in enumerate(order):
+        if placed[buffer.name].end == tops[placed[buffer.name].arena]:
+            rest = [*order[:place], *order[place + 1 :]]
+            found += [
+                [*rest[:to], buffer, *rest[to:]] for to in dict.fromkeys((0, place // 4, place // 2)) if to < place
+            ]
+    return found
+
+
+def ends(placed: _Placed) -> dict[int, int]:
+    """Bytes of each arena."""
+    found: dict[int, int] = {}
+    for place in placed.values():
+        found[place.arena] = max(found.get(place.arena, 0), place.end)
+    return found
+
+
+def total(placed: _Placed) -> int:
+    return sum(ends(placed).values())
+
+
+def _greedy(order: Callable[[Sequence[Buffer]], Sequence[Buffer]]) -> Callable[[Sequence[Buffer], int], _Placed]:
+    return lambda buffers, most: with_offsets(order(buffers), most)
+
+
 STRATEGIES: Mapping[str, Callable[[Sequence[Buffer], int], _Placed]] = {
-    "greedy by size": lambda buffers, most: with_offsets(_by_size(buffers), most),
-    "greedy by breadth": lambda buffers, most: with_offsets(_by_breadth(buffers), most),
-    "greedy by order": lambda buffers, most: with_offsets(list(buffers), most),
-    "greedy by length": lambda buffers, most: with_offsets(_by_length(buffers), most),
-    "greedy by area": lambda buffers, most: with_offsets(_by_area(buffers), most),
+    **{name: _greedy(order) for name, order in _ORDERS.items()},
     "shared objects": lambda buffers, most: shared_objects(_by_size(buffers), most),
+    "refined": refined,
 }
 """Of several that need the same bytes the first is kept."""

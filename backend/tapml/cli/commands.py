@@ -17,6 +17,7 @@ from rich.console import Console
 from tapml.cache import cache_dir
 from tapml.cli.arguments import database_url
 from tapml.cli.external import external
+from tapml.cli.memory_command import show_memory_plan
 from tapml.cli.outputs import Outputs, check_writable
 from tapml.cli.runs import run, specification
 from tapml.cli.suites import opened
@@ -176,6 +177,10 @@ def _exit_code(document: Header, *, good: bool) -> int:
 
 
 def show(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    if options.memory:
+        return show_memory_plan(options, console, progress)
+    if options.html is not None:
+        raise InputError("--html draws the memory plan: give --memory with it")
     if is_compiled(options.suite):
         return _show_compiled(options, console, progress)
     suite = Suite(options.suite)

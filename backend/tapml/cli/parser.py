@@ -71,7 +71,12 @@ def command_parser() -> argparse.ArgumentParser:
     _serve(commands)
     add_compiled(commands, _carving)
     text = "print a suite's graph, kernels, tests, sizes and provenance, or what is in a compiled model"
-    commands.add("show", "commands:show", SUITE, JSON, help=text)
+    show = commands.add("show", "commands:show", SUITE, JSON, help=text)
+    show.add_argument(
+        "--memory", action="store_true",
+        help="print its memory plan instead: what its tensors take if none shared bytes, as planned, and at least",
+    )  # fmt: skip
+    show.add_argument("--html", type=Path, metavar="FILE", help="with --memory: draw it, bytes over time")
     _history(commands)
     _demo(commands)
     add_sharing(commands)
