@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from tapml.bounds.expression import NotDerivable
-from tapml.operators.program import Block, Expression, Store
+from tapml.operators.program import Block, Expression, Store, parts_of
 
 POINTS = 1 << 19
 """Of a grid that are evaluated at a time: some arrays of this many float64 are held at once."""
@@ -79,7 +79,7 @@ def parts(
     points = math.prod(extents[v] for v in largest)
     found: list[dict[str, range]] = [{}]
     split = sorted(largest & set(spatial), key=lambda v: -spatial[v])
-    if any(node.kind == "load" for store in stores for index in store.indices for node in _parts_of(index)):
+    if any(node.kind == "load" for store in stores for index in store.indices for node in parts_of(index)):
         split = list(extents)[:1] if {*extents} == {*spatial} else []
     for var in split:
         if points <= POINTS:
@@ -92,14 +92,8 @@ def parts(
     return found
 
 
-def _parts_of(node: Expression) -> Iterator[Expression]:
-    yield node
-    for operand in node.operands:
-        yield from _parts_of(operand)
-
-
 def _variables(node: Expression) -> set[str]:
-    return {str(found.value) for found in _parts_of(node) if found.kind == "variable"}
+    return {str(found.value) for found in parts_of(node) if found.kind == "variable"}
 
 
 def last_uses(blocks: Sequence[Block]) -> dict[str, int]:

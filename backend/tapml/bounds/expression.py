@@ -12,6 +12,7 @@ import numpy as np
 
 from tapml.bounds import uncertain, wgsl
 from tapml.bounds.uncertain import FLOATS, Uncertain
+from tapml.operators.affine import affine
 from tapml.operators.program import CHOICES, Expression
 from tapml.operators.program import FLOATS as FLOAT_DTYPES
 
@@ -178,28 +179,8 @@ class Grid:
 
     def affine(self, node: Expression) -> tuple[int, dict[str, int]] | None:
         """(constant, coefficient of each variable), or None where the index is not of that form."""
-        kind = node.kind
-        if kind == "constant":
-            return int(node.value or 0), {}
-        if kind == "variable":
-            return (0, {str(node.value): 1}) if node.value in self._axis else None
-        if kind == "cast":
-            return self.affine(node.operands[0])
-        if kind not in ("add", "sub", "mul"):
-            return None
-        a, b = map(self.affine, node.operands)
-        if a is None or b is None:
-            return None
-        if kind == "mul":
-            if a[1] and b[1]:
-                return None
-            factor, other = (a[0], b) if not a[1] else (b[0], a)
-            return factor * other[0], {var: factor * c for var, c in other[1].items()}
-        sign = 1 if kind == "add" else -1
-        coefficients = dict(a[1])
-        for var, c in b[1].items():
-            coefficients[var] = coefficients.get(var, 0) + sign * c
-        return a[0] + sign * b[0], coefficients
+        found = affine(node)
+        return found if found is not None and found[1].keys() <= self._axis.keys() else None
 
     def _inside(self, affine: Sequence[tuple[int, dict[str, int]]], shape: tuple[int, ...]) -> bool:
         for (constant, coefficients), extent in zip(affine, shape, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import tvm
@@ -28,20 +28,22 @@ _OF_FLOAT32 = {
 """Functions that TVM has for this machine, but not of float16."""
 
 
-def prim_func(program: OperatorProgram, *, whole_regions: bool = False) -> tirx.PrimFunc:
+def prim_func(program: OperatorProgram, *, whole_regions: bool = False, lanes: Set[str] = frozenset()) -> tirx.PrimFunc:
     """The PrimFunc. Raises InputError where TVM refuses one of the parts.
 
     `whole_regions`: blocks say that they read and write all of their buffers, rather than the elements that they do.
+    `lanes`: variables of loops whose turns are run at once.
     """
     try:
-        return _Emitter(program, whole_regions).function()
+        return _Emitter(program, whole_regions, lanes).function()
     except Exception as error:  # TVM raises its own types, without a common base
         raise InputError(f"TVM refuses the program of operator {program.name}: {reason(error)}") from error
 
 
 class _Emitter:
-    def __init__(self, program: OperatorProgram, whole_regions: bool) -> None:
+    def __init__(self, program: OperatorProgram, whole_regions: bool, lanes: Set[str]) -> None:
         self._program = program
+        self._lanes = lanes
         self._whole_regions = whole_regions
         self._buffers: dict[str, Any] = {}
         self._variables: dict[str, Any] = {}
@@ -87,7 +89,8 @@ class _Emitter:
         statement: Any = SBlockRealize(values, True, self._block(block))
         for loop, variable in reversed(list(zip(block.loops, loops, strict=True))):
             least, extent = (tirx.IntImm(loop.dtype, value) for value in (0, loop.extent))
-            statement = tirx.For(variable, least, extent, tirx.ForKind.SERIAL, statement)
+            kind = tirx.ForKind.VECTORIZED if loop.variable in self._lanes else tirx.ForKind.SERIAL
+            statement = tirx.For(variable, least, extent, kind, statement)
         return statement
 
     def _block(self, block: Block) -> Any:

@@ -40,11 +40,12 @@ from tapml.operators.program import (
 )
 from tapml.operators.ranges import Known
 from tapml.operators.types import Wrong
-from tapml.operators.written import fill_block
+from tapml.operators.written import doubtful, fill_block
 
 
 def guarded(program: OperatorProgram) -> OperatorProgram:
-    """The program with indices and integer arithmetic that are defined, and temporaries that hold zeros first.
+    """The program with indices and integer arithmetic that are defined, and temporaries that hold zeros first, unless
+    they are shown to be written before they are read.
 
     Raises InputError where that cannot be had: 64-bit arithmetic that may overflow, an axis whose values leave it.
     """
@@ -54,7 +55,7 @@ def guarded(program: OperatorProgram) -> OperatorProgram:
     # Memory that was never written is undefined to a compiler.
     blocks = [
         fill_block(f"fill{number}", buffer, zero(buffer.dtype), taken)
-        for number, buffer in enumerate(program.temporaries)
+        for number, buffer in enumerate(doubtful(program, len(program.parameters)))
         if 0 not in buffer.shape
     ]
     for place, block in enumerate(program.blocks):

@@ -99,6 +99,18 @@ class Let:
     value: Expression
 
 
+def parts_of(whole: Expression | Store | Let) -> Iterator[Expression]:
+    """All expressions that it is made of, itself among them."""
+    if isinstance(whole, Expression):
+        stack = [whole]
+    else:
+        stack = [whole.value, *(whole.indices if isinstance(whole, Store) else ())]
+    while stack:
+        found = stack.pop()
+        stack += found.operands
+        yield found
+
+
 @dataclass(frozen=True, slots=True)
 class Loop:
     """From 0 to `extent` - 1."""
@@ -134,13 +146,10 @@ class Block:
     @property
     def expressions(self) -> Iterator[Expression]:
         """All that its axes and statements are made of."""
-        stack = [axis.value for axis in self.axes]
+        for axis in self.axes:
+            yield from parts_of(axis.value)
         for statement in (*self.first, *self.body):
-            stack += (statement.value, *(statement.indices if isinstance(statement, Store) else ()))
-        while stack:
-            found = stack.pop()
-            stack += found.operands
-            yield found
+            yield from parts_of(statement)
 
     @property
     def turns(self) -> int:

@@ -8,10 +8,21 @@ things first (`filled`), of which a whole program gives no sign.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tapml.files import unique
-from tapml.operators.program import FLOATS, Axis, Block, Buffer, Expression, Loop, OperatorProgram, Store
+from tapml.operators.program import (
+    FLOATS,
+    Axis,
+    Block,
+    Buffer,
+    Expression,
+    Let,
+    Loop,
+    OperatorProgram,
+    Store,
+    parts_of,
+)
 
 
 def doubtful(program: OperatorProgram, inputs: int) -> list[Buffer]:
@@ -23,11 +34,15 @@ def doubtful(program: OperatorProgram, inputs: int) -> list[Buffer]:
     for block in program.blocks:
         if any(loop.extent == 0 for loop in block.loops):
             continue
-        stores = [found for found in (*block.first, *block.body) if isinstance(found, Store)]
-        # What a reduction adds to, it has begun with.
-        begun = {found.buffer for found in block.first if isinstance(found, Store)}
-        wrong |= {name for name in _read(block) if name in own and name not in whole and name not in begun}
-        whole |= {store.buffer for store in stores if store.buffer in own and _covers(block, store, own[store.buffer])}
+        begun = {
+            store.buffer: store
+            for store in block.first
+            if isinstance(store, Store) and store.buffer in own and _begins(block, store, own[store.buffer])
+        }
+        read = {name for name in _read(block) if name in own and name not in whole}
+        wrong |= {name for name in read if name not in begun or not _reads_its_own(block, begun[name])}
+        stores = [found for found in block.body if isinstance(found, Store) and found.buffer in own]
+        whole |= {store.buffer for store in stores if _covers(block, store, own[store.buffer])} | {*begun}
     return [buffer for name, buffer in own.items() if name in wrong or name not in whole]
 
 
@@ -61,6 +76,27 @@ def _number(dtype: str, other: bool) -> Expression:
 
 def _read(block: Block) -> Iterator[str]:
     return (str(found.value) for found in block.expressions if found.kind == "load")
+
+
+def _begins(block: Block, store: Store, buffer: Buffer) -> bool:
+    """Whether a store of `first` covers its buffer, and comes before all else that the block does at its element: at
+    the first turn of each of the reduction's loops, which are nobody else's, its axes are at 0."""
+    loops = [str(axis.value.value) for axis in block.axes if axis.value.kind == "variable"]
+    plain = all(axis.value.kind == "variable" or axis.value.value == 0 for axis in block.axes if axis.reduction)
+    return plain and len({*loops}) == len(loops) and _covers(block, store, buffer)
+
+
+def _reads_its_own(block: Block, store: Store) -> bool:
+    """Whether the block reads the buffer of a store of `first` in its body alone, at the store's own element."""
+
+    def read(wholes: Sequence[Expression | Store | Let]) -> list[Expression]:
+        return [found for whole in wholes for found in parts_of(whole) if is_load(found)]
+
+    def is_load(found: Expression) -> bool:
+        return found.kind == "load" and found.value == store.buffer
+
+    before = [*(axis.value for axis in block.axes), *block.first]
+    return not read(before) and all(found.operands == store.indices for found in read(block.body))
 
 
 def _covers(block: Block, store: Store, buffer: Buffer) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -21,6 +20,7 @@ from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.operators.external import External
 from tapml.operators.guard import guarded
 from tapml.operators.program import OperatorProgram
+from tapml.platforms.vectors import vectorized
 from tapml.program import Graph, Node, NodeKind
 from tapml.program.graph import TensorType, numpy_dtype
 
@@ -28,9 +28,8 @@ Values = dict[str, Any]
 """Value id -> tvm.runtime.Tensor on the reference device."""
 
 PLATFORMS = ("cpu", "cuda")
-_LEVELS = ((5_000_000, 0), (50_000_000, 1))
-"""Turns of an operator's loops below which LLVM optimizes it so much. It takes longer over most operators than they
-run: some milliseconds a call without it. What turns more often, some tenths of a second a call, is optimized fully."""
+_FEW_STEPS = 3_000_000
+"""Steps of an operator below which LLVM leaves it as it is: it takes longer over an operator than most need to run."""
 
 _Call = tuple[tuple[TensorType, ...], frozenset[tuple[str, int]]]
 """Types of the arguments, and sizes of the symbols: an operator may compute with a size that is in no shape."""
@@ -186,10 +185,8 @@ def _build(models: Sequence[Model], platform: str) -> dict[str, dict[_Call, Any]
                     symbol = symbols.setdefault((name, program), f"operator_{len(symbols)}")
                     calls[name, (_types(program), frozenset(model.graph.sizes.items()))] = symbol
                     if not any(symbol in found for found in functions.values()):
-                        target = _target(platform, program)
-                        if isinstance(program, OperatorProgram):  # else the caller's own code: as it is
-                            program = prim_func(guarded(program), whole_regions=platform == "cpu")
-                        functions.setdefault(target, {})[symbol] = program.with_attr("global_symbol", symbol)
+                        target, function = _prepared(program, platform)
+                        functions.setdefault(target, {})[symbol] = function.with_attr("global_symbol", symbol)
             runnable: dict[str, Any] = {}
             for target, found in functions.items():
                 library = _library(tvm.IRModule(found), tvm.target.Target(json.loads(target)))
@@ -204,12 +201,19 @@ def _build(models: Sequence[Model], platform: str) -> dict[str, dict[_Call, Any]
         raise InputError(f"TVM cannot compile the operators for {platform}: {reason(error)}") from error
 
 
-def _target(platform: str, program: OperatorProgram | Any) -> str:
-    """As JSON."""
+def _prepared(program: OperatorProgram | Any, platform: str) -> tuple[str, Any]:
+    """The target that an operator is built for, as JSON, and its PrimFunc."""
     if platform == "cuda":
-        return json.dumps({"kind": "cuda", "arch": _cuda_arch()})
-    turns = program.turns if isinstance(program, OperatorProgram) else math.inf
-    level = next((level for most, level in _LEVELS if turns < most), 3)
+        target = json.dumps({"kind": "cuda", "arch": _cuda_arch()})
+        return target, prim_func(guarded(program)) if isinstance(program, OperatorProgram) else program
+    if not isinstance(program, OperatorProgram):  # the caller's own code: as it is
+        return _llvm(3), program
+    found = vectorized(guarded(program))
+    function = prim_func(found.program, whole_regions=True, lanes=found.lanes)
+    return _llvm(0 if found.steps < _FEW_STEPS else 1), function
+
+
+def _llvm(level: int) -> str:
     return json.dumps({"kind": "llvm", "opt-level": level})
 
 
