@@ -284,11 +284,9 @@ _OWN: Mapping[str, Callable[..., Uncertain]] = {
 
 def functions_of(texts: Sequence[str]) -> Mapping[str, Callable[..., Uncertain]]:
     """The functions as a kernel of these WGSL texts has them: its own, or WGSL's."""
-    found = dict(FUNCTIONS)
-    for name, function in _OWN.items():
-        own = any(re.search(rf"\btapml_{name}\(", text) for text in texts)
-        if own and not any(re.search(rf"\b{name}\(", text) for text in texts):
-            found[name] = function
-    if any(re.search(r"\btanh\s*\(", text) for text in texts):
-        found["tanh"] = tanh_builtin
-    return found
+    called = {name for text in texts for name in _CALLED.findall(text)}
+    own = {name: function for name, function in _OWN.items() if f"tapml_{name}" in called and name not in called}
+    return {**FUNCTIONS, **own} | ({"tanh": tanh_builtin} if "tanh" in called else {})
+
+
+_CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")

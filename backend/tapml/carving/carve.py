@@ -24,11 +24,12 @@ from tapml.errors import InputError
 from tapml.importing import ImportedModel
 from tapml.kernels.bundle import CompiledKernel
 from tapml.lowering.lower import Lowered
-from tapml.memory import give_back
+from tapml.memory import give_back, only_new_garbage
 from tapml.program import Graph, ValueKind
 from tapml.program.program import MAIN, State
 from tapml.suite import Suite, SuiteWriter, TensorRef
 from tapml.suite.suite import TOKENIZER, write_kernel
+from tapml.threads import one_blas_thread
 
 _Refs = Mapping[str, Future[TensorRef]]
 
@@ -56,7 +57,7 @@ def carve(
     kernels are compiled and tolerances derived is said before.
     """
     clock = _Clock()
-    with SuiteWriter(path, overwrite) as writer:
+    with SuiteWriter(path, overwrite) as writer, only_new_garbage():
         progress("lowering", 0, 1)
         lowered, operators = lowered_with_documents(model)
         check_operators(lowered.operators, variants, compilers)
@@ -89,7 +90,8 @@ def carve(
             }
             stored = [_record(run, parameters, recorder) for run in runs]
             tolerances = Tolerances(lowered, opened.models, kernels, opened.reference, writer.tensors)
-            tests = tolerances.tests(runs, stored, progress)
+            with one_blas_thread():
+                tests = tolerances.tests(runs, stored, progress)
             clock.lap("tolerances")
             recorder.finish()
         if model.tokenizer is not None:
