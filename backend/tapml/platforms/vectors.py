@@ -147,9 +147,9 @@ def _variable(loop: Loop) -> Expression:
 def _renamed(block: Block, taken: set[str]) -> Block:
     """The block with names of its own for all of its variables, which are `taken` from then on."""
     own: dict[str, str] = {}
-    for found in (*block.loops, *block.axes):
-        own[found.variable] = unique(found.variable, taken.__contains__, "_")
-        taken.add(own[found.variable])
+    for name in [loop.variable for loop in block.loops] + [axis.variable for axis in block.axes]:
+        own[name] = unique(name, taken.__contains__, "_")
+        taken.add(own[name])
 
     def renamed(expression: Expression) -> Expression:
         operands = tuple(map(renamed, expression.operands))
