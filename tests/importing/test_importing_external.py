@@ -51,7 +51,11 @@ def test_an_operator_that_tvm_cannot_convert(
 
     monkeypatch.setattr(onnx_frontend.Relu, "get_converter", lambda opset: fail)
     path = save_onnx([node("Relu", ["x"], ["y"])], *IO, {})
-    assert agrees(import_model(str(path), random_inputs=True), tmp_path).kernels == ["Relu"]
+    suite = agrees(import_model(str(path), random_inputs=True), tmp_path)
+    assert suite.kernels == ["Relu"]
+    assert suite.manifest["model"]["notes"] == [
+        "Relu (at y) is computed elsewhere and has no kernel, for it could not be converted: no conversion of it"
+    ]
 
 
 def test_one_that_onnx_runtime_refuses_is_computed_by_onnx_itself(
@@ -110,8 +114,11 @@ def test_a_function_computes_what_nothing_else_does(save_onnx: Callable[..., Pat
     with pytest.raises(InputError, match=r"Swish was computed by a Python function .* a suite holds no code"):
         Reference(read_model(suite))
     Reference(read_model(suite), functions={"Swish": swish})
-    with pytest.raises(InputError, match=r"lacks the operator Swish \(my.own opset 1, node 's'\), and .*--external"):
+    with pytest.raises(
+        InputError, match=r"lacks the operator Swish \(my.own opset 1, node 's'\), and .*--external"
+    ) as told:
         import_model(str(path), random_inputs=True)
+    assert "registered" not in str(told.value)
 
 
 def test_a_function_that_fails_or_gives_something_else(save_onnx: Callable[..., Path], tmp_path: Path) -> None:

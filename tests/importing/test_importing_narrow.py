@@ -101,6 +101,11 @@ CASES: list[tuple[str, Callable[..., Any], Callable[..., np.ndarray]]] = [
     ("concat of bool", lambda m, x: op.concat([m, m], axis=0), lambda m, x: np.concatenate([m, m])),
     ("add of bool", lambda m, x: op.add(m, m), lambda m, x: m),
     ("floor_divide", lambda m, x: op.floor_divide(x, relax.const(2, "int64")), lambda m, x: x // 2),
+    (
+        "divided by zero",
+        lambda m, x: op.divide(op.astype(x, "float32"), relax.const(0.0)),
+        lambda m, x: np.float32([[np.inf, -np.inf, np.inf], [np.nan, np.inf, -np.inf]]),
+    ),
     ("sum", lambda m, x: op.sum(x, axis=1), lambda m, x: x.sum(1)),
     (
         "half-open clip",

@@ -175,6 +175,11 @@ def test_a_job_runs_to_its_document(client: FlaskClient, state: State, suite: Su
     assert ended["document"]["summary"]["pass"] == len(suite.tests)
     (saved,) = client.get("/api/suites/small/results").json["validations"]
     assert saved["tests"] == ended["document"]["tests"]
+    assert client.get("/api/suites/small/results").json["outdated"] == {}
+    kernel = suite.tests[0].kernel
+    wgsl = next((suite.path / "kernels").glob(f"{kernel}*.wgsl"))
+    wgsl.write_text(wgsl.read_text() + "// edited\n")
+    assert client.get("/api/suites/small/results").json["outdated"] == {device.id: [kernel]}
     body["tests"] = [suite.tests[1].id]
     ended = wait(client, client.post("/api/jobs", json=body, headers=CHANGE).json["job"])
     assert [test["id"] for test in ended["document"]["tests"]] == body["tests"]

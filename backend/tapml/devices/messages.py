@@ -28,6 +28,15 @@ def kernel_digest(kernel: Kernel) -> str:
     return sha256(kernel.model_dump_json())[:16]
 
 
+def digest_now(suite: Suite, name: str) -> str:
+    """`kernel_digest` of a kernel as it lies in the folder now; empty where there is none. Raises InputError for a
+    damaged one."""
+    bundle = suite.bundle(name)
+    if bundle["unsupported"]:
+        return ""
+    return kernel_digest(kernel_message(bundle, [file.digest for file in suite.kernel_files(name)]))
+
+
 class KernelMessages:
     """A suite's kernels as protocol messages, with the WGSL text as it is in the folder now.
 

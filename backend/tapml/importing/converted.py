@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import re
 import warnings
@@ -36,4 +37,5 @@ def converted(path: Path, framework: str, convert: Callable[[], _Made]) -> _Made
             )
         # Leaving the handler drops the half-built function, of which TVM warns while quiet.
         failure.__traceback__ = failure.__context__ = failure.__cause__ = None
+        gc.collect()
     raise failure.within(str(path))

@@ -54,6 +54,8 @@ _INDIFFERENT = (_WITHIN - names("sort topk nn.max_pool1d nn.max_pool2d nn.max_po
 _SAME_ON_BOOL = {"relax.bitwise_not": op.logical_not, "relax.add": op.logical_or}
 """What an operator means when its operands are bool, where WGSL has no such operator on bool."""
 
+_DIVISIONS = names("divide mod floor_mod floor_divide")
+
 _LIMITED = (
     "masks that are added to each other before softmax are limited to half of the lowest number: their sum would "
     "overflow, for which WGSL promises nothing; softmax makes the same of both"
@@ -179,6 +181,9 @@ class _Narrower:
             arguments = [self._as_bool(argument) for argument in expr.args]
             if name in _SAME_ON_BOOL and _is_bool(expr.ty):
                 return _SAME_ON_BOOL[name](*arguments)
+        if name in _DIVISIONS and _is_zero(arguments[1]):
+            # TVM would divide by it when it compiles.
+            arguments[1] = self._weights.parameter(expr.args[1])
         kernel = portable.lower(name, self._builder, arguments, attrs)
         if kernel is not None:
             return kernel
@@ -285,6 +290,10 @@ class _Narrower:
         if shape is None or dtype is None:
             raise InputError(f"input {parameter.name}: tapml needs a rank and a dtype, it has {parameter.ty}")
         return relax.TensorType(shape, stored(dtype))
+
+
+def _is_zero(expr: Expr) -> bool:
+    return isinstance(expr, tvm.ir.GenericConst) and len(expr.value.shape) == 0 and not expr.value.numpy()
 
 
 def _is_bool(ty: Expr) -> bool:

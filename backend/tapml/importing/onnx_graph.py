@@ -8,6 +8,7 @@ as it is met: as an array, or, where sizes are symbols, as expressions over them
 from __future__ import annotations
 
 import math
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,6 +29,8 @@ from tapml.importing.relax_ir import Expr
 from tapml.importing.sizes import Sizes
 from tapml.lowering.quiet import reason
 
+_MOST_NOTES = 20
+
 
 class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no types
     """`from_onnx` as TVM's, for one model. Raises InputError naming the operator that cannot be imported."""
@@ -40,6 +43,7 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         self._versions = {entry.domain: entry.version for entry in opsets}
         self._functions = functions
         self._known: dict[str, Known] = {}
+        self._failed: dict[str, str] = {}
         self._control = ControlFlow(self, self._versions)
         self._counts = Counts(self, self._versions)
 
@@ -47,6 +51,16 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
     def computed(self) -> list[tuple[str, Array]]:
         """The arrays that were computed, by name."""
         return [(name, found.array) for name, found in self._known.items() if not found.symbolic]
+
+    @property
+    def notes(self) -> list[str]:
+        """What nobody asked for: operators that have no kernel because their conversion failed."""
+        notes = list(self._failed.values())
+        more = len(notes) - _MOST_NOTES
+        return [
+            *notes[:_MOST_NOTES],
+            *([f"and {more} further operators that could not be converted"] if more > 0 else []),
+        ]
 
     @property
     def counted_outputs(self) -> dict[str, tuple[int, int]]:
@@ -165,10 +179,19 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         try:
             self._nodes.update(call_of_onnx(node, inputs, self._versions, self._functions, self.bb))
         except InputError as error:
+            # Who has never heard of it need not be quoted.
+            unknown = re.search(r"not a registered function|No Op registered|Domain .* not found", str(error))
+            why = "ONNX Runtime and ONNX's reference implementation lack it, too" if unknown else error
             raise failure or InputError(
-                f"TVM's ONNX importer lacks the operator {described(node, self._versions)}, and {error}: export the "
+                f"TVM's ONNX importer lacks the operator {described(node, self._versions)}, and {why}: export the "
                 "model without it, or give a Python function that computes it with --external FILE.py"
             ) from error
+        if failure is not None:
+            place = node.name or next(filter(None, node.output), "")
+            self._failed[place] = (
+                f"{node.op_type} (at {place}) is computed elsewhere and has no kernel, for it could not be converted: "
+                f"{reason(failure)}"
+            )
 
     def _check_for_unsupported_ops(self, graph: Any) -> None:
         """They are computed elsewhere."""

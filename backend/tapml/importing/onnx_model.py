@@ -78,8 +78,8 @@ def import_onnx(
             sizes = Sizes(specs, steps, {}, merged=True)
             module, importer = _convert(model, path, sizes, functions)
     except InputError as error:
-        if missing:
-            # Where ONNX Runtime refused the file as well it may be at fault itself.
+        if missing and not (error.operator and error.operator in missing):
+            # Where ONNX Runtime refused the file for another reason it may be at fault itself.
             raise InputError(f"{error}; {missing}", **error.refusal()) from error
         raise
     counted = importer.counted_outputs
@@ -111,7 +111,7 @@ def import_onnx(
             "source": path.name,
             "sha256": sha256,
             "title": path.stem,
-            "notes": [*wide_notes, *notes, *map(_counted_note, counted.items())],
+            "notes": [*wide_notes, *notes, *map(_counted_note, counted.items()), *importer.notes],
             "opset": max((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), default=1),
             "producer": f"{model.producer_name} {model.producer_version}".strip(),
         },
@@ -183,9 +183,13 @@ def _counted_note(output: tuple[str, tuple[int, int]]) -> str:
 
 def _convert(model: Any, path: Path, sizes: Sizes, functions: Functions) -> tuple[Any, GraphImporter]:
     """The module, and the importer, which knows what it computed of shapes alone, and which outputs have counts."""
-    importer = GraphImporter(sizes, model.opset_import, functions)
     opset = next((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), 1)
-    return converted(path, "ONNX", lambda: importer.from_onnx(model.graph, opset)), importer
+
+    def convert() -> tuple[Any, GraphImporter]:
+        importer = GraphImporter(sizes, model.opset_import, functions)
+        return importer.from_onnx(model.graph, opset), importer
+
+    return converted(path, "ONNX", convert)
 
 
 def _tensors(model: Any) -> Iterator[tuple[str, Array]]:

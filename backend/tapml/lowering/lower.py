@@ -114,8 +114,28 @@ def lower(module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol] = ()
         with quiet_tvm(), tvm.target.Target("webgpu"):
             lowered = kernels(fuse(operators(with_bounded_windows(with_narrow_joins(module)))))
     except Exception as error:  # TVM's own types, without a common base
-        raise InputError(f"TVM cannot make kernels of the model: {reason(error)}") from error
+        raise _refused(module, operators, error) from error
     return read_lowered(lowered, input_count, symbols)
+
+
+def _refused(module: tvm.IRModule, passes: Any, error: Exception) -> InputError:
+    """Names the first operator of `main` of which `passes` make no kernel by itself either."""
+    main = module["main"]
+    for binding in (binding for block in main.body.blocks for binding in block.bindings):
+        value = binding.value
+        if not isinstance(value, tvm.ir.Call) or not isinstance(value.op, tvm.ir.Op) or "call_" in value.op.name:
+            continue
+        builder = relax.BlockBuilder()
+        with builder.function("main", list(relax.analysis.free_vars(value))):
+            builder.emit_func_output(builder.emit(value))
+        try:
+            with quiet_tvm(), tvm.target.Target("webgpu"):
+                passes(builder.finalize())
+        except Exception as found:  # as above
+            name, place, why = value.op.name.removeprefix("relax."), binding.var.name, reason(found)
+            said = f"TVM cannot make a kernel of the operator {name} (at {place}): {why}"
+            return InputError(said, operator=name, node=place, reason=why)
+    return InputError(f"TVM cannot make kernels of the model: {reason(error)}", reason=reason(error))
 
 
 def read_lowered(module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol] = ()) -> Lowered:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flask import Blueprint, Response, abort, jsonify, request, send_from_directory
 
 from tapml.browsers import startable
 from tapml.devices import Device
+from tapml.devices.messages import digest_now
 from tapml.errors import InputError
 from tapml.formats import validated
 from tapml.history import open_history
@@ -117,9 +119,26 @@ def _suites(routes: Blueprint, state: State) -> None:
         return jsonify(
             {
                 **{f"{kind}s": documents for kind, (documents, _) in found.items()},
+                "outdated": _outdated(suite, found["validation"][0]),
                 "problems": [problem for _, problems in found.values() for problem in problems],
             }
         )
+
+
+def _outdated(suite: Suite, validations: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """By device, the kernels that are others now than those that its validation ran."""
+    now: dict[str, str | None] = {}
+    found: dict[str, list[str]] = {}
+    for document in validations:
+        ran = {name: digest for name, digest in document["kernel_digests"].items() if name in suite.kernels}
+        for name in ran.keys() - now.keys():
+            try:
+                now[name] = digest_now(suite, name)
+            except InputError:  # a damaged one is another one
+                now[name] = None
+        other = [name for name, digest in ran.items() if now[name] != digest]
+        found.update({device["id"]: other for device in document["devices"] if other})
+    return found
 
 
 def _summary_or_problem(state: State, suite_id: str) -> dict[str, Any]:

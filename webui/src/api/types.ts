@@ -183,6 +183,8 @@ export interface Results {
   validations: ValidationDocument[];
   offloads: OffloadDocument[];
   locates: LocateDocument[];
+  /** Device id -> kernels that were edited since its validation ran. */
+  outdated: Record<string, string[]>;
   /** Sentences of results that are left out, for they are no such documents. */
   problems: string[];
 }

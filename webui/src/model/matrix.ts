@@ -7,6 +7,8 @@ import { asState, type Counts, isProblem, noCounts, type State, total, WORD, wor
 export interface Cell {
   state: State;
   counts: Counts;
+  /** Whether its verdicts are of an earlier text of the kernel. */
+  outdated: boolean;
 }
 
 export interface NodeRow {
@@ -36,6 +38,11 @@ export function testState(results: ResultsState, device: string, test: TestRef):
   const job = results.job;
   if (!awaited(job, device, test.kernel)) return "none";
   return job?.compiling[device]?.kernel === test.kernel ? "running" : "waiting";
+}
+
+/** Whether what a device said of a kernel is of an earlier text of it. */
+export function isOutdated(results: ResultsState, device: string, kernel: string): boolean {
+  return results.outdated[device]?.includes(kernel) ?? false;
 }
 
 function awaited(job: JobState | null, device: string, kernel: string): boolean {
@@ -70,8 +77,8 @@ export function buildMatrix(suite: SuiteDetail, results: ResultsState, devices: 
         }
       }
     }
-    for (const row of nodes.values()) settle(row.cells);
-    settle(cells);
+    for (const row of nodes.values()) settle(row.cells, results, kernel.kernel);
+    settle(cells, results, kernel.kernel);
     return {
       kernel: kernel.kernel,
       edited: kernel.edited,
@@ -85,11 +92,17 @@ export function buildMatrix(suite: SuiteDetail, results: ResultsState, devices: 
 }
 
 function emptyCells(devices: readonly string[]): Record<string, Cell> {
-  return Object.fromEntries(devices.map((device) => [device, { state: "none", counts: noCounts() }]));
+  return Object.fromEntries(
+    devices.map((device) => [device, { state: "none", counts: noCounts(), outdated: false }]),
+  );
 }
 
-function settle(cells: Record<string, Cell>): void {
-  for (const cell of Object.values(cells)) cell.state = worst(cell.counts);
+function settle(cells: Record<string, Cell>, results: ResultsState, kernel: string): void {
+  for (const [device, cell] of Object.entries(cells)) {
+    cell.state = worst(cell.counts);
+    const said = !["none", "waiting", "running"].includes(cell.state);
+    cell.outdated = said && isOutdated(results, device, kernel);
+  }
 }
 
 /** The state of every node on one device: the colours of the graph. */

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { LocateDocument, OffloadStep } from "../api/generated/results";
 import type { Job, JobEvent } from "../api/types";
-import { device, result } from "./fixture";
+import { device, result, suite } from "./fixture";
+import { buildMatrix } from "./matrix";
 import { type Action, EMPTY, type ResultsState, reduce } from "./results";
 
 const saved: Action = {
@@ -36,6 +37,7 @@ const saved: Action = {
     ],
     offloads: [],
     locates: [],
+    outdated: { old: ["norm", "take"] },
     problems: [],
   },
 };
@@ -54,6 +56,15 @@ describe("saved results", () => {
     const state = run([saved]);
     expect(state.devices.map((column) => column.id)).toEqual(["old"]);
     expect(state.verdicts.old?.["n1.s0"]?.verdict).toBe("fail");
+  });
+
+  it("of an earlier text of a kernel are such until it has run again", () => {
+    const state = run([saved]);
+    const [row] = buildMatrix(suite, state, ["old"]).rows.filter((found) => found.kernel === "norm");
+    expect(row?.cells.old?.outdated).toBe(true);
+    const verdict: JobEvent = { type: "verdict", device: "old", result: result("n1.s0", "old") };
+    const again = run([...begin(null), events(started, joins("old"), verdict)], state);
+    expect(again.outdated.old).toEqual(["take"]);
   });
 
   it("do not displace what a running job has said", () => {
@@ -165,7 +176,13 @@ describe("a search for faulty kernels", () => {
   const fails: JobEvent = { type: "verdict", device: "old", result: result("n1.s0", "old", "fail") };
 
   it("loads with the other results", () => {
-    const results = { validations: [], offloads: [], locates: [found], problems: ["x.json is left out"] };
+    const results = {
+      validations: [],
+      offloads: [],
+      locates: [found],
+      outdated: {},
+      problems: ["x.json is left out"],
+    };
     const state = run([{ type: "saved", results }]);
     expect(state.locates.old?.summary.verdict).toBe("clean");
     expect(state.problems).toEqual(["x.json is left out"]);

@@ -50,6 +50,8 @@ export interface ResultsState {
   verdicts: Record<string, Record<string, TestResult>>;
   /** When a device's saved validation was made; absent for a live one. */
   created: Record<string, string>;
+  /** Device id -> kernels that were edited since its verdicts. */
+  outdated: Record<string, readonly string[]>;
   offloads: Record<string, OffloadRun>;
   /** Device id -> what its last search for faulty kernels found. */
   locates: Record<string, LocateDocument>;
@@ -64,6 +66,7 @@ export const EMPTY: ResultsState = {
   devices: [],
   verdicts: {},
   created: {},
+  outdated: {},
   offloads: {},
   locates: {},
   problems: [],
@@ -128,6 +131,7 @@ function withSaved(state: ResultsState, results: Results): ResultsState {
         ...next,
         verdicts: { ...next.verdicts, [device.id]: Object.fromEntries(tests.map((test) => [test.id, test])) },
         created: { ...next.created, [device.id]: document.created },
+        outdated: { ...next.outdated, [device.id]: results.outdated[device.id] ?? [] },
       };
     }
   }
@@ -175,6 +179,7 @@ function joined(state: ResultsState, job: JobState, device: DeviceDocument): Res
       devices: state.devices.map((known) => (known === former ? device : known)),
       verdicts: renamed(state.verdicts, former.id, device.id),
       created: renamed(state.created, former.id, device.id),
+      outdated: renamed(state.outdated, former.id, device.id),
       offloads: renamed(state.offloads, former.id, device.id),
       locates: renamed(state.locates, former.id, device.id),
     };
@@ -215,7 +220,12 @@ function withEvent(state: ResultsState, event: JobEvent): ResultsState {
       const failing =
         isProblem(verdict) && !job.failing.includes(kernel) ? [...job.failing, kernel] : job.failing;
       const next = update({ done, counts, compiling, failing });
-      return { ...next, verdicts: { ...state.verdicts, [event.device]: tests } };
+      const former = state.outdated[event.device]?.filter((name) => name !== kernel) ?? [];
+      return {
+        ...next,
+        verdicts: { ...state.verdicts, [event.device]: tests },
+        outdated: { ...state.outdated, [event.device]: former },
+      };
     }
     case "step": {
       const run = state.offloads[event.device] ?? freshRun();

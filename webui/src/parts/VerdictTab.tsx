@@ -3,11 +3,12 @@ import type { DeviceDocument, Suspect, TestResult } from "../api/generated/resul
 import type { TestDetail, TestRef } from "../api/types";
 import { deviceText } from "../model/format";
 import { accusation } from "../model/locate";
-import { testState } from "../model/matrix";
+import { isOutdated, testState } from "../model/matrix";
 import type { ResultsState } from "../model/results";
 import { asState } from "../model/verdicts";
 import { VerdictBadge } from "./Basics";
 import { Evidence, type ShowLine, Tolerances } from "./Evidence";
+import { OUTDATED } from "./MatrixCell";
 import { ShareDialog } from "./ShareDialog";
 
 export function VerdictTab(props: {
@@ -34,6 +35,7 @@ export function VerdictTab(props: {
           device={column}
           badge={<VerdictBadge state={testState(state, column.id, test)} />}
           result={results[at]}
+          outdated={isOutdated(state, column.id, test.kernel)}
           accused={accusation(state.locates[column.id], test.node)}
           share={() => setShared(column.name)}
           showLine={props.showLine}
@@ -51,6 +53,8 @@ function DeviceVerdict(props: {
   device: DeviceDocument;
   badge: preact.ComponentChildren;
   result: TestResult | undefined;
+  /** Whether the result is of an earlier text of the kernel. */
+  outdated: boolean;
   /** By a search for faulty kernels: told where no validation says more. */
   accused: Suspect | undefined;
   share: () => void;
@@ -68,6 +72,7 @@ function DeviceVerdict(props: {
           </button>
         )}
       </h3>
+      {result !== undefined && props.outdated && <p class="hint">This is {OUTDATED}.</p>}
       {result !== undefined ? (
         <Evidence result={result} showLine={props.showLine} />
       ) : accused ? (
