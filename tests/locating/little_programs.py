@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,16 @@ def block(name: str, axes: dict[str, int], body: list[Any], reduced: Sequence[st
     return found if first is None else {**found, "first": first}
 
 
-def program(parameters: dict[str, list[int]], temporaries: dict[str, list[int]], blocks: list[Any]) -> OperatorProgram:
+def program(
+    parameters: dict[str, list[int]], temporaries: dict[str, list[int]], blocks: list[Any], whole: Sequence[str] = ()
+) -> OperatorProgram:
+    """`whole`: buffers of integers; the others hold float32."""
+
     def buffers(shapes: dict[str, list[int]]) -> list[dict[str, Any]]:
-        return [{"name": name, "dtype": "float32", "shape": shape} for name, shape in shapes.items()]
+        return [
+            {"name": name, "dtype": "int32" if name in whole else "float32", "shape": shape}
+            for name, shape in shapes.items()
+        ]
 
     document = {
         "format": "tapml.operator/2", "operator": "op", "pattern": None, "symbols": [],
@@ -53,7 +60,8 @@ MEAN = ["load", "mean", "i"]
 CENTRED = ["sub", ["load", "x", "i", "k"], MEAN]
 
 
-def layer_norm() -> OperatorProgram:
+def layer_norm(after: Callable[[Any], Any] = lambda value: value) -> OperatorProgram:
+    """`after`: what becomes of each normed value."""
     row = {"i": ROWS, "k": WIDTH}
     return program(
         {"x": [ROWS, WIDTH], "y": [ROWS, WIDTH]},
@@ -62,8 +70,8 @@ def layer_norm() -> OperatorProgram:
             summed("total", row, ["i"], ["load", "x", "i", "k"], "k"),
             block("mean", {"i": ROWS}, [["store", "mean", ["i"], ["div", ["load", "total", "i"], constant(WIDTH)]]]),
             summed("squares", row, ["i"], ["mul", CENTRED, CENTRED], "k"),
-            block("y", row, [["store", "y", ["i", "k"], ["mul", CENTRED, ["call", "rsqrt", [
-                "add", ["div", ["load", "squares", "i"], constant(WIDTH)], constant(1e-5)]]]]]),
+            block("y", row, [["store", "y", ["i", "k"], after(["mul", CENTRED, ["call", "rsqrt", [
+                "add", ["div", ["load", "squares", "i"], constant(WIDTH)], constant(1e-5)]]])]]),
         ],
     )  # fmt: skip
 

@@ -49,6 +49,9 @@ def test_a_right_device_is_clean_and_the_model_runs_once(suite: Suite) -> None:
     assert document["model"]["model_runs"] == 1
     assert [node["node"] for node in document["model"]["growth"]] == [n.id for n in suite.model_graph.kernel_nodes]
     assert all(node["error"] == 0.0 for node in document["model"]["growth"])
+    unable: Any = {"kernel": suite.kernels[0], "verdict": "unsupported"}
+    line = verdict_line({**document, "kernels": [unable]})
+    assert f"every operator passes, but for what the device cannot run ({suite.kernels[0]})" in line
 
 
 def test_only_the_wrong_kernel_is_accused_with_its_reason(suite: Suite, softmax: str) -> None:

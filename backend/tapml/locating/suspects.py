@@ -223,9 +223,9 @@ def reason(verdict: str, message: str, found: Sequence[Finding]) -> str:
         return message
     first, *rest = found
     place = next((finding for finding in rest if finding.pattern in PLACES and finding.strength >= 0.5), None)
-    edit = next((finding.details["edit"] for finding in rest if finding.details.get("edit")), None)
-    if first.pattern in SIMPLE and not by_program(first) and edit and rest[0].strength >= _CLEAR:
-        first = replace(first, text=f"{first.text}, as with {edit}")
+    program = next((finding for finding in rest if finding.details.get("edit")), None)
+    if first.pattern in SIMPLE and not by_program(first) and program and program.strength >= _CLEAR:
+        first = replace(first, text=f"{first.text}, as with {program.details['edit']}")
     if first.pattern in PLACES or place is None or first.pattern in ("race", "unwritten", "uninitialised"):
         return first.text
     return f"{first.text}; {place.text}"

@@ -61,6 +61,9 @@ def _verdict(document: LocateDocument) -> str:
     edited = document["edited_kernels"]
     kernels = f" (edited: {', '.join(edited)})" if edited else ""
     rest = ", and so does the whole model" if document["model"] is not None else "; the whole model was not run"
+    unsupported = [found["kernel"] for found in document["kernels"] if found["verdict"] == "unsupported"]
+    if unsupported:
+        kernels += f", but for what the device cannot run ({listed(unsupported, 6)})"
     return f"{looked}: every operator passes{kernels}{rest}"
 
 
@@ -71,7 +74,7 @@ def _table(suspects: Sequence[Suspect]) -> Table:
         alike = {True: "yes", False: "NO", None: "-"}[found["deterministic"]]
         tests = found["tests"]
         table.add_row(
-            f"{place + 1}.",
+            "-" if found["verdict"] == "unsupported" else f"{place + 1}.",
             found["kernel"] + (" (edited)" if found["edited"] else ""),
             f"{found['score']:.2f}",
             mark(found["verdict"]),

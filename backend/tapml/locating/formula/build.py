@@ -7,8 +7,13 @@ from dataclasses import dataclass, replace
 
 from tapml.bounds.blocks import accumulation
 from tapml.bounds.expression import NotDerivable
-from tapml.locating.formula.nodes import MOST_NODES, Node, Nodes, NotAFormula, Reduction, in_order
+from tapml.locating.formula.nodes import ERF_BELOW, MOST_NODES, Node, Nodes, NotAFormula, Reduction, in_order
 from tapml.operators.program import Block, Buffer, Expression, Let, OperatorProgram, Store
+
+_ERF_ABOVE = (
+    -2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05, -7.34990630326855e-04,
+    -2.95459980854025e-03, -1.60960333262415e-02,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,7 @@ class Formula:
     """Which input a buffer is."""
     shapes: Mapping[str, tuple[int, ...]]
     """Of the inputs' buffers."""
+    dtypes: Mapping[str, str]
     names: Mapping[int, str]
     """id of a node -> the buffer that the program keeps it in."""
 
@@ -76,9 +82,11 @@ class _Builder:
         self._names[id(root)] = buffer.name
         if len(in_order(root)) > MOST_NODES:
             raise NotAFormula("it is too large")
+        self._nodes.settle()
         inputs = self._inputs
         shapes = {name: self._buffers[name].shape for name in inputs}
-        return Formula(self._nodes, root, variables, buffer.shape, inputs, shapes, self._names)
+        dtypes = {name: self._buffers[name].dtype for name in inputs}
+        return Formula(self._nodes, root, variables, buffer.shape, inputs, shapes, dtypes, self._names)
 
     # ------------------------------------------------ buffers
 
@@ -146,6 +154,8 @@ class _Builder:
             return self._sigmoid(operands[0], found.dtype)
         if found.kind == "call" and found.value == "tanh":
             return self._tanh(operands[0], found.dtype)
+        if found.kind == "call" and found.value == "erf" and found.dtype == "float32":
+            return self._erf(operands[0], found.dtype)
         if found.kind != "load" or found.value in self._inputs:
             return self._nodes.make(found.kind, found.dtype, operands, found.value)
         value, variables = self._value(str(found.value))
@@ -167,6 +177,20 @@ class _Builder:
         above = make("div", dtype, (make("sub", dtype, (one, small)), make("add", dtype, (one, small))))
         below = make("div", dtype, (make("sub", dtype, (large, one)), make("add", dtype, (large, one))))
         return make("select", dtype, (make("ge", "bool", (x, zero)), above, below))
+
+    def _erf(self, x: Node, dtype: str) -> Node:
+        """As TVM has it (tirx.fast_erf), a ratio of polynomials: any of their coefficients may be wrong."""
+        make, number = self._nodes.make, self._nodes.constant
+        x = make("max", dtype, (make("min", dtype, (x, number(4.0, dtype))), number(-4.0, dtype)))
+        square = make("mul", dtype, (x, x))
+
+        def polynomial(first: float, *rest: float) -> Node:
+            found = number(first, dtype)
+            for coefficient in rest:
+                found = make("add", dtype, (make("mul", dtype, (square, found)), number(coefficient, dtype)))
+            return found
+
+        return make("div", dtype, (make("mul", dtype, (x, polynomial(*_ERF_ABOVE))), polynomial(*ERF_BELOW)))
 
     def _put(self, value: Node, indices: Mapping[str, Node]) -> Node:
         """`value` with indices for its variables. Reductions have variables of their own."""

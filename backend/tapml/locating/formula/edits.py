@@ -13,7 +13,7 @@ from tapml.locating.evidence import short
 from tapml.locating.formula.build import Formula
 from tapml.locating.formula.indices import index_changes, number_changes, tile_changes
 from tapml.locating.formula.narrow import NARROW
-from tapml.locating.formula.nodes import Node, in_order
+from tapml.locating.formula.nodes import Node, in_order, within
 from tapml.locating.formula.operations import Change, operation_changes, reduction_changes
 from tapml.locating.formula.words import Words
 from tapml.operators.program import FLOATS
@@ -23,6 +23,7 @@ _MOST_PARENTS = 6
 _DIGITS = 3
 """A number of more is less likely to be what somebody wrote."""
 _MOST_USES = 32
+_FEW_USES = 16
 
 Place = tuple[Node, int]
 """A node and which of its operands."""
@@ -52,6 +53,7 @@ class Edits:
         self._words = words
         self.root = root or formula.root
         self._order = in_order(self.root)
+        self._outside = {id(node) for node in within(self.root)}
         self._parents: dict[int, list[Place]] = defaultdict(list)
         self._rank = {id(node): rank for rank, node in enumerate(self._order)}
         for node in self._order:
@@ -91,6 +93,8 @@ class Edits:
 
     def _of(self, node: Node, changes: Iterable[Change]) -> Iterator[Edit]:
         for pattern, new, text, cost, details in changes:
+            if node.kind == "load":
+                details = {**details, "read": node.value}
             yield from self._everywhere(node, new, Edit(pattern, text, self.root, cost, details))
 
     def of_tiles(self) -> Iterator[Edit]:
@@ -109,14 +113,17 @@ class Edits:
     def roundings(self) -> Iterator[Edit]:
         """One value through a narrower type."""
         for node in self._order:
-            if node.dtype not in FLOATS or node.kind in ("constant", "reduce"):
-                continue
-            for name in _TYPES:
-                new = self._formula.nodes.make("rounded", node.dtype, (node,), name)
-                what = "the result" if node is self.root else self._words.of(node)
-                cost = 2 if node is self.root else 3 if node.kind in ("load", "read") else 4
-                edit = Edit("dtype-conversion", f"{what} {_rounded(name)}", self.root, cost, {"dtype": name})
-                yield from self._everywhere(node, new, edit)
+            for edit in self._rounded(node):
+                yield from self._everywhere(node, edit.root, edit)
+
+    def _rounded(self, node: Node) -> Iterator[Edit]:
+        if node.dtype not in FLOATS or node.kind in ("constant", "reduce"):
+            return
+        for name in _TYPES:
+            new = self._formula.nodes.make("rounded", node.dtype, (node,), name)
+            what = "the result" if node is self.root else self._words.of(node)
+            cost = 2 if node is self.root else 3 if node.kind in ("load", "read") else 4
+            yield Edit("dtype-conversion", f"{what} {_rounded(name)}", new, cost, {"dtype": name})
 
     def _all_rounded(self, chosen: Sequence[Node], text: str, name: str, cost: int) -> Edit:
         nodes, ids = self._formula.nodes, {id(node) for node in chosen}
@@ -153,7 +160,7 @@ class Edits:
                 yield node, ()
             elif len(parents) == 1:
                 yield node, tuple(parents)
-            yield from ((node, path) for path in itertools.islice(self._uses(node), _MOST_USES))
+            yield from ((node, path) for path in self._few(node))
 
     def with_constant(self, node: Node, path: Path, value: float) -> Node:
         """The formula with another number for a constant."""
@@ -162,8 +169,8 @@ class Edits:
     def of_constant(self, node: Node, path: Path, value: float) -> Edit:
         """That the constant is another number."""
         parent = (path or self._parents[id(node)])[0][0]
-        number, said = short(float(node.value)), self._words.of(parent)
         root = self.with_constant(node, path, value)
+        number, said = short(float(node.value)), self._words.of(parent)
         if parent.kind == "reduce":
             text = f"{said} beginning at {short(value)} in place of {number}"
             # Nobody writes that a sum begins with 0.0004: another number made it so.
@@ -172,7 +179,7 @@ class Edits:
         text = f"{number} left out of {said}" if left_out else f"{short(value)} in place of {number} in {said}"
         details = {"constant": float(node.value), "value": value}
         cost = 1 + len(path[:2]) + (len(f"{value:.6g}".strip("-0.").replace(".", "")) > _DIGITS)
-        return Edit("wrong-constant", text + self._only(path[1:]), root, cost, details)
+        return Edit("wrong-constant", text + self.only(path[1:]), root, cost, details)
 
     # ------------------------------------------------ one use of several
 
@@ -180,19 +187,43 @@ class Edits:
         """The change wherever the node stands, and in some of the places where it, or what it is a part of, is used:
         kernels write a value out at each of its uses."""
         yield replace(edit, root=self.replaced(node, new))
-        for path in itertools.islice(self._uses(node), _MOST_USES):
-            text = edit.text + self._only(path)
+        for path in self._few(node):
+            text = edit.text + self.only(path)
             yield replace(edit, text=text, root=self._along(node, path, new), cost=edit.cost + 1)
 
-    def uses_of(self, node: Node, most: int) -> Iterator[tuple[str, Callable[[Node], Node]]]:
-        """(in words, the formula with another node there): wherever the node stands, and at some of its uses."""
-        for path in ((), *itertools.islice(self._uses(node), most)):
-            yield self._only(path), partial(self._along, node, path)
+    def rank(self, node: Node) -> int:
+        """Its place among the formula's nodes, operands first."""
+        return self._rank[id(node)]
 
-    def _only(self, path: Path) -> str:
+    def of_node(self, node: Node) -> Iterator[Edit]:
+        """Changes of a node where it stands alone: their root is what it is then."""
+        used_by = [parent.kind for parent, _ in self._parents[id(node)]]
+        changes = [operation_changes(self._formula, self._words, node, used_by)]
+        if node.kind in ("load", "read"):
+            changes.append(index_changes(self._formula, self._words, node))
+        for pattern, new, text, cost, details in itertools.chain(*changes):
+            yield Edit(pattern, text, new, cost, details)
+        yield from self._rounded(node)
+
+    def uses_of(
+        self, node: Node, most: int, parents: int = _MOST_PARENTS
+    ) -> Iterator[tuple[Path, str, Callable[[Node], Node]]]:
+        """(way up, in words, the formula with another node there): wherever the node stands, and at some of its uses,
+        those in what has more than so many `parents` left out."""
+        for path in ((), *itertools.islice(self._uses(node, parents), most)):
+            yield path, self.only(path), partial(self._along, node, path)
+
+    def only(self, path: Path) -> str:
+        """In words, that it is so at the end of this way only."""
         return f", in {self._words.of(path[-1][0])} only" if path else ""
 
-    def _uses(self, node: Node) -> Iterator[Path]:
+    def _few(self, node: Node) -> list[Path]:
+        """Ways up that are worth going one by one: many uses of a value of each element are worked back (wanted.py)."""
+        paths = list(itertools.islice(self._uses(node), _MOST_USES))
+        many = len(paths) > _FEW_USES and id(node) in self._outside and node.dtype in FLOATS
+        return [] if many else paths
+
+    def _uses(self, node: Node, most: int = _MOST_PARENTS) -> Iterator[Path]:
         """Ways up from a node that has several users, or that something with several users is made of, each to a node
         that is changed wherever it stands."""
         todo: list[tuple[Path, Node, bool]] = [((), node, False)]
@@ -202,7 +233,7 @@ class Edits:
             several = len(parents) > 1
             if one and (several or not parents):
                 yield path
-            for place in parents if len(parents) <= _MOST_PARENTS else ():
+            for place in parents if len(parents) <= most else ():
                 todo.append(((*path, place), place[0], one or several))
 
     def _along(self, node: Node, path: Path, new: Node) -> Node:

@@ -15,10 +15,13 @@ from tapml.bounds.wgsl import FUNCTIONS
 from tapml.locating.formula.build import Formula
 from tapml.locating.formula.narrow import NARROW
 from tapml.locating.formula.nodes import Node, NotAFormula, Reduction, in_order
+from tapml.locating.formula.work import Work
 from tapml.operators.program import FLOATS, INTEGERS
 
 MOST_POINTS = 1 << 19
 """Of a reduction that are held at once."""
+
+_FEW = 4
 
 Rounding = Callable[[np.ndarray], np.ndarray]
 
@@ -39,8 +42,15 @@ class Values:
     """Computes a formula, and those that edits make of it, over the inputs of one call. Results of the formula's own
     nodes are kept."""
 
-    def __init__(self, formula: Formula, inputs: Sequence[np.ndarray], rounding: Rounding | None = None) -> None:
-        """`rounding`: of every floating-point result, those of each step of a sum among them.
+    def __init__(
+        self,
+        formula: Formula,
+        inputs: Sequence[np.ndarray],
+        rounding: Rounding | None = None,
+        work: Work | None = None,
+    ) -> None:
+        """`rounding`: of every floating-point result, those of each step of a sum among them; `work`: where what is
+        computed is counted.
 
         Raises NotAFormula where the inputs are not those of the formula.
         """
@@ -52,10 +62,16 @@ class Values:
             self._arrays[name] = np.ascontiguousarray(_plain(inputs[place])).reshape(shape)
         self._formula = formula
         self._rounding = rounding
+        self._work = work
         self._own = {id(node) for node in in_order(formula.root)}
         self._scopes: dict[tuple[Any, ...], Scope] = {}
         self._rest = 64 * MOST_POINTS
         """Points that may be computed in all."""
+
+    def few(self, buffer: object) -> bool:
+        """Has this input so few different values, as a mask has, that another element is one of them by chance?"""
+        array = self._arrays.get(str(buffer))
+        return array is not None and len(np.unique(array)) <= _FEW
 
     def at(self, root: Node, places: np.ndarray) -> np.ndarray:
         """The output's elements at these places in memory, float64 or int64. Raises NotAFormula."""
@@ -115,6 +131,8 @@ class Values:
             if self._rounding is not None and node.dtype in FLOATS and node.kind not in ("load", "placed"):
                 found = self._rounding(found)
             kept[id(node)] = found
+            if self._work is not None:
+                self._work.add(found.size)
         return found
 
     def _computed(self, node: Node, scope: Scope) -> np.ndarray:
@@ -133,6 +151,10 @@ class Values:
             if scope.terms:
                 raise NotAFormula("every element for each term")
             return self._arrays[node.value].reshape(1, -1)
+        if kind == "given":
+            if scope.terms:
+                raise NotAFormula("a value for each term")
+            return np.asarray(node.value)
         if kind == "read":
             return self._read(node, scope)
         operands = [self.value(operand, scope) for operand in node.operands]
@@ -151,6 +173,8 @@ class Values:
         place = sum(
             (index * stride for index, stride in zip(indices, strides, strict=True)), np.zeros((1, 1), np.int64)
         )
+        if place.dtype.kind != "i":
+            raise NotAFormula("an index that is no whole number")
         if node.kind == "placed":
             place = _placed(place, *node.value[1:])
         # Indices need not be in range: what is beyond a row is in the next one, as in a kernel, and what is out of the

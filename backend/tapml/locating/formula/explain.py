@@ -20,12 +20,13 @@ from tapml.locating.formula.sample import Sample, sample
 from tapml.locating.formula.search import Explanation, Search
 from tapml.locating.formula.sums import Pool, readers, worked_back
 from tapml.locating.formula.terms import Terms
+from tapml.locating.formula.wanted import Wanted
 from tapml.locating.formula.words import Words
+from tapml.locating.formula.work import Work
 from tapml.operators.program import FLOATS, OperatorProgram
 
-SECONDS = 2.5
-"""That the search for one output may take, and again that for what is wrong with its sums: some three times what the
-longest ones were seen to take."""
+WORK = 800_000_000
+"""What the search for one output may compute (work.py), and again that for what is wrong with its sums."""
 
 _TESTED = 12.0
 """Where all wrong elements follow from one number, of a row say, they are one test of a hypothesis. Of a thousand, one
@@ -51,10 +52,11 @@ def detect(evidence: Evidence) -> list[Finding]:
 
 def _found(evidence: Evidence, program: OperatorProgram) -> Iterator[Finding]:
     found = formula(program, len(evidence.inputs), evidence.output)
+    work = Work(WORK)
     calls = []
     for each in (evidence, *evidence.beside):
         if math.prod(found.shape) == each.got.size:
-            values = Values(found, each.inputs)
+            values = Values(found, each.inputs, work=work)
             parts = _affordable(each, found, values)
             if parts is not None:
                 calls.append((values, parts))
@@ -62,7 +64,7 @@ def _found(evidence: Evidence, program: OperatorProgram) -> Iterator[Finding]:
                 return
     words = Words({buffer: evidence.name(place) for buffer, place in found.inputs.items()})
     edits = Edits(found, words)
-    search = Search(edits, *calls[0], calls[1:], SECONDS)
+    search = Search(edits, *calls[0], calls[1:], work)
     pools = list(_pools(found, calls, edits))
     row = next((pool for pool in pools if pool.shared), None)
     best: list[Explanation] = []
@@ -74,15 +76,17 @@ def _found(evidence: Evidence, program: OperatorProgram) -> Iterator[Finding]:
             edits.indices(),
             gathers(edits, found, words, calls[0][0], calls[0][1].fitted),
             edits.roundings(),
+            Wanted(edits, found.nodes, words, calls[0][0], calls[0][1].fitted, work).found(),
         )
         if not best or not best[0].enough:
-            search.more(SECONDS)
-            best = sorted([*best, *_of_sums(found, pools, words, edits, search)], key=lambda one: one.key)
+            work.more(WORK)
+            best = sorted([*best, *_of_sums(found, pools, words, edits, search, work)], key=lambda one: one.key)
     elif row.information >= _TESTED_A_LITTLE:
         best = search.best(search.numbers(plain=True), (edit for edit in edits.operations() if edit.cost <= _COMMON))
     if len(np.unique(evidence.g[evidence.wrong])) == 1:
         # One value is easily had: from what explains no more than that, no cause follows.
-        best = [one for one in best if one.edit.pattern == "constant" or one.unchanged >= _TELLS_WHERE]
+        tells = len(calls[0][1].right) > 0
+        best = [one for one in best if one.edit.pattern == "constant" or (tells and one.unchanged >= _TELLS_WHERE)]
     if best:
         yield _finding(best)
     if not best or best[0].share < 0.9:
@@ -106,12 +110,12 @@ def _pools(found: Formula, calls: Sequence[tuple[Values, Sample]], edits: Edits)
 
 
 def _of_sums(
-    found: Formula, pools: Sequence[Pool], words: Words, edits: Edits, search: Search
+    found: Formula, pools: Sequence[Pool], words: Words, edits: Edits, search: Search, work: Work
 ) -> Iterator[Explanation]:
     for pool in pools:
-        if search.over():
+        if work.over():
             return
-        for one in Terms(pool, found, words, search.over).found()[:4]:
+        for one in Terms(pool, found, words, work).found()[:4]:
             edit = Edit(one.pattern, one.text, found.root, one.cost, one.details)
             if one.whole is None:
                 yield Explanation(edit, one.share, 1.0)

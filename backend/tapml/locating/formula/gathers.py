@@ -28,7 +28,7 @@ def gathers(edits: Edits, formula: Formula, words: Words, values: Values, part: 
         if node.kind != "load" or not 2 <= math.prod(formula.shapes[str(node.value)]) <= _MOST // max(1, len(part)):
             continue
         every = formula.nodes.make("every", node.dtype, (), node.value)
-        for use, put in edits.uses_of(node, _MOST_USES):
+        for _, use, put in edits.uses_of(node, _MOST_USES):
             try:
                 predicted = values.beside(put(every), part.places)
                 before = [values.at(index, part.places) for index in node.operands]
@@ -38,7 +38,9 @@ def gathers(edits: Edits, formula: Formula, words: Words, values: Values, part: 
             shape = formula.shapes[str(node.value)]
             for move in moves(shape, before, np.asarray(explained(got, predicted, expected, bound))):
                 text = f"{words.of(node)} read {move.words(shape)}{use}"
-                yield Edit("wrong-index", text, put(_moved(formula, node, move)), move.cost + bool(use))
+                yield Edit(
+                    "wrong-index", text, put(_moved(formula, node, move)), move.cost + bool(use), {"read": node.value}
+                )
 
 
 def _moved(formula: Formula, node: Node, move: Move) -> Node:

@@ -90,6 +90,13 @@ def _of_index(formula: Formula, index: Node, extent: int) -> Iterator[tuple[Node
             yield early, f"{by} elements too early in every {ordinal(every)} {by}", 6
     if index.kind != "constant":
         yield number(0), "at index 0 always", 4
+        yield make("floordiv", dtype, (index, number(2))), "at half its index", 5
+        yield make("mul", dtype, (index, number(2))), "at twice its index", 5
+    for variable, size in zip(formula.variables, formula.shape, strict=True):
+        other = make("variable", dtype, (), variable)
+        if size > 1 and other is not index:
+            axis = axis_of(formula.variables.index(variable), len(formula.shape))
+            yield other, f"at the output's index of {axis}", 5
     for size in _EDGES:
         if size <= extent:
             rest = make("floormod", dtype, (index, number(size)))
@@ -113,15 +120,23 @@ def _in_memory(formula: Formula, words: Words, node: Node) -> Iterator[Change]:
     sizes = {extent for each in (formula.shape, *formula.shapes.values()) for extent in each if extent > 1}
     for axis in range(len(shape) - 1):
         stride = math.prod(shape[axis + 1 :])
-        for wrong in sorted({stride - 1, stride + 1} | sizes) if shape[axis] > 1 else ():
+        power = 1 << (stride.bit_length() - 1)
+        for wrong in sorted({stride - 1, stride + 1, power, 2 * power} | sizes) if shape[axis] > 1 else ():
             if wrong != stride:
                 text = f"{what} read with {wrong} in place of {stride} elements between its indices of axis {axis}"
                 index, column = node.operands[axis], node.operands[-1]
                 by = formula.nodes.constant(wrong - stride, index.dtype)
                 last = make("add", column.dtype, (column, make("mul", index.dtype, (index, by))))
                 yield "wrong-index", _with_operand(formula, node, len(shape) - 1, last), text, 5, {"stride": wrong}
+    if len(shape) > 1 and min(shape[-2:]) > 1:
+        row, column = node.operands[-2:]
+        by = formula.nodes.constant(shape[-2], column.dtype)
+        place = make("add", column.dtype, (make("mul", column.dtype, (column, by)), row))
+        zero = formula.nodes.constant(0, row.dtype)
+        changed = _with_operand(formula, _with_operand(formula, node, len(shape) - 2, zero), len(shape) - 1, place)
+        yield "wrong-index", changed, f"{what} read as if its last two axes were transposed in memory", 4, {}
     for other, extents in formula.shapes.items():
-        if other != name and extents == shape:
+        if other != name and extents == shape and formula.dtypes[other] == formula.dtypes[name]:
             new = make("load", node.dtype, node.operands, other)
             yield "wrong-index", new, f"{words.buffer(other)} read in place of {what}", 3, {"input": other}
     if node.dtype != "bool":
@@ -133,6 +148,14 @@ def number_changes(formula: Formula, words: Words, node: Node) -> Iterator[Chang
     """Of whole numbers that indices are computed with: strides of windows, sizes, offsets."""
     if node.kind not in ("add", "sub", "mul", "floordiv", "floormod") or node.dtype not in INTEGERS:
         return
+    if node.kind in ("floordiv", "floormod") and node.operands[1].kind == "constant":
+        index, by = node.operands
+        sizes = {int(by.value)} | {size // int(by.value) for size in formula.shape if size % int(by.value) == 0}
+        other = "floormod" if node.kind == "floordiv" else "floordiv"
+        for size in sorted(sizes - {0, 1}):
+            changed = formula.nodes.make(other, node.dtype, (index, formula.nodes.constant(size, by.dtype)))
+            text = f"{words.of(changed)} in place of {words.of(node)}"
+            yield "wrong-index", changed, text, 4, {"value": size}
     for place, operand in enumerate(node.operands):
         if operand.kind == "constant":
             for value in (int(operand.value) + 1, int(operand.value) - 1):

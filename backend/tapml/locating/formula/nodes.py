@@ -11,8 +11,14 @@ class NotAFormula(Exception):
     """The program has something that no formula says, or is too large for one."""
 
 
+ERF_BELOW = (
+    -1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03, -1.42647390514189e-02,
+)  # fmt: skip
+"""Of the denominator of TVM's erf (build.py)."""
+
 MOST_NODES = 4000
 _DEEPEST = 200
+_MOST_PASSING = 20_000
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,7 @@ class Node:
     - "reduce": operands (term, start), value a Reduction; an array of results;
     - "read": of such a result: operands (the reduction, indices...);
     - "placed": a load from another place in memory, value (buffer, how, a number), see indices.py;
+    - "given": a column of numbers, one for each element of the output;
     - "every": all elements of an input, as a row, see gathers.py;
     - "shifted": a reduction (its operand) whose results have numbers added, by place;
     - "rounded": to the dtype that `value` names; "some": operands (changed, as it was), the first for those terms of
@@ -52,19 +59,28 @@ class Node:
 
 
 class Nodes:
-    """Makes nodes; equal ones are one object."""
+    """Makes nodes; equal ones are one object, as long as they are of the formula or of the changes made lately."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[Any, ...], Node] = {}
+        self._settled: dict[tuple[Any, ...], Node] = {}
+        self._passing: dict[tuple[Any, ...], Node] = {}
+        """What changes of the formula are made of, thousands of them: none is kept for its own sake."""
+        self._made = self._settled
+
+    def settle(self) -> None:
+        """The formula is whole: what is made from now on is of changes of it."""
+        self._made = self._passing
 
     def make(self, kind: str, dtype: str, operands: tuple[Node, ...] = (), value: Any = None) -> Node:
         """Raises NotAFormula where there are too many, or they stand in each other too deep."""
         key = (kind, dtype, *map(id, operands), type(value), value)
-        found = self._made.get(key)
+        found = self._settled.get(key) or self._passing.get(key)
         if found is None:
             depth = 1 + max((operand.depth for operand in operands), default=0)
-            if depth > _DEEPEST or len(self._made) >= 20 * MOST_NODES:
+            if depth > _DEEPEST or len(self._settled) >= 20 * MOST_NODES:
                 raise NotAFormula("it is too large")
+            if len(self._passing) >= _MOST_PASSING:
+                self._passing.clear()
             found = self._made[key] = Node(kind, dtype, operands, value, depth)
         return found
 
@@ -128,6 +144,16 @@ def argument_of_sigmoid(node: Node) -> Node | None:
     negative = exponential.operands[0]
     zero = negative.operands[0] if negative.kind == "sub" else None
     return negative.operands[1] if zero is not None and zero.kind == "constant" and zero.value == 0 else None
+
+
+def argument_of_erf(node: Node) -> Node | None:
+    """x, of the ratio of polynomials of x limited to -4 and 4."""
+    if node.kind != "div" or node.operands[0].kind != "mul" or node.operands[1].kind != "add":
+        return None
+    limited, last = node.operands[0].operands[0], node.operands[1].operands[1]
+    if last.value != ERF_BELOW[-1] or limited.kind != "max" or limited.operands[0].kind != "min":
+        return None
+    return limited.operands[0].operands[0]
 
 
 def argument_of_tanh(node: Node) -> Node | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -42,11 +42,40 @@ def solved(
         best = max(scores, key=lambda value: scores[value])
     if scores[best][0] < 0.5:
         return None
-    for digits in (1, 2, 3, 4, 5, 6):
-        short = float(f"{best:.{digits - 1}e}")
+    for short in _shorter(best):
         if short != constant and score(short)[0] >= scores[best][0]:
             return short
     return best
+
+
+def _shorter(value: float) -> Iterator[float]:
+    """Numbers of one to six digits: the nearest, and those on either side, which do as well where results are whole."""
+    for digits in range(1, 7):
+        near = float(f"{value:.{digits - 1}e}")
+        step = 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1) if value else 0.0
+        yield near
+        for other in (near - step, near + step) if digits <= 3 else ():
+            if abs(other - value) < step:
+                yield float(f"{other:.6g}")
+
+
+def plainest(values: np.ndarray, allowed: np.ndarray, share: float) -> list[float]:
+    """The number that so large a share of the values are, but for what each may be off by, with as few digits as will
+    do; none where there is none. NaN is no value."""
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return []
+    middle = float(np.median(known))
+
+    def right(number: float) -> float:
+        return float((np.abs(values - number) <= allowed).mean())
+
+    most = right(middle)
+    if most < share:
+        return []
+    if right(0.0) >= most:
+        return [0.0]
+    return [next((found for found in _shorter(middle) if right(found) >= most), middle)]
 
 
 def _roots(

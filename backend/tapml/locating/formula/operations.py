@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tapml.locating.formula.build import Formula
-from tapml.locating.formula.nodes import Node, argument_of_sigmoid, argument_of_tanh
+from tapml.locating.formula.nodes import Node, argument_of_erf, argument_of_sigmoid, argument_of_tanh
 from tapml.locating.formula.words import Words
 from tapml.locating.regions import ordinal
 from tapml.operators.program import FLOATS
@@ -22,6 +23,7 @@ _OTHERS = {
     "log": ("log2", "log1p"), "log2": ("log",), "floor": ("ceil", "trunc", "round"), "ceil": ("floor",),
     "round": ("floor", "trunc"), "nearbyint": ("floor", "trunc"), "trunc": ("floor", "round"),
 }  # fmt: skip
+_TILES = (4, 8, 16, 32, 64)
 _RANGES = ((-1, 1), (-6, 6), (0, 6), (0, 1), (0, None), (None, 0), (None, 1), (-10, 10))
 
 
@@ -58,6 +60,7 @@ def operation_changes(formula: Formula, words: Words, node: Node, used_by: Seque
     if kind in ("load", "read", "call", "sub", "div"):
         negative = formula.nodes.make("sub", dtype, (formula.nodes.constant(0.0, dtype), node))
         yield "wrong-operation", negative, f"-{words.of(node)} in place of {words.of(node)}", 3, {}
+        yield instead(words, "wrong-operation", node, formula.nodes.make("call", dtype, (node,), "fabs"), 4)
     if node is formula.root or (kind in ("load", "read", "sub", "add", "mul") and {"call", "sub"} & set(used_by)):
         yield from _limits(formula, words, node)
 
@@ -69,6 +72,10 @@ def _calls(formula: Formula, words: Words, node: Node) -> Iterator[Change]:
         yield _left_out(words, node, first, f"{node.value}(...)")
         nothing = make("call", node.dtype, (formula.nodes.constant(0.0, node.dtype),), node.value)
         yield instead(words, "wrong-operation", node, nothing, 2)
+    if node.value in ("rsqrt", "sqrt"):  # the root forgotten
+        one = formula.nodes.constant(1.0, node.dtype)
+        plain = first if node.value == "sqrt" else make("div", node.dtype, (one, first))
+        yield instead(words, "wrong-operation", node, plain, 3)
     for other in _OTHERS.get(str(node.value), ()):
         yield instead(words, "wrong-operation", node, make("call", node.dtype, node.operands, other), 3)
 
@@ -80,6 +87,16 @@ def _arithmetic(formula: Formula, words: Words, node: Node) -> Iterator[Change]:
     if x is not None:
         yield _left_out(words, node, x, "sigmoid(...)")
         yield instead(words, "wrong-operation", node, make("call", dtype, (x,), "tanh"), 3)
+    x = argument_of_erf(node)
+    if x is not None:
+        yield _left_out(words, node, x, "erf(...)")
+        yield instead(words, "wrong-operation", node, make("call", dtype, (x,), "tanh"), 3)
+    if kind in ("max", "min") and b.kind == "constant" and a.kind == "add":
+        for one, other in (a.operands, a.operands[::-1]):  # an activation before the bias
+            limited = make("add", dtype, (make(kind, dtype, (one, b)), other))
+            yield instead(words, "wrong-operation", node, limited, 3)
+    if kind == "mul" and a is b:
+        yield instead(words, "wrong-operation", node, make("call", dtype, (a,), "fabs"), 3)
     if kind in ("sub", "div"):
         yield instead(words, "wrong-operation", node, make(kind, dtype, (b, a)), 2)
     cost = 3 if kind in ("mul", "div") else 2
@@ -158,6 +175,7 @@ def reduction_changes(formula: Formula, words: Words, node: Node) -> Iterator[Ch
     neutral = start
     if node.value.kind == "add":
         neutral = formula.nodes.constant(0.0 if node.dtype in FLOATS else 0, node.dtype)
+    yield from _beyond(formula, words, node)
     for places, which in _parts(terms):
         changed = make("some", term.dtype, (neutral, term), places)
         new = make("reduce", node.dtype, (changed, start), node.value)
@@ -166,6 +184,18 @@ def reduction_changes(formula: Formula, words: Words, node: Node) -> Iterator[Ch
     if node.value.kind != "add" and node.dtype in FLOATS:
         new = make("reduce", node.dtype, (term, formula.nodes.constant(0.0, node.dtype)), node.value)
         yield "wrong-terms", new, f"{words.of(node)} beginning at 0", 3, {"start": 0.0}
+
+
+def _beyond(formula: Formula, words: Words, node: Node) -> Iterator[Change]:
+    """A sum that goes on beyond its end, by one, or until a tile is full: into the next row, or what lies there."""
+    reduction = node.value
+    place = max(range(len(reduction.axes)), key=lambda axis: (reduction.axes[axis][1], -axis))
+    name, extent = reduction.axes[place]
+    for more in sorted({1, *(-extent % size for size in _TILES)} - {0}):
+        axes = (*reduction.axes[:place], (name, extent + more), *reduction.axes[place + 1 :])
+        new = formula.nodes.make("reduce", node.dtype, node.operands, replace(reduction, axes=axes))
+        text = f"{words.of(node)} going on beyond its end, to {extent + more} in place of {extent}"
+        yield "wrong-terms", new, text, 3, {"beyond": more, "of": extent}
 
 
 def _parts(terms: int) -> Iterator[tuple[range, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,8 +12,12 @@ from tapml.locating.formula.evaluate import Values
 from tapml.locating.formula.nodes import NotAFormula
 from tapml.locating.formula.numbers import solved
 from tapml.locating.formula.sample import Part, Sample
+from tapml.locating.formula.work import Work
 
 _CANDIDATES = 24
+
+_TELLS = 0.9
+"""An explanation that leaves so many right elements as they are tells which ones are wrong."""
 
 LEAST = 0.5
 """Of what an explanation was not made from it has to give so much."""
@@ -32,7 +35,7 @@ class Explanation:
     @property
     def enough(self) -> bool:
         """Does it give nearly all, and tell which elements are wrong?"""
-        return self.share >= 0.9 and self.unchanged >= 0.9
+        return self.share >= 0.9 and self.unchanged >= _TELLS
 
     @property
     def key(self) -> tuple[float, float, float]:
@@ -41,24 +44,20 @@ class Explanation:
 
 
 class Search:
-    """One output of one call. `seconds`: of processor time, so that it finds the same on a busy machine."""
+    """One output of one call."""
 
     def __init__(
-        self, edits: Edits, values: Values, sample: Sample, beside: Sequence[tuple[Values, Sample]], seconds: float
+        self, edits: Edits, values: Values, sample: Sample, beside: Sequence[tuple[Values, Sample]], work: Work
     ) -> None:
-        """`beside`: other calls, on which it is tested too."""
+        """`beside`: other calls, on which it is tested too; `work`: counts what the values compute."""
         self._edits = edits
         self._values = values
         self._sample = sample
         self._beside = beside
-        self._end = time.thread_time() + seconds
-
-    def more(self, seconds: float) -> None:
-        """From now on it may take so long."""
-        self._end = time.thread_time() + seconds
+        self._work = work
 
     def over(self) -> bool:
-        return time.thread_time() > self._end
+        return self._work.over()
 
     def best(self, *groups: Iterable[Edit]) -> list[Explanation]:
         """Those that explain half of the held-out elements or more, the best first; what later groups would say is
@@ -105,7 +104,7 @@ class Search:
                 shares.append(share)
             beside = _at(values, edit, parts.right)
             unchanged.append(parts.right.unchanged(beside) if beside is not None else 0.0)
-        if not shares:
+        if not shares or (min(unchanged) < _TELLS and self._values.few(edit.details.get("read"))):
             return None
         return Explanation(edit, min(shares), min(unchanged))
 

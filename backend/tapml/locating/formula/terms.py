@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from tapml.locating.formula.nodes import Node, NotAFormula
 from tapml.locating.formula.search import LEAST
 from tapml.locating.formula.sums import Pool
 from tapml.locating.formula.words import Words
+from tapml.locating.formula.work import Work
 from tapml.locating.held_out import accepted, halves
 
 _MOST = 128
@@ -43,9 +44,8 @@ class Found:
 class Terms:
     """What explains the results of one sum. Half of them make a hypothesis, the others test it."""
 
-    def __init__(self, pool: Pool, formula: Formula, words: Words, over: Callable[[], bool]) -> None:
-        """`over`: is there no time left?"""
-        self._over = over
+    def __init__(self, pool: Pool, formula: Formula, words: Words, work: Work) -> None:
+        self._work = work
         self._pool = pool = pool.limited(_MOST)
         self._make = formula.nodes.make
         self._edits = Edits(formula, words, pool.whole.operands[0])
@@ -111,7 +111,7 @@ class Terms:
         for edit in itertools.chain(
             edits.rounded_inputs(), edits.operations(), edits.indices(), edits.of_tiles(), edits.roundings()
         ):
-            if self._over():
+            if self._work.over():
                 return
             try:
                 change = self._pool.of_terms(edit.root) - terms
@@ -126,6 +126,7 @@ class Terms:
         """`new`: the term, where it is another; `change`: by how much each is."""
         pool, whole = self._pool, self._pool.whole
         term, begin = whole.operands
+        self._work.add(2 * change.size, 40)
         for places, which, extra in choices(change, pool.off, pool.allowed, self._fitted):
             off = change[:, np.array(places)].sum(axis=1)
             some = self._make("some", term.dtype, (new, term), places)
@@ -144,7 +145,8 @@ class Terms:
         if term.kind == "mul":
             factors = [self._pool.of_terms(operand) for operand in term.operands]
         for off, pattern, text, details in chains(self._pool.terms, factors):
-            if self._over():
+            self._work.add(self._pool.terms.size, 10)
+            if self._work.over():
                 return
             yield from self._tested(off, pattern, text.format(sum=self._sum), 5, None, **details)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tapml.locating.evidence import short
-from tapml.locating.formula.nodes import Node, argument_of_sigmoid, argument_of_tanh
+from tapml.locating.formula.nodes import Node, argument_of_erf, argument_of_sigmoid, argument_of_tanh
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "floordiv": "//", "floormod": "mod", "lt": "<",
@@ -14,6 +14,7 @@ _INFIX = {
 }  # fmt: skip
 _REDUCED = {"add": "sum", "max": "max", "min": "min"}
 _LONGEST = 64
+_FUNCTIONS = {"sigmoid": argument_of_sigmoid, "tanh": argument_of_tanh, "erf": argument_of_erf}
 
 
 class Words:
@@ -21,18 +22,18 @@ class Words:
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
-        self._known: dict[int, str] = {}
+        self._known: dict[Node, str] = {}
 
     def of(self, node: Node) -> str:
         """Such as "exp(x - max(x))"; parts that would make it long are left out: "exp(...)"."""
-        if id(node) not in self._known:
+        if node not in self._known:
             text = ""
             for depth in (4, 3, 2, 1):
                 text = self._said(node, depth, node)
                 if len(text) <= _LONGEST:
                     break
-            self._known[id(node)] = text if len(text) <= 2 * _LONGEST else text[: 2 * _LONGEST - 3] + "..."
-        return self._known[id(node)]
+            self._known[node] = text if len(text) <= 2 * _LONGEST else text[: 2 * _LONGEST - 3] + "..."
+        return self._known[node]
 
     def buffer(self, name: str) -> str:
         return self._names.get(name, name)
@@ -57,7 +58,8 @@ class Words:
             return f"{_REDUCED[node.value.kind]}({self._said(node.operands[0], depth - 1, node.operands[0])})"
         if kind in ("some", "rounded", "cast"):
             return self._said(node.operands[0], depth, top)
-        for name, x in (("sigmoid", argument_of_sigmoid(node)), ("tanh", argument_of_tanh(node))):
+        for name, argument_of in _FUNCTIONS.items():
+            x = argument_of(node)
             if x is not None:
                 return f"{name}({_bare(self._said(x, depth - 1, top))})"
         operands = [self._said(operand, depth - 1, top) for operand in node.operands]
