@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tapml.api.compiled import CompiledModel, build, load_model
     from tapml.api.devices import Device, batch, cpu, cuda, webgpu
     from tapml.api.library import Function, Library, LoadedLibrary, compile, upload
     from tapml.api.modules import Module, load
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tapml.suite import Suite
 
 __all__ = [
+    "CompiledModel",
     "Device",
     "DeviceError",
     "DeviceLost",
@@ -31,10 +33,12 @@ __all__ = [
     "ToolchainError",
     "allocate",
     "batch",
+    "build",
     "compile",
     "cpu",
     "cuda",
     "load",
+    "load_model",
     "load_repro",
     "tensor",
     "upload",
@@ -43,7 +47,17 @@ __all__ = [
 ]
 
 
-_MODULES = ("errors", "suite", "sharing", "api.devices", "api.tensors", "api.modules", "api.library", "api.validation")
+_MODULES = (
+    "errors",
+    "suite",
+    "sharing",
+    "api.devices",
+    "api.tensors",
+    "api.modules",
+    "api.library",
+    "api.validation",
+    "api.compiled",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""`tapml build`: its arguments."""
+"""`tapml build` and `tapml run`: their arguments."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from tapml.cli.arguments import Commands
+from tapml.cli.arguments import JSON, Commands, add_inputs, run_arguments
+
+_DEVICE = """what to run on: cpu (this machine, the default), a name that `tapml devices` lists, such as chromium or \
+node-dawn, or open (wait for someone to open the device page in any browser)"""
 
 
 def add_compiled(commands: Commands, add_carving: Callable[[argparse.ArgumentParser], None]) -> None:
-    """The command. `add_carving`: what `tapml carve` is told of the model."""
+    """The two commands. `add_carving`: what `tapml carve` is told of the model."""
     parser = commands.add(
         "build", "build_command:build_model",
         help="make a compiled model: what a web page loads and runs",
@@ -28,3 +31,23 @@ def add_compiled(commands: Commands, add_carving: Callable[[argparse.ArgumentPar
         "--json", type=Path, metavar="FILE", help="write what was built as JSON (- for standard output)"
     )
     add_carving(parser)
+    parser = commands.add(
+        "run", "run_command:run_model", run_arguments(device=_DEVICE), JSON,
+        help="run a compiled model on this machine or a device",
+        description="Call a function of a compiled model, on this machine (--device cpu) or on a device as a page "
+        "does, and write its outputs. Several --inputs are calls one after the other: each begins with the states that "
+        "the former left.",
+    )  # fmt: skip
+    parser.add_argument("model", type=Path, metavar="MODEL.tapml", help="what `tapml build` wrote")
+    parser.add_argument("--function", default="main", metavar="NAME", help="which of its functions (default main)")
+    parser.add_argument(
+        "--text", action="append", default=[], metavar="TEXT", help="make the inputs of texts; repeat for a batch"
+    )
+    add_inputs(parser, "calls", "make inputs up")
+    parser.add_argument(
+        "--repeat", type=int, default=0, metavar="N", help="make the last call N times again, for its time alone"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE.npz",
+        help="write the outputs; those of a call before the last have @ and its number behind their names",
+    )  # fmt: skip

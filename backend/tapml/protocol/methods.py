@@ -22,7 +22,7 @@ from tapml.protocol.base import (
     Tolerance,
 )
 from tapml.protocol.errors import ErrorReport
-from tapml.protocol.fields import Count
+from tapml.protocol.fields import Count, Line
 from tapml.protocol.kernels import Kernel
 
 # ------------------------------------------------ validate: carved tests, compared on the device
@@ -325,6 +325,42 @@ class RunModelSeconds(Message):
 class RunModelResult(Message):
     downloads: list[Bytes]
     seconds: RunModelSeconds
+
+
+# ------------------------------------------------ run_compiled: a compiled model, as a page runs it
+
+MOST_CALLS = 1000
+"""Of a function, in one message."""
+
+
+class RunCompiledParams(Message):
+    """The blobs of a compiled model are its document and its shards of weights, by their digests (model-format.md)."""
+
+    model: Digest
+    """Its document, `model.json`."""
+    function: Name
+    calls: Annotated[list[dict[Line, TensorRef]], Field(min_length=1, max_length=MOST_CALLS)]
+    """Inputs by name, of calls one after the other: each begins with the states that the former left. The outputs of
+    each are downloaded, element by element as their dtypes say, whatever their encodings."""
+    repeat: Annotated[int, Field(ge=0, le=10_000)]
+    """How often the last call is made again, for its time alone."""
+
+
+class RunCompiledSeconds(Message):
+    load: float
+    """Fetching, checking and compiling, until the first call can begin."""
+    calls: list[float]
+    """Of each call, the repeated ones too, until its outputs are read back."""
+
+
+class RunCompiledResult(Message):
+    downloads: list[Bytes]
+    """Bytes of each output of each call, in order."""
+    variants: dict[str, str]
+    """Kernel -> variant taken."""
+    bytes: Bytes
+    """Of the GPU buffers that the model has."""
+    seconds: RunCompiledSeconds
 
 
 class PingParams(Message):

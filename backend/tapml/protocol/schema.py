@@ -21,6 +21,7 @@ _ROOTS: tuple[Any, ...] = (
     methods.ValidateResult,
     methods.ExecuteResult,
     methods.RunModelResult,
+    methods.RunCompiledResult,
     methods.PingResult,
 )
 

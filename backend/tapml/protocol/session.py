@@ -19,6 +19,8 @@ from tapml.protocol.methods import (
     ExecuteResult,
     PingParams,
     PingResult,
+    RunCompiledParams,
+    RunCompiledResult,
     RunModelParams,
     RunModelResult,
     TestVerdict,
@@ -138,6 +140,13 @@ class RunModelCall(Message):
     params: RunModelParams
 
 
+class RunCompiledCall(Message):
+    call: Name
+    method: Literal["run_compiled"] = "run_compiled"
+    hang_seconds: HangSeconds
+    params: RunCompiledParams
+
+
 class PingCall(Message):
     call: Name
     method: Literal["ping"] = "ping"
@@ -146,7 +155,8 @@ class PingCall(Message):
 
 
 Call = TypeAliasType(
-    "Call", Annotated[ValidateCall | ExecuteCall | RunModelCall | PingCall, Field(discriminator="method")]
+    "Call",
+    Annotated[ValidateCall | ExecuteCall | RunModelCall | RunCompiledCall | PingCall, Field(discriminator="method")],
 )
 """Event "call"."""
 
@@ -165,4 +175,5 @@ class Method(Generic[Params, Result]):
 VALIDATE: Method[ValidateParams, ValidateResult] = Method(ValidateCall, ValidateResult)
 EXECUTE: Method[ExecuteParams, ExecuteResult] = Method(ExecuteCall, ExecuteResult)
 RUN_MODEL: Method[RunModelParams, RunModelResult] = Method(RunModelCall, RunModelResult)
+RUN_COMPILED: Method[RunCompiledParams, RunCompiledResult] = Method(RunCompiledCall, RunCompiledResult)
 PING: Method[PingParams, PingResult] = Method(PingCall, PingResult)

@@ -58,6 +58,10 @@ function* shapesOf(call: Call): Generator<[string, readonly number[]]> {
     for (const [i, command] of call.params.commands.entries()) {
       if ("shape" in command) yield [`params.commands[${i}].shape`, command.shape];
     }
+  } else if (call.method === "run_compiled") {
+    for (const [i, inputs] of call.params.calls.entries()) {
+      for (const ref of Object.values(inputs)) yield [`params.calls[${i}]`, ref.shape];
+    }
   } else if (call.method === "run_model") {
     for (const ref of [...call.params.arguments, ...call.params.outputs]) yield ["params", ref.shape];
   }

@@ -1,5 +1,6 @@
 import type { CallContext, Engine } from "../engine/engine";
 import { execute } from "../execute/execute";
+import { runCompiled } from "../execute/run_compiled";
 import { runModel } from "../execute/run_model";
 import { DeviceFailure } from "../hal/errors";
 import type { Call } from "../protocol/messages";
@@ -34,6 +35,8 @@ function result(call: Call, context: CallContext): Promise<unknown> {
       return execute(context, call.params);
     case "run_model":
       return runModel(context, call.params);
+    case "run_compiled":
+      return runCompiled(context, call.params);
     case "ping":
       return Promise.resolve({});
   }

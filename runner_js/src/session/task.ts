@@ -54,6 +54,8 @@ function titleOf(call: Call): string {
     }
     case "run_model":
       return "Running the whole model";
+    case "run_compiled":
+      return "Running a compiled model";
     case "ping":
       return "Answering";
   }

@@ -1,0 +1,130 @@
+"""`tapml run`: a compiled model on this machine or a device."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from tapml.cli.commands import named_inputs
+from tapml.cli.outputs import Outputs, check_writable
+from tapml.cli.runs import acquire, interruptible, served
+from tapml.compiled.call import CompiledRun, function_of
+from tapml.compiled.files import CompiledFiles
+from tapml.compiled.text import text_inputs
+from tapml.compiled.verify import verify
+from tapml.devices.compiled import run_compiled
+from tapml.errors import InputError
+from tapml.files import cannot_write, write_pieces
+from tapml.importing.inputs import InputSpec, gather_steps
+from tapml.reports.compiled import run_document, show_run
+from tapml.reports.progress import ProgressReport
+from tapml.reports.terminal import warn_doubts
+
+_CPU = "cpu"
+
+
+def run_model(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    """Run a function of a compiled model and write its outputs."""
+    check_writable(options.json)
+    check_writable(options.output)
+    files = CompiledFiles(options.model)
+    verify(files.model)
+    warn_doubts(progress, options.model, files.model.provenance.doubts)
+    device = _device(options)
+    found = _run(files, _calls(files, options), device, options, progress)
+    outputs = Outputs(progress)
+    outputs.report(
+        options.json,
+        run_document(files.model, options.function, device, found),
+        lambda: show_run(console, device, found),
+    )
+    if options.output is not None:
+        outputs.write(lambda: _write(options.output, found))
+    return outputs.exit_code(0)
+
+
+def _device(options: argparse.Namespace) -> str:
+    """By name. Raises InputError for several, and for one of another server."""
+    names = options.device or [_CPU]
+    if len(names) > 1:
+        raise InputError("give one --device: a model runs on one at a time")
+    if names[0].startswith(("http://", "https://")):
+        raise InputError(
+            f"--device {names[0]} is another server, which runs jobs of suites: give a device that is started here, or "
+            "open, and open the printed address where the device is"
+        )
+    return str(names[0])
+
+
+def _calls(files: CompiledFiles, options: argparse.Namespace) -> list[dict[str, np.ndarray]]:
+    """The inputs of each call."""
+    if options.text:
+        if options.inputs or options.input or options.random_inputs:
+            raise InputError("--text makes all inputs: leave out --inputs, --input and --random-inputs")
+        return [text_inputs(files, options.function, options.text)]
+    function = function_of(files.model, options.function)
+    tensors = {port.name: function.tensors[port.tensor] for port in function.inputs}
+    specs = [
+        InputSpec(name, tensor.dtype, tuple(axis if isinstance(axis, int | str) else None for axis in tensor.shape))
+        for name, tensor in tensors.items()
+    ]
+    if not specs:
+        return [{}]
+    steps = gather_steps(
+        specs,
+        input_files=options.inputs,
+        input_arrays=named_inputs(options.input),
+        random_inputs=options.random_inputs,
+        seed=options.seed,
+    )
+    return [step.arrays for step in steps]
+
+
+def _run(
+    files: CompiledFiles,
+    calls: list[dict[str, np.ndarray]],
+    name: str,
+    options: argparse.Namespace,
+    progress: Console,
+) -> CompiledRun:
+    if name == _CPU:
+        # Late: TVM takes seconds to load.
+        from tapml.platforms.compiled import run_on_cpu
+
+        return run_on_cpu(files, calls, function=options.function, repeat=options.repeat)
+    with ProgressReport(progress) as report, interruptible() as cancel, served(None, options, [name]) as server:
+        device = acquire(server, name, report, cancel)
+        if device.hello.unavailable:
+            raise InputError(f"{device.name} cannot run kernels: {device.hello.unavailable}")
+        return run_compiled(
+            device,
+            server.state.blobs,
+            files,
+            calls,
+            function=options.function,
+            repeat=options.repeat,
+            hang_seconds=options.hang_seconds,
+            check=cancel.check,
+        )
+
+
+def _write(path: Path, found: CompiledRun) -> None:
+    """The outputs of the last call as a .npz; those of calls before it with their number behind the name."""
+    last = len(found.outputs) - 1
+    with tempfile.TemporaryFile() as file:
+        with zipfile.ZipFile(file, "w") as archive:
+            for number, outputs in enumerate(found.outputs):
+                for name, array in outputs.items():
+                    entry = f"{name}.npy" if number == last else f"{name}@{number}.npy"
+                    with archive.open(entry, "w", force_zip64=True) as part:
+                        np.lib.format.write_array(part, array, allow_pickle=False)
+        file.seek(0)
+        try:
+            write_pieces(path, iter(lambda: file.read(1 << 20), b""))
+        except OSError as error:
+            raise InputError(cannot_write(path, error)) from error

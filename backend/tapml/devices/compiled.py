@@ -1,0 +1,73 @@
+"""A compiled model on a device, run there as a page runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+
+from tapml.compiled.call import CompiledRun, call_of
+from tapml.compiled.files import CompiledFiles, document_bytes
+from tapml.devices.blobs import Blobs
+from tapml.devices.commands import message
+from tapml.devices.device import HANG_SECONDS, Device
+from tapml.program.program import MAIN
+from tapml.protocol.methods import RunCompiledParams
+from tapml.protocol.session import RUN_COMPILED
+
+
+def run_compiled(
+    device: Device,
+    blobs: Blobs,
+    files: CompiledFiles,
+    calls: Sequence[Mapping[str, np.ndarray]],
+    *,
+    function: str = MAIN,
+    repeat: int = 0,
+    hang_seconds: float = HANG_SECONDS,
+    check: Callable[[], None] = lambda: None,
+) -> CompiledRun:
+    """Load the model on a device and call its function, once for each of `calls` (inputs by name), then `repeat` times
+    again with the last, for its time. States go from each call to the next.
+
+    Raises InputError for inputs that the function does not take and a damaged file of the model, and what
+    `Device.call` raises.
+    """
+    found = [call_of(files.model, function, arrays) for arrays in calls]
+    with ExitStack() as held:
+        refs = []
+        for call, arrays in zip(found, calls, strict=True):
+            types = call.inputs.values()
+            pieces = [t.encoded(arrays[name]).tobytes() for name, t in call.inputs.items()]
+            digests = held.enter_context(blobs.holding(pieces))
+            described = [{"digest": d, **t.to_json()} for d, t in zip(digests, types, strict=True)]
+            refs.append(dict(zip(call.inputs, described, strict=True)))
+        fields = {
+            "model": held.enter_context(_served(blobs, files)),
+            "function": function,
+            "calls": refs,
+            "repeat": repeat,
+        }
+        # What is stored of an output is nobody's business: it comes as its dtype says.
+        outputs = [output.logical for call in found for output in call.outputs.values()]
+        params = message(RunCompiledParams, fields, files.model.name)
+        called = device.call(RUN_COMPILED, params, outputs, hang_seconds=hang_seconds, check=check)
+    arrays_of = iter(called.arrays)
+    result = called.result
+    return CompiledRun(
+        [{name: next(arrays_of) for name in call.outputs} for call in found],
+        result.seconds.load,
+        result.seconds.calls,
+        result.variants,
+        result.bytes,
+    )
+
+
+@contextmanager
+def _served(blobs: Blobs, files: CompiledFiles) -> Iterator[str]:
+    """The digest of a model's document; it and its weights are blobs until the `with` block is left."""
+    shards = {shard.sha256: shard for shard in files.model.weights.shards}
+    pieces = (files.shard(shard) for shard in shards.values())
+    with blobs.holding([document_bytes(files.model), *pieces]) as digests:
+        yield digests[0]

@@ -1,0 +1,234 @@
+"""A compiled model runs on this machine and on a device: from the library, and by `tapml run`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapml as tml
+from everywhere import carved_inputs, check_everywhere, check_outputs
+from helpers import small_oracle
+from tapml.building.build import build
+from tapml.cli import main
+from tapml.compiled.files import CompiledFiles, document_of, write_folder
+from tapml.compiled.model import CompiledModel
+from tapml.compiled.text import text_inputs
+from tapml.devices.compiled import run_compiled
+from tapml.errors import DeviceError, InputError
+from tapml.server import Server
+from tapml.suite import Suite
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def model(carved: Path, tmp_path_factory: pytest.TempPathFactory) -> CompiledFiles:
+    return CompiledFiles(build(Suite(carved), tmp_path_factory.mktemp("built") / "small.tapml").path)
+
+
+def x() -> np.ndarray:
+    return np.random.default_rng(5).standard_normal((6, 16)).astype(np.float32)
+
+
+def test_it_gives_what_was_carved_here_and_on_two_devices(carved: Path, server: Server) -> None:
+    for device in ("node-dawn", "deno"):
+        check_everywhere(Suite(carved), server, device)
+
+
+def test_one_file_runs_as_a_folder_does(carved: Path, server: Server, tmp_path: Path) -> None:
+    files = CompiledFiles(build(Suite(carved), tmp_path / "one.tapml", single=True).path)
+    state = server.state
+    check_outputs(
+        Suite(carved), run_compiled(state.device("node-dawn"), state.blobs, files, carved_inputs(Suite(carved)))
+    )
+
+
+def test_repeated_calls_give_times_alone(model: CompiledFiles, server: Server) -> None:
+    state = server.state
+    found = run_compiled(state.device("node-dawn"), state.blobs, model, [{"x": x()}] * 2, repeat=3)
+    assert len(found.outputs) == 2
+    assert len(found.call_seconds) == 5
+    assert set(found.variants) == {kernel.kernel for kernel in model.model.kernels}
+    assert found.bytes >= sum(model.model.weights.buffers) + sum(model.model.functions["main"].arena)
+
+
+def test_a_device_keeps_nothing_of_a_model(model: CompiledFiles, server: Server) -> None:
+    state = server.state
+    device = state.device("node-dawn")
+    used = [run_compiled(device, state.blobs, model, [{"x": x()}]).bytes for _ in range(3)]
+    assert len(set(used)) == 1
+    assert not state.blobs._bytes
+
+
+@pytest.mark.parametrize(
+    ("arrays", "sentence"),
+    [
+        ({}, r"was given no input 'x': it takes x: float32\[6, 16\]"),
+        ({"x": x(), "y": x()}, "has no input 'y'"),
+        ({"x": x().astype(np.float64)}, r"input x is float64\[6, 16\]: give float32\[6, 16\]"),
+        ({"x": x()[:5]}, r"input x is float32\[5, 16\]: give float32\[6, 16\]"),
+    ],
+)
+def test_wrong_inputs_are_named_before_anything_runs(
+    model: CompiledFiles, server: Server, arrays: dict[str, np.ndarray], sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        run_compiled(server.state.device("node-dawn"), server.state.blobs, model, [arrays])
+
+
+def changed(files: CompiledFiles, path: Path, **fields: Any) -> CompiledFiles:
+    """The same model with other fields, not verified."""
+    document = CompiledModel.model_validate({**document_of(files.model), **fields})
+
+    def part(name: str) -> bytes:
+        shard = next((s for s in files.model.weights.shards if name == f"weights/{s.sha256}.bin"), None)
+        return files.attachment(name) if shard is None else files.shard(shard)
+
+    path.mkdir()
+    write_folder(path, document, part)
+    return CompiledFiles(path)
+
+
+def test_the_device_proves_what_it_is_given(model: CompiledFiles, server: Server, tmp_path: Path) -> None:
+    """Whoever does not verify a model is told by the runner's own verifier."""
+    functions = document_of(model.model)["functions"]
+    functions["main"]["arena"] = [256, 256]
+    files = changed(model, tmp_path / "small.tapml", functions=functions)
+    with pytest.raises(DeviceError, match="arena"):
+        run_compiled(server.state.device("node-dawn"), server.state.blobs, files, [{"x": x()}])
+
+
+def test_a_kernel_that_does_not_compile_is_named(model: CompiledFiles, server: Server, tmp_path: Path) -> None:
+    wgsl = [text.replace("@compute", "@compute nonsense", 1) for text in model.model.wgsl]
+    files = changed(model, tmp_path / "small.tapml", wgsl=wgsl)
+    with pytest.raises(DeviceError) as found:
+        run_compiled(server.state.device("node-dawn"), server.state.blobs, files, [{"x": x()}])
+    assert found.value.kind == "compile"
+    assert found.value.report is None or found.value.report.kernel in {k.kernel for k in model.model.kernels}
+
+
+# ------------------------------------------------ from Python
+
+
+def test_the_library_builds_and_runs(carved: Path, tmp_path: Path) -> None:
+    found = tml.build(carved, tmp_path / "small.tapml")
+    assert (found.inputs, found.outputs) == (["x"], ["probabilities"])
+    for device in (None, tml.webgpu("node-dawn")):
+        outputs = tml.load_model(tmp_path / "small.tapml").run({"x": x()}, device)
+        np.testing.assert_allclose(outputs["probabilities"], small_oracle(x()), rtol=1e-4, atol=1e-6)
+
+
+# ------------------------------------------------ texts
+
+
+def with_tokenizer(files: CompiledFiles, folder: Path) -> CompiledFiles:
+    """The same model with a tokenizer of words."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    tokenizer = Tokenizer(models.WordLevel({"good": 3, "morning": 4, "?": 0}, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    text = tokenizer.to_str().encode()
+    made = folder / "texts.tapml"
+    made.mkdir()
+    document = document_of(files.model)
+    inputs = [{"name": "input_ids", "tensor": 0}, {"name": "attention_mask", "tensor": 1}]
+    tensors = [{"name": "n", "dtype": "int32", "shape": [1, "n"], "at": ["input", k]} for k in range(2)]
+    function = {"inputs": inputs, "outputs": [], "arena": [], "tensors": tensors, "code": []}
+    document |= {
+        "symbols": [{"name": "n", "minimum": 1, "maximum": 4}],
+        "functions": {"main": function},
+        "weights": {"buffers": [], "shards": []},
+        "tokenizer": {"file": "tokenizer.json", "kind": "huggingface"},
+        "attachments": [{"name": "tokenizer.json", "sha256": tml_sha256(text), "bytes": len(text)}],
+    }
+    write_folder(made, CompiledModel.model_validate(document), lambda name: text)
+    return CompiledFiles(made)
+
+
+def tml_sha256(data: bytes) -> str:
+    from tapml.files import sha256
+
+    return sha256(data)
+
+
+def test_a_text_becomes_the_models_inputs(model: CompiledFiles, tmp_path: Path) -> None:
+    files = with_tokenizer(model, tmp_path)
+    found = text_inputs(files, "main", ["good good morning"])
+    assert {name: array.tolist() for name, array in found.items()} == {
+        "input_ids": [[3, 3, 4]],
+        "attention_mask": [[1, 1, 1]],
+    }
+    assert {str(array.dtype) for array in found.values()} == {"int32"}
+    for texts, sentence in (
+        ([" "], "--text is empty"),
+        (["good good good good good"], "has 5 tokens, .* takes at most 4: shorten it"),
+        (["good", "morning"], "takes 1 texts in a call, and was given 2"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            text_inputs(files, "main", texts)
+    with pytest.raises(InputError, match="has no tokenizer: give tensors"):
+        text_inputs(model, "main", ["good"])
+
+
+# ------------------------------------------------ the command
+
+
+def test_the_command_builds_shows_and_runs(carved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out, inputs = str(tmp_path / "small.tapml"), str(tmp_path / "y.npz"), str(tmp_path / "x.npz")
+    assert main(["build", str(carved), "-o", path, "--json", str(tmp_path / "built.json")]) == 0
+    assert "6 dispatches in a call" in capsys.readouterr().out
+    assert main(["show", path, "--json", "-"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown == json.loads((tmp_path / "built.json").read_text())
+    assert shown["functions"]["main"]["outputs"] == [{"name": "probabilities", "dtype": "float32", "shape": [6, 16]}]
+    np.savez(inputs, x=x())
+    for device in ("cpu", "node-dawn"):
+        assert main(["run", path, "--inputs", inputs, "--device", device, "-o", out, "--repeat", "1"]) == 0
+        assert f"{device}: loaded in" in capsys.readouterr().out
+        with np.load(out) as found:
+            np.testing.assert_allclose(found["probabilities"], small_oracle(x()), rtol=1e-4, atol=1e-6)
+
+
+def test_the_outputs_of_several_calls_are_numbered(model: CompiledFiles, tmp_path: Path) -> None:
+    files = [tmp_path / f"{number}.npz" for number in range(2)]
+    for number, file in enumerate(files):
+        np.savez(file, x=x() * (number + 1))
+    given = [text for file in files for text in ("--inputs", str(file))]
+    assert main(["run", str(model.path), *given, "-o", str(tmp_path / "y.npz")]) == 0
+    with np.load(tmp_path / "y.npz") as found:
+        for name, array in (("probabilities@0", x()), ("probabilities", x() * 2)):
+            np.testing.assert_allclose(found[name], small_oracle(array), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["run", "{suite}"], "is no compiled model: it has no model.json"),
+        (["run", "{model}"], r"the model needs inputs (x float32[6, 16])"),
+        (["run", "{model}", "--text", "hello"], "has no tokenizer: give tensors"),
+        (["run", "{model}", "--random-inputs", "--function", "other"], "has no function 'other': it has main"),
+        (["run", "{model}", "--random-inputs", "--device", "http://127.0.0.1:1"], "is another server"),
+        (["build", "{suite}", "--text", "hello", "-o", "{tmp}/x.tapml"], "is a suite, which was carved already"),
+        (["build", "{suite}", "-o", "{model}"], "exists: choose another name with -o, or replace it with --force"),
+    ],
+)
+def test_a_wrong_command_is_one_sentence(
+    arguments: list[str],
+    sentence: str,
+    model: CompiledFiles,
+    carved: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    places = {"model": model.path, "suite": carved, "tmp": tmp_path}
+    assert main([argument.format(**places) for argument in arguments]) == 2
+    assert sentence in capsys.readouterr().err
