@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tapml.platforms.compiled import run_on_cpu
 
 from tapml.building.build import build
 from tapml.compare.agreement import agreement
 from tapml.compiled.call import CompiledRun
 from tapml.compiled.files import CompiledFiles
 from tapml.devices.compiled import run_compiled
+from tapml.platforms.compiled import run_on_cpu
 from tapml.results.base import within
 from tapml.server import Server
 from tapml.suite import Suite, TensorRef

@@ -13,6 +13,7 @@ import pytest
 from tvm import relax
 
 import tapml as tml
+from everywhere import check_everywhere
 from tapml.carving.carve import carve
 from tapml.compilers.choose import COMPILERS
 from tapml.errors import InputError
@@ -194,6 +195,7 @@ def test_a_wrong_kernel_fails(carved: Suite, tmp_path: Path, kernel: str, before
 def test_it_moves_to_a_device_and_says_why_tvm_does_not_run_it_whole(carved: Suite) -> None:
     with Server([carved.path]) as server:
         found = Offload(JobContext(carved, [server.state.device("node-dawn")], server.state.blobs)).run()
+        check_everywhere(carved, server)
     assert [(step["kernel"], step["message"]) for step in found["steps"] if not step["kept"]] == []
     assert found["final"]["verdict"] == "unsupported"
     assert "TVM's virtual machine knows no encodings" in found["final"]["message"]

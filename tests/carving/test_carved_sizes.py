@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tvm import relax, tirx
 
+from everywhere import check_everywhere
 from helpers import WIDTH, small_model, small_module, small_oracle
 from tapml.carving.carve import carve
 from tapml.errors import InputError
@@ -57,6 +58,7 @@ def test_several_sizes_have_the_kernels_of_one(carved: Suite, tmp_path: Path) ->
 def test_all_sizes_pass_on_a_device_and_move_there(carved: Suite) -> None:
     with Server([carved.path]) as server:
         found = Offload(JobContext(carved, [server.state.device("node-dawn")], server.state.blobs)).run()
+        check_everywhere(carved, server)
     assert [step["kept"] for step in found["steps"]] == [True] * len(carved.kernels)
     assert found["final"]["verdict"] == "pass"
 
@@ -142,6 +144,7 @@ def test_a_view_between_kernels_is_no_kernel_of_the_whole_model(tmp_path: Path) 
     assert "view" in [node.kind for node in suite.model_graph.nodes]
     with Server([suite.path]) as server:
         found = Offload(JobContext(suite, [server.state.device("node-dawn")], server.state.blobs)).run()
+        check_everywhere(suite, server)
     assert found["final"]["verdict"] == "pass", found["final"]["message"]
 
 

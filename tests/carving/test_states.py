@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from everywhere import check_everywhere
 from tapml.carving.carve import carve
 from tapml.devices.messages import KernelMessages
 from tapml.errors import InputError
@@ -105,6 +106,7 @@ def test_states_are_shown(carved: Suite) -> None:
 def test_it_moves_to_a_device_step_by_step_and_whole(carved: Suite) -> None:
     with Server([carved.path]) as server:
         found = Offload(JobContext(carved, [server.state.device("node-dawn")], server.state.blobs)).run()
+        check_everywhere(carved, server)
     assert [(step["kernel"], step["message"]) for step in found["steps"] if not step["kept"]] == []
     assert found["final"]["verdict"] == "pass", found["final"]
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from onnx import helper
 
+from everywhere import check_everywhere
 from tapml.carving.carve import carve
 from tapml.errors import InputError
 from tapml.importing import ImportedModel, import_model
@@ -363,5 +364,6 @@ def test_a_model_with_two_symbols_passes_on_a_device(
     assert [step["sizes"] for step in suite.manifest["steps"]][1] == {"batch": 2, "length": 16}
     with Server([suite.path]) as server:
         found = Offload(JobContext(suite, [server.state.device("node-dawn")], server.state.blobs)).run()
+        check_everywhere(suite, server)
     assert [step["kept"] for step in found["steps"]] == [True] * len(suite.kernels)
     assert found["final"]["verdict"] == "pass"

@@ -24,7 +24,8 @@ export async function runCompiled(call: CallContext, params: RunCompiledParams):
     );
     try {
       const called = model.functions[params.function];
-      if (!called) throw new DeviceFailure({ kind: "protocol", message: `there is no function ${params.function}` });
+      if (!called)
+        throw new DeviceFailure({ kind: "protocol", message: `there is no function ${params.function}` });
       const seconds = { load: secondsSince(start), calls: [] as number[] };
       const downloads: Uint8Array<ArrayBuffer>[] = [];
       for (const [number, refs] of params.calls.entries()) {
