@@ -23,10 +23,10 @@ from tapml.server import Server
 from tapml.suite import Suite, TensorRef
 
 
-def check_everywhere(suite: Suite, server: Server, device: str = "node-dawn") -> None:
-    """Build the model, and run all steps of its carve in order, here and on the device."""
+def check_everywhere(suite: Suite, server: Server, device: str = "node-dawn", **ranges: tuple[int, int]) -> None:
+    """Build the model (for sizes of these ranges), and run all steps of its carve in order, here and on the device."""
     with tempfile.TemporaryDirectory() as folder:
-        files = CompiledFiles(build(suite, Path(folder) / "model.tapml").path)
+        files = CompiledFiles(build(suite, Path(folder) / "model.tapml", ranges=ranges).path)
         calls = carved_inputs(suite)
         check_outputs(suite, run_on_cpu(files, calls))
         state = server.state

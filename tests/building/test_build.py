@@ -172,6 +172,11 @@ def test_a_damaged_weight_is_named_and_nothing_is_left(suite: Suite, tmp_path: P
     assert [path.name for path in tmp_path.iterdir()] == ["small.suite"]
 
 
+def test_a_range_that_the_suite_has_not_is_named(carved: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no size 'n' that may differ: there is none"):
+        build(Suite(carved), tmp_path / "x.tapml", ranges={"n": (1, 2)})
+
+
 # ------------------------------------------------ weights
 
 

@@ -97,16 +97,25 @@ def build(
     output: str | Path,
     *,
     single: bool = False,
+    ranges: Mapping[str, tuple[int, int]] | None = None,
     overwrite: bool = False,
     keep_disagreeing: bool = False,
 ) -> CompiledModel:
     """Make a compiled model of a suite, as `tapml build` does: a folder at `output`, or with `single` one file.
+    `ranges`: of symbols that are to take fewer sizes than in the suite, least and most.
 
     Raises InputError where a kernel has no WGSL, the suite is damaged or (unless `keep_disagreeing`) in doubt, and
     where nothing can be written there.
     """
     found = suite if isinstance(suite, Suite) else Suite(Path(suite))
-    built = building.build(found, Path(output), single=single, overwrite=overwrite, keep_disagreeing=keep_disagreeing)
+    built = building.build(
+        found,
+        Path(output),
+        single=single,
+        ranges=ranges or {},
+        overwrite=overwrite,
+        keep_disagreeing=keep_disagreeing,
+    )
     return CompiledModel(built.path)
 
 

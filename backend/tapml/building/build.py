@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tapml.building.functions import CompiledFunction, Parts, compiled_function, state_document, used_parameters
@@ -23,6 +24,7 @@ from tapml.compiled.files import (
 from tapml.compiled.model import FORMAT, CompiledModel
 from tapml.compiled.verify import verify
 from tapml.errors import InputError
+from tapml.expressions import Symbol
 from tapml.files import cannot_write, json_bytes, sha256
 from tapml.folder import Folder
 from tapml.leftovers import put_in_place, sweep_beside, temporary_folder
@@ -53,12 +55,13 @@ def build(
     *,
     name: str | None = None,
     single: bool = False,
+    ranges: Mapping[str, tuple[int, int]] = MappingProxyType({}),
     overwrite: bool = False,
     keep_disagreeing: bool = False,
     progress: Progress = lambda phase, done, total: None,
 ) -> Built:
     """Write the suite's model as a folder, or with `single` as one file, under the suite's name or another. The same
-    suite gives the same bytes.
+    suite gives the same bytes. `ranges`: of symbols that are to take fewer sizes than in the suite, least and most.
 
     What is written is read and verified before it is put in its place. Raises InputError where the suite has no model,
     is damaged or in doubt (unless `keep_disagreeing`), where a kernel has no WGSL, for what no host program can be made
@@ -66,6 +69,7 @@ def build(
     """
     check_output(output, overwrite)
     suite.require_model()
+    symbols = narrowed(suite, ranges)
     if suite.doubts and not keep_disagreeing:
         raise InputError(
             f"DO NOT TRUST {suite.path}: {'; '.join(suite.doubts)}. Nothing is built of it; to build it all the same: "
@@ -75,9 +79,27 @@ def build(
         output.parent.mkdir(parents=True, exist_ok=True)
         sweep_beside(output)
         with temporary_folder(output) as folder:
-            return _Writing(suite, name or suite.name, folder, progress).built(output, single=single)
+            return _Writing(suite, name or suite.name, symbols, folder, progress).built(output, single=single)
     except OSError as error:
         raise InputError(f"{cannot_write(output, error)} with -o") from error
+
+
+def narrowed(suite: Suite, ranges: Mapping[str, tuple[int, int]]) -> list[Symbol]:
+    """The suite's symbols with these ranges. Raises InputError for one that it has not, or not so far."""
+    symbols = suite.program.symbols
+    for name, (least, most) in ranges.items():
+        known = next((symbol for symbol in symbols if symbol.name == name), None)
+        if known is None:
+            raise InputError(
+                f"{suite.path} has no size {name[:100]!r} that may differ: there "
+                f"{'are ' + ', '.join(symbol.name for symbol in symbols) if symbols else 'is none'}"
+            )
+        if not known.minimum <= least <= most <= known.maximum:
+            raise InputError(
+                f"{name} is from {known.minimum} to {known.maximum} in {suite.path}: {least} to {most} is no part of that"
+            )
+    found = {name: {"minimum": least, "maximum": most} for name, (least, most) in ranges.items()}
+    return [symbol.model_copy(update=found.get(symbol.name, {})) for symbol in symbols]
 
 
 def check_output(path: Path, overwrite: bool) -> None:
@@ -93,9 +115,10 @@ def check_output(path: Path, overwrite: bool) -> None:
 class _Writing:
     """A compiled model in a temporary folder."""
 
-    def __init__(self, suite: Suite, name: str, folder: Path, progress: Progress) -> None:
+    def __init__(self, suite: Suite, name: str, symbols: Sequence[Symbol], folder: Path, progress: Progress) -> None:
         self._suite = suite
         self._name = name
+        self._symbols = symbols
         self._path = folder
         self._folder = Folder(folder)
         self._progress = progress
@@ -139,7 +162,7 @@ class _Writing:
         weights = laid_out((ref.digest, ref.type.nbytes) for ref in (*parameters.values(), *initial))
         suite.verify((*parameters.values(), *initial))
         digests = {value: ref.digest for value, ref in parameters.items()}
-        parts = Parts(documents, program.symbols, program.states, weights, digests)
+        parts = Parts(documents, self._symbols, program.states, weights, digests)
         functions = {
             name: compiled_function(function, suite.output_names if name == MAIN else function.outputs, parts)
             for name, function in program.functions.items()
@@ -151,7 +174,7 @@ class _Writing:
             "name": self._name,
             "title": suite.manifest["model"].get("title") or self._name,
             "provenance": self._provenance(documents, wgsl),
-            "symbols": [symbol.model_dump() for symbol in program.symbols],
+            "symbols": [symbol.model_dump() for symbol in self._symbols],
             "weights": {"buffers": list(weights.buffers), "shards": self._shards(weights)},
             "states": [state_document(state, weights) for state in program.states],
             "wgsl": wgsl,

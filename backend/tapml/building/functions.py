@@ -16,6 +16,10 @@ from tapml.expressions import Symbol, printed, symbols_of
 from tapml.program import Node, NodeKind
 from tapml.program.program import Function, State
 
+_MOST_ARENA = 2**32
+"""Bytes: no WebGPU device makes larger buffers."""
+_EXAMPLE = 128
+
 Documents = Mapping[str, Mapping[str, Any]]
 
 
@@ -46,6 +50,15 @@ def compiled_function(function: Function, outputs: Sequence[str], parts: Parts) 
     """
     moves = with_moves(function)
     plan = plan_for_range(moves.function, {**parts.kernels, moves.copy: COPY_DOCUMENT}, parts.symbols)
+    if max(plan.arenas, default=0) > _MOST_ARENA:
+        sizes = [f"{symbol.name} is up to {symbol.maximum}" for symbol in parts.symbols]
+        example = " ".join(f"--range {symbol.name}={symbol.minimum}:{_EXAMPLE}" for symbol in parts.symbols)
+        raise InputError(
+            f"where {' and '.join(sizes)} the tensors of a call take {plan.bytes / 1e9:.1f} GB, which no device has: give "
+            f"smaller ranges, such as {example}"
+            if sizes
+            else f"the tensors of a call take {plan.bytes / 1e9:.1f} GB, which no device has: carve a smaller input"
+        )
     return CompiledFunction(_Lowering(function, moves, plan, outputs, parts).document(), plan)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,11 +49,19 @@ def _build(options: argparse.Namespace, progress: Console) -> Built:
             suite,
             options.output,
             name=options.name,
+            ranges=dict(map(_range, options.range)),
             single=options.single,
             overwrite=options.force,
             keep_disagreeing=options.keep_disagreeing,
             progress=report.update,
         )
+
+
+def _range(text: str) -> tuple[str, tuple[int, int]]:
+    found = re.fullmatch(r"(\w+)=(\d{1,15}):(\d{1,15})", text, re.ASCII)
+    if found is None:
+        raise InputError(f"--range {text}: write it as NAME=LEAST:MOST, such as tokens=1:128")
+    return found[1], (int(found[2]), int(found[3]))
 
 
 @contextlib.contextmanager

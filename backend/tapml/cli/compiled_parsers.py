@@ -25,6 +25,11 @@ def add_compiled(commands: Commands, add_carving: Callable[[argparse.ArgumentPar
     parser.add_argument("model", metavar="MODEL|SUITE", help="a suite, or minilm, a .onnx file, a .pt2 file")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="MODEL.tapml", help="what to write")
     parser.add_argument("--single", action="store_true", help="write one file in place of a folder")
+    parser.add_argument(
+        "--range", action="append", default=[], metavar="NAME=LEAST:MOST",
+        help="sizes that the model has to take, where they are fewer than the suite's: its memory is planned for the "
+        "most; repeat for several",
+    )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="replace a compiled model that exists")
     parser.add_argument("--name", help="the model's name (default: the suite's, or the output's)")
     parser.add_argument(
