@@ -12,6 +12,7 @@ import torch
 from onnx import helper
 
 from everywhere import check_everywhere
+from tapml.building.build import build
 from tapml.carving.carve import carve
 from tapml.errors import InputError
 from tapml.importing import ImportedModel, import_model
@@ -365,5 +366,7 @@ def test_a_model_with_two_symbols_passes_on_a_device(
     with Server([suite.path]) as server:
         found = Offload(JobContext(suite, [server.state.device("node-dawn")], server.state.blobs)).run()
         check_everywhere(suite, server, batch=(1, 4), length=(1, 32))
+    with pytest.raises(InputError, match=r"GB, which no device has, where batch is .*--range batch=1:128"):
+        build(suite, tmp_path / "two.tapml")
     assert [step["kept"] for step in found["steps"]] == [True] * len(suite.kernels)
     assert found["final"]["verdict"] == "pass"

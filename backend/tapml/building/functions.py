@@ -51,15 +51,17 @@ def compiled_function(function: Function, outputs: Sequence[str], parts: Parts) 
     moves = with_moves(function)
     plan = plan_for_range(moves.function, {**parts.kernels, moves.copy: COPY_DOCUMENT}, parts.symbols)
     if max(plan.arenas, default=0) > _MOST_ARENA:
-        sizes = [f"{symbol.name} is up to {symbol.maximum}" for symbol in parts.symbols]
-        example = " ".join(f"--range {symbol.name}={symbol.minimum}:{_EXAMPLE}" for symbol in parts.symbols)
-        raise InputError(
-            f"where {' and '.join(sizes)} the tensors of a call take {plan.bytes / 1e9:.1f} GB, which no device has: give "
-            f"smaller ranges, such as {example}"
-            if sizes
-            else f"the tensors of a call take {plan.bytes / 1e9:.1f} GB, which no device has: carve a smaller input"
-        )
+        raise _too_large(plan, parts.symbols)
     return CompiledFunction(_Lowering(function, moves, plan, outputs, parts).document(), plan)
+
+
+def _too_large(plan: Plan, symbols: Sequence[Symbol]) -> InputError:
+    takes = f"the tensors of a call take {plan.bytes / 1e9:.1f} GB, which no device has"
+    if not symbols:
+        return InputError(f"{takes}: carve the model with a smaller input")
+    sizes = " and ".join(f"{symbol.name} is {symbol.maximum}" for symbol in symbols)
+    ranges = " ".join(f"--range {found.name}={found.minimum}:{min(_EXAMPLE, found.maximum)}" for found in symbols)
+    return InputError(f"{takes}, where {sizes}: give smaller ranges, such as {ranges}")
 
 
 def used_parameters(function: Function) -> list[str]:
