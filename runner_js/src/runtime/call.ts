@@ -3,6 +3,7 @@ import { DeviceFailure } from "../hal/errors";
 import { paddedBytes } from "../hal/sizes";
 import { bytesOf } from "../program/dtypes";
 import { ExpressionError, type Sizes } from "../program/expressions";
+import type { ErrorReport } from "../protocol/messages";
 import type { Profile, RunOptions, RunResult, TensorInput } from "./api";
 import { DispatchTimer, Encoder } from "./encoder";
 import { TapmlError } from "./error";
@@ -40,63 +41,88 @@ export async function runCall(
   const { fn, session, signal } = call;
   const { device } = session.gpu;
   const checked = checkCall(call.model, fn, usedSymbols(fn, call.kernels), given, options.sizes ?? {});
-  const wanted = checkOutputs(call, checked.inputs, options.outputs ?? {}, checked.sizes);
-  const own =
-    checked.inputs.some((input) => "buffer" in input) || wanted.some((output) => typeof output !== "number");
-  const { recording, interpreter } = prepared(call, checked.inputs, wanted, checked.sizes);
+  const asked = checkOutputs(call, checked.inputs, options.outputs ?? {}, checked.sizes);
+  const fresh: GPUBuffer[] = [];
+  const wanted = asked.map((output) => {
+    if (typeof output === "number" || !("fresh" in output)) return output;
+    const made = device.createBuffer({ size: output.fresh, usage: OUTPUT_USAGE });
+    fresh.push(made);
+    return made;
+  });
   const timer = call.profiled && session.gpu.timestamps ? new DispatchTimer(device) : null;
-  const encoder = new Encoder(device, session.allocations, own || !recording.proven, timer);
-  const encoding = performance.now();
-  let finished: Promise<RunResult | Profile>;
+  const dropped = () => {
+    timer?.destroy();
+    for (const buffer of fresh) buffer.destroy();
+  };
+  let encoder: Encoder | null = null;
   try {
-    recording.flat.rebind();
+    const { recording, interpreter } = prepared(call, checked.inputs, wanted, checked.sizes);
+    const own =
+      checked.inputs.some((input) => "buffer" in input) || wanted.some((one) => typeof one !== "number");
+    // What the GPU has taken before, of the same buffers, it takes again.
+    const known = !interpreter.rebind() && recording.proven && !own;
+    encoder = new Encoder(device, session.allocations, !known, timer);
+    const encoding = performance.now();
     await interpreter.run(encoder, waitingOf(call, encoder));
     signal.throwIfAborted();
-    const arrays = fn.outputs.flatMap(({ name, tensor }, i) =>
-      typeof wanted[i] === "number" ? [{ name, tensor, region: recording.region(tensor) }] : [],
+    const read = fn.outputs.flatMap(({ tensor }, i) =>
+      typeof wanted[i] === "number" ? [recording.region(tensor)] : [],
     );
-    const download = new Download(
-      session,
-      arrays.map(({ region }) => region),
-    );
-    download.record((region, target, offset) => encoder.copyOut(region, target, offset));
+    const download = new Download(session, read);
+    for (const part of download.parts) encoder.copyOut(...part);
     if (timer) encoder.resolve(timer);
     encoder.submit();
     const submitted = performance.now();
-    const results = async () => {
-      try {
-        const [bytes, ...errors] = await Promise.all([
-          download.bytes(signal),
-          ...encoder.errors.map((error) => session.gpu.guard(error, signal)),
-        ]);
-        const error = errors.find((found) => found !== null);
-        if (error) throw new DeviceFailure(error);
+    const finished = finish(call, encoder.errors, download, wanted, checked.sizes)
+      .then(async (outputs) => {
         recording.proven = true;
-        const outputs: RunResult = {};
-        fn.outputs.forEach(({ name }, i) => {
-          if (typeof wanted[i] !== "number") outputs[name] = wanted[i] as GPUBuffer;
-        });
-        arrays.forEach(({ name, tensor }, i) => {
-          const type = typeAt(fn.tensors[tensor] as CompiledTensor, checked.sizes);
-          const stored = (bytes[i] as Uint8Array).subarray(0, bytesOf(type));
-          outputs[name] = arrayAt(stored, type);
-        });
         if (!call.profiled) return outputs;
         await session.gpu.guard(device.queue.onSubmittedWorkDone(), signal);
-        return await profileOf(outputs, call, recording.flat.labels, timer, encoding, submitted);
-      } finally {
-        download.release();
+        const found = await profileOf(outputs, call, recording.flat.labels, timer, encoding, submitted);
         timer?.destroy();
-      }
-    };
-    finished = results();
+        return found;
+      })
+      .catch((cause: unknown) => {
+        dropped();
+        if (cause instanceof DeviceFailure) session.forget(call.name);
+        throw cause;
+      });
+    return { result: () => finished };
   } catch (cause) {
-    encoder.drop();
-    timer?.destroy();
-    if (encoder.submissions) broken(`a call of ${call.name} ended in its middle (${describe(cause)})`);
+    encoder?.drop();
+    dropped();
+    if (encoder?.submissions) broken(`a call of ${call.name} ended in its middle (${describe(cause)})`);
     throw cause;
   }
-  return { result: () => finished };
+}
+
+/** The outputs of what is submitted. */
+async function finish(
+  { fn, session, signal }: CallContext,
+  checks: readonly Promise<ErrorReport | null>[],
+  download: Download,
+  wanted: readonly (GPUBuffer | number)[],
+  sizes: Sizes,
+): Promise<RunResult> {
+  try {
+    const [bytes, errors] = await Promise.all([
+      download.bytes(signal),
+      session.gpu.guard(Promise.all(checks), signal),
+    ]);
+    const error = errors.find((found) => found !== null);
+    if (error) throw new DeviceFailure(error);
+    const read = bytes.values();
+    return Object.fromEntries(
+      fn.outputs.map(({ name, tensor }, i) => {
+        const buffer = wanted[i];
+        if (typeof buffer === "object") return [name, buffer];
+        const type = typeAt(fn.tensors[tensor] as CompiledTensor, sizes);
+        return [name, arrayAt((read.next().value as Uint8Array).subarray(0, bytesOf(type)), type)];
+      }),
+    );
+  } finally {
+    download.release();
+  }
 }
 
 /** Buffers are bound, inputs written, and the function recorded at its sizes. */
@@ -121,13 +147,13 @@ function prepared(
   }
 }
 
-/** For each output the buffer that takes it, or its bytes where it is read back. */
+/** For each output the buffer that takes it, or its bytes where it is read back, or where a new buffer is asked for. */
 function checkOutputs(
-  { fn, session }: CallContext,
+  { fn }: CallContext,
   inputs: readonly CheckedInput[],
   asked: NonNullable<RunOptions["outputs"]>,
   sizes: Sizes,
-): (GPUBuffer | number)[] {
+): (GPUBuffer | number | { fresh: number })[] {
   const names = fn.outputs.map(({ name }) => name);
   for (const name of Object.keys(asked)) {
     if (!names.includes(name))
@@ -138,7 +164,7 @@ function checkOutputs(
     const bytes = paddedBytes(bytesOf(typeAt(fn.tensors[tensor] as CompiledTensor, sizes)));
     const buffer = Object.hasOwn(asked, name) ? asked[name] : undefined;
     if (!buffer) return bytes;
-    if (buffer === "buffer") return session.gpu.device.createBuffer({ size: bytes, usage: OUTPUT_USAGE });
+    if (buffer === "buffer") return { fresh: bytes };
     const wrong = (what: string, fix: string) => {
       throw new TapmlError("input", `the buffer for output ${name} ${what}`, fix);
     };
@@ -159,7 +185,7 @@ function waitingOf({ session, signal }: CallContext, encoder: Encoder): Waiting 
       signal.throwIfAborted();
       const download = new Download(session, regions);
       try {
-        download.record((region, target, offset) => encoder.copyOut(region, target, offset));
+        for (const part of download.parts) encoder.copyOut(...part);
         encoder.submit();
         return await download.bytes(signal);
       } finally {

@@ -15,10 +15,11 @@ let ownDevice: Promise<Place> | null = null;
 /** That of a device of the page's own, or of the one that all models share which are given none. */
 export async function placeOf(given: LoadOptions["device"]): Promise<Place> {
   if (given) return known(given instanceof Gpu ? given : null, "device" in given ? given.device : given);
-  const own = ownDevice && (await ownDevice.catch(() => null));
+  const asked = ownDevice;
+  const own = asked && (await asked.catch(() => null));
   if (own && !own.gpu.lost) return own;
   // Of several models that come back after a loss, the first asks.
-  ownDevice = acquired();
+  if (!ownDevice || ownDevice === asked) ownDevice = acquired();
   return ownDevice;
 }
 

@@ -130,6 +130,20 @@ describe("a call", () => {
     copied.destroy();
   });
 
+  it("is right, or says that it is not, after the GPU had no memory for another one", async () => {
+    const model = await open(await modelOf(ADD));
+    expect((await model.run({ x: range(5) })).y).toEqual(range(5, 3));
+    const { device } = here.gpu;
+    const make = device.createBuffer.bind(device);
+    vi.spyOn(device, "createBuffer").mockImplementationOnce((descriptor) => {
+      const buffer = make(descriptor);
+      buffer.destroy();
+      return buffer;
+    });
+    expect(await fault(model.run({ x: range(1000) }))).toMatch(/^gpu: /);
+    for (const n of [5, 1000]) expect((await model.run({ x: range(n) })).y).toEqual(range(n, 3));
+  });
+
   it("is rejected where the model is disposed of", async () => {
     const model = await open(await modelOf(ADD));
     const running = [1, 2, 3].map(() => fault(model.run({ x: range(3) })));

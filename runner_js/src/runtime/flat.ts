@@ -120,14 +120,17 @@ export class Flat {
     this.uniforms.length = 0;
   }
 
-  /** Binds the inputs and outputs of this call, where they are others than those of the last one. */
-  rebind(): void {
+  /** Binds the inputs and outputs of this call; whether they are others than those of the last one. */
+  rebind(): boolean {
+    let changed = false;
     for (const one of this.changing) {
       const group = this.groups[one.dispatch] as Group;
       if (group.regions.every(({ of, index }, i) => of[index] === one.bound[i])) continue;
       one.bound = this.bound(group);
       this.bindGroups[one.dispatch] = this.bindGroup(group);
+      changed = true;
     }
+    return changed;
   }
 
   destroy(): void {

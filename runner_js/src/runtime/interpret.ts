@@ -29,9 +29,15 @@ export class Interpreter {
     private readonly modules: HostModules,
   ) {}
 
+  /** As that of Flat. */
+  rebind(): boolean {
+    let changed = this.recording.flat.rebind();
+    for (const flat of this.flats.values()) changed = flat.rebind() || changed;
+    return changed;
+  }
+
   /** Throws a TapmlError of kind "program" where a value is outside its range. */
   async run(encoder: Encoder, waiting: Waiting): Promise<void> {
-    for (const flat of this.flats.values()) flat.rebind();
     try {
       await this.block(this.recording.steps, this.recording.sizes, encoder, waiting);
     } catch (cause) {

@@ -10,6 +10,7 @@ const DISPOSE = "dispose of models that are not used";
 export class Allocations {
   private readonly live = new Set<GPUBuffer>();
   private total = 0;
+  private closed = false;
 
   constructor(
     private readonly device: GPUDevice,
@@ -22,6 +23,8 @@ export class Allocations {
   }
 
   make(bytes: number, usage: GPUBufferUsageFlags): GPUBuffer {
+    if (this.closed)
+      throw new TapmlError("disposed", `${this.name} has given back its memory`, "load it again");
     const size = paddedBytes(bytes);
     const most = this.device.limits.maxBufferSize;
     if (size > most) {
@@ -61,7 +64,9 @@ export class Allocations {
     buffer.destroy();
   }
 
-  destroyAll(): void {
+  /** Destroys all; there will be no more. */
+  close(): void {
+    this.closed = true;
     for (const buffer of this.live) buffer.destroy();
     this.live.clear();
     this.total = 0;

@@ -131,10 +131,10 @@ export class LoadedModel implements Model, Resident {
     checkBuffers(this.document, gpu);
     if (memory !== undefined) budget.limit = memory;
     await budget.admit(this, signal);
+    const allocations = new Allocations(gpu.device, this.name);
     try {
       this.place = place;
       this.throwIfDisposed();
-      const allocations = new Allocations(gpu.device, this.name);
       const { modules = {} } = this.options;
       const session = await allocations.made(() => new Session(gpu, allocations, this.document, modules));
       this.session = session;
@@ -149,6 +149,7 @@ export class LoadedModel implements Model, Resident {
       session.resetStates();
       this.undefinedStates = "";
     } catch (cause) {
+      allocations.close();
       this.release();
       throw cause;
     } finally {
@@ -223,6 +224,7 @@ export class LoadedModel implements Model, Resident {
     try {
       this.throwIfDisposed();
       if (!session.present) await this.fill(session, signal, () => {});
+      this.throwIfDisposed();
       return session;
     } catch (cause) {
       place.budget.release(this);
@@ -290,7 +292,7 @@ export class LoadedModel implements Model, Resident {
   private release(): void {
     this.place?.budget.forget(this);
     this.session?.pageOut();
-    this.session?.allocations.destroyAll();
+    this.session?.allocations.close();
     this.session = null;
     this.place = null;
     this.kernels = [];

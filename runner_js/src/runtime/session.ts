@@ -1,5 +1,5 @@
 import type { CompiledFunction, CompiledModel } from "../compiled/generated/model";
-import { wordOfLoss } from "../hal/errors";
+import { DeviceFailure, wordOfLoss } from "../hal/errors";
 import type { Gpu } from "../hal/gpu";
 import { paddedBytes } from "../hal/sizes";
 import { bytesOf } from "../program/dtypes";
@@ -43,6 +43,7 @@ export class Session {
   private weights: GPUBuffer[] = [];
   private arena: GPUBuffer[] = [];
   private readonly functions = new Map<string, FunctionBuffers>();
+  private readonly doubtful = new Set<string>();
   private readonly stagings: GPUBuffer[] = [];
 
   constructor(
@@ -69,11 +70,7 @@ export class Session {
 
   /** Everything but the states; nothing of it may be encoded. */
   pageOut(): void {
-    for (const { at, own } of this.functions.values()) {
-      for (const { interpreter } of at.values()) interpreter.destroy();
-      for (const buffer of [...own.input, ...own.output]) this.allocations.destroy(buffer);
-    }
-    this.functions.clear();
+    for (const name of [...this.functions.keys()]) this.drop(name);
     for (const buffer of [...this.weights, ...this.arena]) this.allocations.destroy(buffer);
     for (const buffer of this.stagings.splice(0)) this.allocations.destroy(buffer);
     this.weights = [];
@@ -118,6 +115,7 @@ export class Session {
     inputs: readonly (GPUBuffer | number)[],
     outputs: readonly (GPUBuffer | number)[],
   ): readonly GPUBuffer[] {
+    if (this.doubtful.delete(name)) this.drop(name);
     const { buffers, own } = this.function(name);
     for (const [kind, wanted] of [["input", inputs] as const, ["output", outputs] as const]) {
       wanted.forEach((one, i) => {
@@ -125,6 +123,11 @@ export class Session {
       });
     }
     return buffers.input;
+  }
+
+  /** The GPU took something of a function amiss: nothing that it has is used again. */
+  forget(name: string): void {
+    this.doubtful.add(name);
   }
 
   private function(name: string): FunctionBuffers {
@@ -136,6 +139,13 @@ export class Session {
       this.functions.set(name, found);
     }
     return found;
+  }
+
+  private drop(name: string): void {
+    const { at, own } = this.function(name);
+    for (const { interpreter } of at.values()) interpreter.destroy();
+    for (const buffer of [...own.input, ...own.output]) this.allocations.destroy(buffer);
+    this.functions.delete(name);
   }
 
   private record(name: string, kernels: readonly ReadyKernel[], sizes: Sizes, buffers: Buffers): Recorded {
@@ -187,12 +197,10 @@ export class Download {
     this.staging = bytes ? session.takeStaging(bytes) : null;
   }
 
-  record(copy: (region: Region, target: GPUBuffer, offset: number) => void): void {
+  /** What has to be copied, and where to. */
+  get parts(): [region: Region, target: GPUBuffer, offset: number][] {
     const { staging } = this;
-    if (!staging) return;
-    this.regions.forEach((region, i) => {
-      copy(region, staging, this.offsets[i] as number);
-    });
+    return staging ? this.regions.map((region, i) => [region, staging, this.offsets[i] as number]) : [];
   }
 
   /** Copies of the bytes of each region, after the submission. */
@@ -200,10 +208,12 @@ export class Download {
     const { staging, session } = this;
     if (!staging) return [];
     const end = (this.offsets.at(-1) as number) + (this.regions.at(-1) as Region).bytes;
-    const mapped = staging.mapAsync(1, 0, end).catch(async (cause: unknown) => {
+    const mapped = staging.mapAsync(MAP_READ, 0, end).catch(async (cause: unknown) => {
+      if (signal.aborted) return;
       // The cause, and not its consequence, is told first.
-      if (!signal.aborted && staging.mapState === "unmapped") await wordOfLoss(session.gpu.device);
-      throw cause;
+      await wordOfLoss(session.gpu.device);
+      session.gpu.throwIfLost();
+      throw new DeviceFailure({ kind: "internal", message: `the GPU does not give its results: ${cause}` });
     });
     await session.gpu.guard(mapped, signal);
     const all = staging.getMappedRange(0, end);
