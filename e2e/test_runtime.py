@@ -62,7 +62,9 @@ def first_step(suite: Path) -> Any:
 
 
 def tensor(suite: Path, ref: Any) -> np.ndarray:
-    return np.fromfile(suite / "tensors" / ref["digest"][:2] / f"{ref['digest']}.bin", ref["dtype"]).reshape(ref["shape"])
+    return np.fromfile(suite / "tensors" / ref["digest"][:2] / f"{ref['digest']}.bin", ref["dtype"]).reshape(
+        ref["shape"]
+    )
 
 
 def built(path: Path, suite: Path) -> None:
