@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,17 +10,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tvm import relax
 
 import tapml as tml
 from everywhere import carved_inputs, check_everywhere, check_outputs
-from helpers import small_oracle
+from helpers import small_model, small_oracle
 from tapml.building.build import build
+from tapml.carving.carve import carve
 from tapml.cli import main
 from tapml.compiled.files import CompiledFiles, document_of, write_folder
 from tapml.compiled.model import CompiledModel
 from tapml.compiled.text import text_inputs
 from tapml.devices.compiled import run_compiled
 from tapml.errors import DeviceError, InputError
+from tapml.importing import Step
 from tapml.server import Server
 from tapml.suite import Suite
 
@@ -50,6 +54,29 @@ def test_one_file_runs_as_a_folder_does(carved: Path, server: Server, tmp_path: 
     check_outputs(
         Suite(carved), run_compiled(state.device("node-dawn"), state.blobs, files, carved_inputs(Suite(carved)))
     )
+
+
+def test_outputs_that_no_kernel_writes_as_they_are(server: Server, tmp_path: Path) -> None:
+    """A view of what one writes, that itself, an input, and one output twice."""
+    builder, op = relax.BlockBuilder(), relax.op
+    given = relax.Var("x", relax.TensorType((6, 16), "float32"))
+    with builder.function("main", [given]):
+        with builder.dataflow():
+            soft = builder.emit(op.nn.softmax(given))
+            outputs = [builder.emit(op.reshape(soft, (16, 6))), soft, given, builder.emit(op.nn.relu(given))]
+            out = builder.emit_output(relax.Tuple([*outputs, outputs[-1]]))
+        builder.emit_func_output(out)
+    powers = np.exp(x() - x().max(-1, keepdims=True))
+    share = powers / powers.sum(-1, keepdims=True)
+    expected = [share.reshape(16, 6), share, x(), np.maximum(x(), 0), np.maximum(x(), 0)]
+    made = dataclasses.replace(
+        small_model(),
+        module=builder.finalize(),
+        parameters=[],
+        steps=[Step("x", {"x": x()}, False, expected)],
+        outputs=["view", "share", "same", "positive", "again"],
+    )
+    check_everywhere(carve(made, tmp_path / "outputs.suite", name="outputs"), server)
 
 
 def test_repeated_calls_give_times_alone(model: CompiledFiles, server: Server) -> None:

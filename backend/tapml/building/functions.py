@@ -88,6 +88,9 @@ class _Lowering:
         before = {value: name for name, (value, _) in self.function.states.items()}
         given = [value for value in function.inputs if value not in before]
         self.shown = shown_by(function)
+        # What is an output is no view of anything: what is written there may be one of it.
+        outputs_by_root = {self.shown[value]: value for value in moves.outputs}
+        self.shown = {value: outputs_by_root.get(root, root) for value, root in self.shown.items()}
         self.kernels = {name: number for number, name in enumerate(self.parts.kernels)}
         numbers = {state.name: number for number, state in enumerate(self.parts.states)}
         self.at: dict[str, list[Any]] = {
@@ -96,7 +99,7 @@ class _Lowering:
                 for value, digest in self.parts.parameters.items()
             },
             **{value: ["state", numbers[name]] for value, name in before.items()},
-            **{self.shown[value]: ["output", number] for number, value in enumerate(moves.outputs)},
+            **{value: ["output", number] for number, value in enumerate(moves.outputs)},
             **{value: ["input", number] for number, value in enumerate(given)},
         }
         inputs = [{"name": function.values[value].name or value, "tensor": self._tensor(value)} for value in given]
