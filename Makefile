@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e slow-test schemas fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-localization bench-explanations bench-onnx bench-torch docs wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e slow-test schemas fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-localization bench-explanations bench-onnx bench-torch docs wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -48,6 +48,7 @@ help:
 	@echo 'make bench-share  seconds from a link to its verdict, sizes of exported files'
 	@echo 'make bench-history  questions to 500 runs (DATABASE_URL=postgresql://... for a server)'
 	@echo 'make bench-hostile  20,000 fuzzed documents of every format: none breaks anything'
+	@echo 'make bench-fuzz-compiled  100,000 mutated compiled models: both verifiers agree, none accepted leaves its buffers'
 	@echo 'make bench-memory  what server and node keep of 10,000 calls and 200 validations, about ten minutes'
 	@echo 'make bench-carving  what a carve costs: its time to that of compiling kernels, its memory to weights and activations'
 	@echo 'make bench-localization  bugs injected into the kernels of six models: who is accused (DEVICE=firefox), about an hour'
@@ -179,6 +180,9 @@ bench-history: setup
 
 bench-hostile: setup-dev
 	$(BIN)/python -m benchmarks.hostile
+
+bench-fuzz-compiled: setup-dev
+	$(BIN)/python -m benchmarks.compiled_fuzz
 
 # Goes on where it was interrupted; build/localization holds what is there already.
 bench-localization: setup-dev
