@@ -57,9 +57,8 @@ def main() -> int:
         with Pages() as pages:
             found = check(good, pages, options.first, options.documents)
     print(f"{found.documents} documents of {', '.join(sorted(good))}, in {time.perf_counter() - began:.0f} s")
-    print(
-        f"refused for their form {found.refused_form}, unproven {found.refused_proof} ({found.sentences} otherwise said)"
-    )
+    refused = f"{found.refused_form} for their form, {found.refused_proof} unproven"
+    print(f"refused {refused} ({found.sentences} of these otherwise said)")
     print(f"accepted {found.accepted}: {found.simulated} simulated in {found.runs} runs, {found.too_large} too large")
     print(f"at most {found.python_seconds:.2f} s in Python, {found.page_seconds:.2f} s in a page")
     for failure in found.failures[:50]:
