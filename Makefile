@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e slow-test schemas fmt bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-localization bench-explanations bench-onnx bench-torch bench-plan docs wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-localization bench-explanations bench-onnx bench-torch bench-plan docs wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -41,6 +41,7 @@ help:
 	@echo 'make unit-test  all tests but e2e/'
 	@echo 'make e2e        the command, the server and the pages in real browsers'
 	@echo 'make docs       the documentation as a site, in build/docs'
+	@echo 'make docs-screenshot  make docs/screenshot.png anew'
 	@echo 'make fmt        format Python and TypeScript'
 	@echo 'make schemas    write docs/protocol.schema.json, docs/results.schema.json and docs/model.schema.json from their definitions'
 	@echo 'make bench      measure the main job'
@@ -223,6 +224,10 @@ bench-share: setup
 
 docs: setup-run $(STAMPS)/docs
 	$(BIN)/mkdocs build
+
+# After a change to the pages that people see: MiniLM in two browsers, with a broken kernel.
+docs-screenshot: setup
+	$(BIN)/python scripts/screenshot
 
 wheel: setup
 	@rm -rf build/lib

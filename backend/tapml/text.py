@@ -41,6 +41,11 @@ def listed(items: Sequence[object], most: int) -> str:
     return shown if len(items) <= most else f"{shown} and {len(items) - most} more"
 
 
+def counted(count: int, noun: str) -> str:
+    """As in "1 test" and "2 tests"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def exact(value: float | str | None) -> str:
     """Six digits of a number as JSON has it; what is none as it is."""
     return f"{value:.6g}" if isinstance(value, int | float) else str(value)

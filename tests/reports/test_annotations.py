@@ -48,7 +48,7 @@ def test_unbounded_is_told_as_such(repository: Path) -> None:
     test = bad(verdict="unbounded", outcome="unbounded", unbounded=1, mismatched=0, message="1 of 4 is unbounded")
     ((level, properties, message),) = of(repository, test)
     assert (level, message) == ("error", "n000.s0: 1 of 4 is unbounded")
-    assert properties["title"] == "matmul is unbounded on chromium (1 tests of s)"
+    assert properties["title"] == "matmul is unbounded on chromium (1 test of s)"
     table = html.unescape(summary_markdown(document([test, bad(id="n1.s0", kernel="other", verdict="fail")])))
     assert "1 fail, 1 unbounded" in table
     assert "❌ unbounded" in table

@@ -18,7 +18,7 @@ from tapml.reports.plain import lines
 from tapml.results.base import distrust
 from tapml.results.run import OUTCOMES, RunDocument, RunTest
 from tapml.results.verdicts import SEVERITY, VERDICTS
-from tapml.text import one_line
+from tapml.text import counted, one_line
 
 MOST = 10
 """Annotations of one level that GitHub shows of one step."""
@@ -53,8 +53,8 @@ def github_annotations(document: RunDocument, root: Path) -> list[str]:
             file, line = _place(document, group, root)
             found.append(command(level, message, file=file, line=line, title=title))
         if rest := groups[len(shown) :]:
-            count = sum(map(len, rest))
-            text = f"and {len(rest)} more kernels ({count} tests): see the job's summary or the reports"
+            tests = counted(sum(map(len, rest)), "test")
+            text = f"and {counted(len(rest), 'more kernel')} ({tests}): see the job's summary or the reports"
             found.append(command(level, text, title=f"{len(rest)} more"))
     return found
 
@@ -96,19 +96,19 @@ def _failing(document: RunDocument, group: Group) -> tuple[str, str]:
         why = f"which expired on {expected['expires']}" if expected["expired"] else f"with {expected['verdict']}"
         message += f"\nThe baseline expects it {why}: {expected['reason']}"
     verb = _VERBS.get(first["verdict"], "is flaky")
-    return f"{first['kernel']} {verb} on {device} ({len(group)} tests of {suite})", message
+    return f"{first['kernel']} {verb} on {device} ({counted(len(group), 'test')} of {suite})", message
 
 
 def _flaky(document: RunDocument, group: Group) -> tuple[str, str]:
     suite, device = _where(document, group[0])
     first = group[0]
     message = f"{first['id']}: {', '.join(first['attempts'])}; first: {first['earlier'][0]['message']}"
-    return f"{first['kernel']} is flaky on {device} ({len(group)} tests of {suite})", message
+    return f"{first['kernel']} is flaky on {device} ({counted(len(group), 'test')} of {suite})", message
 
 
 def _fixed(document: RunDocument, group: Group) -> tuple[str, str]:
     suite, device = _where(document, group[0])
-    title = f"{group[0]['kernel']} is better than the baseline on {device} ({len(group)} tests of {suite})"
+    title = f"{group[0]['kernel']} is better than the baseline on {device} ({counted(len(group), 'test')} of {suite})"
     return title, "Record it with --update-baseline, so that it cannot get worse unseen."
 
 
@@ -135,11 +135,11 @@ def summary_markdown(document: RunDocument) -> str:
     counts = ", ".join(f"{summary[key]} {key}" for key in (*VERDICTS, *OUTCOMES) if summary[key])
     shard = f", shard {document['shard']}" if document["shard"] else ""
     text = [f"## {'✅' if good else '❌'} tapml test{shard}", ""]
-    text += [f"{summary['total']} tests: {counts or 'none'}, in {summary['seconds']:.1f} s.", ""]
+    text += [f"{counted(summary['total'], 'test')}: {counts or 'none'}, in {summary['seconds']:.1f} s.", ""]
     for suite in document["suites"]:
         text += [line for said in distrust(suite["id"], suite["doubts"]) for line in (f"**{markdown(said)}**", "")]
     if document["interrupted"]:
-        text += [f"Interrupted: {summary['not_run']} tests did not run.", ""]
+        text += [f"Interrupted: {counted(summary['not_run'], 'test')} did not run.", ""]
     rows = [_row(document, group) for group in _groups(document["tests"]).values() if _worth_telling(group)]
     if rows:
         text += ["| suite | kernel | device | verdict | tests | message |", "| --- | --- | --- | --- | ---: | --- |"]

@@ -10,7 +10,7 @@ from rich.text import Text
 from tapml.reports.console import Table
 from tapml.reports.terminal import COLOURS, mark, number, warn_synthetic
 from tapml.results.locate import GrownNode, HeatMap, LocateDocument, ModelCheck, Suspect, Suspicious, WrongOutput
-from tapml.text import exact, listed, one_line
+from tapml.text import counted, exact, listed, one_line
 
 _SHADES = ((0.0, "·"), (0.4, "░"), (0.6, "▒"), (0.8, "▓"), (1.0, "█"))
 _MOST_PICTURES = 5
@@ -48,7 +48,7 @@ def verdict_line(document: LocateDocument) -> str:
 def _verdict(document: LocateDocument) -> str:
     summary = document["summary"]
     device = document["devices"][0]["name"]
-    looked = f"{summary['tests']} tests on {device} in {summary['seconds']:.1f} s"
+    looked = f"{counted(summary['tests'], 'test')} on {device} in {summary['seconds']:.1f} s"
     if document["interrupted"]:
         looked += ", interrupted"
     faulty = summary["faulty_kernels"]

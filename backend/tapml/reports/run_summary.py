@@ -12,7 +12,7 @@ from tapml.reports.plain import export_command
 from tapml.reports.terminal import mark
 from tapml.results.run import OUTCOMES, RunDocument, RunSuite, RunTest
 from tapml.results.verdicts import VERDICTS
-from tapml.text import one_line
+from tapml.text import counted, one_line
 
 _WORST_FIRST = ("error", "fail", "unbounded", "unsupported", "expected", "pass")
 _MOST_MESSAGES = 12
@@ -58,7 +58,7 @@ def run_line(document: RunDocument, *, recording: bool = False) -> str:
     words = (*VERDICTS, *OUTCOMES)
     counts = ", ".join(f"{summary[word]} {word}" for word in words if summary[word])
     shard = f" of shard {document['shard']}" if document["shard"] else ""
-    text = f"{summary['total']} tests{shard}: {counts or 'none'} in {summary['seconds']:.1f} s"
+    text = f"{counted(summary['total'], 'test')}{shard}: {counts or 'none'} in {summary['seconds']:.1f} s"
     if summary["fails_run"] and not document["interrupted"] and recording:
         text += f"; {summary['fails_run']} are worse than the baseline, which is written anew"
     elif summary["fails_run"]:

@@ -17,7 +17,7 @@ from tapml.results.offload import OffloadDocument
 from tapml.results.validation import TestResult, ValidationDocument
 from tapml.results.verdicts import FAILING, SEVERITY, VERDICTS
 from tapml.suite import Suite
-from tapml.text import indented, listed, one_line
+from tapml.text import counted, indented, listed, one_line
 
 COLOURS = {
     "pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow", "unbounded": "dark_cyan",
@@ -73,8 +73,7 @@ def summary_line(document: ValidationDocument) -> str:
     """One line: how many of what, which kernels fail."""
     summary = document["summary"]
     counts = ", ".join(f"{summary[v]} {v}" for v in VERDICTS if summary[v])
-    tests = "1 test" if summary["total"] == 1 else f"{summary['total']} tests"
-    text = f"{tests}: {counts or 'none'} in {summary['seconds']:.1f} s"
+    text = f"{counted(summary['total'], 'test')}: {counts or 'none'} in {summary['seconds']:.1f} s"
     if summary["failing_kernels"]:
         text += f"; failing kernels: {', '.join(summary['failing_kernels'])}"
     if document["doubts"]:
@@ -193,8 +192,8 @@ def show_suite(console: Console, suite: Suite) -> None:
         ("carved", f"{manifest['created']}, {generator.get('name', 'tvm')} {generator['version']}"),
         (
             "graph",
-            f"{len(suite.graph.nodes)} nodes ({len(suite.graph.kernel_nodes)} kernel calls), "
-            f"{len(suite.kernels)} kernels, {len(suite.tests)} tests",
+            f"{counted(len(suite.graph.nodes), 'node')} ({counted(len(suite.graph.kernel_nodes), 'kernel call')}), "
+            f"{counted(len(suite.kernels), 'kernel')}, {counted(len(suite.tests), 'test')}",
         ),
         ("size", f"{size(suite.nbytes())}, {len(suite.digests())} distinct tensors"),
     ]

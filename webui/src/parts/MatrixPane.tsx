@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import type { DeviceDocument } from "../api/generated/results";
-import { adapter, browser, deviceText } from "../model/format";
+import { adapter, browser, count, deviceText } from "../model/format";
 import { entryNode, type Filter, filterRows, type KernelRow, type Matrix } from "../model/matrix";
 import { isReported, reporter } from "../model/reported";
 import { type Counts, describe, total } from "../model/verdicts";
@@ -85,6 +85,7 @@ export function MatrixPane(props: MatrixPaneProps) {
 
 function DeviceColumn(props: MatrixPaneProps & { column: DeviceDocument; counts: Counts | undefined }) {
   const { column, counts } = props;
+  const former = props.state.outdated[column.id]?.length ?? 0;
   return (
     <th scope="col" class="device-column">
       <button
@@ -99,8 +100,9 @@ function DeviceColumn(props: MatrixPaneProps & { column: DeviceDocument; counts:
         {counts && total(counts) > counts.none && (
           <>
             <span class="device-note clip">
-              {counts.pass === total(counts) ? "✓ " : ""}
+              {counts.pass === total(counts) && former === 0 ? "✓ " : ""}
               {counts.pass}/{total(counts)}
+              {former > 0 ? `, ${count(former, "kernel")} edited since` : ""}
             </span>
             <CountsBar counts={counts} />
           </>

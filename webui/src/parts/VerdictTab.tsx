@@ -72,7 +72,7 @@ function DeviceVerdict(props: {
           </button>
         )}
       </h3>
-      {result !== undefined && props.outdated && <p class="hint">This is {OUTDATED}.</p>}
+      {result !== undefined && props.outdated && <p class="muted">✎ This is {OUTDATED}.</p>}
       {result !== undefined ? (
         <Evidence result={result} showLine={props.showLine} />
       ) : accused ? (
