@@ -10,7 +10,10 @@ from tapml.bounds.expression import NotDerivable
 from tapml.operators.program import Block, Expression, Store, parts_of
 
 POINTS = 1 << 19
-"""Of a grid that are evaluated at a time: some arrays of this many float64 are held at once."""
+"""Of the grid of a sum that are evaluated at a time: some arrays of this many float64 are held at once."""
+
+_POINTS_OF_MAP = 1 << 16
+"""The same where nothing is summed, and more arrays are held: all of them stay in a processor's cache."""
 
 
 def accumulation(store: Store) -> tuple[str, Expression]:
@@ -67,7 +70,8 @@ def loads_floats_only(term: Expression) -> bool:
 def parts(
     extents: Mapping[str, int], spatial: Mapping[str, int], stores: Sequence[Store], product: Store | None
 ) -> list[dict[str, range]]:
-    """The grid in parts along its axes that can be split, each of about `POINTS`, in order.
+    """The grid in parts along its axes that can be split, each of about as many points as are evaluated at a time, in
+    order.
 
     What is scattered may meet: there the last one stays, so only the outermost axis is split. A sum of
     products needs no grid of all points, for it is a matrix product: its largest operand or its result counts.
@@ -76,16 +80,16 @@ def parts(
     if product is not None:
         among = [set(spatial), *(_variables(operand) & set(extents) for operand in accumulation(product)[1].operands)]
     largest = max(among, key=lambda variables: math.prod(extents[v] for v in variables))
-    points = math.prod(extents[v] for v in largest)
+    points, most = math.prod(extents[v] for v in largest), _POINTS_OF_MAP if {*extents} == {*spatial} else POINTS
     found: list[dict[str, range]] = [{}]
     split = sorted(largest & set(spatial), key=lambda v: -spatial[v])
     if any(node.kind == "load" for store in stores for index in store.indices for node in parts_of(index)):
         split = list(extents)[:1] if {*extents} == {*spatial} else []
     for var in split:
-        if points <= POINTS:
+        if points <= most:
             break
         extent = spatial[var]
-        step = max(1, extent * POINTS // points)
+        step = max(1, extent * most // points)
         pieces = [range(start, min(start + step, extent)) for start in range(0, extent, step)]
         found = [{**part, var: piece} for part in found for piece in pieces]
         points = points * step // extent

@@ -306,11 +306,26 @@ def _kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> list[int]:
 def _input(array: np.ndarray, dtype: str, shape: tuple[int, ...]) -> Uncertain:
     if dtype in FLOATS:
         value = array.astype(np.float64).reshape(shape)
-        subnormal = (value != 0) & (np.abs(value) < smallest_normal(dtype))
+        if not _any_subnormal(array.reshape(-1), dtype):
+            return Uncertain(value)
         # A device may take it for zero.
-        return Uncertain(value, np.where(subnormal, np.abs(value), 0.0) if subnormal.any() else None)
+        size = np.abs(value)
+        return Uncertain(value, np.where(size < smallest_normal(dtype), size, 0.0))
     if dtype == "bool":
         return Uncertain(array.astype(np.bool_).reshape(shape))
     if not np.issubdtype(array.dtype, np.integer):
         raise NotDerivable(f"{dtype} inputs")
     return Uncertain(array.astype(np.int64).reshape(shape))
+
+
+def _any_subnormal(elements: np.ndarray, dtype: str) -> bool:
+    """Looks at a few at a time: weights are large, and a copy of all of them is not needed."""
+    normal = smallest_normal(dtype)
+    for start in range(0, elements.size, _AT_ONCE):
+        size = np.abs(elements[start : start + _AT_ONCE])
+        if ((size < normal) & (size > 0)).any():
+            return True
+    return False
+
+
+_AT_ONCE = 1 << 16

@@ -11,9 +11,10 @@ from types import MappingProxyType
 from tapml.errors import InputError
 from tapml.importing.inputs import GatherSteps, gather_steps
 from tapml.importing.model import Functions, ImportedModel, Progress
-from tapml.memory import give_back
+from tapml.memory import give_back, only_new_garbage
 
 
+@only_new_garbage()
 def import_model(
     model: str,
     *,
