@@ -99,6 +99,22 @@ def test_a_value_that_is_a_number_instead() -> None:
     assert "9 in place of n + 1" in found.text
 
 
+def test_an_output_that_is_a_number() -> None:
+    made = program({"y": [WIDTH]}, {}, [block("y", {"k": WIDTH}, [["store", "y", ["k"], constant(1.0)]])])
+    found = best(seen(made, (), np.full(WIDTH, 2.0), np.ones(WIDTH), "y"))
+    assert found.pattern in ("constant", "scale", "wrong-constant")
+
+
+def test_an_input_of_another_shape_is_read_at_the_same_place() -> None:
+    long = np.append(B, np.zeros(3)).astype(np.float32)
+    value = ["add", ["load", "x", "i", "k"], ["load", "c", "k"]]
+    shapes = {"x": [ROWS, WIDTH], "c": [WIDTH], "d": [WIDTH + 3], "y": [ROWS, WIDTH]}
+    made = program(shapes, {}, [block("y", {"i": ROWS, "k": WIDTH}, [["store", "y", ["i", "k"], value]])])
+    x, c = normal(ROWS, WIDTH), normal(WIDTH, seed=4)
+    found = best(seen(made, (x, c, long), x + long[:WIDTH], x + c.astype(np.float64), "x c d y"))
+    assert "d read in place of c" in found.text
+
+
 def test_a_number_is_no_index() -> None:
     """Inputs of one shape may be read in each other's place, but for those that say where to read."""
     value = ["mul", ["load", "c", "k"], ["load", "x", "i", ["load", "at", "k"]]]

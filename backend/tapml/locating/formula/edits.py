@@ -168,8 +168,11 @@ class Edits:
 
     def of_constant(self, node: Node, path: Path, value: float) -> Edit:
         """That the constant is another number."""
-        parent = (path or self._parents[id(node)])[0][0]
         root = self.with_constant(node, path, value)
+        if node is self.root:
+            text = f"{short(value)} in place of {short(float(node.value))}"
+            return Edit("wrong-constant", text, root, 1, {"constant": float(node.value), "value": value})
+        parent = (path or self._parents[id(node)])[0][0]
         number, said = short(float(node.value)), self._words.of(parent)
         if parent.kind == "reduce":
             text = f"{said} beginning at {short(value)} in place of {number}"

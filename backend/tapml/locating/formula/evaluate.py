@@ -175,7 +175,9 @@ class Values:
         )
         if place.dtype.kind != "i":
             raise NotAFormula("an index that is no whole number")
-        if node.kind == "placed":
+        if node.kind == "placed" and node.value[1] == "instead":
+            array = self._arrays[node.value[2]]
+        elif node.kind == "placed":
             place = _placed(place, *node.value[1:])
         # Indices need not be in range: what is beyond a row is in the next one, as in a kernel, and what is out of the
         # buffer is the last element, as WebGPU's implementations have it.

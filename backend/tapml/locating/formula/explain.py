@@ -37,6 +37,10 @@ _TESTED_A_LITTLE = 5.0
 
 _COMMON = 2
 
+_ALIKE = 0.6
+_MORE = 0.05
+"""Of the wrong elements, so many have one value; an explanation has to give so many more."""
+
 _TELLS_WHERE = 0.98
 """Of the right elements so many stay as they are."""
 
@@ -83,10 +87,18 @@ def _found(evidence: Evidence, program: OperatorProgram) -> Iterator[Finding]:
             best = sorted([*best, *_of_sums(found, pools, words, edits, search, work)], key=lambda one: one.key)
     elif row.information >= _TESTED_A_LITTLE:
         best = search.best(search.numbers(plain=True), (edit for edit in edits.operations() if edit.cost <= _COMMON))
-    if len(np.unique(evidence.g[evidence.wrong])) == 1:
-        # One value is easily had: from what explains no more than that, no cause follows.
+    # One value is easily had: from what explains no more than that, no cause follows.
+    counts = np.unique(evidence.g[evidence.wrong], return_counts=True)[1]
+    alike = float(counts.max()) / evidence.count
+    if len(counts) == 1 or alike >= _ALIKE:
         tells = len(calls[0][1].right) > 0
-        best = [one for one in best if one.edit.pattern == "constant" or (tells and one.unchanged >= _TELLS_WHERE)]
+        best = [
+            one
+            for one in best
+            if one.edit.pattern == "constant"
+            or (len(counts) > 1 and one.share > min(alike + _MORE, 0.99))
+            or (tells and one.unchanged >= _TELLS_WHERE)
+        ]
     if best:
         yield _finding(best)
     if not best or best[0].share < 0.9:

@@ -136,9 +136,13 @@ def _in_memory(formula: Formula, words: Words, node: Node) -> Iterator[Change]:
         changed = _with_operand(formula, _with_operand(formula, node, len(shape) - 2, zero), len(shape) - 1, place)
         yield "wrong-index", changed, f"{what} read as if its last two axes were transposed in memory", 4, {}
     for other, extents in formula.shapes.items():
-        if other != name and extents == shape and formula.dtypes[other] == formula.dtypes[name]:
-            new = make("load", node.dtype, node.operands, other)
-            yield "wrong-index", new, f"{words.buffer(other)} read in place of {what}", 3, {"input": other}
+        if other != name and formula.dtypes[other] == formula.dtypes[name]:
+            # Of another shape, it is read at the same place in memory.
+            same = extents == shape
+            here = make("placed", node.dtype, node.operands, (name, "instead", other))
+            new = make("load", node.dtype, node.operands, other) if same else here
+            text = f"{words.buffer(other)} read in place of {what}"
+            yield "wrong-index", new, text, 3 if same else 4, {"input": other}
     if node.dtype != "bool":
         zero = formula.nodes.constant(0.0 if node.dtype in FLOATS else 0, node.dtype)
         yield "constant", zero, f"0 in place of {what}", 4, {"value": 0}

@@ -43,7 +43,8 @@ class Node:
     """`kind` as of a program's expression, and besides
     - "reduce": operands (term, start), value a Reduction; an array of results;
     - "read": of such a result: operands (the reduction, indices...);
-    - "placed": a load from another place in memory, value (buffer, how, a number), see indices.py;
+    - "placed": a load from another place in memory, value (buffer, how, a number), see indices.py; or at the same place
+      of another buffer, value (buffer, "instead", the other);
     - "given": a column of numbers, one for each element of the output;
     - "every": all elements of an input, as a row, see gathers.py;
     - "shifted": a reduction (its operand) whose results have numbers added, by place;

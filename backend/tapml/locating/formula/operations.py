@@ -101,6 +101,9 @@ def _arithmetic(formula: Formula, words: Words, node: Node) -> Iterator[Change]:
         yield instead(words, "wrong-operation", node, make(kind, dtype, (b, a)), 2)
     cost = 3 if kind in ("mul", "div") else 2
     yield instead(words, "wrong-operation", node, make(_OPPOSITES[kind], dtype, (a, b)), cost)
+    if kind in ("add", "mul") and b.kind != "constant":
+        other = make("mul" if kind == "add" else "add", dtype, (a, b))
+        yield instead(words, "wrong-operation", node, other, 4)
     if kind in ("max", "min", "add", "mul") and b.kind != "constant":
         yield _left_out(words, node, b, words.of(a))
     if a.kind != "constant":

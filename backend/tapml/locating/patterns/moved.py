@@ -15,6 +15,7 @@ from tapml.locating.regions import axis_name, plural
 _SHIFTS = (1, -1, 2, -2, 3, -3, 4, -4, *(sign * 2**power for power in range(3, 13) for sign in (1, -1)))
 _SAMPLE = 4096
 _FEW = 16
+_VALUES = 4
 _MOST_TRIED = 1 << 20
 
 
@@ -116,6 +117,8 @@ def _mirrored(evidence: Evidence) -> list[Finding]:
     places = np.flatnonzero(evidence.fitted)[:: max(1, int(evidence.fitted.sum()) // _FEW)][:_FEW]
     if len(places) * evidence.got.size > _MOST_TRIED or not np.ptp(evidence.e[evidence.wrong]) > 0:
         return []
+    if len(np.unique(evidence.g[evidence.finite])) < _VALUES:
+        return []  # they are one element of the output, wherever that is
     got, expected, bound = (array.reshape(-1)[places][:, None] for array in (evidence.g, evidence.e, evidence.bound))
     possible = explained(got, evidence.e.reshape(1, -1), expected, bound)
     shape = evidence.shape
