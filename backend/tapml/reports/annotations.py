@@ -53,8 +53,8 @@ def github_annotations(document: RunDocument, root: Path) -> list[str]:
             file, line = _place(document, group, root)
             found.append(command(level, message, file=file, line=line, title=title))
         if rest := groups[len(shown) :]:
-            tests = counted(sum(map(len, rest)), "test")
-            text = f"and {counted(len(rest), 'more kernel')} ({tests}): see the job's summary or the reports"
+            count = counted(sum(map(len, rest)), "test")
+            text = f"and {counted(len(rest), 'more kernel')} ({count}): see the job's summary or the reports"
             found.append(command(level, text, title=f"{len(rest)} more"))
     return found
 
