@@ -2,6 +2,6 @@
 
 from tapml.bounds.derive import Bound, Operator
 from tapml.bounds.expression import NotDerivable
-from tapml.bounds.simulation import Simulated, simulate
+from tapml.bounds.simulation import Simulated, rounded, simulate
 
-__all__ = ["Bound", "NotDerivable", "Operator", "Simulated", "simulate"]
+__all__ = ["Bound", "NotDerivable", "Operator", "Simulated", "rounded", "simulate"]

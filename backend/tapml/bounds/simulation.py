@@ -115,6 +115,15 @@ def simulate(
     return found
 
 
+def rounded(program: OperatorProgram, inputs: Sequence[np.ndarray], seed: int | None) -> list[np.ndarray]:
+    """What a program gives in float64 (int64, bool): exactly, or rounded as a device may, at random by `seed`.
+
+    Raises NotDerivable where it cannot be run so.
+    """
+    rounding = Rounding(None if seed is None else np.random.default_rng(seed))
+    return [output.value for output in Run(program, inputs, FUNCTIONS, rounding=rounding).outputs]
+
+
 def _runs(program: OperatorProgram, elements: int) -> int:
     """How many runs there are time for."""
     wanted = min(max(_ELEMENTS // max(elements, 1), _RUNS), _MOST_RUNS)

@@ -23,41 +23,49 @@ _TURNS = {"float32": 2.0**22, "float16": 2.0**10}
 """Radians for each 1 that a function gives: next to each other two values are off by different shares of a unit."""
 
 
-def approximated(models: Mapping[Graph, Model], platform: str) -> tuple[frozenset[str], Reference | None]:
+def approximated(
+    models: Mapping[Graph, Model], platform: str, *, evenly: bool = False
+) -> tuple[frozenset[str], Reference | None]:
     """The kernels that call such functions, and what runs them with each value of these off by up to one unit in the
-    last place of 1, alike for alike values; None where there is no such kernel."""
+    last place of 1, alike for alike values, or all by one unit (`evenly`); None where there is no such kernel."""
     changed = []
     for graph, model in models.items():
         programs = {
             name: off
             for name, program in model.programs.items()
-            if isinstance(program, OperatorProgram) and (off := _off(program)) != program
+            if isinstance(program, OperatorProgram) and (off := _off(program, evenly)) != program
         }
         changed.append(Model(graph, [], programs))
     kernels = frozenset(name for model in changed for name in model.programs)
     return kernels, Reference(*changed, platform=platform) if kernels else None
 
 
-def _off(program: OperatorProgram) -> OperatorProgram:
-    return dataclasses.replace(program, blocks=tuple(map(_block, program.blocks)))
+def _off(program: OperatorProgram, evenly: bool) -> OperatorProgram:
+    return dataclasses.replace(program, blocks=tuple(_block(block, evenly) for block in program.blocks))
 
 
-def _block(block: Block) -> Block:
+def _block(block: Block, evenly: bool) -> Block:
     first, body = (
-        tuple(dataclasses.replace(statement, value=_value(statement.value)) for statement in statements)
+        tuple(dataclasses.replace(statement, value=_value(statement.value, evenly)) for statement in statements)
         for statements in (block.first, block.body)
     )
     return dataclasses.replace(block, first=first, body=body)
 
 
-def _value(found: Expression) -> Expression:
-    found = dataclasses.replace(found, operands=tuple(map(_value, found.operands)))
+def _value(found: Expression, evenly: bool) -> Expression:
+    found = dataclasses.replace(found, operands=tuple(_value(operand, evenly) for operand in found.operands))
     if found.kind != "call" or found.value not in _FUNCTIONS or found.dtype not in _TURNS:
         return found
 
-    def times(number: float, value: Expression) -> Expression:
-        return Expression("mul", found.dtype, (Expression("constant", found.dtype, (), number), value))
+    def constant(number: float) -> Expression:
+        return Expression("constant", found.dtype, (), number)
 
-    angle = times(_TURNS[found.dtype], found)
-    share = Expression("call", found.dtype, (angle,), "cos")  # of 0 it is 1: the tails are off as well
-    return Expression("add", found.dtype, (found, times(UNIT[found.dtype], share)))
+    def product(one: Expression, other: Expression) -> Expression:
+        return Expression("mul", found.dtype, (one, other))
+
+    off = constant(UNIT[found.dtype])
+    if not evenly:
+        angle = product(constant(_TURNS[found.dtype]), found)
+        # Of 0 it is 1: the tails are off as well.
+        off = product(off, Expression("call", found.dtype, (angle,), "cos"))
+    return Expression("add", found.dtype, (found, off))

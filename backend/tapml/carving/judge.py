@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapml.carving.by_operator import ByOperator
 from tapml.carving.oracle import Comparison, OracleComparison
 from tapml.carving.prepare import Prepared, lowered_with_documents, prepared
 from tapml.carving.repeated import irreproducible
@@ -18,6 +19,9 @@ from tapml.text import listed
 
 _MOST_ELEMENTS = 50_000_000
 """Of all values together: with more the second oracle, numpy for the most part, takes minutes."""
+
+_MOST_BYTES = 4 << 30
+"""Of all that operators give: the oracle's own values take as much again."""
 
 
 @dataclass(frozen=True)
@@ -30,34 +34,79 @@ class Judgement:
 
 
 def judged(opened: Prepared, runs: Sequence[Run]) -> Judgement:
-    """Hold a reference run against its oracle, and against itself."""
+    """Hold a reference run against its oracle, as a whole and each operator by itself, and against itself."""
     model = opened.reference.model
     doubts = irreproducible(opened.reference, runs, opened.models)
     if model.oracle is None:
         return Judgement(None, doubts)
     found, who = OracleComparison(opened.reference, runs, opened.models).compared(), model.oracle
-    if not found.agrees and (other := _second(opened, runs)):
-        found, who = other
+    second = None if found.agrees else _second(opened, runs)
+    if second is not None:
+        found, who = second
+    held: dict[str, Any] = {}
     if not found.agrees:
         doubts = [*doubts, _disagreement(model, found)]
-    return Judgement({"name": who, **found.found.to_json(), "agrees": found.agrees}, doubts)
+    elif not doubts:
+        held, doubts = _by_operator(opened, runs)
+    agrees = found.agrees and not (held and doubts)
+    return Judgement({"name": who, **found.found.to_json(), "agrees": agrees, **held}, doubts)
+
+
+def _by_operator(opened: Prepared, runs: Sequence[Run]) -> tuple[dict[str, Any], list[str]]:
+    """How many operator calls were held against the oracle's own values, for the manifest; and what is wrong."""
+    model = opened.reference.model
+    none = {"operators": {"held": 0, "of": sum(len(run.graph.kernel_nodes) for run in runs)}}
+    if model.intermediates is None or model.oracle is None or _bytes(runs) > _MOST_BYTES:
+        return none, []
+    try:
+        held = ByOperator(opened.reference, opened.models, model.oracle).held(runs, model.intermediates(False))
+    except InputError:  # what gives the outputs need not give what is between
+        return none, []
+    wrong = held.wrong
+    if wrong and (other := _asked_second(opened, runs)) is not None:
+        # What only one of two oracles gives is that one's own: ONNX Runtime has kernels that are coarse.
+        _, asked = other
+        try:
+            again = ByOperator(opened.reference, opened.models, model.oracle).held(asked, model.intermediates(True))
+        except InputError:
+            again = held
+        wrong = {name: said for name, said in wrong.items() if name in again.wrong}
+    listed_first = [f"{said}; {_wrong_import(model)}" for said in [*wrong.values()][:1]]
+    more = [f"{len(wrong) - 1} more operators give other values than {model.oracle}"] if len(wrong) > 1 else []
+    return {"operators": {"held": held.operators, "of": held.of}}, [*listed_first, *more]
+
+
+def _bytes(runs: Sequence[Run]) -> int:
+    """Of what nodes gave."""
+    return sum(run.arrays[value].nbytes for run in runs for node in run.graph.nodes for value in node.outputs)
+
+
+def _elements(runs: Sequence[Run]) -> int:
+    return sum(array.size for run in runs for array in run.arrays.values())
 
 
 def _second(opened: Prepared, runs: Sequence[Run]) -> tuple[Comparison, str] | None:
     """Agreement with another oracle, where the first is at fault itself: ONNX Runtime has bugs of its own."""
+    if (other := _asked_second(opened, runs)) is None:
+        return None
+    name, asked = other
+    found = OracleComparison(opened.reference, asked, opened.models).compared()
+    return (found, f"{name} ({opened.reference.model.oracle} gives something else)") if found.agrees else None
+
+
+def _asked_second(opened: Prepared, runs: Sequence[Run]) -> tuple[str, list[Run]] | None:
+    """Another oracle's name, and the runs with what it expects; None where there is none."""
     model = opened.reference.model
-    if model.second is None or sum(array.size for run in runs for array in run.arrays.values()) > _MOST_ELEMENTS:
+    if model.second is None or _elements(runs) > _MOST_ELEMENTS:
         return None
     try:
         name, expected = model.second()
     except InputError:
         return None
-    asked = [
+    return name, [
         replace(run, step=replace(run.step, expected=list(outputs)))
         for run, outputs in zip(runs, expected, strict=True)
     ]
-    found = OracleComparison(opened.reference, asked, opened.models).compared()
-    return (found, f"{name} ({model.oracle} gives something else)") if found.agrees else None
 
 
 def _disagreement(model: ImportedModel, found: Comparison) -> str:
@@ -70,9 +119,7 @@ def _disagreement(model: ImportedModel, found: Comparison) -> str:
 def _cause(model: ImportedModel) -> str:
     if model.again is not None and not _same(model):
         return f"{model.oracle} itself gives something else each time, so the model draws random numbers: fix them"
-    wrong = "tapml does not import this model rightly: please report it"
-    if model.functions:
-        wrong = f"one of your functions ({listed([*model.functions], 5)}) gives something else, or {wrong}"
+    wrong = _wrong_import(model)
     if model.in_detail is None:
         return wrong
     try:
@@ -86,6 +133,13 @@ def _cause(model: ImportedModel) -> str:
     if not differences:
         return f"each of its operators agrees by itself, and what joins them does not; {wrong}"
     return f"the first value that differs is {differences[0].output}: {differences[0].said}; {wrong}"
+
+
+def _wrong_import(model: ImportedModel) -> str:
+    wrong = "tapml does not import this model rightly: please report it"
+    if model.functions:
+        wrong = f"one of your functions ({listed([*model.functions], 5)}) gives something else, or {wrong}"
+    return wrong
 
 
 def _same(model: ImportedModel) -> bool:

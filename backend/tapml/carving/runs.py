@@ -52,7 +52,7 @@ class ReferenceRun:
             **dict(zip(weights, (array for _, array in model.parameters), strict=True)),
             **lowered.constants,
         }
-        self._weights: Values = {value: platform.shared(array) for value, array in self.parameters.items()}
+        self.weights: Values = {value: platform.shared(array) for value, array in self.parameters.items()}
 
     def record(self, graphs: Sequence[Graph], progress: Progress = lambda phase, done, total: None) -> list[Run]:
         """Every step, at its graph; what is a state begins with what the step before left."""
@@ -71,7 +71,7 @@ class ReferenceRun:
                     run.arrays[value] = to_numpy(current[value], run.graph.values[value].type.dtype)
                 progress("carving", next(done), total)
 
-            self.platform.run(graph, {**self._weights, **self.platform.values(inputs)}, after=after)
+            self.platform.run(graph, {**self.weights, **self.platform.values(inputs)}, after=after)
             runs.append(run)
         return runs
 
@@ -88,7 +88,7 @@ class ReferenceRun:
         left: dict[str, np.ndarray] = {}
         for run in runs:
             inputs = {value: run.arrays[value] for value in run.graph.inputs} | left
-            values = {**self._weights, **self.platform.values(inputs)}
+            values = {**self.weights, **self.platform.values(inputs)}
 
             def changed(node: Node, current: Values, run: Run = run) -> None:
                 if after:

@@ -34,6 +34,7 @@ def assemble(
     symbols: Sequence[Symbol] = (),
     again: Callable[[], Sequence[Sequence[Array]]] | None = None,
     second: Callable[[], tuple[str, Sequence[Sequence[Array]]]] | None = None,
+    intermediates: Callable[[bool], Sequence[Mapping[str, Array]]] | None = None,
     in_detail: Callable[[], ImportedModel] | None = None,
 ) -> ImportedModel:
     """Finish an import whose `module` has its weights inline and takes the steps' inputs in their
@@ -91,6 +92,7 @@ def assemble(
         unit=2.0**-7 if "bfloat16" in dtypes else None,
         again=again and (lambda: cast_all(again())),
         second=second and second_cast,
+        intermediates=intermediates,
         in_detail=in_detail,
     )
 

@@ -5,7 +5,7 @@ framework.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -15,12 +15,20 @@ from tapml.importing.model import Array
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
-def encode(config: BertConfig, weights: Mapping[str, Array], ids: Array, mask: Array, types: Array) -> Array:
+def encode(
+    config: BertConfig,
+    weights: Mapping[str, Array],
+    ids: Array,
+    mask: Array,
+    types: Array,
+    *,
+    note: Callable[[str, Array], Array] = lambda name, value: value,
+) -> Array:
     """Normalised mean-pooled embeddings.
 
     `ids`, `mask` and `types` are integers [batch, length]; the result is float64 [batch, hidden].
     It works in float64 throughout and, unlike the Relax graph, removes padding by -inf before the
-    softmax.
+    softmax. `note` is told of what is computed, and gives it back.
     """
     batch, length = ids.shape
 
@@ -28,13 +36,13 @@ def encode(config: BertConfig, weights: Mapping[str, Array], ids: Array, mask: A
         return weights[name].astype(np.float64)
 
     def linear(name: str, data: Array) -> Array:
-        return np.asarray(data @ weight(f"{name}.weight").T + weight(f"{name}.bias"))
+        return note(name, np.asarray(data @ weight(f"{name}.weight").T + weight(f"{name}.bias")))
 
     def norm(name: str, data: Array) -> Array:
         centred = data - data.mean(axis=-1, keepdims=True)
         variance = (centred * centred).mean(axis=-1, keepdims=True)
         normal = centred / np.sqrt(variance + config.layer_norm_eps)
-        return np.asarray(normal * weight(f"{name}.weight") + weight(f"{name}.bias"))
+        return note(name, np.asarray(normal * weight(f"{name}.weight") + weight(f"{name}.bias")))
 
     # Rows first, float64 after: the word table is large.
     words = weights["embeddings.word_embeddings.weight"][ids].astype(np.float64)
@@ -50,13 +58,16 @@ def encode(config: BertConfig, weights: Mapping[str, Array], ids: Array, mask: A
             .swapaxes(1, 2)
             for part in ("query", "key", "value")
         )
-        scores = query @ key.swapaxes(-1, -2) / math.sqrt(config.head_size) + bias
+        product = note(f"{name}.attention.self, scores", query @ key.swapaxes(-1, -2))
+        scores = product / math.sqrt(config.head_size) + bias
         shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        context = (shares / shares.sum(axis=-1, keepdims=True)) @ value
+        shares = note(f"{name}.attention.self, softmax", shares / shares.sum(axis=-1, keepdims=True))
+        context = note(f"{name}.attention.self, context", shares @ value)
         joined = context.swapaxes(1, 2).reshape(batch, length, -1)
         attended = norm(f"{name}.attention.output.LayerNorm", linear(f"{name}.attention.output.dense", joined) + hidden)
         inner = linear(f"{name}.intermediate.dense", attended)
-        inner = inner * 0.5 * (1 + np.asarray(_erf(inner / math.sqrt(2)), np.float64))
+        gelu = inner * 0.5 * (1 + np.asarray(_erf(inner / math.sqrt(2)), np.float64))
+        inner = note(f"{name}.intermediate, GELU", gelu)
         hidden = norm(f"{name}.output.LayerNorm", linear(f"{name}.output.dense", inner) + attended)
     kept = mask[:, :, None].astype(np.float64)
     mean = (hidden * kept).sum(axis=1) / kept.sum(axis=1)

@@ -17,7 +17,7 @@ from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, InputSpec, RawStep
 from tapml.importing.model import Array, Functions, ImportedModel, Progress
 from tapml.importing.sizes import LONGEST, Bounds, Sizes
-from tapml.importing.torch_detail import in_detail
+from tapml.importing.torch_detail import in_detail, intermediates
 from tapml.importing.torch_export import decomposed, load
 from tapml.importing.torch_fixes import converters, known
 from tapml.importing.torch_widened import NOTE, widened
@@ -54,9 +54,18 @@ def import_exported_program(
         found = import_exported_program(path, lambda _: list(given), lambda _: None, functions, detailed=True)
         return dataclasses.replace(found, functions=functions)
 
+    def between(second: bool) -> list[dict[str, Array]]:
+        if second or expected is None:
+            raise InputError("nothing but PyTorch runs an exported program")
+        try:
+            return intermediates(program, steps, written, expected)
+        except Exception as error:  # as below
+            raise InputError(f"PyTorch could not run the model in detail: {reason(error)}") from error
+
     progress("running the model in PyTorch")
     oracle: str | None = f"torch {torch.__version__}"
-    missing, expected = None, None
+    missing: str | None = None
+    expected: list[list[Array]] | None = None
     try:
         if detailed:
             detail = in_detail(functional, steps, written)
@@ -83,6 +92,7 @@ def import_exported_program(
         oracle=oracle,
         oracle_missing=missing,
         again=lambda: _run(program, steps, [spec.name for spec in specs], written),
+        intermediates=None if detailed or expected is None else between,
         in_detail=None if detailed else closer,
         provenance={
             "kind": "exported_program",

@@ -46,6 +46,19 @@ def import_minilm(texts: Sequence[str], progress: Progress, one_by_one: bool = F
     for batch, given in zip(batches, inputs, strict=True):
         expected = encode(config, weights, *given.values()).astype(np.float32)
         steps.append(Step(" | ".join(batch), given, synthetic=False, expected=[expected]))
+
+    def intermediates(_second: bool) -> list[dict[str, Array]]:
+        found: list[dict[str, Array]] = []
+
+        def note(name: str, value: Array) -> Array:
+            found[-1][name] = value.astype(np.float32)
+            return value
+
+        for given in inputs:
+            found.append({})
+            encode(config, weights, *given.values(), note=note)
+        return found
+
     provenance: dict[str, object] = {
         "kind": "minilm",
         "source": f"{PACKAGE} {importlib.metadata.version(PACKAGE)}",
@@ -63,6 +76,7 @@ def import_minilm(texts: Sequence[str], progress: Progress, one_by_one: bool = F
         outputs=["embedding"],
         tokenizer=(folder / "tokenizer.json").read_text("utf-8"),
         oracle=f"numpy {np.__version__}, float64",
+        intermediates=intermediates,
     )
 
 

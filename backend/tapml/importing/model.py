@@ -68,6 +68,9 @@ class ImportedModel:
     second: Callable[[], tuple[str, Sequence[Sequence[Array]]]] | None = None
     """Asks another oracle, which is too slow to be the first: who it is, and `expected` of each step. Raises
     InputError."""
+    intermediates: Callable[[bool], Sequence[Mapping[str, Array]]] | None = None
+    """What the oracle's own operators give, or those of the second oracle (true), in each step: what a value is, for
+    people -> the value. Raises InputError."""
     in_detail: Callable[[], ImportedModel] | None = None
     """The same model for the same inputs, with every value that its operators give as an output, in their order, said
     with the operator. Raises InputError where that cannot be had."""

@@ -26,10 +26,33 @@ class Detail:
     expected: list[list[Array]]
 
 
+def intermediates(
+    path: Path, model: Any, steps: Sequence[RawStep], start: Callable[[bytes, Path | None], Oracle]
+) -> list[dict[str, Array]]:
+    """What each node of the `model` that `path` holds gives, by what it is for people. Raises InputError where the
+    oracle cannot give it."""
+    said, found = _run(path, model, steps, start)
+    return [dict(zip(said.values(), arrays, strict=True)) for arrays in found]
+
+
 def in_detail(
     path: Path, model: Any, steps: Sequence[RawStep], start: Callable[[bytes, Path | None], Oracle]
 ) -> Detail:
     """Of the `model` that `path` holds. Raises InputError where the oracle cannot give them."""
+    said, found = _run(path, model, steps, start)
+    kept = [place for place in range(len(said)) if all(map(_is_float, (arrays[place] for arrays in found)))]
+    names = [*said]
+    return Detail(
+        [names[place] for place in kept],
+        [said[names[place]] for place in kept],
+        [[arrays[place] for place in kept] for arrays in found],
+    )
+
+
+def _run(
+    path: Path, model: Any, steps: Sequence[RawStep], start: Callable[[bytes, Path | None], Oracle]
+) -> tuple[dict[str, str], list[list[Array]]]:
+    """The names of all that nodes give, with what they are for people; and what they are in each step."""
     import onnx
 
     wide = onnx.ModelProto()
@@ -47,14 +70,7 @@ def in_detail(
         runtime = start(wide.SerializeToString(), path.parent)
     except ValueError as error:  # protobuf's, of 2 GB and more
         raise InputError(f"{path} cannot be run in detail: {error}") from error
-    found = [runtime.run([*said], step.arrays) for step in steps]
-    kept = [place for place in range(len(said)) if all(map(_is_float, (arrays[place] for arrays in found)))]
-    names = [*said]
-    return Detail(
-        [names[place] for place in kept],
-        [said[names[place]] for place in kept],
-        [[arrays[place] for place in kept] for arrays in found],
-    )
+    return said, [runtime.run([*said], step.arrays) for step in steps]
 
 
 def _is_float(found: Any) -> bool:

@@ -16,7 +16,7 @@ from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, RawStep
 from tapml.importing.model import Array, Functions, ImportedModel, Progress
 from tapml.importing.onnx_counted import count_name, filled_up
-from tapml.importing.onnx_detail import in_detail, outputs_of
+from tapml.importing.onnx_detail import in_detail, intermediates, outputs_of
 from tapml.importing.onnx_file import fingerprint, input_specs, nodes, read, with_known_operators
 from tapml.importing.onnx_fixed import fix_inputs
 from tapml.importing.onnx_graph import GraphImporter
@@ -55,11 +55,14 @@ def import_onnx(
         found = import_onnx(path, lambda _: list(raw), lambda _: None, functions, detailed=True)
         return replace(found, functions=functions)
 
+    def plain() -> Any:
+        found = read(path)
+        widen(found, path)
+        exact(found)
+        return found
+
     if detailed:
-        plain = read(path)
-        widen(plain, path)
-        exact(plain)
-        detail = in_detail(path, plain, steps, answer.start)
+        detail = in_detail(path, plain(), steps, answer.start)
         names, outputs, expected = detail.names, detail.said, detail.expected
         outputs_of(model, detail)
     give_back()
@@ -91,6 +94,9 @@ def import_onnx(
         runtime = OnnxReference(source, path.parent)
         return runtime.name, [filled_up(names, runtime.run(names, step.arrays), counted) for step in raw]
 
+    def between(second: bool) -> list[dict[str, Array]]:
+        return intermediates(path, plain(), raw, OnnxReference if second else answer.start)
+
     if loops:
         answer = ask(raw, progress)
         expected, missing = answer.expected, answer.missing
@@ -105,6 +111,7 @@ def import_onnx(
         oracle_missing=missing,
         again=again,
         second=second,
+        intermediates=None if detailed else between,
         in_detail=None if detailed else closer,
         provenance={
             "kind": "onnx",

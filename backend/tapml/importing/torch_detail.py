@@ -24,6 +24,37 @@ class Detail:
     steps: list[RawStep]
 
 
+def intermediates(
+    program: Any, steps: Sequence[RawStep], written: Sequence[str], expected: Sequence[Sequence[Array]]
+) -> list[dict[str, Array]]:
+    """What each node of a program, as it was exported, gives in each step, by what it is for people. `written`: the
+    buffers and inputs that it writes, which come first among the `expected` outputs of each step."""
+    import torch
+
+    all_found = []
+    left: dict[str, Array] = {}
+    given = set(program.graph_signature.user_inputs)
+    for step, outputs in zip(steps, expected, strict=True):
+        found: dict[str, Array] = {}
+        interpreter = torch.fx.Interpreter(program.graph_module)
+
+        def noted(
+            node: Any, run_node: Any = interpreter.run_node, found: dict[str, Array] = found, torch: Any = torch
+        ) -> Any:
+            result = run_node(node)
+            if node.op == "call_function" and isinstance(result, torch.Tensor) and not result.is_complex():
+                # A copy: a program may write in place.
+                found[_said(node)] = _array(result.float() if result.dtype == torch.bfloat16 else result)
+            return result
+
+        interpreter.run_node = noted
+        with torch.no_grad():
+            interpreter.run(*_arguments(program, {**step.arrays, **left}))
+        left = {name: out for name, out in zip(written, outputs, strict=False) if name not in given}
+        all_found.append(found)
+    return all_found
+
+
 def in_detail(functional: Any, steps: Sequence[RawStep], written: Sequence[str]) -> Detail:
     """Of a program in PyTorch's core operators that writes its buffers as outputs, the first of which are `written`.
     Makes these values the outputs of the program."""
@@ -60,7 +91,7 @@ def _arguments(functional: Any, arrays: Mapping[str, Array]) -> list[Any]:
     arguments = []
     for spec in functional.graph_signature.input_specs:
         array = arrays.get(spec.arg.name if spec.target is None else spec.target)
-        arguments.append(held[spec.target] if array is None else torch.from_numpy(array.copy()))
+        arguments.append(held[spec.target].clone() if array is None else torch.from_numpy(array.copy()))
     return arguments
 
 

@@ -242,4 +242,6 @@ def oracle_text(manifest: Mapping[str, Any]) -> str:
         return f"none: {manifest.get('oracle_missing') or 'no independent result'}"
     agrees = "agrees" if oracle["agrees"] else "DISAGREES"
     cosine, error = _metric(oracle)
-    return f"{oracle['name']} {agrees}: cosine {cosine}, max error {error}"
+    held = oracle.get("operators")
+    each = f", {held['held']} of {held['of']} operator calls held against its own values" if held else ""
+    return f"{oracle['name']} {agrees}: cosine {cosine}, max error {error}{each}"

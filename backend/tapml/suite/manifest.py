@@ -54,6 +54,13 @@ class StepDocument(Open):
     outputs: list[RefDocument]
 
 
+class HeldDocument(Open):
+    """How many operator calls were held against the oracle's own values, each or a few together, of all."""
+
+    held: Annotated[int, Field(ge=0)]
+    of: Annotated[int, Field(ge=0)]
+
+
 class OracleDocument(Open):
     """An independent result of the same input; null for what was no number."""
 
@@ -61,6 +68,7 @@ class OracleDocument(Open):
     cosine: float | None
     max_abs_error: float | None
     agrees: bool
+    operators: HeldDocument | None = None
 
 
 class ModelToleranceDocument(Open):

@@ -1,0 +1,116 @@
+"""Which of a run's values are which of the oracle's: found by what they are, for names do not survive compilation.
+
+A run that agrees with its oracle as a whole has values that are near to the oracle's. What rounding, or a small fault,
+makes of a value is far less than what another value is away; where two of the oracle's are so near to each other that
+it could be either, neither is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tapml.carving.runs import Run
+from tapml.importing.model import Array
+
+_SAMPLES = 2048
+_NEAR = 2.0**-5
+"""How far a value may be away from what it is, as a share of its size."""
+_CLEARLY = 16.0
+"""Times that another must be further away."""
+_SMALLEST = 2.0**-23
+
+
+@dataclass(frozen=True)
+class Paired:
+    """A value of the oracle's, in the shape and dtype of ours: what it is for people, and what it is."""
+
+    said: str
+    array: Array
+
+
+def paired(run: Run, oracle: Mapping[str, Array], outputs: list[str]) -> dict[str, Paired]:
+    """By value of the run's graph; `outputs` are what the model calls its outputs, which need not be found."""
+    kinds: dict[tuple[int, bool], list[_Candidate]] = {}
+    for said, array in oracle.items():
+        if array.size and array.dtype.kind in "fiub":
+            kinds.setdefault((array.size, array.dtype.kind == "f"), []).append(_Candidate(said, array, _sample(array)))
+    claims: dict[str, list[_Claim]] = {}
+    # A view has the values of what it shows.
+    for value in (value for node in run.graph.kernel_nodes for value in node.outputs):
+        own = run.arrays[value]
+        is_float = own.dtype.kind == "f" or own.dtype.name == "bfloat16"
+        if (one := _nearest(value, own, kinds.get((own.size, is_float), []))) is not None:
+            claims.setdefault(one.candidate.said, []).append(one)
+    found = {
+        claim.value: claim.candidate.like(run.arrays[claim.value])
+        for rivals in claims.values()
+        for claim in _clearly_nearest(rivals)
+    }
+    for value, name, wanted in zip(run.graph.outputs, outputs, run.step.expected or [], strict=False):
+        if value not in run.graph.inputs and wanted.shape == run.arrays[value].shape and wanted.size:
+            found[value] = Paired(f"output {name}", wanted)
+    return found
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    said: str
+    array: Array
+    sample: Array
+
+    def like(self, own: Array) -> Paired:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return Paired(self.said, self.array.reshape(own.shape).astype(own.dtype, copy=False))
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """A value of ours that is nearest to a candidate, by `distance`."""
+
+    value: str
+    sample: Array
+    candidate: _Candidate
+    distance: float
+
+
+def _nearest(value: str, own: Array, candidates: list[_Candidate]) -> _Claim | None:
+    sample = _sample(own)
+    distances = [_distance(sample, other.sample) for other in candidates]
+    if not distances or (best := min(distances)) > _NEAR:
+        return None
+    chosen = candidates[distances.index(best)]
+    limit = _CLEARLY * max(best, _SMALLEST)
+    for distance, other in zip(distances, candidates, strict=True):
+        if distance <= limit and not np.array_equal(other.sample, chosen.sample, equal_nan=True):
+            return None
+    return _Claim(value, sample, chosen, best)
+
+
+def _clearly_nearest(rivals: list[_Claim]) -> list[_Claim]:
+    """The one that is nearest, and what is the same; none where others are about as near."""
+    best = min(rivals, key=lambda claim: claim.distance)
+    limit = _CLEARLY * max(best.distance, _SMALLEST)
+    near = [claim for claim in rivals if claim.distance <= limit]
+    same = [claim for claim in near if _distance(claim.sample, best.sample) <= 2 * _SMALLEST]
+    return near if len(same) == len(near) else []
+
+
+def _sample(array: Array) -> Array:
+    """Elements at random places, the same of all arrays of a size."""
+    flat = array.reshape(-1)
+    if flat.size > _SAMPLES:
+        flat = flat[np.random.default_rng(flat.size).integers(0, flat.size, _SAMPLES)]
+    return flat.astype(np.float64)
+
+
+def _distance(one: Array, two: Array) -> float:
+    finite = np.isfinite(one)
+    if not np.array_equal(finite, np.isfinite(two)):
+        return float("inf")
+    a, b = one[finite], two[finite]
+    size = float(np.sqrt(np.mean(b * b))) if b.size else 0.0
+    away = float(np.sqrt(np.mean((a - b) ** 2))) if b.size else 0.0
+    return 0.0 if away == 0 else away / size if size else float("inf")
