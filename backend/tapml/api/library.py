@@ -15,6 +15,7 @@ from tapml.api.devices import Device, WebGpuDevice, cpu, cuda
 from tapml.api.modules import Module
 from tapml.api.remote import RemoteSession
 from tapml.api.tensors import Freeable, Tensor, tensor
+from tapml.carving.repeated import unrepeatable
 from tapml.compilers.choose import compile_operators
 from tapml.devices.commands import allocated, viewed
 from tapml.devices.messages import kernel_message
@@ -69,7 +70,8 @@ def compile(  # the paper's name
     An exported test (`load_repro`) brings its WebGPU kernel along: the library's one function is that kernel.
     `variants`: of each WebGPU kernel, as in `tapml carve --variants`; a device takes the best it can run.
     Functions take tensors of static shape and of dtypes that WebGPU has. Raises InputError for what cannot be lowered
-    to kernels, or has no WGSL; ToolchainError for "cuda" where there is none.
+    to kernels, has no WGSL, or gives something else each time that it runs; ToolchainError for "cuda" where there is
+    none.
     """
     kind = target.kind if isinstance(target, Device) else (target or "cpu")
     if kind not in _KINDS:
@@ -83,6 +85,9 @@ def compile(  # the paper's name
         lowered = _lower_function(whole.ir_module, name)
         model = lowered.as_it_is
         _check_dtypes(name, model.graph, kind)
+        # A model from a file was run when it was loaded, on its own inputs, and its doubts were told.
+        if not whole.checked and (doubts := unrepeatable(lowered)):
+            raise InputError(f"{name}: {'; '.join(doubts)}: give a module whose operators write all that they give")
         compiled: Any = (
             _supported(compile_operators(lowered.operators, tuple(variants)))
             if kind == "webgpu"

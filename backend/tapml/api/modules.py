@@ -42,6 +42,8 @@ class Module:
         self.ir_module = ir_module
         self.parameters: dict[str, np.ndarray] = dict(parameters or {})
         self._input_count = input_count
+        self.checked = False
+        """Whether it was run and held against an oracle when it was loaded."""
         self.functions: list[str] = [
             gv.name_hint for gv, f in ir_module.functions.items() if isinstance(f, relax.Function)
         ]
@@ -110,4 +112,6 @@ def load(
     )
     for line in distrust(str(source), checked(imported, keep_disagreeing=keep_disagreeing, no_oracle=no_oracle)):
         warnings.warn(line, stacklevel=2)
-    return Module(imported.module, dict(imported.parameters), len(imported.input_names))
+    module = Module(imported.module, dict(imported.parameters), len(imported.input_names))
+    module.checked = True
+    return module

@@ -7,6 +7,7 @@ they are held against it together.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,6 +58,8 @@ class Held:
     operators: int = 0
     of: int = 0
     wrong: dict[str, str] = field(default_factory=dict)
+    unclear: bool = False
+    """Operators were held together that may be what the oracle has values between, others than theirs."""
 
 
 class ByOperator:
@@ -75,6 +78,7 @@ class ByOperator:
         for run, own in zip(runs, values, strict=True):
             pairs = paired(run, own, self._reference.model.outputs)
             judged: set[str] = set()
+            found.unclear = found.unclear or _unclear(run, pairs, own)
             for group, said in self._judged(run, pairs):
                 if len(group.kernels) <= _MOST_TOGETHER:
                     judged |= {node.id for node in group.nodes if node.kind is NodeKind.KERNEL}
@@ -253,13 +257,40 @@ class _Values:
         return found[group.value].astype(np.float64)
 
 
+def _unclear(run: Run, pairs: Mapping[str, Paired], oracle: Mapping[str, Array]) -> bool:
+    """Whether the oracle has a value without a partner, in between and of the size of one of ours without a partner: if
+    they are the same, ours is far off, and what is behind it may hide that (a constant in front of a softmax)."""
+    order = {said: place for place, said in enumerate(oracle)}
+    partners = {pair.said for pair in pairs.values()}
+    known = {_digest(array) for said, array in oracle.items() if said in partners}
+    known |= {_digest(run.arrays[value]) for value in run.graph.inputs}
+    # A view of what has a partner has one.
+    left = [
+        (order[said], array.size)
+        for said, array in oracle.items()
+        if said not in partners and array.dtype.kind == "f" and _digest(array) not in known
+    ]
+    for group in groups(run.graph, pairs):
+        inner = [value for node in group.nodes if node.kind is NodeKind.KERNEL for value in node.outputs]
+        sizes = {run.arrays[value].size for value in inner if value != group.value}
+        begin = max((order.get(pairs[value].said, -1) for value in group.inputs if value in pairs), default=-1)
+        end = order.get(pairs[group.value].said, len(order))
+        if any(begin < place < end and size in sizes for place, size in left):
+            return True
+    return False
+
+
+def _digest(array: Array) -> bytes:
+    return hashlib.blake2b(array.tobytes(), digest_size=16).digest()
+
+
 def _finite(values: Array) -> Array:
     return np.where(np.isfinite(values), values, 0.0)
 
 
 def _units(program: OperatorProgram | External) -> float:
     """Of its inputs, that about as much comes of as of its own rounding."""
-    if isinstance(program, External):
+    if not isinstance(program, OperatorProgram):
         return _UNKNOWN
     found = numerics(program)
     if found.exact:

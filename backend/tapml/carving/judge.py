@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from tapml.carving.by_operator import ByOperator
 from tapml.carving.oracle import Comparison, OracleComparison
+from tapml.carving.paired import strangers
 from tapml.carving.prepare import Prepared, lowered_with_documents, prepared
 from tapml.carving.repeated import irreproducible
 from tapml.carving.runs import Run
@@ -71,9 +72,34 @@ def _by_operator(opened: Prepared, runs: Sequence[Run]) -> tuple[dict[str, Any],
         except InputError:
             again = held
         wrong = {name: said for name, said in wrong.items() if name in again.wrong}
+    if not wrong and held.unclear and model.in_detail is not None:
+        wrong = _in_detail(runs, model.in_detail)
     listed_first = [f"{said}; {_wrong_import(model)}" for said in [*wrong.values()][:1]]
     more = [f"{len(wrong) - 1} more operators give other values than {model.oracle}"] if len(wrong) > 1 else []
     return {"operators": {"held": held.operators, "of": held.of}}, [*listed_first, *more]
+
+
+def _in_detail(runs: Sequence[Run], in_detail: Callable[[], ImportedModel]) -> dict[str, str]:
+    """What is wrong where every value of the oracle's is one of ours, so that none has to be found: there, or in
+    `runs`, whose operators give nothing else than what more of them, one after the other, give."""
+    try:
+        model = in_detail()
+        opened = prepared(model, *lowered_with_documents(model))
+        detailed = opened.reference.record(opened.graphs)
+    except InputError:  # as one graph it can be imported, in pieces it need not be
+        return {}
+    who = model.oracle or "the oracle"
+    wrong = ByOperator(opened.reference, opened.models, who).held(detailed, [{} for _ in detailed]).wrong
+    if wrong:
+        return wrong
+    no_other = "which nothing in the model gives"
+    return {
+        value: f"{node.kernel} (node {node.id}) gives {run.graph.values[value].name}, {no_other}"
+        for run, other in zip(runs, detailed, strict=True)
+        for node in run.graph.kernel_nodes
+        for value in strangers(run, other)
+        if value in node.outputs
+    }
 
 
 def _bytes(runs: Sequence[Run]) -> int:

@@ -55,6 +55,22 @@ def paired(run: Run, oracle: Mapping[str, Array], outputs: list[str]) -> dict[st
     return found
 
 
+def strangers(run: Run, among: Run) -> list[str]:
+    """Values that the operators of a run give, and that no value of another run of the same model is anywhere near."""
+    samples: dict[int, list[Array]] = {}
+    for array in among.arrays.values():
+        samples.setdefault(array.size, []).append(_sample(array))
+    return [
+        value
+        for node in run.graph.kernel_nodes
+        for value in node.outputs
+        if run.arrays[value].size
+        and all(
+            _distance(_sample(run.arrays[value]), other) > _NEAR for other in samples.get(run.arrays[value].size, [])
+        )
+    ]
+
+
 @dataclass(frozen=True)
 class _Candidate:
     said: str

@@ -1,0 +1,1 @@
+"""Wrong references, injected: whether the oracle refuses them."""

@@ -1,0 +1,163 @@
+"""Operators held against the oracle's own values: what a whole model's allowance hides."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import helper, numpy_helper
+from torch import Tensor, nn
+from torch.nn import functional
+from tvm import relax
+
+from tapml.api.library import compile
+from tapml.carving.carve import carve
+from tapml.carving.judge import checked
+from tapml.carving.paired import paired
+from tapml.carving.prepare import lowered_with_documents, prepared
+from tapml.errors import InputError
+from tapml.importing import ImportedModel, import_model
+from tapml.operators.program import Axis, Block, Buffer, Expression, Loop, OperatorProgram, Store
+
+
+def transformer(folder: Path, **changed: float) -> ImportedModel:
+    """GELU written out, behind a norm and in front of one; `changed` are constants that are others."""
+    random = np.random.default_rng(0)
+    constants = {"cube": 0.044715, "root": math.sqrt(2 / math.pi), "half": 0.5, "one": 1.0, "gain": 0.7} | changed
+    weights = {"w": random.standard_normal((32, 64)) / 6, "v": random.standard_normal((64, 32)) / 8}
+    tensors = {name: np.float32(value) for name, value in (constants | weights).items() if name != "epsilon"}
+    tensors |= {"scale": np.ones(32, np.float32), "bias": np.zeros(32, np.float32)}
+    norm = {"epsilon": changed.get("epsilon", 1e-5)}
+    nodes = [
+        ("LayerNormalization", "x scale bias", "normal", norm),
+        ("MatMul", "normal w", "wide", {}),
+        ("Mul", "wide wide", "square", {}),
+        ("Mul", "square wide", "third", {}),
+        ("Mul", "third cube", "small", {}),
+        ("Add", "small wide", "sum", {}),
+        ("Mul", "sum root", "inner", {}),
+        ("Tanh", "inner", "bent", {}),
+        ("Add", "bent one", "above", {}),
+        ("Mul", "wide half", "halved", {}),
+        ("Mul", "halved above", "gelu", {}),
+        ("MatMul", "gelu v", "deep", {}),
+        ("Mul", "deep gain", "scaled", {}),
+        ("Softmax", "wide", "shares", {}),
+        ("LayerNormalization", "scaled scale bias", "y", {"epsilon": 1e-12}),
+    ]
+    graph = helper.make_graph(
+        [
+            helper.make_node(kind, inputs.split(), [name], name, **attributes)
+            for kind, inputs, name, attributes in nodes
+        ],
+        "transformer",
+        [helper.make_tensor_value_info("x", 1, [16, 32])],
+        [onnx.ValueInfoProto(name="y"), onnx.ValueInfoProto(name="shares")],
+        [numpy_helper.from_array(np.asarray(array, np.float32), name) for name, array in tensors.items()],
+    )
+    file = folder / f"transformer{len(list(folder.iterdir()))}.onnx"  # the oracle reads it again
+    opset = helper.make_opsetid("", 20)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=9), file)
+    np.savez(folder / "x.npz", x=random.standard_normal((16, 32)).astype(np.float32))
+    return import_model(str(file), input_files=[folder / "x.npz"])
+
+
+def mistaken(wrong: ImportedModel, right: ImportedModel) -> ImportedModel:
+    """As an importer would give it that makes `wrong` of what `right` is of."""
+    assert right.intermediates
+    values = right.intermediates(False)
+    steps = [dataclasses.replace(w, expected=r.expected) for w, r in zip(wrong.steps, right.steps, strict=True)]
+    return dataclasses.replace(
+        wrong, steps=steps, intermediates=lambda _: values, second=None, in_detail=None, again=None
+    )
+
+
+def test_a_right_model_is_in_no_doubt_and_the_suite_says_what_was_held(tmp_path: Path) -> None:
+    suite = carve(transformer(tmp_path), tmp_path / "t.suite", name="t")
+    assert suite.doubts == []
+    held = suite.manifest["oracle"]["operators"]
+    assert held["held"] == held["of"] == len(suite.tests)
+
+
+@pytest.mark.parametrize("changed", [{"cube": 0.0447}, {"root": 0.798}, {"epsilon": 1e-6}, {"half": 0.50005}])
+def test_a_constant_that_is_wrong_in_its_fourth_digit_is_found(changed: dict[str, float], tmp_path: Path) -> None:
+    right = transformer(tmp_path)
+    first, *_ = checked(mistaken(transformer(tmp_path, **changed), right), keep_disagreeing=True)
+    assert "given onnxruntime" in first
+    assert "x what rounding explains" in first
+
+
+def test_what_a_norm_makes_right_again_is_found_in_front_of_it(tmp_path: Path) -> None:
+    """No output of the model shows the wrong gain."""
+    right, wrong = transformer(tmp_path), transformer(tmp_path, gain=0.707)
+    np.testing.assert_allclose(*((model.steps[0].expected or [])[0] for model in (right, wrong)), atol=1e-5)
+    (doubt,) = checked(mistaken(wrong, right), keep_disagreeing=True)
+    assert "'scaled', which Mul" in doubt
+
+
+class Small(nn.Module):
+    """Writes in place between its operators."""
+
+    def __init__(self, epsilon: float = 1e-5, approximate: str = "tanh", slope: float = 0.01) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.wide, self.deep = nn.Linear(16, 48), nn.Linear(48, 16)
+        self.epsilon, self.approximate, self.slope = epsilon, approximate, slope
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = functional.layer_norm(x, (16,), eps=self.epsilon)
+        y = self.wide(y)
+        y.add_(0.25)
+        y = functional.gelu(y, approximate=self.approximate)
+        y = functional.layer_norm(x + self.deep(y), (16,))
+        return functional.leaky_relu(y, self.slope)
+
+
+def exported(folder: Path, model: nn.Module) -> ImportedModel:
+    x = torch.randn(8, 16, generator=torch.Generator().manual_seed(1))
+    file = folder / f"small{len(list(folder.iterdir()))}.pt2"
+    torch.export.save(torch.export.export(model.eval(), (x,)), file)
+    np.savez(folder / "x.npz", x=x.numpy())
+    return import_model(str(file), input_files=[folder / "x.npz"])
+
+
+@pytest.mark.parametrize("changed", [{"epsilon": 1e-6}, {"approximate": "none"}, {"slope": 0.0101}])
+def test_a_wrong_operator_of_a_torch_program_is_found(changed: dict[str, float | str], tmp_path: Path) -> None:
+    right = exported(tmp_path, Small())
+    assert checked(right) == []
+    doubts = checked(mistaken(exported(tmp_path, Small(**changed)), right), keep_disagreeing=True)  # type: ignore[arg-type]
+    assert "torch" in doubts[0]
+
+
+def test_a_value_that_could_be_either_has_no_partner(tmp_path: Path) -> None:
+    model = transformer(tmp_path)
+    opened = prepared(model, *lowered_with_documents(model))
+    (run,) = opened.reference.record(opened.graphs)
+    value = run.graph.nodes[0].outputs[0]
+    own = run.arrays[value]
+    assert paired(run, {"itself": own, "another": own + 1}, [])[value].said == "itself"
+    assert value not in paired(run, {"one": own * np.float32(1 + 1e-6), "other": own * np.float32(1 - 1e-6)}, [])
+    assert value not in paired(run, {"far": own * 2}, [])
+
+
+def test_a_module_that_does_not_write_all_it_gives_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((8,), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.nn.relu(x))
+        builder.emit_func_output(out)
+    module = builder.finalize()
+    assert compile(module).functions.keys() == {"main"}
+    i, n = (Expression("variable", "int64", (), name) for name in "in")
+    store = Store("y", (n,), Expression("load", "float32", (n,), "x"))
+    block = Block("b", (Loop("i", "int64", 6),), (Axis("n", "int64", 6, False, i),), (), (store,))
+    half = OperatorProgram("relu", None, (Buffer("x", "float32", (8,)), Buffer("y", "float32", (8,))), (), (block,))
+    monkeypatch.setattr("tapml.lowering.operator.program_of", lambda *_: half)
+    with pytest.raises(InputError, match=r"main: operator relu \(node n000\) gives another .*it does not write all"):
+        compile(module)
