@@ -18,7 +18,7 @@ from tapml.bounds import NotDerivable, rounded
 from tapml.carving.approximated import approximated
 from tapml.carving.explained import Explained, steps_explained
 from tapml.carving.grouped import Group, groups, terms
-from tapml.carving.paired import Paired, paired
+from tapml.carving.paired import Paired, near, paired
 from tapml.carving.rounding import off_by
 from tapml.carving.runs import ReferenceRun, Run
 from tapml.compare.elements import errors
@@ -266,17 +266,19 @@ def _unclear(run: Run, pairs: Mapping[str, Paired], oracle: Mapping[str, Array])
     known |= {_digest(run.arrays[value]) for value in run.graph.inputs}
     # A view of what has a partner has one.
     left = [
-        (order[said], array.size)
+        (order[said], array)
         for said, array in oracle.items()
-        if said not in partners and array.dtype.kind == "f" and _digest(array) not in known
+        if said not in partners and array.dtype.kind == "f" and array.size > 1 and _digest(array) not in known
     ]
     for group in groups(run.graph, pairs):
-        inner = [value for node in group.nodes if node.kind is NodeKind.KERNEL for value in node.outputs]
-        sizes = {run.arrays[value].size for value in inner if value != group.value}
+        inner = (value for node in group.nodes if node.kind is NodeKind.KERNEL for value in node.outputs)
+        alone = [run.arrays[value] for value in inner if value != group.value]
         begin = max((order.get(pairs[value].said, -1) for value in group.inputs if value in pairs), default=-1)
         end = order.get(pairs[group.value].said, len(order))
-        if any(begin < place < end and size in sizes for place, size in left):
-            return True
+        between = [array for place, array in left if begin < place < end]
+        for own in alone:
+            if any(array.shape == own.shape for array in between) and not any(near(own, array) for array in between):
+                return True
     return False
 
 

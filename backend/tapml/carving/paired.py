@@ -55,19 +55,18 @@ def paired(run: Run, oracle: Mapping[str, Array], outputs: list[str]) -> dict[st
     return found
 
 
+def near(one: Array, other: Array) -> bool:
+    """Whether they may be the same value, up to a small fault."""
+    return one.size == other.size and _distance(_sample(one), _sample(other)) <= _NEAR
+
+
 def strangers(run: Run, among: Run) -> list[str]:
     """Values that the operators of a run give, and that no value of another run of the same model is anywhere near."""
-    samples: dict[int, list[Array]] = {}
-    for array in among.arrays.values():
-        samples.setdefault(array.size, []).append(_sample(array))
     return [
         value
         for node in run.graph.kernel_nodes
         for value in node.outputs
-        if run.arrays[value].size
-        and all(
-            _distance(_sample(run.arrays[value]), other) > _NEAR for other in samples.get(run.arrays[value].size, [])
-        )
+        if run.arrays[value].size and not any(near(run.arrays[value], array) for array in among.arrays.values())
     ]
 
 

@@ -43,7 +43,7 @@ def unrepeatable(lowered: Lowered) -> list[str]:
     elsewhere = {name: program for name, program in model.programs.items() if isinstance(program, External)}
     platform = Reference(Model(model.graph, [], elsewhere)) if elsewhere else None
     random = np.random.default_rng(0)
-    found = []
+    found: list[str] = []
     for node in model.graph.kernel_nodes:
         given = {value: _made_up(model.graph.values[value].type, random) for value in node.inputs}
         if platform is not None and node.kernel in elsewhere:
