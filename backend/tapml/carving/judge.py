@@ -16,6 +16,7 @@ from tapml.carving.repeated import irreproducible
 from tapml.carving.runs import Run
 from tapml.errors import InputError
 from tapml.importing import ImportedModel
+from tapml.importing.model import Array
 from tapml.text import listed
 
 _MOST_ELEMENTS = 50_000_000
@@ -89,7 +90,8 @@ def _in_detail(runs: Sequence[Run], in_detail: Callable[[], ImportedModel]) -> d
     except InputError:  # as one graph it can be imported, in pieces it need not be
         return {}
     who = model.oracle or "the oracle"
-    wrong = ByOperator(opened.reference, opened.models, who).held(detailed, [{} for _ in detailed]).wrong
+    nothing: list[dict[str, Array]] = [{} for _ in detailed]
+    wrong = ByOperator(opened.reference, opened.models, who).held(detailed, nothing, choosing_together=False).wrong
     if wrong:
         return wrong
     no_other = "which nothing in the model gives"
