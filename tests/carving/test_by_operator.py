@@ -134,6 +134,22 @@ def test_a_wrong_operator_of_a_torch_program_is_found(changed: dict[str, float |
     assert "torch" in doubts[0]
 
 
+class Masked(nn.Module):
+    """Adds two masks of the lowest number, which the importer limits to half of it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        low = torch.full((), torch.finfo(torch.float32).min)
+        later = torch.ones(8, 8, dtype=torch.bool).triu(1)
+        scores = torch.where(later, low, x @ x.T) + torch.where(x[:, 0] > 3, 0.0, low)
+        return torch.softmax(scores + x[:, :8], dim=-1)
+
+
+def test_how_large_the_numbers_of_a_mask_are_is_no_fault(tmp_path: Path) -> None:
+    model = exported(tmp_path, Masked())
+    assert "limited to half of the lowest number" in " ".join(model.provenance["notes"])
+    assert checked(model) == []
+
+
 def test_a_value_that_could_be_either_has_no_partner(tmp_path: Path) -> None:
     model = transformer(tmp_path)
     opened = prepared(model, *lowered_with_documents(model))

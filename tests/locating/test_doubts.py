@@ -121,13 +121,28 @@ def test_carving_says_so_and_ends_with_1(
     assert json.loads((tmp_path / "x.json").read_text())["doubts"] == Suite(tmp_path / "x.suite").doubts
 
 
+def test_a_compiled_model_says_so(doubtful: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, written = tmp_path / "x.tapml", tmp_path / "document.json"
+    arguments = ["build", str(doubtful.path), "-o", str(path), "--json", str(written)]
+    assert main(arguments) == 2
+    assert f"DO NOT TRUST {doubtful.path}: {WHY}" in capsys.readouterr().err
+    assert not path.exists()
+    assert WHY in json.loads(written.read_text())["error"]
+    assert main([*arguments, "--keep-disagreeing"]) == 1
+    assert f"DO NOT TRUST {path}: {WHY}" in "".join(capsys.readouterr())
+    assert json.loads(written.read_text())["provenance"]["doubts"] == doubtful.doubts
+    for command in (["show", str(path)], ["run", str(path), "--random-inputs", "-o", str(tmp_path / "y.npz")]):
+        assert main(command) == 0
+        assert f"DO NOT TRUST {path}: {WHY}" in "".join(capsys.readouterr())
+
+
 def test_no_command_is_left_out() -> None:
-    """`carve` and `import` are below, `offload` in e2e/test_external.py; the others take no suite."""
+    """`carve`, `import`, `build` and `run` are here, `offload` in e2e/test_external.py; the others take no suite."""
     from tapml.cli.parser import command_parser
 
     (commands,) = (action.choices for action in command_parser()._actions if action.metavar == "COMMAND")
     assert commands is not None
-    here = {arguments[0] for _, arguments in COMMANDS.values()} | {"carve", "import", "offload"}
+    here = {arguments[0] for _, arguments in COMMANDS.values()} | {"carve", "import", "build", "run", "offload"}
     assert set(commands) - here == {"demo", "device", "devices", "setup"}
 
 

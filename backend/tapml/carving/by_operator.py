@@ -18,7 +18,7 @@ from tapml.bounds import NotDerivable, rounded
 from tapml.carving.approximated import approximated
 from tapml.carving.explained import Explained, steps_explained
 from tapml.carving.grouped import Group, groups, terms
-from tapml.carving.paired import Paired, near, paired
+from tapml.carving.paired import Paired, near, paired, without_fill
 from tapml.carving.rounding import off_by
 from tapml.carving.runs import ReferenceRun, Run
 from tapml.compare.elements import errors
@@ -124,13 +124,13 @@ class ByOperator:
 
     def _wrong(self, group: Group, own: _Values, pair: Paired) -> str:
         """What is wrong with a group whose nodes have run on the values that it is given; empty where nothing is."""
-        got, wanted = own.array(group.value), pair.array
+        got, wanted = without_fill(own.array(group.value)), without_fill(pair.array)
         error = errors(got, wanted)
         unit = max(UNIT.get(str(got.dtype), 0.0), self._reference.model.unit or 0.0)
         size = np.abs(np.where(np.isfinite(wanted), wanted, 0).astype(np.float64))
         if not (error > unit * size).any():
             return ""
-        moved = [errors(found, got) for found in self._moved(group, own)]
+        moved = [errors(without_fill(found), got) for found in self._moved(group, own)]
         if unit == 0.0 or got.dtype.kind in "biu":
             if steps_explained(error, moved) or steps_explained(error, self._rounded(group, own)):
                 return ""
@@ -141,7 +141,7 @@ class ByOperator:
         if times <= 1 and away <= _PLAIN * unit:
             return ""
         try:
-            exact, *runs = own.in_float64(group, _ROUNDED)
+            exact, *runs = (without_fill(found, got.dtype) for found in own.in_float64(group, _ROUNDED))
         except NotDerivable:
             # What sums in another order is off by does not show at the inputs.
             order = 0.35 * math.sqrt(max(terms(own.model.programs[kernel]) for kernel in group.kernels))

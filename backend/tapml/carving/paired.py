@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,8 @@ _NEAR = 2.0**-5
 _CLEARLY = 16.0
 """Times that another must be further away."""
 _SMALLEST = 2.0**-23
+_FILL = 0.25
+"""Of the largest number of a dtype: beyond it, it stands for infinity. Masks are filled so, and may be added."""
 
 
 @dataclass(frozen=True)
@@ -113,12 +116,21 @@ def _clearly_nearest(rivals: list[_Claim]) -> list[_Claim]:
     return near if len(same) == len(near) else []
 
 
+def without_fill(array: Array, dtype: np.dtype[Any] | None = None) -> Array:
+    """With the same number for all that stand for infinity in a tensor of `dtype` (its own), of each sign: how large a
+    mask's are nothing tells."""
+    if array.dtype.kind != "f":
+        return array
+    most = float(np.finfo(np.float16 if (dtype or array.dtype) == np.float16 else np.float32).max) * _FILL
+    return np.clip(array, -most, most)
+
+
 def _sample(array: Array) -> Array:
     """Elements at random places, the same of all arrays of a size."""
     flat = array.reshape(-1)
     if flat.size > _SAMPLES:
         flat = flat[np.random.default_rng(flat.size).integers(0, flat.size, _SAMPLES)]
-    return flat.astype(np.float64)
+    return without_fill(flat).astype(np.float64)
 
 
 def _distance(one: Array, two: Array) -> float:

@@ -27,7 +27,10 @@ def _sink() -> IO[bytes]:
 def reason(error: Exception) -> str:
     """What TVM (or PyTorch) said, in a line: its errors have no common base, and many lines, with operators in full."""
     text = re.sub(r'ir\.Op\(.*?name="([^"]+)".*?support_level=\d+\)', r"\1", str(error), flags=re.DOTALL)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # A constant is printed by its metadata, which are left out, and numbers as TVMScript has them.
+    text = re.sub(r"# Metadata omitted\..*?to show it\.", "a constant", text)
+    text = re.sub(r"\bT\.u?int\d+\((-?\d+)\)|\bR\.shape\((\[[^\]]*\])\)", lambda found: found[1] or found[2], text)
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     if isinstance(error, KeyError) and lines:
         return f"KeyError: {lines[-1][:300]}"
     return lines[-1][:300] if lines else type(error).__name__
