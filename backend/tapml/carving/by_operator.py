@@ -35,7 +35,7 @@ TIMES = 4.0
 """From here on rounding explains a difference no longer."""
 
 _MOST_TOGETHER = 16
-"""Operators that are held together: of more, rounding may hide what one does."""
+"""Operators that are held together: of more, rounding may hide what one does, and it takes long to say."""
 
 _APPROXIMATED = 2.0
 """Units in the last place of 1 that functions may be off by which are no better than that."""
@@ -86,8 +86,7 @@ class ByOperator:
             judged: set[str] = set()
             found.unclear = found.unclear or _unclear(run, pairs, own)
             for group, said in self._judged(run, pairs):
-                if len(group.kernels) <= _MOST_TOGETHER:
-                    judged |= {node.id for node in group.nodes if node.kind is NodeKind.KERNEL}
+                judged |= {node.id for node in group.nodes if node.kind is NodeKind.KERNEL}
                 alone = len(group.kernels) == 1 or not group.jumps(self._models[run.graph])
                 if said and (choosing_together or alone):
                     found.wrong.setdefault(" + ".join(group.kernels), said)
@@ -96,7 +95,7 @@ class ByOperator:
         return found
 
     def _judged(self, run: Run, pairs: dict[str, Paired]) -> Iterator[tuple[Group, str]]:
-        """Each group, and what is wrong with it. Values are forgotten once nothing needs them."""
+        """Each group of few operators, and what is wrong with it. Values are forgotten once nothing needs them."""
         graph, platform = run.graph, self._reference.platform
         planned = groups(graph, pairs)
         places = {node.id: place for place, node in enumerate(graph.nodes)}
@@ -116,7 +115,8 @@ class ByOperator:
             platform.run_node(graph, node, values)
             own = _Values(self._models[graph], graph, values)
             for group in of_node.get(node.id, ()):
-                yield group, self._wrong(group, own, pairs[group.value])
+                if len(group.kernels) <= _MOST_TOGETHER:
+                    yield group, self._wrong(group, own, pairs[group.value])
             for group in of_node.get(node.id, ()):
                 values[group.value] = platform.tensor(pairs.pop(group.value).array)
             for value in leaving.get(place, ()):

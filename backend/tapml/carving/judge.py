@@ -17,6 +17,7 @@ from tapml.carving.runs import Run
 from tapml.errors import InputError
 from tapml.importing import ImportedModel
 from tapml.importing.model import Array
+from tapml.operators.program import OperatorProgram
 from tapml.text import listed
 
 _MOST_ELEMENTS = 50_000_000
@@ -24,6 +25,9 @@ _MOST_ELEMENTS = 50_000_000
 
 _MOST_BYTES = 4 << 30
 """Of all that operators give: the oracle's own values take as much again."""
+
+_MOST_TURNS = 2**29
+"""Of the loops of all calls, up to which a model is imported once more in detail: with more that takes minutes."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ def _by_operator(opened: Prepared, runs: Sequence[Run]) -> tuple[dict[str, Any],
         except InputError:
             again = held
         wrong = {name: said for name, said in wrong.items() if name in again.wrong}
-    if not wrong and held.unclear and model.in_detail is not None:
+    if not wrong and held.unclear and model.in_detail is not None and _turns(opened, runs) <= _MOST_TURNS:
         wrong = _in_detail(runs, model.in_detail)
     listed_first = [f"{said}; {_wrong_import(model)}" for said in [*wrong.values()][:1]]
     more = [f"{len(wrong) - 1} more operators give other values than {model.oracle}"] if len(wrong) > 1 else []
@@ -107,6 +111,12 @@ def _in_detail(runs: Sequence[Run], in_detail: Callable[[], ImportedModel]) -> d
 def _bytes(runs: Sequence[Run]) -> int:
     """Of what nodes gave."""
     return sum(run.arrays[value].nbytes for run in runs for node in run.graph.nodes for value in node.outputs)
+
+
+def _turns(opened: Prepared, runs: Sequence[Run]) -> int:
+    """Of all loops of all calls whose operator is data."""
+    called = (opened.models[run.graph].programs[node.kernel] for run in runs for node in run.graph.kernel_nodes)
+    return sum(program.turns for program in called if isinstance(program, OperatorProgram))
 
 
 def _elements(runs: Sequence[Run]) -> int:
