@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -236,15 +237,23 @@ def test_the_outputs_of_several_calls_are_numbered(model: CompiledFiles, tmp_pat
             np.testing.assert_allclose(found[name], small_oracle(array), rtol=1e-4, atol=1e-6)
 
 
+def test_inputs_are_arrays(model: CompiledFiles) -> None:
+    with pytest.raises(InputError, match=r"input x is a str: give an array of float32\[6, 16\]"):
+        tml.load_model(model.path).run({"x": "hello"})  # type: ignore[dict-item]
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["run", "{suite}"], "is no compiled model: it has no model.json"),
+        (["run", "{tmp}/none.tapml"], "does not exist; `tapml build` makes one"),
+        (["show", "{edited}"], "{edited}: main: tensor"),
         (["run", "{model}"], r"the model needs inputs (x float32[6, 16])"),
         (["run", "{model}", "--text", "hello"], "has no tokenizer: give tensors"),
         (["run", "{model}", "--random-inputs", "--function", "other"], "has no function 'other': it has main"),
         (["run", "{model}", "--random-inputs", "--device", "http://127.0.0.1:1"], "is another server"),
         (["build", "{suite}", "--text", "hello", "-o", "{tmp}/x.tapml"], "is a suite, which was carved already"),
+        (["build", "{suite}", "-o", "{tmp}/x.tapml", "--range", "n=8:4"], "--range n=8:4: 8 is more than 4"),
         (["build", "{suite}", "-o", "{model}"], "exists: choose another name with -o, or replace it with --force"),
     ],
 )
@@ -256,6 +265,11 @@ def test_a_wrong_command_is_one_sentence(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    places = {"model": model.path, "suite": carved, "tmp": tmp_path}
+    edited = tmp_path / "edited.tapml"
+    shutil.copytree(model.path, edited)
+    document = json.loads((edited / "model.json").read_text())
+    document["functions"]["main"]["arena"] = [16 for _ in document["functions"]["main"]["arena"]]
+    (edited / "model.json").write_text(json.dumps(document))
+    places = {"model": model.path, "suite": carved, "tmp": tmp_path, "edited": edited}
     assert main([argument.format(**places) for argument in arguments]) == 2
-    assert sentence in capsys.readouterr().err
+    assert sentence.format(**places) in capsys.readouterr().err

@@ -13,7 +13,6 @@ from tapml.building import build as building
 from tapml.compiled.call import CompiledRun, function_of
 from tapml.compiled.files import CompiledFiles
 from tapml.compiled.text import text_inputs
-from tapml.compiled.verify import verify
 from tapml.devices.compiled import run_compiled
 from tapml.devices.device import HANG_SECONDS
 from tapml.errors import InputError
@@ -32,8 +31,7 @@ class CompiledModel:
         """Raises InputError where `path` is no compiled model, is damaged, or is not proven."""
         self.path = Path(path)
         self._files = CompiledFiles(self.path)
-        verify(self._files.model)
-        for line in distrust(str(path), self._files.model.provenance.doubts):
+        for line in distrust(str(path), self._files.proven().provenance.doubts):
             warnings.warn(line, stacklevel=3)
 
     @property

@@ -31,12 +31,14 @@ from tapml.leftovers import put_in_place, sweep_beside, temporary_folder
 from tapml.operators.of_suite import read_operator
 from tapml.program.program import MAIN
 from tapml.suite import Suite, TensorRef
+from tapml.text import listed
 
 Progress = Callable[[str, int, int], None]
 """progress(phase, done, total)"""
 
 _TOKENIZER = "tokenizer.json"
 _MOST_OPERATOR_BYTES = 8_000_000
+_FIXED = "there is none, for it was carved at one size: give `tapml carve` or `tapml build` inputs of several sizes"
 
 
 @dataclass(frozen=True)
@@ -91,12 +93,12 @@ def narrowed(suite: Suite, ranges: Mapping[str, tuple[int, int]]) -> list[Symbol
         known = next((symbol for symbol in symbols if symbol.name == name), None)
         if known is None:
             raise InputError(
-                f"{suite.path} has no size {name[:100]!r} that may differ: there "
-                f"{'are ' + ', '.join(symbol.name for symbol in symbols) if symbols else 'is none'}"
+                f"{suite.name} has no size {name[:100]!r} that may differ: "
+                + (f"it has {listed([symbol.name for symbol in symbols], 8)}" if symbols else _FIXED)
             )
         if not known.minimum <= least <= most <= known.maximum:
             raise InputError(
-                f"{name} is from {known.minimum} to {known.maximum} in {suite.path}, and {least} to {most} is no part "
+                f"{name} is from {known.minimum} to {known.maximum} in {suite.name}, and {least} to {most} is no part "
                 "of that: give a range inside it"
             )
     found = {name: {"minimum": least, "maximum": most} for name, (least, most) in ranges.items()}

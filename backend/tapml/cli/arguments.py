@@ -89,6 +89,14 @@ def run_arguments(*, several: bool = False, device: str = _DEVICE) -> argparse.A
     return parent
 
 
+def count(text: str) -> int:
+    """An argument that is a number of things."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative")
+    return value
+
+
 def _seconds(text: str) -> float:
     value = float(text)
     if not (math.isfinite(value) and 0 < value <= 86_400):

@@ -44,12 +44,13 @@ def build_model(options: argparse.Namespace, console: Console, progress: Console
 
 
 def _build(options: argparse.Namespace, progress: Console) -> Built:
+    ranges = dict(map(_range, options.range))
     with ProgressReport(progress) as report, _suite(options, report) as suite:
         return build(
             suite,
             options.output,
             name=options.name,
-            ranges=dict(map(_range, options.range)),
+            ranges=ranges,
             single=options.single,
             overwrite=options.force,
             keep_disagreeing=options.keep_disagreeing,
@@ -61,7 +62,10 @@ def _range(text: str) -> tuple[str, tuple[int, int]]:
     found = re.fullmatch(r"(\w+)=(\d{1,15}):(\d{1,15})", text, re.ASCII)
     if found is None:
         raise InputError(f"--range {text}: write it as NAME=LEAST:MOST, such as tokens=1:128")
-    return found[1], (int(found[2]), int(found[3]))
+    least, most = int(found[2]), int(found[3])
+    if least > most:
+        raise InputError(f"--range {text}: {least} is more than {most}; write the least size first")
+    return found[1], (least, most)
 
 
 @contextlib.contextmanager

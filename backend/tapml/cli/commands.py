@@ -192,7 +192,7 @@ def show(options: argparse.Namespace, console: Console, progress: Console) -> in
 def _show_compiled(options: argparse.Namespace, console: Console, progress: Console) -> int:
     files = CompiledFiles(options.suite)
     outputs = Outputs(progress)
-    document = model_document(files.model, options.suite, files.nbytes)
+    document = model_document(files.proven(), options.suite, files.nbytes)
 
     def show_it() -> None:
         show_model(console, files.model, options.suite, files.nbytes)

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from tapml.cli.arguments import JSON, Commands, add_inputs, run_arguments
+from tapml.cli.arguments import JSON, Commands, add_inputs, count, run_arguments
 
 _DEVICE = """what to run on: cpu (this machine, the default), a name that `tapml devices` lists, such as chromium or \
 node-dawn, or open (wait for someone to open the device page in any browser)"""
@@ -50,7 +50,7 @@ def add_compiled(commands: Commands, add_carving: Callable[[argparse.ArgumentPar
     )
     add_inputs(parser, "calls", "make inputs up")
     parser.add_argument(
-        "--repeat", type=int, default=0, metavar="N", help="make the last call N times again, for its time alone"
+        "--repeat", type=count, default=0, metavar="N", help="make the last call N times again, for its time alone"
     )
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE.npz",

@@ -11,7 +11,6 @@ from rich.console import Console
 from tapml.building.picture import Picture, of_function, of_graph, of_model
 from tapml.cli.outputs import Outputs, check_writable
 from tapml.compiled.files import CompiledFiles, is_compiled
-from tapml.compiled.verify import verify
 from tapml.files import write_text
 from tapml.reports.memory import drawn, show_memory
 from tapml.suite import Suite
@@ -29,8 +28,7 @@ def show_memory_plan(options: argparse.Namespace, console: Console, progress: Co
 
 
 def _of_model(path: Path) -> list[Picture]:
-    model = CompiledFiles(path).model
-    verify(model)
+    model = CompiledFiles(path).proven()
     return [of_model(model, name) for name in model.functions]
 
 

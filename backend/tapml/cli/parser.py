@@ -15,6 +15,7 @@ from tapml.cli.arguments import (
     TEST,
     Commands,
     add_inputs,
+    count,
     run_arguments,
 )
 from tapml.cli.compiled_parsers import add_compiled
@@ -151,7 +152,7 @@ def _test(commands: Commands) -> None:
     parser.add_argument("suites", nargs="+", type=Path, metavar="SUITE", help="folders that `tapml carve` wrote")
     parser.add_argument("--shard", metavar="I/N", help="only part I of N, to split a run over several machines")
     parser.add_argument(
-        "--retries", type=_count, default=0, metavar="N",
+        "--retries", type=count, default=0, metavar="N",
         help="run what fails up to N times again; what passes then is flaky, which does not fail the run",
     )  # fmt: skip
     parser.add_argument("--fail-on-flaky", action="store_true", help="flaky tests fail the run")
@@ -173,13 +174,6 @@ def _test(commands: Commands) -> None:
         "--expires", metavar="DATE",
         help="with --update-baseline: the last day of new entries, or never (default: in 90 days)",
     )  # fmt: skip
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is negative")
-    return value
 
 
 def _serve(commands: Commands) -> None:

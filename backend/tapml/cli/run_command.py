@@ -16,7 +16,6 @@ from tapml.cli.runs import acquire, interruptible, served
 from tapml.compiled.call import CompiledRun, function_of
 from tapml.compiled.files import CompiledFiles
 from tapml.compiled.text import text_inputs
-from tapml.compiled.verify import verify
 from tapml.devices.compiled import run_compiled
 from tapml.errors import InputError
 from tapml.files import cannot_write, write_pieces
@@ -33,8 +32,7 @@ def run_model(options: argparse.Namespace, console: Console, progress: Console) 
     check_writable(options.json)
     check_writable(options.output)
     files = CompiledFiles(options.model)
-    verify(files.model)
-    warn_doubts(progress, options.model, files.model.provenance.doubts)
+    warn_doubts(progress, options.model, files.proven().provenance.doubts)
     device = _device(options)
     found = _run(files, _calls(files, options), device, options, progress)
     outputs = Outputs(progress)

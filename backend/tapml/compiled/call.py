@@ -62,6 +62,8 @@ def call_of(model: CompiledModel, function: str, arrays: Mapping[str, np.ndarray
         raise InputError(f"{model.name} was given no input {missing[0]!r}: it takes {takes}")
     sizes: dict[str, int] = {}
     for name, tensor in inputs.items():
+        if not isinstance(arrays[name], np.ndarray):
+            raise InputError(f"input {name} is a {type(arrays[name]).__name__}: give an array of {_described(tensor)}")
         _match(name, tensor, arrays[name], sizes)
     used = [symbol for symbol in model.symbols if symbol.name in sizes]
     try:

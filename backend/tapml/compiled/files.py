@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tapml.compiled.model import ALIGNMENT, FORMAT, CompiledModel, Shard
+from tapml.compiled.verify import verify
 from tapml.errors import InputError
 from tapml.files import json_text
 from tapml.folder import FileMissing, Folder
@@ -22,6 +23,7 @@ from tapml.strict_json import parse_json
 MAGIC = b"TAPMLM1\n"
 DOCUMENT = "model.json"
 REMEDY = "; copy the model again, or build it again"
+_MAKE = "`tapml build` makes one of a model or a suite"
 
 _HEAD = len(MAGIC) + 8
 
@@ -45,12 +47,19 @@ class CompiledFiles:
             try:
                 text = self._folder.read(DOCUMENT, MOST_BYTES)
             except FileMissing:
-                raise InputError(
-                    f"{path} is no compiled model: it has no {DOCUMENT}; `tapml build` writes one"
-                ) from None
+                what = f"is no compiled model: it has no {DOCUMENT}" if path.exists() else "does not exist"
+                raise InputError(f"{path} {what}; {_MAKE}") from None
         self.model = read_model(path if self._single else path / DOCUMENT, text)
         if self._single:
             self._place_parts(len(text))
+
+    def proven(self) -> CompiledModel:
+        """The model, which may run. Raises InputError that names the file for what `verify` refuses."""
+        try:
+            verify(self.model)
+        except InputError as error:
+            raise InputError(f"{self.path}: {error}{REMEDY}") from None
+        return self.model
 
     @property
     def nbytes(self) -> int:
@@ -96,7 +105,8 @@ class CompiledFiles:
         with self._folder.open(self._name) as file:
             head = file.read(_HEAD)
             if not head.startswith(MAGIC):
-                raise InputError(f"{self.path} is no compiled model: it does not begin with {MAGIC.decode().strip()}")
+                what = f"is no compiled model: it does not begin with {MAGIC.decode().strip()}"
+                raise InputError(f"{self.path} {what}; {_MAKE}")
             count = int.from_bytes(head[len(MAGIC) :], "little")
             if len(head) < _HEAD or count > MOST_BYTES:
                 raise InputError(f"{self.path}: a document of {count} bytes, and at most {MOST_BYTES} are read{REMEDY}")

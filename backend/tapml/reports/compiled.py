@@ -17,7 +17,7 @@ from tapml.reports.console import Table
 from tapml.reports.terminal import mark, size, warn_doubts
 from tapml.results.base import adapter_name
 from tapml.results.verdicts import SEVERITY
-from tapml.text import listed, one_line
+from tapml.text import counted, listed, one_line
 
 MODEL_FORMAT = "tapml.compiled/1"
 RUN_FORMAT = "tapml.compiled-run/1"
@@ -100,8 +100,8 @@ def show_model(console: Console, model: CompiledModel, path: object, nbytes: int
     if model.tokenizer is not None:
         rows.append(("tokenizer", f"{model.tokenizer.kind}, {model.tokenizer.file}"))
     rows += [
-        ("kernels", f"{len(model.kernels)}, {calls} dispatches in a call, {len(model.wgsl)} WGSL texts"),
-        ("weights", f"{size(sum(model.weights.buffers))} in {len(model.weights.shards)} shards"),
+        ("kernels", f"{len(model.kernels)}, {calls} dispatches in a call, {counted(len(model.wgsl), 'WGSL text')}"),
+        ("weights", f"{size(sum(model.weights.buffers))} in {counted(len(model.weights.shards), 'shard')}"),
     ]
     rows += [("memory", memory_text(model, name)) for name in model.memory]
     rows.append(("on disk", size(nbytes)))

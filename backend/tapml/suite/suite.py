@@ -67,8 +67,9 @@ class Suite:
         self.folder = Folder(path)
         """Its files: whoever reads or writes one goes through this."""
         if not path.is_dir() or not self.folder.taken("suite.json"):
-            what = "is not a suite (it has no suite.json)" if path.exists() else "does not exist"
-            raise InputError(f"{path} {what}: make one with `tapml carve MODEL -o {path}`")
+            if path.exists():
+                raise InputError(f"{path} is not a suite (it has no suite.json): `tapml carve` makes one of a model")
+            raise InputError(f"{path} does not exist: make it with `tapml carve MODEL -o {path}`")
         with not_collecting():
             self._read()
 

@@ -129,8 +129,14 @@ export class LoadedModel implements Model, Resident {
     gpu.throwIfLost();
     const variants = chooseVariants(this.document, gpu);
     checkBuffers(this.document, gpu);
+    const before = budget.limit;
     if (memory !== undefined) budget.limit = memory;
-    await budget.admit(this, signal);
+    try {
+      await budget.admit(this, signal);
+    } catch (cause) {
+      budget.limit = before;
+      throw cause;
+    }
     const allocations = new Allocations(gpu.device, this.name);
     try {
       this.place = place;
@@ -169,15 +175,18 @@ export class LoadedModel implements Model, Resident {
     const facts = (ports: CompiledFunction["inputs"]) =>
       ports.map((port) => {
         const { dtype, shape } = fn.tensors[port.tensor] as CompiledTensor;
-        return { name: port.name, dtype, shape, toString: () => describeTensor({ dtype, shape }) };
+        // Not enumerable: what is sent to a worker is cloned, and functions cannot be.
+        return Object.defineProperty({ name: port.name, dtype, shape }, "toString", {
+          value: () => describeTensor({ dtype, shape }),
+        });
       });
     const call = <T>(inputs: Inputs, options: RunOptions, profiled: boolean) =>
       this.called(name, fn, inputs, options, profiled) as Promise<T>;
     return {
       inputs: facts(fn.inputs),
       outputs: facts(fn.outputs),
-      run: (inputs, options = {}) => call<RunResult>(inputs, options, false),
-      profile: (inputs, options = {}) => call<Profile>(inputs, options, true),
+      run: (inputs, options = {}) => call<RunResult>(inputs ?? {}, options, false),
+      profile: (inputs, options = {}) => call<Profile>(inputs ?? {}, options, true),
     };
   }
 

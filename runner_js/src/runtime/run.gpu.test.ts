@@ -49,6 +49,12 @@ describe("a model", () => {
     expect((await model.functions.main?.run({ x: range(6) }))?.y).toEqual(range(6, 3));
   });
 
+  it("tells what it takes and gives, so that a worker can pass it on", async () => {
+    const { inputs, outputs } = await loaded(ADD);
+    expect(structuredClone(inputs)).toEqual([{ name: "x", dtype: "float32", shape: ["n"] }]);
+    expect(String(outputs[0])).toBe("float32[n]");
+  });
+
   it("tells how far loading is", async () => {
     const told: unknown[] = [];
     await loaded(ADD, { onProgress: (progress) => told.push(progress) });

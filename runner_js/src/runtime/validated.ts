@@ -9,6 +9,9 @@ export function checkValidated(
   { kernels, validation }: CompiledModel,
   unvalidated: "refuse" | "warn" | "ignore",
 ): void {
+  if (!["refuse", "warn", "ignore"].includes(unvalidated)) {
+    throw new TapmlError("input", `unvalidated is ${unvalidated}`, "give refuse, warn or ignore");
+  }
   if (unvalidated === "ignore") return;
   const here = runtimeName();
   const there = validation.filter(({ device }) => familyOf(device) === here);
