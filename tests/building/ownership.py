@@ -7,7 +7,8 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tapml.building.plan import ALIGNMENT, Placement, Plan, Temporary
+from tapml.building.plan import Placement, Plan, Temporary
+from tapml.compiled.model import ALIGNMENT
 from tapml.expressions import evaluate
 from tapml.program import Graph, Node, NodeKind
 from tapml.program.graph import ValueKind

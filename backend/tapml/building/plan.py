@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-ALIGNMENT = 256
-"""Of every offset: the default minStorageBufferOffsetAlignment of WebGPU, and no device asks for more."""
-
 
 class Placement(NamedTuple):
-    """Bytes `offset` up to `end` of an arena. `offset` is a multiple of ALIGNMENT, `bytes` of 4, and not 0."""
+    """Bytes `offset` up to `end` of an arena. `offset` is aligned, `bytes` a multiple of 4, and not 0."""
 
     arena: int
     offset: int

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tapml.building.buffers import Buffer, Name
-from tapml.building.plan import ALIGNMENT, Placement
+from tapml.building.plan import Placement
+from tapml.compiled.model import aligned
 
 
 @dataclass
@@ -29,7 +30,7 @@ class _Arena:
             gap = offset - end
             if gap >= buffer.bytes and (best < 0 or gap < least):
                 best, least = end, gap
-            end = max(end, -(-(offset + other.bytes) // ALIGNMENT) * ALIGNMENT)
+            end = max(end, aligned(offset + other.bytes))
         return end if best < 0 else best
 
     def hold(self, buffer: Buffer, offset: int) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tapml.building.plan import ALIGNMENT, padded
+from tapml.building.plan import padded
+from tapml.compiled.model import aligned
 from tapml.files import sha256
 
 MOST_BUFFER_BYTES = 2**27
@@ -21,7 +22,7 @@ class Place(NamedTuple):
 
     buffer: int
     offset: int
-    """A multiple of ALIGNMENT."""
+    """A multiple of ALIGNMENT (compiled/model.py)."""
 
 
 class Shard(NamedTuple):
@@ -79,7 +80,7 @@ def laid_out(weights: Iterable[tuple[str, int]], most: int = MOST_BUFFER_BYTES) 
     for digest, count in weights:
         if digest in places:
             continue
-        offset = -(-buffers[-1] // ALIGNMENT) * ALIGNMENT if buffers else most + 1
+        offset = aligned(buffers[-1]) if buffers else most + 1
         if offset + padded(count) > most:
             buffers.append(0)
             offset = 0

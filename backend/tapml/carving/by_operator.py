@@ -16,7 +16,7 @@ import numpy as np
 
 from tapml.bounds import NotDerivable, rounded
 from tapml.carving.approximated import approximated
-from tapml.carving.explained import Explained, steps_explained
+from tapml.carving.explained import Explained, finite, steps_explained
 from tapml.carving.grouped import Group, groups, terms
 from tapml.carving.paired import Paired, near, paired, without_fill
 from tapml.carving.rounding import off_by
@@ -137,7 +137,7 @@ class ByOperator:
             return self._said(group, pair, got, error, "more elements differ than rounding explains")
         jumps, aside = group.jumps(own.model), self._approximated(group, own, got)
         times = Explained(wanted, moved, unit, jumps=jumps).times(np.maximum(error - aside, 0))
-        away = float(np.sqrt(np.mean(_finite(error) ** 2) / max(float(np.mean(size**2)), _TINY)))
+        away = float(np.sqrt(np.mean(finite(error) ** 2) / max(float(np.mean(size**2)), _TINY)))
         if times <= 1 and away <= _PLAIN * unit:
             return ""
         try:
@@ -191,7 +191,7 @@ class ByOperator:
         found = own.again(
             group, lambda node: other if node.kernel in self._coarse else platform, lambda _, array: array
         )
-        return _APPROXIMATED * _finite(errors(found, got))
+        return _APPROXIMATED * finite(errors(found, got))
 
     def _rounded(self, group: Group, own: _Values) -> list[Array]:
         try:
@@ -294,10 +294,6 @@ def _unclear(run: Run, pairs: Mapping[str, Paired], oracle: Mapping[str, Array])
 
 def _digest(array: Array) -> bytes:
     return hashlib.blake2b(array.tobytes(), digest_size=16).digest()
-
-
-def _finite(values: Array) -> Array:
-    return np.where(np.isfinite(values), values, 0.0)
 
 
 def _units(program: OperatorProgram | External) -> float:

@@ -36,7 +36,7 @@ class Explained:
         size = np.abs(np.where(self._counts, wanted, 0).astype(np.float64))
         square = np.zeros(size.shape)
         for one in moved:
-            square += _finite(one) ** 2 / len(moved)
+            square += finite(one) ** 2 / len(moved)
         usual = float(np.sqrt(np.mean(size[self._counts] ** 2))) if self._counts.any() else 0.0
         scale = unit * (size + usual)
         shares = square / np.where(scale > 0, scale, 1.0) ** 2
@@ -66,5 +66,6 @@ def steps_explained(error: Array, moved: Sequence[Array]) -> bool:
     return share <= _JUMPS + float(np.mean(likely > 0))
 
 
-def _finite(values: Array) -> Array:
+def finite(values: Array) -> Array:
+    """With 0 for what is not."""
     return np.where(np.isfinite(values), values, 0.0)

@@ -7,11 +7,12 @@ the same order, and give up at the same size: what is too large is an atom of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tapml.expressions import MOST, ExpressionError, printed
+from tapml.program.intervals import applied, may_divide_by_zero
 
 MOST_WORK = 2**22
 """Products of terms and the like, for one model."""
@@ -22,17 +23,6 @@ _MOST_SHOWN = 200
 
 Terms = dict[tuple[int, ...], int]
 """Atoms that are multiplied, in order of their numbers -> coefficient, never 0."""
-
-_CORNERS: Mapping[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "floordiv": lambda a, b: a // b,
-    "ceildiv": lambda a, b: -(-a // b),
-    "min": min,
-    "max": max,
-}
-"""Whose least and greatest values are among those of their operands' ends."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +76,9 @@ class Algebra:
             return scope[expression]
         operation, a, b = expression
         left, right = self.value(a, scope), self.value(b, scope)
-        if operation in ("floordiv", "floormod", "ceildiv") and right.low <= 0 <= right.high:
+        if may_divide_by_zero(operation, (right.low, right.high)):
             raise ExpressionError(f"{shown(expression)} may divide by zero")
-        low, high = _range(operation, left, right)
+        low, high = applied(operation, (left.low, left.high), (right.low, right.high))
         if low < -MOST or high > MOST:
             raise ExpressionError(f"{shown(expression)} may be beyond 2^53 - 1")
         return Value(low, high, self._terms(operation, left, right, low, high))
@@ -212,15 +202,6 @@ def shown(expression: Any) -> str:
 def same(one: Value, other: Value) -> bool:
     """Whether they are shown to be the same for all sizes."""
     return one.terms == other.terms
-
-
-def _range(operation: str, left: Value, right: Value) -> tuple[int, int]:
-    if operation == "floormod":  # it has the divisor's sign, and is nearer to zero
-        if left.low >= 0 and left.high < right.low:
-            return left.low, left.high
-        return (0, right.high - 1) if right.low > 0 else (right.low + 1, 0)
-    corners = [_CORNERS[operation](x, y) for x in (left.low, left.high) for y in (right.low, right.high)]
-    return min(corners), max(corners)
 
 
 def _add(terms: Terms, key: tuple[int, ...], factor: int) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tapml.compiled.model import ALIGNMENT, FORMAT, CompiledModel, Shard
+from tapml.compiled.model import FORMAT, CompiledModel, Shard, aligned
 from tapml.compiled.verify import verify
 from tapml.errors import InputError
 from tapml.files import json_text
@@ -119,7 +119,7 @@ class CompiledFiles:
         """Where each part begins in the single file."""
         end = _HEAD + length
         for name, _, count in parts_of(self.model):
-            begin = _aligned(end)
+            begin = aligned(end)
             self._offsets.setdefault(name, begin)
             end = begin + count
         with self._folder.open(self._name) as file:
@@ -181,10 +181,6 @@ def single_pieces(model: CompiledModel, part: Callable[[str], bytes]) -> Iterato
     yield MAGIC + len(text).to_bytes(8, "little") + text
     end = _HEAD + len(text)
     for name, _, count in parts_of(model):
-        yield bytes(_aligned(end) - end)
+        yield bytes(aligned(end) - end)
         yield part(name)
-        end = _aligned(end) + count
-
-
-def _aligned(offset: int) -> int:
-    return -(-offset // ALIGNMENT) * ALIGNMENT
+        end = aligned(end) + count

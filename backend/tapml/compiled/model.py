@@ -19,7 +19,8 @@ from tapml.protocol.methods import Verdict
 FORMAT = "tapml.model/1"
 
 ALIGNMENT = 256
-"""Of every offset in a buffer and in a single file."""
+"""Of every offset in a buffer and in a single file: the default minStorageBufferOffsetAlignment of WebGPU, and no
+device asks for more."""
 
 MOST_SHARD_BYTES = 2**24
 """Small enough to be loaded beside others."""
@@ -27,6 +28,11 @@ MOST_SHARD_BYTES = 2**24
 _BufferBytes = Annotated[int, Field(ge=4, le=MAX_BYTES, multiple_of=4)]
 _Offset = Annotated[int, Field(ge=0, le=MAX_BYTES, multiple_of=ALIGNMENT)]
 _FileName = Annotated[str, Field(pattern=r"^(operators/)?[A-Za-z0-9_][A-Za-z0-9_.+-]*$", max_length=255)]
+
+
+def aligned(offset: int) -> int:
+    """The next multiple of ALIGNMENT, or itself."""
+    return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
 def _as_tuple(found: Any) -> Any:

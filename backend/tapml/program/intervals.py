@@ -7,7 +7,8 @@ from typing import Any
 
 from tapml.expressions import ExpressionError, Symbol, checked, printed
 
-_Interval = tuple[int, int]
+Interval = tuple[int, int]
+"""The least and the greatest value."""
 
 _CORNERS: Mapping[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,
@@ -34,7 +35,7 @@ def interval(expression: Any, symbols: Sequence[Symbol]) -> tuple[int, int]:
     return _of(checked(expression), ranges)
 
 
-def _of(expression: Any, ranges: Mapping[str, _Interval]) -> _Interval:
+def _of(expression: Any, ranges: Mapping[str, Interval]) -> Interval:
     if isinstance(expression, int):
         return expression, expression
     if isinstance(expression, str):
@@ -43,15 +44,25 @@ def _of(expression: Any, ranges: Mapping[str, _Interval]) -> _Interval:
         return ranges[expression]
     operation, a, b = expression
     left, right = _of(a, ranges), _of(b, ranges)
-    if operation in ("floordiv", "floormod", "ceildiv") and right[0] <= 0 <= right[1]:
+    if may_divide_by_zero(operation, right):
         raise ExpressionError(f"{printed(expression)} may divide by zero")
+    return applied(operation, left, right)
+
+
+def may_divide_by_zero(operation: str, right: Interval) -> bool:
+    """Whether it is a division, and its divisor may be zero."""
+    return operation in ("floordiv", "floormod", "ceildiv") and right[0] <= 0 <= right[1]
+
+
+def applied(operation: str, left: Interval, right: Interval) -> Interval:
+    """What an operation may give of operands that are independent; no divisor is zero."""
     if operation == "floormod":
         return _remainder(left, right)
     values = [_CORNERS[operation](x, y) for x in left for y in right]
     return min(values), max(values)
 
 
-def _remainder(left: _Interval, right: _Interval) -> _Interval:
+def _remainder(left: Interval, right: Interval) -> Interval:
     """It has the divisor's sign, and is nearer to zero."""
     if left[0] >= 0 and left[1] < right[0]:
         return left
