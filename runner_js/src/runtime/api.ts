@@ -84,6 +84,43 @@ export interface Profile {
   host: { prepare: number; encode: number; wait: number; total: number };
 }
 
+export interface CaptureOptions {
+  /** Of the model: "main" if nothing is said. */
+  function?: string | undefined;
+  /** The function is called with these. Without them its next call is captured, whoever makes it. */
+  inputs?: Inputs | undefined;
+  /** Of the call with `inputs`, as for `run`. */
+  sizes?: Readonly<Record<string, number>> | undefined;
+  /** Nodes of the model's program, or kernels: all if nothing is said. */
+  nodes?: readonly string[] | undefined;
+  /** The share of their calls that is captured, above 0 and at most 1: all if nothing is said. */
+  sample?: number | undefined;
+  /** Bytes that the copies may take, 64 MiB if nothing is said. Calls beyond them are left out. */
+  maxBytes?: number | undefined;
+  /** Whether weights go into the file. If nothing is said only their digests do. */
+  weights?: boolean | undefined;
+  /** Ends the wait for a call, and the call that `inputs` make. */
+  signal?: AbortSignal | undefined;
+}
+
+export interface CapturedOperator {
+  readonly kernel: string;
+  /** Of the model's program; empty where it has no name. */
+  readonly node: string;
+  /** Of its inputs and outputs. */
+  readonly bytes: number;
+}
+
+/** What operators of one call were given, and what this GPU made of it. */
+export interface Capture {
+  /** For `tapml import`. What is in it comes from the call's inputs: treat it as you treat those. */
+  readonly file: Blob;
+  readonly operators: readonly CapturedOperator[];
+  /** Calls of operators that were chosen and are not in it, and why, each reason once. */
+  readonly leftOut: number;
+  readonly why: readonly string[];
+}
+
 export interface TensorFacts {
   readonly name: string;
   readonly dtype: DataType;
@@ -110,6 +147,11 @@ export interface Model extends ModelFunction {
   readonly variants: Record<string, string>;
   /** Null where loading it again failed. */
   readonly device: GPUDevice | null;
+  /**
+   * What operators of a call are given and give, as a file for `tapml import`. The call gives what it gives without; where
+   * it fails this rejects as it does.
+   */
+  capture(options?: CaptureOptions): Promise<Capture>;
   /** The states are as before the first call. */
   reset(): Promise<void>;
   /** The text of its tokenizer's file; null where it has none. */

@@ -5,10 +5,11 @@ import { bytesOf } from "../program/dtypes";
 import { ExpressionError, type Sizes } from "../program/expressions";
 import type { ErrorReport } from "../protocol/messages";
 import type { Profile, RunOptions, RunResult, TensorInput } from "./api";
+import type { OperatorCapture } from "./capture";
 import { DispatchTimer, Encoder } from "./encoder";
 import { TapmlError } from "./error";
 import type { Label, Region } from "./flat";
-import type { Waiting } from "./interpret";
+import type { Interpreter, Waiting } from "./interpret";
 import type { ReadyKernel } from "./pipelines";
 import { Download, OUTPUT_USAGE, type Recorded, type Session } from "./session";
 import { usedSymbols } from "./used";
@@ -24,6 +25,10 @@ export interface CallContext {
   /** performance.now() */
   begun: number;
   profiled: boolean;
+  /** What captures this call, asked for once it is known to be one. */
+  capture(): OperatorCapture | null;
+  /** The text of an operator's program; null where it cannot be had. */
+  program(kernel: string): Promise<string | null>;
 }
 
 /** A call that is submitted: its results come without holding up the next one. */
@@ -55,8 +60,12 @@ export async function runCall(
     for (const buffer of fresh) buffer.destroy();
   };
   let encoder: Encoder | null = null;
+  let apart: Interpreter | null = null;
+  const capture = call.capture();
   try {
-    const { recording, interpreter } = prepared(call, checked.inputs, wanted, checked.sizes);
+    capture?.begin(session);
+    const { recording, interpreter } = prepared(call, checked.inputs, wanted, checked.sizes, capture);
+    if (capture) apart = interpreter;
     const own =
       checked.inputs.some((input) => "buffer" in input) || wanted.some((one) => typeof one !== "number");
     // What the GPU has taken before, of the same buffers, it takes again.
@@ -72,6 +81,7 @@ export async function runCall(
     for (const part of download.parts) encoder.copyOut(...part);
     if (timer) encoder.resolve(timer);
     encoder.submit();
+    apart?.destroy();
     const submitted = performance.now();
     const finished = finish(call, encoder.errors, download, wanted, checked.sizes)
       .then(async (outputs) => {
@@ -87,9 +97,15 @@ export async function runCall(
         if (cause instanceof DeviceFailure) session.forget(call.name);
         throw cause;
       });
+    if (capture) {
+      const collected = finished.then(() => capture.collect(checked.sizes, call.program, signal));
+      collected.catch((cause: unknown) => capture.fail(cause));
+    }
     return { result: () => finished };
   } catch (cause) {
     encoder?.drop();
+    apart?.destroy();
+    capture?.fail(cause);
     dropped();
     if (encoder?.submissions) broken(`a call of ${call.name} ended in its middle (${describe(cause)})`);
     throw cause;
@@ -131,6 +147,7 @@ function prepared(
   inputs: readonly CheckedInput[],
   outputs: readonly (GPUBuffer | number)[],
   sizes: Sizes,
+  capture: OperatorCapture | null,
 ): Recorded {
   const { queue } = session.gpu.device;
   const wanted = inputs.map((input) => ("buffer" in input ? input.buffer : Math.max(4, input.bytes.length)));
@@ -139,7 +156,7 @@ function prepared(
     if ("bytes" in input && input.bytes.length) queue.writeBuffer(bound[i] as GPUBuffer, 0, input.bytes);
   });
   try {
-    return session.at(name, kernels, sizes);
+    return capture ? session.apart(name, kernels, sizes, capture) : session.at(name, kernels, sizes);
   } catch (cause) {
     if (!(cause instanceof ExpressionError)) throw cause;
     const fix = `build the model again: its program does not hold for ${JSON.stringify(sizes)}`;

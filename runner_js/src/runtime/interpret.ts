@@ -17,6 +17,17 @@ export interface Waiting {
   guard<T>(promise: Promise<T>): Promise<T>;
 }
 
+/** Sees each dispatch of a recording that keeps them apart. */
+export interface Watch {
+  /** Before it is encoded; what it gives is called after. */
+  dispatch(
+    dispatch: Dispatch,
+    values: Sizes,
+    recording: Recording,
+    encoder: Encoder,
+  ): Promise<(() => void) | null>;
+}
+
 /** Dispatches of sizes that come up within a call, kept for the next time. */
 const MOST_KEPT = 256;
 
@@ -27,6 +38,7 @@ export class Interpreter {
   constructor(
     private readonly recording: Recording,
     private readonly modules: HostModules,
+    private readonly watch: Watch | null = null,
   ) {}
 
   /** As that of Flat. */
@@ -90,6 +102,7 @@ export class Interpreter {
         encoder.set(step.to, step.value);
         return null;
       case "dispatch": {
+        if (this.watch) return this.watched(this.watch, step.dispatch, values, encoder);
         const flat = this.flatOf(step.dispatch, values, encoder);
         encoder.replay(flat, 0, flat.length);
         return null;
@@ -111,6 +124,14 @@ export class Interpreter {
       case "loop":
         return this.loop(step, values, encoder, waiting);
     }
+  }
+
+  private async watched(watch: Watch, dispatch: Dispatch, values: Sizes, encoder: Encoder): Promise<Sizes> {
+    const after = await watch.dispatch(dispatch, values, this.recording, encoder);
+    const flat = this.flatOf(dispatch, values, encoder);
+    encoder.replay(flat, 0, flat.length);
+    after?.();
+    return {};
   }
 
   private async loop(

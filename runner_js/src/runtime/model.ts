@@ -1,6 +1,8 @@
 import type { CompiledFunction, CompiledModel, CompiledTensor } from "../compiled/generated/model";
 import { settled, together } from "./abort";
 import type {
+  Capture,
+  CaptureOptions,
   Inputs,
   LoadOptions,
   Model,
@@ -12,6 +14,7 @@ import type {
   TensorFacts,
 } from "./api";
 import { runCall } from "./call";
+import { OperatorCapture } from "./capture";
 import { type Place, placeOf } from "./device";
 import { TapmlError } from "./error";
 import { DEVICE_LOST_FIX, toTapmlError } from "./errors";
@@ -35,6 +38,8 @@ export class LoadedModel implements Model, Resident {
   private kernels: ReadyKernel[] = [];
   private tail: Promise<unknown> = Promise.resolve();
   private disposed = false;
+  /** By function, what captures its next call. */
+  private readonly captures = new Map<string, OperatorCapture>();
   /** Why states are undefined. */
   private undefinedStates = "";
 
@@ -88,6 +93,33 @@ export class LoadedModel implements Model, Resident {
     return this.main.profile(inputs, options);
   }
 
+  async capture(options: CaptureOptions = {}): Promise<Capture> {
+    this.throwIfDisposed();
+    const { function: name = "main", inputs, sizes, signal = never() } = options;
+    signal.throwIfAborted();
+    const capture = new OperatorCapture(this.document, name, options);
+    if (inputs) {
+      const fn = this.document.functions[name] as CompiledFunction;
+      await this.called(name, fn, inputs, { sizes, signal }, false, capture);
+      return this.told(capture.result);
+    }
+    if (this.captures.has(name)) {
+      const fix = "wait for it, or end it by its signal";
+      throw new TapmlError("input", `the next call of ${name} is captured already`, fix);
+    }
+    this.captures.set(name, capture);
+    const abort = () => {
+      if (this.captures.get(name) === capture) this.captures.delete(name);
+      capture.abandon(signal.reason);
+    };
+    signal.addEventListener("abort", abort);
+    try {
+      return await this.told(capture.result);
+    } finally {
+      signal.removeEventListener("abort", abort);
+    }
+  }
+
   reset(): Promise<void> {
     const signal = never();
     return this.inTurn(signal, async () => {
@@ -102,10 +134,7 @@ export class LoadedModel implements Model, Resident {
   }
 
   async tokenizer({ signal = never() }: { signal?: AbortSignal } = {}): Promise<string | null> {
-    const { tokenizer, attachments } = this.document;
-    const found = attachments.find(({ name }) => name === tokenizer?.file);
-    if (!found) return null;
-    return new TextDecoder().decode(await this.source.file(found.name, found.sha256, signal));
+    return this.attachment(this.document.tokenizer?.file, signal);
   }
 
   reload(options: PrepareOptions = {}): Promise<void> {
@@ -115,6 +144,9 @@ export class LoadedModel implements Model, Resident {
   dispose(): void {
     if (this.disposed) return;
     this.disposed = true;
+    // Each is told that it is disposed of.
+    for (const capture of this.captures.values()) capture.abandon(null);
+    this.captures.clear();
     this.release();
   }
 
@@ -196,6 +228,7 @@ export class LoadedModel implements Model, Resident {
     inputs: Inputs,
     options: RunOptions,
     profiled: boolean,
+    capture: OperatorCapture | null = null,
   ): Promise<RunResult | Profile> {
     const signal = options.signal ?? never();
     const begun = performance.now();
@@ -211,6 +244,8 @@ export class LoadedModel implements Model, Resident {
         signal,
         begun,
         profiled,
+        capture: () => capture ?? (profiled ? null : this.nextCapture(name)),
+        program: (kernel: string) => this.attachment(`operators/${kernel}.json`, signal).catch(() => null),
       };
       try {
         return await runCall(call, inputs, options, (why) => {
@@ -221,6 +256,19 @@ export class LoadedModel implements Model, Resident {
       }
     });
     return this.told(issued.result());
+  }
+
+  private nextCapture(name: string): OperatorCapture | null {
+    const capture = this.captures.get(name) ?? null;
+    this.captures.delete(name);
+    return capture;
+  }
+
+  /** The text of a file beside the model; null where it has none of that name. */
+  private async attachment(name: string | undefined, signal: AbortSignal): Promise<string | null> {
+    const found = this.document.attachments.find((one) => one.name === name);
+    if (!found) return null;
+    return new TextDecoder().decode(await this.source.file(found.name, found.sha256, signal));
   }
 
   /** The model with all that calls need, until its budget's `release`. */

@@ -53,6 +53,8 @@ export class Recording {
   constructor(
     readonly ready: ReadyFunction,
     readonly sizes: Sizes,
+    /** Each dispatch is a step of its own, and nothing of them is recorded. */
+    private readonly apart = false,
   ) {
     this.flat = new Flat(ready.device, ready.buffers);
     try {
@@ -135,7 +137,7 @@ export class Recording {
 
   private recordedDispatch(dispatch: Dispatch, known: Sizes): Step[] {
     const { symbols } = this.ready.kernels[dispatch.kernel] as ReadyKernel;
-    if (!symbols.every(({ name }) => isKnown(dispatch.sizes?.[name] ?? name, known))) {
+    if (this.apart || !symbols.every(({ name }) => isKnown(dispatch.sizes?.[name] ?? name, known))) {
       return [{ op: "dispatch", dispatch, known }];
     }
     const from = this.flat.length;

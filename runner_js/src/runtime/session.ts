@@ -6,7 +6,7 @@ import { bytesOf } from "../program/dtypes";
 import type { Sizes } from "../program/expressions";
 import type { HostModules } from "./api";
 import type { Buffers, Region } from "./flat";
-import { Interpreter } from "./interpret";
+import { Interpreter, type Watch } from "./interpret";
 import type { Allocations } from "./memory";
 import type { ReadyKernel } from "./pipelines";
 import { Recording } from "./record";
@@ -20,6 +20,8 @@ const STORAGE = 0x80; // GPUBufferUsage.STORAGE
 const COPY_SRC = 0x4;
 const COPY_DST = 0x8;
 const MAP_READ = 0x1;
+/** Of buffers that are copied to, and mapped. */
+export const STAGING_USAGE = MAP_READ | COPY_DST;
 export const OUTPUT_USAGE = STORAGE | COPY_SRC | COPY_DST;
 
 /** A function at sizes. */
@@ -109,6 +111,11 @@ export class Session {
     return recorded;
   }
 
+  /** The same for one call that is watched: it is not kept, and whoever asked destroys it. */
+  apart(name: string, kernels: readonly ReadyKernel[], sizes: Sizes, watch: Watch): Recorded {
+    return this.record(name, kernels, sizes, this.function(name).buffers, watch);
+  }
+
   /** Says what buffers a call's inputs and outputs are: those that it brings, or own ones of so many bytes. Gives the inputs. */
   bind(
     name: string,
@@ -148,18 +155,24 @@ export class Session {
     this.functions.delete(name);
   }
 
-  private record(name: string, kernels: readonly ReadyKernel[], sizes: Sizes, buffers: Buffers): Recorded {
+  private record(
+    name: string,
+    kernels: readonly ReadyKernel[],
+    sizes: Sizes,
+    buffers: Buffers,
+    watch: Watch | null = null,
+  ): Recorded {
     const fn = this.model.functions[name] as CompiledFunction;
     const device = { device: this.gpu.device, allocations: this.allocations };
-    const recording = new Recording({ fn, kernels, device, buffers }, sizes);
-    return { recording, interpreter: new Interpreter(recording, this.modules) };
+    const recording = new Recording({ fn, kernels, device, buffers }, sizes, watch !== null);
+    return { recording, interpreter: new Interpreter(recording, this.modules, watch) };
   }
 
   /** A buffer to copy to and map. */
   takeStaging(bytes: number): GPUBuffer {
     const found = this.stagings.findIndex(({ size }) => size >= bytes);
     if (found >= 0) return this.stagings.splice(found, 1)[0] as GPUBuffer;
-    return this.allocations.make(bytes, MAP_READ | COPY_DST);
+    return this.allocations.make(bytes, STAGING_USAGE);
   }
 
   giveStaging(buffer: GPUBuffer): void {
@@ -208,15 +221,7 @@ export class Download {
     const { staging, session } = this;
     if (!staging) return [];
     const end = (this.offsets.at(-1) as number) + (this.regions.at(-1) as Region).bytes;
-    const mapped = staging.mapAsync(MAP_READ, 0, end).catch(async (cause: unknown) => {
-      if (signal.aborted) return;
-      // The cause, and not its consequence, is told first.
-      await wordOfLoss(session.gpu.device);
-      session.gpu.throwIfLost();
-      throw new DeviceFailure({ kind: "internal", message: `the GPU does not give its results: ${cause}` });
-    });
-    await session.gpu.guard(mapped, signal);
-    const all = staging.getMappedRange(0, end);
+    const all = await mapped(session.gpu, staging, end, signal);
     return this.regions.map(
       ({ bytes }, i) => new Uint8Array(all.slice(this.offsets[i], (this.offsets[i] as number) + bytes)),
     );
@@ -225,6 +230,24 @@ export class Download {
   release(): void {
     if (this.staging) this.session.giveStaging(this.staging);
   }
+}
+
+/** The first bytes of a buffer that was copied to. */
+export async function mapped(
+  gpu: Gpu,
+  staging: GPUBuffer,
+  bytes: number,
+  signal: AbortSignal,
+): Promise<ArrayBuffer> {
+  const done = staging.mapAsync(MAP_READ, 0, bytes).catch(async (cause: unknown) => {
+    if (signal.aborted) return;
+    // The cause, and not its consequence, is told first.
+    await wordOfLoss(gpu.device);
+    gpu.throwIfLost();
+    throw new DeviceFailure({ kind: "internal", message: `the GPU does not give its results: ${cause}` });
+  });
+  await gpu.guard(done, signal);
+  return staging.getMappedRange(0, bytes);
 }
 
 /** Bytes of each state. */

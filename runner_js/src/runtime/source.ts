@@ -265,7 +265,8 @@ async function arrived<T>(url: string, promise: Promise<T>, signal: AbortSignal)
   }
 }
 
-async function digestOf(data: Uint8Array<ArrayBuffer>): Promise<string> {
+/** SHA-256, in lower-case hexadecimal. */
+export async function digestOf(data: Uint8Array<ArrayBuffer>): Promise<string> {
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", data));
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

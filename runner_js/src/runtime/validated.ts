@@ -13,7 +13,7 @@ export function checkValidated(
     throw new TapmlError("input", `unvalidated is ${unvalidated}`, "give refuse, warn or ignore");
   }
   if (unvalidated === "ignore") return;
-  const here = runtimeName();
+  const here = withoutVersion(whereThisRuns().name);
   const there = validation.filter(({ device }) => familyOf(device) === here);
   const missing = kernels.map(({ kernel }) => kernel).filter((kernel) => !passed(kernel, there));
   if (!missing.length) return;
@@ -36,15 +36,15 @@ function passed(kernel: string, validations: readonly Validation[]): boolean {
   return verdicts.includes("pass") && !verdicts.includes("fail") && !verdicts.includes("error");
 }
 
-/** "Chromium", "Firefox on Android", "node", "deno" */
-function runtimeName(): string {
-  if ("Deno" in globalThis) return "deno";
+/** Where this runs: "browser", "node" or "deno", and what people call it. */
+export function whereThisRuns(): { runtime: string; name: string; userAgent: string } {
   const { userAgent = "", userAgentData } = (globalThis.navigator ?? {}) as Navigator & {
     userAgentData?: { brands?: { brand: string }[] };
   };
-  if (!userAgent || /^Node/.test(userAgent)) return "node";
+  if ("Deno" in globalThis) return { runtime: "deno", name: "deno", userAgent };
+  if (!userAgent || /^Node/.test(userAgent)) return { runtime: "node", name: "node", userAgent };
   const brands = (userAgentData?.brands ?? []).map(({ brand }) => brand);
-  return withoutVersion(browserName(userAgent, brands));
+  return { runtime: "browser", name: browserName(userAgent, brands), userAgent };
 }
 
 function familyOf({ name, runtime }: Validation["device"]): string {

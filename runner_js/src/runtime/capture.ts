@@ -1,0 +1,296 @@
+import type {
+  CompiledFunction,
+  CompiledModel,
+  CompiledTensor,
+  Dispatch,
+  Instruction,
+} from "../compiled/generated/model";
+import { bytesOf } from "../program/dtypes";
+import { evaluate, type Sizes } from "../program/expressions";
+import type { TensorType } from "../protocol/messages";
+import type { Capture, CaptureOptions } from "./api";
+import { type CapturedCall, type CapturedTensor, captureFile } from "./capture_file";
+import type { Encoder } from "./encoder";
+import { TapmlError } from "./error";
+import type { Region } from "./flat";
+import type { Watch } from "./interpret";
+import type { ReadyKernel } from "./pipelines";
+import type { Recording } from "./record";
+import { mapped, type Session, STAGING_USAGE } from "./session";
+import { typeAt } from "./values";
+
+const MOST_BYTES = 64 << 20;
+/** Of a buffer that copies go to, unless one call takes more: few are made, and few mapped. */
+const CHUNK_BYTES = 8 << 20;
+/** Operator calls in a file; `tapml import` takes no more. */
+const MOST_CALLS = 1000;
+const COPY_SRC = 0x4; // GPUBufferUsage.COPY_SRC
+
+/** A buffer that copies go to, and how many of its bytes are taken. */
+interface Chunk {
+  buffer: GPUBuffer;
+  used: number;
+}
+
+/** Where the copy of a tensor is. */
+interface Copied {
+  chunk: Chunk;
+  offset: number;
+  name: string;
+  type: TensorType;
+  weight: boolean;
+}
+
+interface Taken {
+  dispatch: Dispatch;
+  kernel: ReadyKernel;
+  sizes: Sizes;
+  operands: Copied[];
+}
+
+/** One call whose operators' inputs and outputs are copied out of the arenas as it runs. */
+export class OperatorCapture implements Watch {
+  readonly result: Promise<Capture>;
+  private settle!: { resolve: (found: Capture) => void; reject: (cause: unknown) => void };
+  private readonly chunks: Chunk[] = [];
+  private readonly taken: Taken[] = [];
+  private readonly weights = new Map<string, Copied>();
+  private readonly why = new Set<string>();
+  private leftOut = 0;
+  private bytes = 0;
+  /** One is taken wherever it passes a whole number. */
+  private turn = Math.random();
+  private session: Session | null = null;
+  private readonly chosen: ReadonlySet<string> | null;
+  private readonly share: number;
+  private readonly mostBytes: number;
+
+  /** Throws a TapmlError of kind "input" for options that are none, or that choose nothing. */
+  constructor(
+    private readonly model: CompiledModel,
+    readonly name: string,
+    private readonly options: CaptureOptions,
+  ) {
+    const { nodes, sample = 1, maxBytes = MOST_BYTES } = options;
+    if (!(sample > 0 && sample <= 1))
+      throw new TapmlError("input", `sample is ${sample}`, "give a share above 0 and at most 1");
+    if (!(maxBytes > 0)) throw new TapmlError("input", `maxBytes is ${maxBytes}`, "give a number of bytes");
+    const fn = Object.hasOwn(model.functions, name) ? model.functions[name] : undefined;
+    if (!fn) {
+      const names = Object.keys(model.functions).join(", ");
+      throw new TapmlError("input", `${model.name} has no function ${name}`, `there are ${names}`);
+    }
+    this.chosen = nodes ? checkedNodes(model, name, fn, nodes) : null;
+    this.share = sample;
+    this.mostBytes = maxBytes;
+    this.result = new Promise((resolve, reject) => {
+      this.settle = { resolve, reject };
+    });
+    // Whoever asked is told; nobody needs to listen before.
+    this.result.catch(() => {});
+  }
+
+  /** A call begins: this is the one. */
+  begin(session: Session): void {
+    this.session = session;
+  }
+
+  /** Nobody waits for it any more. What its call encodes it still may copy to. */
+  abandon(cause: unknown): void {
+    this.settle.reject(cause);
+  }
+
+  /** Its call has ended without giving anything. */
+  fail(cause: unknown): void {
+    this.settle.reject(cause);
+    this.release();
+  }
+
+  async dispatch(
+    dispatch: Dispatch,
+    values: Sizes,
+    recording: Recording,
+    encoder: Encoder,
+  ): Promise<(() => void) | null> {
+    const { kernels, fn } = recording.ready;
+    const kernel = kernels[dispatch.kernel] as ReadyKernel;
+    if (this.chosen && !this.chosen.has(dispatch.node ?? "") && !this.chosen.has(kernel.kernel)) return null;
+    const before = Math.floor(this.turn);
+    this.turn += this.share;
+    if (Math.floor(this.turn) === before) return null;
+    const regions = dispatch.operands.map((index) => recording.region(index));
+    const tensors = dispatch.operands.map((index) => fn.tensors[index] as CompiledTensor);
+    const known = (i: number) =>
+      this.weights.get(placeOf(tensors[i] as CompiledTensor, regions[i] as Region));
+    const bytes = regions.reduce((sum, region, i) => sum + (known(i) ? 0 : region.bytes), 0);
+    const chunk = await this.room(bytes, regions, tensors);
+    if (!chunk) return null;
+    const inputs = this.inputsOf(dispatch);
+    const copy = (i: number): Copied => {
+      const found = known(i);
+      if (found) return found;
+      const [region, tensor] = [regions[i] as Region, tensors[i] as CompiledTensor];
+      encoder.copyOut(region, chunk.buffer, chunk.used);
+      const type = typeAt(tensor, recording.sizes);
+      const weight = tensor.at[0] === "weights";
+      const copied = { chunk, offset: chunk.used, name: tensor.name, type, weight };
+      chunk.used += region.bytes;
+      if (weight) this.weights.set(placeOf(tensor, region), copied);
+      return copied;
+    };
+    const sizes = Object.fromEntries(
+      kernel.symbols.map(({ name }) => [name, evaluate(dispatch.sizes?.[name] ?? name, values)]),
+    );
+    // Before the outputs, whose bytes an input that is not read again may have next.
+    const operands = regions.slice(0, inputs).map((_, i) => copy(i));
+    return () => {
+      for (let i = inputs; i < regions.length; i++) operands.push(copy(i));
+      this.taken.push({ dispatch, kernel, sizes, operands });
+    };
+  }
+
+  /** Once what was encoded is submitted and found right. `program`: the text of an operator's program, or null. */
+  async collect(
+    sizes: Sizes,
+    program: (kernel: string) => Promise<string | null>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { session, model, options } = this;
+    if (!session) return;
+    try {
+      if (!this.taken.length) {
+        const why =
+          [...this.why].join("; ") || "the call runs none of those that were chosen, or the sample took none";
+        throw new TapmlError(
+          "input",
+          `nothing was captured: ${why}`,
+          "choose other nodes, or a larger sample or maxBytes",
+        );
+      }
+      const used = this.chunks.filter((chunk) => chunk.used);
+      const found = await Promise.all(
+        used.map(({ buffer, used }) => mapped(session.gpu, buffer, used, signal)),
+      );
+      const all = new Map(used.map((chunk, i) => [chunk, found[i] as ArrayBuffer]));
+      const tensor = ({ chunk, offset, name, type, weight }: Copied): CapturedTensor => {
+        const data = (all.get(chunk) as ArrayBuffer).slice(offset, offset + bytesOf(type));
+        return { name, type, weight, data: new Uint8Array(data) };
+      };
+      const calls = this.taken.map(({ dispatch, kernel, sizes, operands }): CapturedCall => {
+        const inputs = this.inputsOf(dispatch);
+        return {
+          node: dispatch.node ?? "",
+          kernel: dispatch.kernel,
+          variant: kernel.variant.name,
+          sizes,
+          inputs: operands.slice(0, inputs).map(tensor),
+          outputs: operands.slice(inputs).map(tensor),
+        };
+      });
+      const { capabilities } = session.gpu;
+      const facts = { model, function: this.name, sizes, capabilities, leftOut: this.leftOut };
+      const file = await captureFile({ ...facts, calls, weights: options.weights ?? false, program });
+      const operators = calls.map(({ node, kernel, inputs, outputs }) => ({
+        kernel: model.kernels[kernel]?.kernel ?? "",
+        node,
+        bytes: [...inputs, ...outputs].reduce((sum, { data }) => sum + data.length, 0),
+      }));
+      this.settle.resolve({ file, operators, leftOut: this.leftOut, why: [...this.why] });
+    } catch (cause) {
+      this.settle.reject(cause);
+    } finally {
+      this.release();
+    }
+  }
+
+  private inputsOf({ kernel }: Dispatch): number {
+    return (this.model.kernels[kernel]?.arguments ?? []).filter(({ role }) => role === "input").length;
+  }
+
+  /** Where a call's tensors are copied to; null where it is left out, for a reason that is noted. */
+  private async room(
+    bytes: number,
+    regions: readonly Region[],
+    tensors: readonly CompiledTensor[],
+  ): Promise<Chunk | null> {
+    const unreadable = regions.findIndex(({ of, index }) => !((of[index] as GPUBuffer).usage & COPY_SRC));
+    if (unreadable >= 0) {
+      const { name } = tensors[unreadable] as CompiledTensor;
+      return this.without(`the GPUBuffer of ${name} cannot be copied: make it with COPY_SRC`);
+    }
+    if (this.taken.length >= MOST_CALLS) return this.without(`a capture has at most ${MOST_CALLS} calls`);
+    if (this.bytes + bytes > this.mostBytes)
+      return this.without(`they take more than ${this.mostBytes} bytes`);
+    let chunk = this.chunks.at(-1);
+    if (!chunk || chunk.used + bytes > chunk.buffer.size) {
+      const made = await this.chunk(Math.max(bytes, Math.min(CHUNK_BYTES, this.mostBytes - this.bytes)));
+      if (!made) return null;
+      chunk = made;
+      this.chunks.push(chunk);
+    }
+    this.bytes += bytes;
+    return chunk;
+  }
+
+  /** The call goes on without the copies that the GPU has no memory for. */
+  private async chunk(bytes: number): Promise<Chunk | null> {
+    const { allocations } = this.session as Session;
+    let buffer: GPUBuffer | null = null;
+    const make = () => {
+      buffer = allocations.make(bytes, STAGING_USAGE);
+      return buffer;
+    };
+    try {
+      return { buffer: await allocations.made(make), used: 0 };
+    } catch (cause) {
+      if (buffer) allocations.destroy(buffer);
+      if (!(cause instanceof TapmlError) || cause.kind === "disposed") throw cause;
+      return this.without(cause.sentence);
+    }
+  }
+
+  private without(why: string): null {
+    this.leftOut++;
+    this.why.add(why);
+    return null;
+  }
+
+  private release(): void {
+    for (const { buffer } of this.chunks.splice(0)) this.session?.allocations.destroy(buffer);
+    this.taken.length = 0;
+    this.weights.clear();
+  }
+}
+
+function placeOf({ at }: CompiledTensor, { bytes }: Region): string {
+  return JSON.stringify([at, bytes]);
+}
+
+/** Throws for what is neither a node of the function nor a kernel that it runs. */
+function checkedNodes(
+  { kernels }: CompiledModel,
+  name: string,
+  fn: CompiledFunction,
+  nodes: readonly string[],
+): ReadonlySet<string> {
+  const there = new Set<string>();
+  for (const { node, kernel } of dispatchesOf(fn.code)) {
+    if (node) there.add(node);
+    there.add(kernels[kernel]?.kernel ?? "");
+  }
+  const unknown = nodes.find((node) => !there.has(node));
+  if (unknown === undefined && nodes.length) return new Set(nodes);
+  const what = unknown === undefined ? "nodes is empty" : `${name} has no node or kernel ${unknown}`;
+  throw new TapmlError("input", what, "`model.profile` gives the nodes and kernels of a call");
+}
+
+function* dispatchesOf(code: readonly Instruction[]): Generator<Dispatch> {
+  for (const instruction of code) {
+    if (instruction.op === "dispatch") yield instruction;
+    else if (instruction.op === "loop") yield* dispatchesOf(instruction.body);
+    else if (instruction.op === "if") {
+      yield* dispatchesOf(instruction.then);
+      yield* dispatchesOf(instruction.else ?? []);
+    }
+  }
+}
