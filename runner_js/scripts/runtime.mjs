@@ -1,6 +1,6 @@
 /**
- * Makes what @tapml/runtime consists of beside its module, which `vite build --config vite.runtime.config.ts` has made: one
- * file of types, package.json, licence.
+ * Makes what @tapml/runtime consists of beside its modules, which `vite build --config vite.runtime.config.ts` has made: one
+ * file of types each, package.json, licence.
  */
 import { execFileSync } from "node:child_process";
 import { copyFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -10,15 +10,28 @@ import { gzipSync } from "node:zlib";
 
 const ROOT = new URL("../", import.meta.url);
 const TARGET = new URL("../backend/tapml/server/static/runtime/", ROOT);
-/** Of the module, compressed: a page that embeds a sentence shall not load a framework. */
-const MOST_BYTES = 40_000;
-/** Types and the one class; neither imports anything. */
-const PUBLIC = ["api", "error"];
+/** Of each module, compressed: a page that embeds a sentence shall not load a framework. */
+const MOST_BYTES = { "tapml-runtime": 40_000, "tapml-tokenizer": 12_000 };
+/** By module, the files that have all that is public of it. They import nothing but each other. */
+const PUBLIC = {
+  "tapml-runtime": ["runtime/api", "runtime/error"],
+  "tapml-tokenizer": ["tokenizer/error", "tokenizer/index"],
+};
+const LOAD = `/**
+ * The model at \`url\`: the folder that \`tapml build\` wrote, with a / at the end, its model.json, or a single file.
+ * Rejects with a TapmlError, or the signal's reason.
+ */
+export declare function load(url: string, options?: LoadOptions): Promise<Model>;
+`;
+const ROUND = {
+  "tapml-runtime": ['/// <reference types="@webgpu/types" />\n', LOAD],
+  "tapml-tokenizer": ["", ""],
+};
 
 const made = await mkdtemp(`${tmpdir()}/tapml-types-`);
 try {
   const tsc = fileURLToPath(new URL("node_modules/.bin/tsc", ROOT));
-  const files = PUBLIC.map((name) => `src/runtime/${name}.ts`);
+  const files = Object.values(PUBLIC).flatMap((names) => names.map((name) => `src/${name}.ts`));
   const flags = [
     "--ignoreConfig",
     "--declaration",
@@ -27,22 +40,21 @@ try {
     "es2022",
     "--module",
     "esnext",
+    "--moduleResolution",
+    "bundler",
+    "--rootDir",
+    "src",
   ];
   const where = ["--lib", "es2023,dom", "--types", "@webgpu/types", "--skipLibCheck", "--outDir", made];
   execFileSync(tsc, [...flags, ...where, ...files], { cwd: fileURLToPath(ROOT), stdio: "inherit" });
-  const texts = await Promise.all(PUBLIC.map((name) => readFile(`${made}/${name}.d.ts`, "utf8")));
-  const foreign = /^(?:import|export \* from) .*/m.exec(texts.join("\n"));
-  if (foreign) throw new Error(`the public types are no single file: ${foreign[0]}`);
-  const load = `/**
- * The model at \`url\`: the folder that \`tapml build\` wrote, with a / at the end, its model.json, or a single file.
- * Rejects with a TapmlError, or the signal's reason.
- */
-export declare function load(url: string, options?: LoadOptions): Promise<Model>;
-`;
-  await writeFile(
-    new URL("tapml-runtime.d.ts", TARGET),
-    `/// <reference types="@webgpu/types" />\n${texts.join("\n")}${load}`,
-  );
+  for (const [module, names] of Object.entries(PUBLIC)) {
+    const texts = await Promise.all(names.map((name) => readFile(`${made}/${name}.d.ts`, "utf8")));
+    const text = texts.join("\n").replace('export { TokenizerError } from "./error";\n', "");
+    const foreign = /^(?:import|export .*\bfrom) .*/m.exec(text);
+    if (foreign) throw new Error(`the public types are no single file: ${foreign[0]}`);
+    const [before, after] = ROUND[module];
+    await writeFile(new URL(`${module}.d.ts`, TARGET), `${before}${text}${after}`);
+  }
 } finally {
   await rm(made, { recursive: true });
 }
@@ -54,8 +66,11 @@ const manifest = {
   license,
   description: "Runs models that tapml compiled, on WebGPU: no wasm, no dependencies",
   type: "module",
-  exports: { ".": { types: "./tapml-runtime.d.ts", default: "./tapml-runtime.js" } },
-  files: ["tapml-runtime.js", "tapml-runtime.d.ts"],
+  exports: {
+    ".": { types: "./tapml-runtime.d.ts", default: "./tapml-runtime.js" },
+    "./tokenizer": { types: "./tapml-tokenizer.d.ts", default: "./tapml-tokenizer.js" },
+  },
+  files: Object.keys(PUBLIC).flatMap((module) => [`${module}.js`, `${module}.d.ts`]),
   sideEffects: false,
   peerDependencies: { "@webgpu/types": "*" },
   peerDependenciesMeta: { "@webgpu/types": { optional: true } },
@@ -63,9 +78,12 @@ const manifest = {
 await writeFile(new URL("package.json", TARGET), `${JSON.stringify(manifest, null, 2)}\n`);
 await copyFile(new URL("../LICENSE", ROOT), new URL("LICENSE", TARGET));
 
-const code = await readFile(new URL("tapml-runtime.js", TARGET));
-const bytes = gzipSync(code, { level: 9 }).length;
-console.log(`tapml-runtime.js: ${code.length} bytes, ${bytes} compressed`);
-if (bytes > MOST_BYTES)
-  throw new Error(`@tapml/runtime takes ${bytes} bytes compressed, and at most ${MOST_BYTES} are its own`);
-if (/\beval\(|new Function\(/.test(code)) throw new Error("@tapml/runtime evaluates text as code");
+for (const [module, most] of Object.entries(MOST_BYTES)) {
+  const code = await readFile(new URL(`${module}.js`, TARGET));
+  const bytes = gzipSync(code, { level: 9 }).length;
+  console.log(`${module}.js: ${code.length} bytes, ${bytes} compressed`);
+  if (bytes > most)
+    throw new Error(`${module}.js takes ${bytes} bytes compressed, and at most ${most} are its own`);
+  if (/\beval\(|new Function\(|\bimport\b/.test(code))
+    throw new Error(`${module}.js evaluates text as code, or is not complete in itself`);
+}
