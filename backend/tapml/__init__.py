@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tapml.api.captures import import_capture
     from tapml.api.compiled import CompiledModel, build, load_model
     from tapml.api.devices import Device, batch, cpu, cuda, webgpu
     from tapml.api.library import Function, Library, LoadedLibrary, compile, upload
@@ -37,6 +38,7 @@ __all__ = [
     "compile",
     "cpu",
     "cuda",
+    "import_capture",
     "load",
     "load_model",
     "load_repro",
@@ -57,6 +59,7 @@ _MODULES = (
     "api.library",
     "api.validation",
     "api.compiled",
+    "api.captures",
 )
 
 

@@ -3,7 +3,7 @@
     python -m benchmarks.localization.rounding --device node-dawn                 # the benchmark's models
     python -m benchmarks.localization.rounding --device node-dawn my.suite        # a suite
 
-Nothing of unedited kernels should be `locate`'s TIMES or more. Exit codes: 0 nothing is, 1 something is.
+Nothing of unedited kernels should be `locate`'s SUSPICIOUS_TIMES or more. Exit codes: 0 nothing is, 1 something is.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 from benchmarks.localization import models
 from benchmarks.localization.executing import Call, KernelOnDevice
 from tapml.bounds import NotDerivable, Simulated, simulate
+from tapml.bounds.simulation import SUSPICIOUS_TIMES
 from tapml.devices import Blobs, Device
 from tapml.errors import DeviceError
-from tapml.locating.suspicious import TIMES
 from tapml.operators.external import External
 from tapml.operators.of_suite import read_operator
 from tapml.server import Server
@@ -85,7 +85,7 @@ def row(device: str, suite: str, found: list[Output]) -> str:
     times = [output.times for output in found]
     furthest = max(found, key=lambda output: output.times)
     cells = [device, suite, len(found), f"{statistics.median(times):.2f}", f"{furthest.times:.2f}", furthest.kernel]
-    cells += [f"{max(output.share for output in found):.2f}", sum(time >= TIMES for time in times)]
+    cells += [f"{max(output.share for output in found):.2f}", sum(time >= SUSPICIOUS_TIMES for time in times)]
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
@@ -115,7 +115,7 @@ def main() -> int:
     everything.sort(key=lambda output: -output.times)
     print("\n".join(map(str, everything if options.every else everything[:_SHOWN])))
     print("\n".join([HEAD, *rows]))
-    return int(any(output.times >= TIMES for output in everything))
+    return int(any(output.times >= SUSPICIOUS_TIMES for output in everything))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from rounding_device import lowered
 from tvm import relax
 
 from tapml.bounds import Operator, Simulated, simulate
-from tapml.locating.suspicious import TIMES
+from tapml.bounds.simulation import SUSPICIOUS_TIMES
 from tapml.lowering.write import program_of
 from tapml.platforms.reference import Reference, to_numpy
 
@@ -119,7 +119,7 @@ def test_rounding_is_explained_and_a_hidden_fault_is_not(name: str) -> None:
     if wrong is not None:
         got = wrong(*inputs)
         assert simulation.used(got) < 1, "no fault that hides"
-        assert simulation.times(got) > TIMES
+        assert simulation.times(got) > SUSPICIOUS_TIMES
 
 
 @pytest.mark.parametrize("terms", [16, 600])

@@ -16,6 +16,10 @@ from tapml.bounds.rounding import FUNCTIONS, Rounding
 from tapml.bounds.uncertain import FLOATS, smallest_normal
 from tapml.operators.program import OperatorProgram
 
+SUSPICIOUS_TIMES = 4.0
+"""From here on rounding explains it no longer. Kernels that are right stay below 1.1 on software GPUs, and faults that
+their bounds hide begin at 16 (docs/bounds.md, "Suspicious")."""
+
 _MOST_TURNS = 2**35
 """Of a program's loops, in all runs together: what takes longer is not simulated."""
 _MOST_STEPS = 2**13

@@ -17,6 +17,7 @@ from tapml.reports.terminal import size, warn_doubts
 from tapml.server.security import is_loopback
 from tapml.sharing import FORMS, check_export, file_name, issue_text, links, load_repro, of_suite
 from tapml.sharing import export as export_file
+from tapml.sharing.capture import read_capture
 from tapml.sharing.imports import add_to_suite, new_suite
 from tapml.suite import Suite
 
@@ -57,7 +58,12 @@ def _check_all(asked: Mapping[str, Path], force: bool) -> None:
 
 
 def import_(options: argparse.Namespace, console: Console, progress: Console) -> int:
-    """Open an exported test as a suite, or add it to one."""
+    """Open an exported test, or what a page captured, as a suite, or add it to one."""
+    if (captured := read_capture(options.file)) is not None:
+        # Late: TVM takes seconds to load.
+        from tapml.cli.capture_command import import_captured
+
+        return import_captured(captured, options, console, progress)
     repro = load_repro(options.file)
     warn_doubts(progress, options.file, repro.document.suite.doubts)
     kernel = repro.document.test.kernel

@@ -29,9 +29,11 @@ def add_sharing(commands: Commands) -> None:
     parser.add_argument("--force", action="store_true", help="replace files that exist")
     parser = commands.add(
         "import", "sharing:import_",
-        help="somebody's exported test as a suite, or into one",
+        help="somebody's exported test, or what a page captured, as a suite or into one",
         description="Open what `tapml export` wrote (.html, .safetensors, the folder of --wgsl, the script of "
-        "--python): as a suite of its own, or beside the tests of another suite.",
+        "--python): as a suite of its own, or beside the tests of another suite. What `model.capture` gave in a page "
+        "is computed here first, by the operators of the suite that the page's model was built from (--into), and each "
+        "call gets its verdict; exit code 1 says that one is wrong.",
     )  # fmt: skip
     parser.add_argument("file", type=Path, metavar="FILE")
     place = parser.add_mutually_exclusive_group()

@@ -7,26 +7,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tapml.compare.elements import bound_of
-from tapml.compare.operators import OperatorTolerances
-from tapml.compare.tolerance import perturb
 from tapml.errors import InputError
-from tapml.files import sha256
 from tapml.locating.evidence import Evidence
 from tapml.lowering.lower import Model
 from tapml.operators.numerics import stated
 from tapml.operators.of_suite import read_operator
-from tapml.platforms.reference import Reference, to_numpy
-from tapml.suite import CarvedTest, Suite, TensorRef, Tolerance
+from tapml.platforms import expected
+from tapml.platforms.reference import Reference
+from tapml.suite import CarvedTest, Suite
 
 
-@dataclasses.dataclass(frozen=True)
-class Expected:
-    """One output: the reference's value, and what a device may differ by (`bound`: float64, for each element)."""
-
-    value: np.ndarray
-    tolerance: Tolerance
-    bound: np.ndarray
+class Expected(expected.Expected):
+    """One output of the reference, as evidence of what a device gave is held against."""
 
     def evidence(self, got: np.ndarray) -> Evidence:
         """Of what a device gave. Where the reference itself gives no number nothing is said of the kernel."""
@@ -58,37 +50,21 @@ class ReducedReference:
             )
         # Only this operator is built for the reference: a model's others take seconds.
         program = read_operator(suite, node.kernel, graph)
-        self._reference = Reference(Model(graph, [], {node.kernel: program}))
-        self._kernel, self._sizes = node.kernel, graph.sizes
-        self._types = [graph.values[name].type for name in node.outputs]
-        self.tensors: dict[str, np.ndarray] = {}
+        operator = expected.Operator(
+            node.kernel,
+            program,
+            [graph.values[name].type for name in node.outputs],
+            graph.sizes,
+            [file.text for file in suite.kernel_files(test.kernel)],
+            stated(suite.bundle(test.kernel)),
+        )
+        self._outputs = expected.ExpectedOutputs(Reference(Model(graph, [], {node.kernel: program})), operator)
+
+    @property
+    def tensors(self) -> Mapping[str, np.ndarray]:
         """Of the latest tolerances, by digest."""
-        texts = [file.text for file in suite.kernel_files(test.kernel)]
-        self._tolerances = OperatorTolerances(program, texts, self._put, stated(suite.bundle(test.kernel)))
+        return self._outputs.tensors
 
     def expected_and_tolerance(self, inputs: Sequence[np.ndarray]) -> list[Expected]:
         """What a device has to give for `inputs`, output by output."""
-        self.tensors.clear()
-        values = self._call(inputs)
-        random = np.random.default_rng(0)
-
-        def moved(runs: int) -> list[list[np.ndarray]]:
-            found = [self._call([perturb(array, random) for array in inputs]) for _ in range(runs)]
-            return [list(outputs) for outputs in zip(*found, strict=True)]
-
-        tolerances = self._tolerances.of_call(inputs, values, moved)
-        return [
-            Expected(value, tolerance, bound_of(tolerance, value, lambda ref: self.tensors[ref.digest]))
-            for value, tolerance in zip(values, tolerances, strict=True)
-        ]
-
-    def _call(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        tensors = [self._reference.tensor(array) for array in inputs]
-        results = self._reference.call(self._kernel, tensors, self._types, self._sizes)
-        return [to_numpy(result, found.dtype) for result, found in zip(results, self._types, strict=True)]
-
-    def _put(self, array: np.ndarray) -> TensorRef:
-        dense = np.ascontiguousarray(array)
-        digest = sha256(dense.tobytes())
-        self.tensors[digest] = dense
-        return TensorRef(digest, str(dense.dtype), tuple(array.shape))
+        return [Expected(found.value, found.tolerance, found.bound) for found in self._outputs.of(inputs)]

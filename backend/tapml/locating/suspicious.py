@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tapml.bounds import NotDerivable, Simulated, simulate
+from tapml.bounds.simulation import SUSPICIOUS_TIMES
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, InputError
 from tapml.locating.examine import Examiner, Outputs
@@ -14,10 +15,6 @@ from tapml.results.locate import Suspicious
 from tapml.results.validation import TestResult
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.context import JobContext
-
-TIMES = 4.0
-"""From here on rounding explains it no longer. Kernels that are right stay below 1.1 on software GPUs, and faults that
-their bounds hide begin at 16 (docs/bounds.md, "Suspicious")."""
 
 _TESTS_A_KERNEL = 2
 _LEAST_SHARE = 0.01
@@ -111,7 +108,7 @@ def _beyond(
     test: CarvedTest, simulated: Sequence[Simulated | None], outputs: Outputs, *, edited: bool
 ) -> Iterator[Suspicious]:
     for place, (rounding, got) in enumerate(zip(simulated, outputs, strict=True)):
-        if rounding is None or (times := rounding.times(got)) < TIMES:
+        if rounding is None or (times := rounding.times(got)) < SUSPICIOUS_TIMES:
             continue
         share = rounding.used(got)
         text = (

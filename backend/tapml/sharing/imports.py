@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from tapml.errors import InputError
-from tapml.files import unique, why
+from tapml.files import json_bytes, sha256, unique, why
+from tapml.program import Graph
 from tapml.program.program import Program
 from tapml.results.validation import TestResult, ValidationDocument, counts
-from tapml.sharing.document import carved_ref, carved_tolerance
+from tapml.results.verdicts import SEVERITY
+from tapml.sharing.document import Report, carved_ref, carved_tolerance
 from tapml.sharing.repro import REPORTED, Repro
 from tapml.suite import CarvedTest, Suite, SuiteWriter
 from tapml.suite.imported import add_imported
@@ -26,30 +29,40 @@ def new_suite(repro: Repro, path: Path, *, overwrite: bool = False) -> Suite:
 
     Raises InputError where `path` is taken or cannot be written.
     """
-    document = repro.document
+    return new_suite_of([repro], path, overwrite=overwrite)
+
+
+def new_suite_of(repros: Sequence[Repro], path: Path, *, overwrite: bool = False) -> Suite:
+    """The same of several tests of one model."""
+    first = repros[0].document
+    tests, graphs = [], []
     with SuiteWriter(path, overwrite=overwrite) as writer:
-        for digest in repro.digests:
-            writer.tensors.put_pieces(digest, repro.pieces(digest))
-        write_kernel(writer.folder, document.kernel, {file.name: file.text for file in document.files})
-        test = _test(repro, "n000", document.test.kernel)
+        for number, repro in enumerate(repros):
+            document = repro.document
+            for digest in repro.digests:
+                writer.tensors.put_pieces(digest, repro.pieces(digest))
+            write_kernel(writer.folder, document.kernel, {file.name: file.text for file in document.files})
+            test = _test(repro, f"n{number:03d}", document.test.kernel)
+            tests.append(test)
+            graphs.append(repro.graph(test.node))
         manifest = {
             "name": path.name.removesuffix(".suite"),
             "created": now(),
-            "model": {**document.model.model_dump(), "kind": IMPORTED, "notes": [_origin(repro)]},
-            "synthetic": document.suite.synthetic,
-            "reference": document.reference.model_dump(),
-            "generator": document.kernel["compiler"],
+            "model": {**first.model.model_dump(), "kind": IMPORTED, "notes": [_origin(repro) for repro in repros]},
+            "synthetic": any(repro.document.suite.synthetic for repro in repros),
+            "reference": first.reference.model_dump(),
+            "generator": first.kernel["compiler"],
             "parameters": {},
             "arguments": [],
             "steps": [],
             "oracle": None,
             "oracle_missing": "an exported test comes without its model",
-            "doubts": list(document.suite.doubts),
+            "doubts": list(dict.fromkeys(doubt for repro in repros for doubt in repro.document.suite.doubts)),
             "model_tolerance": None,
             "seconds": {},
         }
-        suite = writer.finish(manifest, Program.of(repro.graph(test.node)), [test], {})
-    _keep_report(suite, repro, test)
+        suite = writer.finish(manifest, Program.of(_beside(graphs)), tests, {})
+    _keep_reports(suite, list(zip(repros, tests, strict=True)))
     return suite
 
 
@@ -59,22 +72,49 @@ def add_to_suite(repro: Repro, suite: Suite) -> str:
     Its kernel keeps its name where none of that name is there, or the same one; else it gets a number. Raises
     InputError where the suite cannot be written to.
     """
-    kernel = _same_kernel(repro, suite)
-    if kernel is not None and (known := _same_test(repro, suite, kernel)):
-        return known
+    return add_all([repro], suite)[0]
+
+
+def add_all(repros: Sequence[Repro], suite: Suite) -> list[str]:
+    """The same of several tests."""
+    ids: list[str] = []
+    added: list[CarvedTest] = []
+    reported: list[tuple[Repro, CarvedTest]] = []
+    kernels: dict[str, str] = {}
+    imports = []
     try:
-        for digest in repro.digests:
-            suite.tensors.put_pieces(digest, repro.pieces(digest))
-        if kernel is None:
-            kernel = _add_kernel(repro, suite)
-        node = f"i{len(suite.imported.tests):03d}"
-        test = _test(repro, node, kernel)
-        source = {"test": test.id, "from": _origin(repro), "added": now()}
-        add_imported(suite.folder, repro.graph(node, kernel), test, source, repro.document.suite.doubts)
+        for repro in repros:
+            key = sha256(json_bytes([repro.document.kernel, [file.sha256 for file in repro.document.files]]))
+            kernel = kernels.get(key) or _same_kernel(repro, suite)
+            if kernel is not None and (known := _same_test(repro, kernel, [*suite.tests, *added])):
+                ids.append(known.id)
+                reported.append((repro, known))
+                continue
+            for digest in repro.digests:
+                suite.tensors.put_pieces(digest, repro.pieces(digest))
+            kernels[key] = kernel = kernel or _add_kernel(repro, suite)
+            node = f"i{len(suite.imported.tests) + len(added):03d}"
+            test = _test(repro, node, kernel)
+            source = {"test": test.id, "from": _origin(repro), "added": now()}
+            imports.append((repro.graph(node, kernel), test, source, repro.document.suite.doubts))
+            added.append(test)
+            ids.append(test.id)
+            reported.append((repro, test))
+        if imports:
+            add_imported(suite.folder, imports)
     except OSError as error:
         raise InputError(f"cannot write to {suite.path}: {why(error)}") from error
-    _keep_report(Suite(suite.path), repro, test)
-    return test.id
+    _keep_reports(Suite(suite.path), reported)
+    return ids
+
+
+def _beside(graphs: Sequence[Graph]) -> Graph:
+    """Calls that have nothing to do with each other, as one graph."""
+    values = {name: value for graph in graphs for name, value in graph.values.items()}
+    nodes = [node for graph in graphs for node in graph.nodes]
+    inputs = tuple(name for graph in graphs for name in graph.inputs)
+    outputs = tuple(name for graph in graphs for name in graph.outputs)
+    return Graph(values, nodes, inputs, outputs)
 
 
 def _origin(repro: Repro) -> str:
@@ -113,11 +153,11 @@ def _same_kernel(repro: Repro, suite: Suite) -> str | None:
     return None
 
 
-def _same_test(repro: Repro, suite: Suite, kernel: str) -> str | None:
+def _same_test(repro: Repro, kernel: str, tests: Iterable[CarvedTest]) -> CarvedTest | None:
     digests = [tensor.digest for tensor in repro.document.tensors]
-    for test in suite.tests:
+    for test in tests:
         if test.kernel == kernel and [ref.digest for ref in test.refs] == digests:
-            return test.id
+            return test
     return None
 
 
@@ -153,29 +193,40 @@ def _renamed_file(file: str, old: str, name: str) -> str:
     return name + file.removeprefix(old) if file.startswith(old) else f"{name}.{file}"
 
 
-def _keep_report(suite: Suite, repro: Repro, test: CarvedTest) -> None:
-    """What was reported, as the latest result of a device of its own: told apart from what runs here."""
-    report = repro.document.report
-    if report is None:
-        return
-    name = report.device["name"] + REPORTED
-    result: TestResult = {**report.result, **identity(test, _REPORTED)}
+def _keep_reports(suite: Suite, tests: Sequence[tuple[Repro, CarvedTest]]) -> None:
+    """What was reported, as the latest results of devices of their own: told apart from what runs here."""
+    by_device: dict[str, list[tuple[Report, CarvedTest]]] = {}
+    for repro, test in tests:
+        if (report := repro.document.report) is not None:
+            by_device.setdefault(report.device["name"] + REPORTED, []).append((report, test))
+    for name, reports in by_device.items():
+        if problem := keep(suite, Suite.save_result, _reported(suite, name, reports)):
+            ids = ", ".join(test.id for _, test in reports)
+            raise InputError(f"the test is in {suite.path} as {ids}, but what was reported of it is not: {problem}")
+
+
+def _reported(suite: Suite, name: str, reports: Sequence[tuple[Report, CarvedTest]]) -> ValidationDocument:
+    results: dict[str, TestResult] = {}
+    for report, test in reports:
+        known = results.get(test.id)
+        # Of calls that are the same test, the worst.
+        if known is None or SEVERITY.index(report.result["verdict"]) > SEVERITY.index(known["verdict"]):
+            results[test.id] = {**report.result, **identity(test, _REPORTED)}
     earlier = [found for found in suite.results("validation") if found["devices"][0]["name"] == name]
-    tests = [*(t for found in earlier for t in found["tests"] if t["id"] != test.id), result]
-    document: ValidationDocument = {
+    tests = [*(t for found in earlier for t in found["tests"] if t["id"] not in results), *results.values()]
+    last, _ = reports[-1]
+    return {
         "format": "tapml.validation/1",
         "suite": suite.id,
         "suite_name": suite.name,
         "synthetic": suite.synthetic,
         "doubts": suite.doubts,
-        "created": report.created,
+        "created": last.created,
         "interrupted": False,
         "edited_kernels": sorted({t["kernel"] for t in tests if t["edited"]}),
-        "devices": [{**report.device, "id": _REPORTED, "name": name}],
+        "devices": [{**last.device, "id": _REPORTED, "name": name}],
         "run": None,
         "kernel_digests": {},
         "tests": tests,
         "summary": {**counts(tests), "seconds": 0.0, "devices": {}},
     }
-    if problem := keep(suite, Suite.save_result, document):
-        raise InputError(f"the test is in {suite.path} as {test.id}, but what was reported of it is not: {problem}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from tapml.sharing.repro import Repro, of_pieces
 from tapml.strict_json import parse_json
 
 _KEY = "tapml"
+_CAPTURE = re.compile(r'\s*\{\s*"format"\s*:\s*"tapml\.capture/')
 _DTYPES = {
     "float32": "F32",
     "float16": "F16",
@@ -57,6 +59,29 @@ def read_safetensors(where: Path | str, open_file: Open) -> Repro:
     """Inverse of `safetensors_file`; tensors that the document does not name are not read. `where` names the file in
     errors. Raises InputError for any other file, and for a damaged one.
     """
+    text, entries, start = described(where, open_file)
+    if is_capture(text):
+        raise InputError(f"{where} was captured in a page: open it with `tapml import {where} --into SUITE`")
+    document = parse(where, text)
+    places: dict[str, tuple[int, int]] = {}
+    for name, tensor in document.named_tensors.items():
+        entry = entries.get(name)
+        if entry is None:
+            continue
+        if (entry.dtype, entry.shape, entry.length) != (*_stored(tensor), nbytes(tensor)):
+            raise InputError(f"{where}: {name} is not {tensor.dtype}{tensor.shape}: export the test again")
+        places.setdefault(tensor.digest, (start + entry.begin, entry.length))
+
+    def pieces(digest: str) -> Iterator[bytes] | None:
+        return read_part(open_file, *places[digest]) if digest in places else None
+
+    return of_pieces(where, document, pieces)
+
+
+def described(where: Path | str, open_file: Open) -> tuple[str, Mapping[str, Entry], int]:
+    """The text that such a file has of tapml's, its tensors by name, and where their bytes begin. Raises InputError for
+    any other file, and for one that ends early.
+    """
     try:
         with open_file() as file:
             header, start = _header(where, file)
@@ -69,20 +94,12 @@ def read_safetensors(where: Path | str, open_file: Open) -> Repro:
     text = metadata.get(_KEY) if isinstance(metadata, dict) else None
     if not isinstance(text, str):
         raise InputError(f"{where} holds tensors, but no test: export it with `tapml export SUITE TEST --safetensors`")
-    document = parse(where, text)
-    places: dict[str, tuple[int, int]] = {}
-    for name, tensor in document.named_tensors.items():
-        entry = entries.get(name)
-        if entry is None:
-            continue
-        if (entry.dtype, entry.shape, entry.length) != (*_stored(tensor), nbytes(tensor)):
-            raise InputError(f"{where}: {name} is not {tensor.dtype}{tensor.shape}: export the test again")
-        places.setdefault(tensor.digest, (start + entry.begin, entry.length))
+    return text, entries, start
 
-    def pieces(digest: str) -> Iterator[bytes] | None:
-        return _read(open_file, *places[digest]) if digest in places else None
 
-    return of_pieces(where, document, pieces)
+def is_capture(text: str) -> bool:
+    """Is it the document of what a page captured? What else is in it is not read."""
+    return _CAPTURE.match(text) is not None
 
 
 def _stored(tensor: TensorRef) -> tuple[str, list[int]]:
@@ -92,7 +109,7 @@ def _stored(tensor: TensorRef) -> tuple[str, list[int]]:
 
 
 @dataclass(frozen=True)
-class _Entry:
+class Entry:
     """What the header says of a tensor."""
 
     dtype: object
@@ -113,7 +130,7 @@ def _header(where: Path | str, file: IO[bytes]) -> tuple[dict[str, Any], int]:
     return header, 8 + length
 
 
-def _entries(header: Mapping[str, Any], size: int) -> dict[str, _Entry]:
+def _entries(header: Mapping[str, Any], size: int) -> dict[str, Entry]:
     """All tensors by name. Raises ValueError unless they fill `size` bytes without gaps, as the format wants it.
 
     The format's own library judges files on disk only, and takes ten times a header's size to do so.
@@ -124,7 +141,7 @@ def _entries(header: Mapping[str, Any], size: int) -> dict[str, _Entry]:
             continue
         match entry:
             case {"dtype": str(dtype), "shape": [*shape], "data_offsets": [int(begin), int(end)]} if 0 <= begin <= end:
-                entries[name] = _Entry(dtype, shape, begin, end - begin)
+                entries[name] = Entry(dtype, shape, begin, end - begin)
             case _:
                 raise ValueError(f"it does not say what {name[:100]!r} is and where")
     at = 0
@@ -137,6 +154,7 @@ def _entries(header: Mapping[str, Any], size: int) -> dict[str, _Entry]:
     return entries
 
 
-def _read(open_file: Open, start: int, length: int) -> Iterator[bytes]:
+def read_part(open_file: Open, start: int, length: int) -> Iterator[bytes]:
+    """Bytes of a file, piece by piece."""
     with open_file() as file:
         yield from in_pieces(file, start, length)

@@ -77,20 +77,24 @@ def read_imported(folder: Folder) -> Imported:
     return Imported(graph, tests, document.sources, document.doubts)
 
 
-def add_imported(
-    folder: Folder, graph: Graph, test: CarvedTest, source: Mapping[str, Any], doubts: Sequence[str]
-) -> None:
-    """Add one test with its node; its kernel and its tensors must lie in the suite already. Raises OSError."""
+Import = tuple[Graph, CarvedTest, Mapping[str, Any], Sequence[str]]
+"""A test with the graph of its node, where it came from, and the doubts about it."""
+
+
+def add_imported(folder: Folder, imports: Sequence[Import]) -> None:
+    """Add tests with their nodes; their kernels and tensors must lie in the suite already. Raises OSError."""
     with _writing:
         known = read_imported(folder)
-        values = {**known.graph.values, **graph.values}
-        joined = Graph(values, [*known.graph.nodes, *graph.nodes], (), ())
+        values = dict(known.graph.values)
+        for graph, *_ in imports:
+            values |= graph.values
+        joined = Graph(values, [*known.graph.nodes, *(node for graph, *_ in imports for node in graph.nodes)], (), ())
         joined.check()
         document = {
             "format": FORMAT,
             "graph": joined.to_json(),
-            "tests": [found.to_json() for found in (*known.tests, test)],
-            "sources": [*known.sources, dict(source)],
-            "doubts": {**known.doubts, **({test.id: list(doubts)} if doubts else {})},
+            "tests": [found.to_json() for found in (*known.tests, *(test for _, test, *_ in imports))],
+            "sources": [*known.sources, *(dict(source) for _, _, source, _ in imports)],
+            "doubts": {**known.doubts, **{test.id: list(doubts) for _, test, _, doubts in imports if doubts}},
         }
         folder.write(FILE, json_bytes(document))
