@@ -100,9 +100,26 @@ def outcome(record: Record) -> str:
     if found != "right":
         return found
     lines = said_by_devices(record)
-    if any(not line.startswith("unsupported") for line in lines):
+    if any(not line.startswith("unsupported") for line in lines) or built_wrong(record):
         return "wrong"
     return "no kernel" if any("needs the feature" not in line for line in lines) else "right"
+
+
+def built_wrong(record: Record) -> list[str]:
+    """What the built model gives otherwise than was carved, each with where. One that cannot be built, or needs what a
+    device lacks, gives nothing."""
+    found = record.get("built", {}).items()
+    return [f"built, on {where}: {why}" for where, why in found if why and where != "build" and not _lacks(why)]
+
+
+def built(record: Record) -> str:
+    """Where the model that is built gives what was carved: "cpu, node-dawn"; why it is not built."""
+    found = record.get("built", {})
+    return found.get("build") or ", ".join(where for where, why in found.items() if not why)
+
+
+def _lacks(why: str) -> bool:
+    return why.startswith("unsupported")
 
 
 def said_by_devices(record: Record) -> list[str]:

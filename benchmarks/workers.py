@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tapml.errors import TapmlError
+from benchmarks.everywhere import built_problems
+from tapml.errors import InputError, TapmlError
 from tapml.jobs.job import JobSpecification, run_job
 from tapml.server import Server
 from tapml.suite import Suite
@@ -45,6 +46,14 @@ class Worker(ABC):
     def verdicts(self, suite: Suite) -> dict[str, list[str]]:
         """Those of the suite's tests on each device, each once, with what the first that is no pass says."""
         return {device: self._verdicts(suite, device) for device in self._devices}
+
+    def built(self, suite: Suite) -> dict[str, str]:
+        """What is wrong with the model that is built of the suite, on this machine and on each device, empty where
+        nothing is; `build` is why there is none."""
+        try:
+            return built_problems(suite, self._state, self._devices, overlook_doubts=True)
+        except InputError as error:
+            return {"build": str(error)}
 
     def _verdicts(self, suite: Suite, name: str) -> list[str]:
         context = JobContext(suite, [self._state.device(name)], self._state.blobs, hang_seconds=10)

@@ -14,13 +14,14 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from collected import pytest_runtest_setup
+from everywhere import every_carve
 from helpers import small_model
 from tapml.carving.carve import carve
 from tapml.suite import Suite
 from temporary import temporary_files_of_programs
 from workers import in_order
 
-__all__ = ["pytest_runtest_setup", "temporary_files_of_programs"]  # a hook, and a fixture for all
+__all__ = ["every_carve", "pytest_runtest_setup", "temporary_files_of_programs"]  # a hook, and fixtures for all
 
 
 class _BufferedClient(FlaskClient):

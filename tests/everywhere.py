@@ -1,65 +1,106 @@
-"""The same program everywhere: a suite's model, compiled, on this machine and on a device as a page runs it.
+"""The same program everywhere: each model that a test carves is built, and run on this machine, on a device as a page
+does, and in the virtual machine of tvmjs, against what was carved.
 
-Each is held against what was carved, with the model's own tolerance, as an offload holds tvmjs's virtual machine.
+`SuiteWriter` tells of each suite that a test writes. When all tests of a worker are done it compares those that no
+worker has compared: tests keep what they ask of processes, memory and devices for themselves.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Mapping
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pytest
+from benchmarks.everywhere import CPU, built_problems, carved_inputs, problem, virtual_machine_problem
 
-from tapml.building.build import build
-from tapml.compare.agreement import agreement
 from tapml.compiled.call import CompiledRun
-from tapml.compiled.files import CompiledFiles
-from tapml.devices.compiled import run_compiled
-from tapml.platforms.compiled import run_on_cpu
-from tapml.results.base import within
+from tapml.errors import InputError
 from tapml.server import Server
-from tapml.suite import Suite, TensorRef
+from tapml.suite import Suite, SuiteWriter
+
+DEVICE = "node-dawn"
+
+_DAMAGED = "tests/hostile/"
+"""Where suites are written on full disks, and by commands that are killed."""
 
 
-def check_everywhere(suite: Suite, server: Server, device: str = "node-dawn", **ranges: tuple[int, int]) -> None:
+def check_everywhere(suite: Suite, server: Server, device: str = DEVICE, **ranges: tuple[int, int]) -> None:
     """Build the model (for sizes of these ranges), and run all steps of its carve in order, here and on the device."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = CompiledFiles(build(suite, Path(folder) / "model.tapml", ranges=ranges).path)
-        calls = carved_inputs(suite)
-        check_outputs(suite, run_on_cpu(files, calls))
-        state = server.state
-        check_outputs(suite, run_compiled(state.device(device), state.blobs, files, calls))
-
-
-def carved_inputs(suite: Suite) -> list[dict[str, np.ndarray]]:
-    """Of each step, without its states."""
-    states = {before for before, _ in suite.program.main.states.values()}
-    names = {value: suite.graph.values[value].name for value in suite.program.main.inputs if value not in states}
-    return [
-        {names[value]: tensor(suite, ref) for value, ref in given(suite, step).items() if value in names}
-        for step in suite.manifest["steps"]
-    ]
-
-
-def given(suite: Suite, step: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(zip(suite.program.main.inputs, step["inputs"].values(), strict=True))
-
-
-def tensor(suite: Suite, ref: Any) -> np.ndarray:
-    return suite.tensors.get(TensorRef.from_json(ref))
+    found = built_problems(suite, server.state, [device], ranges=ranges)
+    assert found == dict.fromkeys((CPU, device), "")
 
 
 def check_outputs(suite: Suite, found: CompiledRun) -> None:
-    """All outputs of all steps are there, and the states that are no outputs show in what they make of them."""
-    main = suite.program.main
-    states = {main.outputs.index(after) for _, after in main.states.values()}
-    places = [place for place in range(len(main.outputs)) if place not in states]
-    assert len(found.outputs) == len(suite.manifest["steps"])
-    for step, outputs in zip(suite.manifest["steps"], found.outputs, strict=True):
-        assert [*outputs] == [suite.output_names[place] for place in places]
-        expected = [tensor(suite, step["outputs"][place]) for place in places]
-        assert [(a.dtype, a.shape) for a in outputs.values()] == [(a.dtype, a.shape) for a in expected]
-        metric = agreement([*outputs.values()], expected).to_json()
-        assert within(metric, suite.manifest["model_tolerance"]), metric
+    """They are what was carved."""
+    assert problem(suite, found) == ""
+
+
+class Everywhere:
+    """The suites that tests of this process carve. `folder`, of all workers, holds them until they are compared."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._waiting: dict[Path, str] = {}
+        """With the test that carved it first."""
+
+    def watch(self) -> Callable[[], None]:
+        """From now on; ends when what is returned is called."""
+        finish = SuiteWriter.finish
+
+        def finished(writer: SuiteWriter, *arguments: Any, **options: Any) -> Suite:
+            suite = finish(writer, *arguments, **options)
+            self._keep(suite, os.environ.get("PYTEST_CURRENT_TEST", ""))
+            return suite
+
+        SuiteWriter.finish = finished  # type: ignore[method-assign]
+        return lambda: setattr(SuiteWriter, "finish", finish)
+
+    def _keep(self, suite: Suite, test: str) -> None:
+        if test.startswith(_DAMAGED) or suite.doubts:
+            return
+        path = self._folder / f"{suite.id}-{suite.kernels_id}.suite"
+        with (self._folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                shutil.copytree(suite.path, path)
+                self._waiting[path] = test
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong where, with the test that carved it."""
+        if not self._waiting:
+            return
+        with Server([*self._waiting]) as server:
+            for path, test in self._waiting.items():
+                suite = Suite(path)
+                if any(suite.bundle(kernel)["unsupported"] for kernel in suite.kernels):
+                    with pytest.raises(InputError, match="has no WGSL for"):
+                        built_problems(suite, server.state, [])
+                    continue
+                # No larger than the carve's: memory is planned for the most, and this machine's is laid out by it.
+                sizes = [step["sizes"] for step in suite.manifest["steps"]]
+                ranges = {name: (min(s[name] for s in sizes), max(s[name] for s in sizes)) for name in sizes[0]}
+                found = built_problems(suite, server.state, [DEVICE], ranges=ranges)
+                found["tvmjs"] = virtual_machine_problem(suite, server.state, DEVICE)
+                yield from (f"{suite.name} of {test}: {where}: {why}" for where, why in found.items() if why)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def every_carve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fails after a worker's last test, with all that is wrong."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    (folder / "everywhere").mkdir(exist_ok=True)
+    everywhere = Everywhere(folder / "everywhere")
+    end = everywhere.watch()
+    yield
+    end()
+    wrong = list(everywhere.problems())
+    assert not wrong, "\n".join(wrong)
+
+
+__all__ = ["Everywhere", "carved_inputs", "check_everywhere", "check_outputs", "every_carve"]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.carved import Record, outcome, said_by_devices
+from benchmarks.carved import Record, built, built_wrong, outcome, said_by_devices
 
 _OUTCOMES = ("right", "no kernel", "refused", "wrong", "traceback", "abort", "hang")
 
@@ -33,8 +33,8 @@ def markdown(records: Sequence[Record]) -> str:
 
 
 def _lines(records: Sequence[Record]) -> Iterable[str]:
-    yield "| operator | opsets | cases | right | no kernel | refused | wrong (noticed) | why not |\n"
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
+    yield "| operator | opsets | cases | right | built | no kernel | refused | wrong (noticed) | why not |\n"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
     groups: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         groups[record["operator"]].append(record)
@@ -44,7 +44,9 @@ def _lines(records: Sequence[Record]) -> Iterable[str]:
         why = Counter(_sentence(record) for record in found if outcome(record) != "right")
         wrong = counts.total() - counts["right"] - counts["no kernel"] - counts["refused"]
         noticed = sum(bool(record.get("noticed")) for record in found)
-        cells = [operator, opsets, counts.total(), counts["right"], counts["no kernel"] or "", counts["refused"] or ""]
+        agree = sum("cpu" in built(record) and not built_wrong(record) for record in found)
+        cells = [operator, opsets, counts.total(), counts["right"], agree or ""]
+        cells += [counts["no kernel"] or "", counts["refused"] or ""]
         cells += [
             f"{wrong} ({noticed})" if wrong else "",
             "" if not opsets else why.most_common(1)[0][0] if why else "",
@@ -53,7 +55,7 @@ def _lines(records: Sequence[Record]) -> Iterable[str]:
 
 
 def _sentence(record: Record) -> str:
-    text = record["why"] or "; ".join(said_by_devices(record))
+    text = record["why"] or "; ".join((*said_by_devices(record), *built_wrong(record)))
     return text.strip().splitlines()[-1].removeprefix("model.onnx: ").replace("|", "\\|")[:200]
 
 

@@ -30,6 +30,7 @@ class NodeTests(Worker):
             "noticed": bool(problem and oracle and not oracle["agrees"]),
             "compilers": sorted({suite.bundle(kernel)["compiler"]["name"] for kernel in suite.kernels}),
             "verdicts": self.verdicts(suite),
+            "built": self.built(suite),
         }
 
 

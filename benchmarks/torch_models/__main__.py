@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 
-from benchmarks.carved import Benchmark, Record, outcome, said_by_devices
+from benchmarks.carved import Benchmark, Record, built, built_wrong, outcome, said_by_devices
 from benchmarks.torch_models.cases import names
 
 
@@ -22,18 +22,20 @@ def _show(records: Sequence[Record]) -> None:
 
 
 def _table(records: Sequence[Record]) -> str:
-    lines = ["| model | kernels | calls | outcome |", "| --- | --- | --- | --- |"]
+    lines = ["| model | kernels | calls | outcome | built, as carved on |", "| --- | --- | --- | --- | --- |"]
     for record in records:
         why = _why(record).replace("|", "\\|")
         # What WGSL promises nothing for is no fault of the import's.
         told = why if why.startswith("unbounded") else f"{outcome(record)}: {why}" if why else outcome(record)
-        lines.append(f"| {record['name']} | {record.get('kernels') or ''} | {record.get('calls') or ''} | {told} |")
+        counts = [record.get("kernels") or "", record.get("calls") or ""]
+        cells = [record["name"], *counts, told, built(record).replace("|", "\\|")]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
 
 def _why(record: Record) -> str:
     if record["outcome"] in ("right", "wrong"):
-        return "; ".join(filter(None, (record["why"], *said_by_devices(record))))[:300]
+        return "; ".join(filter(None, (record["why"], *said_by_devices(record), *built_wrong(record))))[:300]
     return str(record["why"]).strip().splitlines()[-1][:300]
 
 

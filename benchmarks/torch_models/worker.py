@@ -29,6 +29,7 @@ class TorchModels(Worker):
             "kernels": len(suite.kernels),
             "calls": len(suite.tests),
             "verdicts": self.verdicts(suite),
+            "built": self.built(suite),
         }
 
 

@@ -28,7 +28,7 @@ class Agreement:
 def agreement(got: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> Agreement:
     """Compare outputs pairwise, in float64. Shapes must be equal (ValueError).
 
-    Equal infinities agree; a NaN on one side only makes both numbers NaN.
+    Equal infinities agree, and have no part in the cosine; a NaN on one side only makes both numbers NaN.
     """
     flat_got = _flatten(got)
     flat_expected = _flatten(expected)
@@ -37,6 +37,8 @@ def agreement(got: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> Agre
     with np.errstate(invalid="ignore", over="ignore"):
         same = (flat_got == flat_expected) | (np.isnan(flat_got) & np.isnan(flat_expected))
         difference = np.where(same, 0.0, np.abs(flat_got - flat_expected))
+        compared = ~same | np.isfinite(flat_got)
+        flat_got, flat_expected = flat_got[compared], flat_expected[compared]
         norm = float(np.linalg.norm(flat_got) * np.linalg.norm(flat_expected))
         cosine = float(flat_got @ flat_expected) / norm if norm else float("nan")
     largest = float(np.max(difference, initial=0.0))

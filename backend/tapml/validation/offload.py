@@ -6,22 +6,16 @@ device and the whole model runs as a hybrid graph; what does not hold stays on t
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tapml.compilers.tvm.library import kernel_texts, model_library
-from tapml.devices.commands import message
 from tapml.devices.messages import KernelMessages
-from tapml.errors import DeviceError, InputError, TapmlError
-from tapml.files import sha256
-from tapml.lowering.lower import Model
+from tapml.errors import DeviceError, TapmlError
 from tapml.lowering.model import read_models
-from tapml.protocol.methods import RunModelParams, Verdict
-from tapml.protocol.session import RUN_MODEL
+from tapml.protocol.methods import Verdict
 from tapml.results.base import ModelMetric, ModelTolerance, badness, within
 from tapml.results.offload import OffloadDocument, OffloadFinal, OffloadStep
 from tapml.results.validation import ValidationDocument
@@ -32,9 +26,10 @@ from tapml.validation.events import Cancelled
 from tapml.validation.hybrid import HybridRunner, ModelStep
 from tapml.validation.operatorwise import OperatorRun
 from tapml.validation.results import header
+from tapml.validation.whole_model import WholeModel, no_library
 
 _NAMED = 4
-"""Of kernels and values in a message."""
+"""Of kernels in a message."""
 
 
 class Offload:
@@ -158,52 +153,23 @@ class Offload:
         self, kernels: KernelMessages, runner: HybridRunner, verdicts: Mapping[str, tuple[Verdict, str]]
     ) -> OffloadFinal:
         """As it would be deployed: one wasm, the tvmjs virtual machine, every node on the device."""
-        values = self.suite.model_graph.values.values()
-        if encoded := [value.name or value.id for value in values if value.type.encoding]:
-            return self._unsupported(f"TVM's virtual machine knows no encodings, which {listed(encoded, _NAMED)} have")
-        if lacking := [name for name in self._kernels if not _in_library(self.suite.bundle(name))]:
-            return self._unsupported(
-                f"the library of the whole model is TVM's, which has no WGSL for {listed(lacking, _NAMED)}"
-            )
+        if reason := no_library(self.suite):
+            return self._final("unsupported", f"not run: {reason}; the steps above ran what the suite has")
         if broken := [name for name in self._kernels if verdicts.get(name, ("error",))[0] == "error"]:
             # One that never ends or compiles would take the device with it once more.
             return self._final(
                 "error", f"not run: on the device {listed(broken, _NAMED)} cannot be run; the steps say why"
             )
         try:
-            # A library's kernels are made for its sizes alone, a suite's for all that its symbols may have.
-            symbolic = bool(self.suite.program.symbols)
-            if symbolic and (edited := [name for name in self._kernels if kernels.edited(name)]):
-                raise InputError(
-                    f"not run: the library of a model with symbols is made for one size and takes no edited kernel "
-                    f"({listed(edited, _NAMED)}); the steps above ran them"
-                )
-            libraries = {model.graph: self._library(model) for model in self._models}
-            seconds: dict[str, Any] = {}
-            with contextlib.ExitStack() as held:
-                # Neither takes TVM's text as it is, of which not every browser takes every number.
-                replace = {
-                    model.graph: self._held(kernel_texts(model), held) if symbolic else kernels.replacements()
-                    for model in self._models
-                }
-
-                def run(step: ModelStep) -> list[np.ndarray]:
-                    nonlocal seconds
-                    self._context.cancel.check()
-                    outputs, seconds = self._run_library(libraries[step.graph], step, replace[step.graph])
-                    return outputs
-
-                found = runner.in_order(run)
+            with WholeModel(self._context, self._models, kernels) as model:
+                found = runner.in_order(model.run)
         except TapmlError as error:
             self._context.message(str(error), "error")
             return self._final("error", str(error))
         metric = self._worst(found)
         if within(metric, self._tolerance):
-            return self._final("pass", "", metric, seconds)
-        return self._final("fail", self._too_far("everything", metric), metric, seconds)
-
-    def _unsupported(self, reason: str) -> OffloadFinal:
-        return self._final("unsupported", f"not run: {reason}; the steps above ran what the suite has")
+            return self._final("pass", "", metric, model.seconds)
+        return self._final("fail", self._too_far("everything", metric), metric, model.seconds)
 
     def _final(
         self, verdict: Verdict, text: str, metric: ModelMetric | None = None, seconds: dict[str, Any] | None = None
@@ -220,38 +186,6 @@ class Offload:
     def _kept(self) -> list[str]:
         return [step["kernel"] for step in self._steps if not step["kept"]]
 
-    def _library(self, model: Model) -> str:
-        """The digest of its wasm."""
-        library = model_library(model, lambda text: self._context.message(text, "info"))
-        digest = sha256(library.read_bytes())
-        self._context.blobs.add_file(library, digest)
-        return digest
-
-    def _held(self, texts: Mapping[str, str], held: contextlib.ExitStack) -> dict[str, str]:
-        """Digests of texts by their entry points; devices have them until `held` is closed."""
-        digests = {entry_point: self._context.blobs.hold(text.encode()) for entry_point, text in texts.items()}
-        for digest in digests.values():
-            held.callback(self._context.blobs.release, digest)
-        return digests
-
-    def _run_library(
-        self, wasm: str, step: ModelStep, replace: Mapping[str, str]
-    ) -> tuple[list[np.ndarray], dict[str, Any]]:
-        refs = {value: ref for value, (ref, _) in step.inputs.items()} | self.suite.parameters
-        types = [step.graph.values[value].type for value in step.graph.outputs]
-        fields = {
-            "wasm": wasm,
-            "function": "main",
-            "arguments": [refs[value].to_json() for value in self.suite.manifest["arguments"]],
-            "outputs": [tensor.to_json() for tensor in types],
-            "replace": dict(replace),
-            "runs": 2,  # the second shows the time without first-use costs
-        }
-        params = message(RunModelParams, fields, "the model")
-        check, hang_seconds = self._context.cancel.check, self._context.hang_seconds
-        called = self.device.call(RUN_MODEL, params, types, check=check, hang_seconds=hang_seconds)
-        return called.arrays, called.result.seconds.model_dump()
-
 
 def _kernel_verdicts(document: ValidationDocument) -> dict[str, tuple[Verdict, str]]:
     """Kernel -> (its worst test's verdict, what that test said)."""
@@ -259,11 +193,6 @@ def _kernel_verdicts(document: ValidationDocument) -> dict[str, tuple[Verdict, s
     for test in sorted(document["tests"], key=lambda test: -SEVERITY.index(test["verdict"])):
         worst.setdefault(test["kernel"], (test["verdict"], test["message"]))
     return worst
-
-
-def _in_library(bundle: Mapping[str, Any]) -> bool:
-    """Whether TVM made a kernel. Documents of version 1 do not say who did: nobody else could."""
-    return not bundle["unsupported"] and bundle["compiler"]["name"] in ("tvm", "")
 
 
 def _text(number: float | None) -> str:
