@@ -237,6 +237,23 @@ def test_the_outputs_of_several_calls_are_numbered(model: CompiledFiles, tmp_pat
             np.testing.assert_allclose(found[name], small_oracle(array), rtol=1e-4, atol=1e-6)
 
 
+def test_it_says_which_kernels_are_not_validated_where_it_runs(
+    suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, validated in enumerate(([], ["--device", "node-dawn"])):
+        path = str(tmp_path / f"{number}.tapml")
+        assert main(["build", str(suite.path), *validated, "-o", path]) == 0
+        arguments = ["run", path, "--random-inputs", "--device", "node-dawn", "-o", str(tmp_path / "y.npy")]
+        capsys.readouterr()
+        assert main([*arguments, "--json", str(tmp_path / "y.json")]) == 0
+        said, document = capsys.readouterr().err, json.loads((tmp_path / "y.json").read_text())
+        kernels = suite.kernels
+        assert document["unvalidated"] == ([] if validated else kernels)
+        assert (f"{len(kernels)} of {len(kernels)} kernels (" in said) == (not validated)
+        assert [len(found) for found in document["seconds"].values() if isinstance(found, list)] == [1, 0]
+        assert np.load(tmp_path / "y.npy").shape == (6, 16)
+
+
 def test_inputs_are_arrays(model: CompiledFiles) -> None:
     with pytest.raises(InputError, match=r"input x is a str: give an array of float32\[6, 16\]"):
         tml.load_model(model.path).run({"x": "hello"})  # type: ignore[dict-item]
@@ -247,6 +264,8 @@ def test_inputs_are_arrays(model: CompiledFiles) -> None:
     [
         (["run", "{suite}"], "is no compiled model: it has no model.json"),
         (["run", "{tmp}/none.tapml"], "does not exist; `tapml build` makes one"),
+        (["show", "{tmp}/none.tapml"], "does not exist; `tapml build` makes one"),
+        (["show", "{tmp}/none.tapml", "--memory"], "does not exist; `tapml build` makes one"),
         (["show", "{edited}"], "{edited}: main: tensor"),
         (["run", "{model}"], r"the model needs inputs (x float32[6, 16])"),
         (["run", "{model}", "--text", "hello"], "has no tokenizer: give tensors"),

@@ -126,6 +126,6 @@ def test_operators_are_compiled_at_the_sizes_of_a_call(tmp_path: Path) -> None:
     run = run_on_cpu(opened, [{"x": array} for array in arrays], repeat=1)
     for array, found in zip(arrays, run.outputs, strict=True):
         np.testing.assert_array_equal(found["y"], (array + array) * np.float32(3) + array)
-    assert len(run.call_seconds) == 6
+    assert len(run.call_seconds) == 3 + 1
     with pytest.raises(InputError, match="n is 9, and must be from 1 to 8"):
         run_on_cpu(opened, [{"x": np.zeros((9, 4), np.float32)}])

@@ -13,12 +13,14 @@ from rich.console import Console
 from tapml.building.build import Built, build, check_output
 from tapml.cli.commands import carved
 from tapml.cli.outputs import Outputs, check_writable
+from tapml.cli.runs import run, specification
 from tapml.errors import InputError
 from tapml.files import cannot_write, write_json_output
 from tapml.leftovers import temporary_folder
 from tapml.reports.compiled import model_document, show_model
 from tapml.reports.progress import ProgressReport
 from tapml.suite import Suite
+from tapml.validation.operatorwise import passed
 
 _MINILM = "minilm"
 _TEXTS = ["A quick brown fox jumps over the lazy dog near the river bank.", "Good morning"]
@@ -29,24 +31,34 @@ _CARVING = ("text", "one_by_one", "inputs", "input", "random_inputs", "external"
 
 
 def build_model(options: argparse.Namespace, console: Console, progress: Console) -> int:
-    """Exit code 1 where the suite's reference is in doubt, and it was built all the same."""
+    """Exit code 1 where the suite's reference is in doubt, and it was built all the same, and where a kernel failed on
+    a device that it was to be validated on."""
     check_writable(options.json)
     check_output(options.output, options.force)
     try:
-        built = _build(options, progress)
+        built, good = _build(options, progress)
     except InputError as error:
         write_json_output(options.json, {"format": "tapml.refusal/1", "error": str(error), **error.refusal()})
         raise
     outputs = Outputs(progress)
     document = model_document(built.model, built.path, built.bytes)
     outputs.report(options.json, document, lambda: show_model(console, built.model, built.path, built.bytes))
-    return outputs.exit_code(1 if built.model.provenance.doubts else 0)
+    return outputs.exit_code(0 if good and not built.model.provenance.doubts else 1)
 
 
-def _build(options: argparse.Namespace, progress: Console) -> Built:
-    ranges = dict(map(_range, options.range))
-    with ProgressReport(progress) as report, _suite(options, report) as suite:
-        return build(
+def _build(options: argparse.Namespace, progress: Console) -> tuple[Built, bool]:
+    """The model, and whether all kernels passed on the devices that were named."""
+    good, ranges = True, dict(map(_range, options.range))
+    with contextlib.ExitStack() as held:
+        with ProgressReport(progress) as report:
+            suite = held.enter_context(_suite(options, report))
+        if options.device:
+            document = run(specification("validation", options), suite, options, progress)
+            if document["interrupted"]:
+                raise KeyboardInterrupt
+            good = passed(document)
+        report = held.enter_context(ProgressReport(progress))
+        built = build(
             suite,
             options.output,
             name=options.name,
@@ -56,6 +68,7 @@ def _build(options: argparse.Namespace, progress: Console) -> Built:
             keep_disagreeing=options.keep_disagreeing,
             progress=report.update,
         )
+    return built, good
 
 
 def _range(text: str) -> tuple[str, tuple[int, int]]:

@@ -20,8 +20,8 @@ from tapml.cli.external import external
 from tapml.cli.memory_command import show_memory_plan
 from tapml.cli.outputs import Outputs, check_writable
 from tapml.cli.runs import run, specification
-from tapml.cli.suites import opened
-from tapml.compiled.files import CompiledFiles, is_compiled
+from tapml.cli.suites import means_compiled, opened
+from tapml.compiled.files import CompiledFiles
 from tapml.compilers.tvm.variants import BASE, parse_specs
 from tapml.compilers.tvm.wasm.runtime import runtime_objects
 from tapml.errors import InputError
@@ -181,7 +181,7 @@ def show(options: argparse.Namespace, console: Console, progress: Console) -> in
         return show_memory_plan(options, console, progress)
     if options.html is not None:
         raise InputError("--html draws the memory plan: give --memory with it")
-    if is_compiled(options.suite):
+    if means_compiled(options.suite):
         return _show_compiled(options, console, progress)
     suite = Suite(options.suite)
     outputs = Outputs(progress)

@@ -11,16 +11,20 @@ from tapml.cli.arguments import JSON, Commands, add_inputs, count, run_arguments
 _DEVICE = """what to run on: cpu (this machine, the default), a name that `tapml devices` lists, such as chromium or \
 node-dawn, or open (wait for someone to open the device page in any browser)"""
 
+_VALIDATED = """validate the kernels before, on a device as `tapml validate` has it, such as chromium (default: none; \
+what the suite's results say is in the model all the same)"""
+
 
 def add_compiled(commands: Commands, add_carving: Callable[[argparse.ArgumentParser], None]) -> None:
     """The two commands. `add_carving`: what `tapml carve` is told of the model."""
     parser = commands.add(
-        "build", "build_command:build_model",
+        "build", "build_command:build_model", run_arguments(several=True, device=_VALIDATED),
         help="make a compiled model: what a web page loads and runs",
         description="Write what a page loads: kernels for all devices, weights, the host program with its memory plan, "
         "and on which devices which kernels passed, as SUITE's results say. A model that is no suite is carved first, "
         "with the options of `tapml carve`. What is written is verified before it is put in its place. Exit code 1 "
-        "where the reference is in doubt and --keep-disagreeing built it all the same.",
+        "where the reference is in doubt and --keep-disagreeing built it all the same, and where a kernel failed on a "
+        "device that was named.",
     )  # fmt: skip
     parser.add_argument("model", metavar="MODEL|SUITE", help="a suite, or minilm, a .onnx file, a .pt2 file")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="MODEL.tapml", help="what to write")
@@ -54,5 +58,6 @@ def add_compiled(commands: Commands, add_carving: Callable[[argparse.ArgumentPar
     )
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE.npz",
-        help="write the outputs; those of a call before the last have @ and its number behind their names",
+        help="write the outputs; those of a call before the last have @ and its number behind their names. A FILE.npy "
+        "has the one output of the last call",
     )  # fmt: skip

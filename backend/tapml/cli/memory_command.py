@@ -10,7 +10,8 @@ from rich.console import Console
 
 from tapml.building.picture import Picture, of_function, of_graph, of_model
 from tapml.cli.outputs import Outputs, check_writable
-from tapml.compiled.files import CompiledFiles, is_compiled
+from tapml.cli.suites import means_compiled
+from tapml.compiled.files import CompiledFiles
 from tapml.files import write_text
 from tapml.reports.memory import drawn, show_memory
 from tapml.suite import Suite
@@ -18,7 +19,7 @@ from tapml.suite import Suite
 
 def show_memory_plan(options: argparse.Namespace, console: Console, progress: Console) -> int:
     check_writable(options.html)
-    pictures = _of_model(options.suite) if is_compiled(options.suite) else _of_suite(options.suite)
+    pictures = _of_model(options.suite) if means_compiled(options.suite) else _of_suite(options.suite)
     outputs = Outputs(progress)
     outputs.report(options.json, _document(pictures), lambda: show_memory(console, pictures))
     if options.html is not None:

@@ -16,6 +16,7 @@ from tapml.cli.runs import acquire, interruptible, served
 from tapml.compiled.call import CompiledRun, function_of
 from tapml.compiled.files import CompiledFiles
 from tapml.compiled.text import text_inputs
+from tapml.compiled.validated import unvalidated, unvalidated_text
 from tapml.devices.compiled import run_compiled
 from tapml.errors import InputError
 from tapml.files import cannot_write, write_pieces
@@ -23,8 +24,10 @@ from tapml.importing.inputs import InputSpec, gather_steps
 from tapml.reports.compiled import run_document, show_run
 from tapml.reports.progress import ProgressReport
 from tapml.reports.terminal import warn_doubts
+from tapml.text import listed
 
 _CPU = "cpu"
+_NPY = ".npy"
 
 
 def run_model(options: argparse.Namespace, console: Console, progress: Console) -> int:
@@ -32,13 +35,16 @@ def run_model(options: argparse.Namespace, console: Console, progress: Console) 
     check_writable(options.json)
     check_writable(options.output)
     files = CompiledFiles(options.model)
+    if options.output is not None:
+        _check_form(options.output, files, options.function)
     warn_doubts(progress, options.model, files.proven().provenance.doubts)
     device = _device(options)
-    found = _run(files, _calls(files, options), device, options, progress)
+    calls = _calls(files, options)
+    found, unvalidated = _run(files, calls, device, options, progress)
     outputs = Outputs(progress)
     outputs.report(
         options.json,
-        run_document(files.model, options.function, device, found),
+        run_document(files.model, options.function, device, found, unvalidated),
         lambda: show_run(console, device, found),
     )
     if options.output is not None:
@@ -89,17 +95,21 @@ def _run(
     name: str,
     options: argparse.Namespace,
     progress: Console,
-) -> CompiledRun:
+) -> tuple[CompiledRun, list[str]]:
+    """What the calls gave, and the kernels that are not validated on the device."""
     if name == _CPU:
         # Late: TVM takes seconds to load.
         from tapml.platforms.compiled import run_on_cpu
 
-        return run_on_cpu(files, calls, function=options.function, repeat=options.repeat)
+        return run_on_cpu(files, calls, function=options.function, repeat=options.repeat), []
     with ProgressReport(progress) as report, interruptible() as cancel, served(None, options, [name]) as server:
         device = acquire(server, name, report, cancel)
         if device.hello.unavailable:
             raise InputError(f"{device.name} cannot run kernels: {device.hello.unavailable}")
-        return run_compiled(
+        missing = unvalidated(files.model, device.hello.name, device.hello.runtime)
+        if missing:
+            report.line(unvalidated_text(files.model, missing, name))
+        found = run_compiled(
             device,
             server.state.blobs,
             files,
@@ -109,18 +119,33 @@ def _run(
             hang_seconds=options.hang_seconds,
             check=cancel.check,
         )
+        return found, missing
+
+
+def _check_form(path: Path, files: CompiledFiles, function: str) -> None:
+    """Raises InputError where a .npy is to hold more than one array."""
+    names = [port.name for port in function_of(files.model, function).outputs]
+    if path.suffix == _NPY and len(names) != 1:
+        raise InputError(
+            f"-o {path}: a .npy holds one array, and the model gives {listed(names, 8) or 'none'}: write a .npz"
+        )
 
 
 def _write(path: Path, found: CompiledRun) -> None:
-    """The outputs of the last call as a .npz; those of calls before it with their number behind the name."""
+    """The outputs of the last call, as a .npy where one is asked for, or else as a .npz; in that those of calls before
+    it have their number behind the name."""
     last = len(found.outputs) - 1
     with tempfile.TemporaryFile() as file:
-        with zipfile.ZipFile(file, "w") as archive:
-            for number, outputs in enumerate(found.outputs):
-                for name, array in outputs.items():
-                    entry = f"{name}.npy" if number == last else f"{name}@{number}.npy"
-                    with archive.open(entry, "w", force_zip64=True) as part:
-                        np.lib.format.write_array(part, array, allow_pickle=False)
+        if path.suffix == _NPY:
+            (array,) = found.outputs[last].values()
+            np.lib.format.write_array(file, array, allow_pickle=False)
+        else:
+            with zipfile.ZipFile(file, "w") as archive:
+                for number, outputs in enumerate(found.outputs):
+                    for name, array in outputs.items():
+                        entry = f"{name}.npy" if number == last else f"{name}@{number}.npy"
+                        with archive.open(entry, "w", force_zip64=True) as part:
+                            np.lib.format.write_array(part, array, allow_pickle=False)
         file.seek(0)
         try:
             write_pieces(path, iter(lambda: file.read(1 << 20), b""))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tapml.compiled.files import is_compiled
 from tapml.reports.terminal import warn_doubts
 from tapml.suite import Suite
 
@@ -15,3 +16,8 @@ def opened(path: Path, progress: Console) -> Suite:
     suite = Suite(path)
     warn_doubts(progress, suite.path, suite.doubts)
     return suite
+
+
+def means_compiled(path: Path) -> bool:
+    """Is a compiled model meant? By what is there, and where nothing is, by its name."""
+    return is_compiled(path) or (path.suffix == ".tapml" and not path.exists())

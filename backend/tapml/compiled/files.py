@@ -38,6 +38,7 @@ class CompiledFiles:
         self.path = path
         self._single = path.is_file()
         self._offsets: dict[str, int] = {}
+        self._proven = False
         if self._single:
             place = path.resolve()  # a link that the user gave
             self._folder, self._name = Folder(place.parent), place.name
@@ -55,10 +56,12 @@ class CompiledFiles:
 
     def proven(self) -> CompiledModel:
         """The model, which may run. Raises InputError that names the file for what `verify` refuses."""
-        try:
-            verify(self.model)
-        except InputError as error:
-            raise InputError(f"{self.path}: {error}{REMEDY}") from None
+        if not self._proven:
+            try:
+                verify(self.model)
+            except InputError as error:
+                raise InputError(f"{self.path}: {error}{REMEDY}") from None
+            self._proven = True
         return self.model
 
     @property

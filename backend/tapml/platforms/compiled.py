@@ -18,7 +18,6 @@ from tapml.compiled.call import CompiledRun, call_of, function_of
 from tapml.compiled.files import CompiledFiles
 from tapml.compiled.instructions import Call, Copy, Dispatch, Fill, If, Instruction, Let, Loop, Read
 from tapml.compiled.model import CompiledFunction, CompiledTensor
-from tapml.compiled.verify import verify
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, evaluate
 from tapml.lowering.lower import Model
@@ -47,8 +46,8 @@ def run_on_cpu(
     repeat: int = 0,
     modules: Modules = MappingProxyType({}),
 ) -> CompiledRun:
-    """What calls of a function give, one after the other; states are those of the call before. Each is made again
-    `repeat` times, to be timed: only where the model has no states.
+    """What calls of a function give, one after the other; states are those of the call before. The last is made again
+    `repeat` times, for its time alone.
 
     Raises InputError for a model that is not proven, for inputs that are none of the function's, for an operator that
     cannot be computed here, and where the program itself ends the call.
@@ -57,13 +56,12 @@ def run_on_cpu(
     model = CompiledOnCpu(files, modules)
     loaded = time.perf_counter()
     outputs, seconds = [], []
-    for arrays in calls:
-        for turn in range(1 if files.model.states else 1 + repeat):
-            begun_call = time.perf_counter()
-            found = model.run(arrays, function)
-            seconds.append(time.perf_counter() - begun_call)
-            if turn == 0:
-                outputs.append(found)
+    for number, arrays in enumerate([*calls, *([calls[-1]] * repeat if calls else [])]):
+        begun_call = time.perf_counter()
+        found = model.run(arrays, function)
+        seconds.append(time.perf_counter() - begun_call)
+        if number < len(calls):
+            outputs.append(found)
     return CompiledRun(outputs, loaded - begun, seconds, {}, model.nbytes)
 
 
@@ -71,8 +69,7 @@ class CompiledOnCpu:
     """A compiled model with its weights and states. Raises InputError where it is not proven, or damaged."""
 
     def __init__(self, files: CompiledFiles, modules: Modules = MappingProxyType({})) -> None:
-        self.model = files.model
-        verify(self.model)
+        self.model = files.proven()
         self.modules = modules
         self.weights = [buffer.view(np.uint32) for buffer in files.weights()]
         self.states = [self._initial(number) for number in range(len(self.model.states))]

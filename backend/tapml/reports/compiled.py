@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -164,8 +164,11 @@ def _typed(function: CompiledFunction, tensor: int) -> Typed:
 # ------------------------------------------------------------ running one
 
 
-def run_document(model: CompiledModel, function: str, device: str, found: CompiledRun) -> dict[str, Any]:
-    """What calls gave: types and digests of the outputs, times."""
+def run_document(
+    model: CompiledModel, function: str, device: str, found: CompiledRun, unvalidated: Sequence[str]
+) -> dict[str, Any]:
+    """What calls gave: types and digests of the outputs, times (docs/build.md). `unvalidated`: kernels, on
+    the device."""
     return {
         "format": RUN_FORMAT,
         "name": model.name,
@@ -173,8 +176,13 @@ def run_document(model: CompiledModel, function: str, device: str, found: Compil
         "device": device,
         "calls": [{name: _array_document(array) for name, array in outputs.items()} for outputs in found.outputs],
         "variants": dict(found.variants),
+        "unvalidated": list(unvalidated),
         "bytes": found.bytes,
-        "seconds": {"load": found.load_seconds, "calls": list(found.call_seconds)},
+        "seconds": {
+            "load": found.load_seconds,
+            "calls": list(found.call_seconds[: len(found.outputs)]),
+            "repeated": list(found.call_seconds[len(found.outputs) :]),
+        },
     }
 
 
@@ -189,12 +197,12 @@ def show_run(console: Console, device: str, found: CompiledRun) -> None:
         behind = f" (call {number})" if len(found.outputs) > 1 else ""
         for name, array in outputs.items():
             console.print(one_line(f"{name}{behind}  {Typed(array.shape, str(array.dtype))}  {_look(array)}", 2000))
-    first, *others = found.call_seconds
-    warm = f", then {_milliseconds(min(others))} at best of {len(others)}" if others else ""
-    console.print(
-        f"{device}: loaded in {found.load_seconds:.3f} s, first call {_milliseconds(first)}{warm}; "
-        f"{size(found.bytes)} of memory"
-    )
+    count = len(found.outputs)
+    calls, repeated = found.call_seconds[:count], found.call_seconds[count:]
+    # The first call of a size takes longer, and each may be of its own.
+    took = f"{'call' if count == 1 else 'calls'} {listed([_milliseconds(one) for one in calls], _FEW)}"
+    again = f", the last again {_milliseconds(min(repeated))} at best of {len(repeated)}" if repeated else ""
+    console.print(f"{device}: loaded in {found.load_seconds:.3f} s, {took}{again}; {size(found.bytes)} of memory")
 
 
 def _look(array: np.ndarray) -> str:

@@ -22,7 +22,7 @@ export function checkValidated(
       ? `, ${missing.slice(0, MOST_NAMED).join(", ")}, ...`
       : `, ${missing.join(", ")},`;
   const sentence = `${missing.length} of ${kernels.length} kernels${more} are not validated on ${here}`;
-  const fix = "run `tapml validate` on the suite with this browser, and `tapml build` again";
+  const fix = "build it with `tapml build --device` and this browser, or validate the suite there and build it again";
   const error = new TapmlError("unvalidated", sentence, fix);
   if (unvalidated === "refuse") throw error;
   console.warn(error.message);

@@ -1,0 +1,39 @@
+"""Whether kernels of a compiled model are known to be right where they are to run, as
+runner_js/src/runtime/validated.ts has it."""
+
+from __future__ import annotations
+
+import re
+
+from tapml.compiled.model import CompiledModel, ValidatedDevice
+from tapml.text import listed
+
+_NAMED = 3
+
+
+def unvalidated(model: CompiledModel, name: str, runtime: str) -> list[str]:
+    """The kernels that passed on no device such as this one, or were wrong on one. `name` and `runtime` as in the
+    model's validations: "Chromium 156" and "browser", say."""
+    here = _family(name, runtime)
+    there = [found.kernels for found in model.validation if _family_of(found.device) == here]
+    found = {kernel.kernel: {one[kernel.kernel] for one in there if kernel.kernel in one} for kernel in model.kernels}
+    return [kernel for kernel, verdicts in found.items() if "pass" not in verdicts or verdicts & {"fail", "error"}]
+
+
+def unvalidated_text(model: CompiledModel, kernels: list[str], device: str) -> str:
+    """What to tell whoever runs them."""
+    return (
+        f"{len(kernels)} of {len(model.kernels)} kernels ({listed(kernels, _NAMED)}) are not validated on {device}: "
+        f"build it with `tapml build --device {device}`, or validate the suite there and build it again"
+    )
+
+
+def _family_of(device: ValidatedDevice) -> str:
+    return _family(device.name, device.runtime)
+
+
+def _family(name: str, runtime: str) -> str:
+    """Without its version; Chrome is the Chromium of its version."""
+    if runtime in ("node", "deno"):
+        return runtime
+    return re.sub(r"^Chrome\b", "Chromium", re.sub(r" \d[\d.]*", "", name, count=1))
