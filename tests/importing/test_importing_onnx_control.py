@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 from tapml.errors import InputError
 from tapml.importing import ImportedModel, import_model
-from tapml.importing.onnx_control import MOST_OPERATORS
+from tapml.importing.onnx_bodies import MOST_OPERATORS
 from tapml.lowering.lower import lower
 
 node = helper.make_node
@@ -57,6 +57,22 @@ UNTIL = """agraph (float[3] x) => (float[3] y, int64 turns) {
     >
 }"""
 
+ROWS = """agraph (float[3] x) => (float[3] y, float[N, 3] rows, float[N] sums) {
+    many = Constant<value = int64 {7}>()
+    one = Constant<value = float {1}>()
+    limit = Constant<value = float {40}>()
+    all = ReduceSum<keepdims = 0>(x)
+    less = Less(all, one)
+    y, rows, sums = Loop(many, BEGIN, x) <
+        body = turn (int64 i, bool going, float[3] before) => (bool goes, float[3] after, float[3] row, float sum) {
+            after = Add(before, before)
+            sum = ReduceSum<keepdims = 0>(after)
+            row = Gather<axis = 0>(table, i)
+            goes = Less(sum, limit)
+        }
+    >
+}"""
+
 SCAN = """agraph (float[2, 3] start, float[4, 2, 3] x, float[2, 5, 3] z) => (float[2, 3] last, float[2, 5, 3] rows) {
     turned = Transpose<perm = [1, 0, 2]>(z)
     last, rows = Scan(start, z) <
@@ -94,7 +110,9 @@ def test_a_branch_by_values_is_chosen(
     limit: float, imported: Callable[..., ImportedModel], matches: Callable[..., None]
 ) -> None:
     text = BRANCH.replace("OTHER", "4").replace("ELSE", "Neg(x)")
-    matches(imported(text, x=np.arange(4, dtype=np.float32), limit=np.float32(limit)))
+    model = imported(text, x=np.arange(4, dtype=np.float32), limit=np.float32(limit))
+    matches(model)
+    assert model.input_names == ["x", "limit"], "what it depends on besides x stays an input"
 
 
 def test_branches_by_values_have_one_shape(imported: Callable[..., ImportedModel]) -> None:
@@ -121,6 +139,17 @@ def test_a_loop_may_end_by_values_before_a_most_of_turns(
 ) -> None:
     text = UNTIL.replace("MANY", "many").replace("{6}", f"{{{many}}}")
     matches(imported(text, x=np.array([1, 0.5, 0], np.float32)))
+
+
+@pytest.mark.parametrize(("x", "begin", "turns"), [(0.1, "", 7), (1.0, "", 4), (99.0, "", 1), (1.0, "less", 0)])
+def test_how_many_rows_a_loop_gives_may_depend_on_values(
+    x: float, begin: str, turns: int, imported: Callable[..., ImportedModel], matches: Callable[..., None]
+) -> None:
+    table = np.arange(24, dtype=np.float32).reshape(8, 3)
+    model = imported(ROWS.replace("BEGIN", begin), {"table": table}, x=np.full(3, x, np.float32))
+    matches(model, atol=2e-5)
+    expected = dict(zip(model.outputs, model.steps[0].expected or [], strict=True))
+    assert expected["rows.count"].tolist() == expected["sums.count"].tolist() == [turns]
 
 
 def test_what_no_data_flow_does_is_refused(imported: Callable[..., ImportedModel]) -> None:

@@ -11,7 +11,7 @@ from tvm.relax import op
 from tapml.errors import InputError
 from tapml.importing.compacting import Counted, compress, masked, nonzero, unique
 from tapml.importing.model import Array
-from tapml.importing.onnx_control import Scope
+from tapml.importing.onnx_bodies import Scope
 from tapml.importing.onnx_count_rules import Call, Mixed, counted_axis
 from tapml.importing.onnx_file import described
 from tapml.importing.onnx_operands import Operands
@@ -48,6 +48,10 @@ class Counts:
         value = self._scope.value(name)
         return None if value is None or isinstance(value, Known) else self._found.get(value)
 
+    def add(self, name: str, counted: Counted) -> None:
+        """A value has a count."""
+        self._found[self._scope.value(name)] = counted
+
     def refuse(self, node: Any, name: str, why: str) -> InputError:
         """For an operator that cannot take the counted tensor `name`."""
         return InputError(
@@ -66,7 +70,7 @@ class Counts:
         for name, (made, counted) in zip(node.output, results, strict=True):
             self._scope.bind(name, builder.normalize(made))
             if counted is not None:
-                self._found[self._scope.value(name)] = counted
+                self.add(name, counted)
 
     def follow(self, node: Any, attributes: Callable[[], Mapping[str, Any]]) -> None:
         """Note where the counted axis of what a node reads is in its outputs. Raises InputError where it may not."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from tapml.importing.inputs import InputSpec, RawStep
 from tapml.importing.onnx_file import nodes
+from tapml.importing.onnx_tensors import tensors
 
 
 def _each(operators: str, *places: int) -> dict[str, tuple[int, ...]]:
@@ -23,7 +24,7 @@ _FIXED: Mapping[str, Sequence[int]] = {
     **_each("ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd", 1),
     **_each("ReduceSum ReduceSumSquare Squeeze Unsqueeze", 1),
     **_each("AffineGrid CenterCropPad CumProd CumSum Expand OneHot Reshape Split Tile TopK Trilu Upsample", 1),
-    **_each("BlackmanWindow ConstantOfShape HammingWindow HannWindow If", 0),
+    **_each("BlackmanWindow ConstantOfShape HammingWindow HannWindow", 0),
     **_each("Col2Im DFT", 1, 2),
     **_each("Pad STFT", 1, 3),
     **_each("Range", 0, 1, 2),
@@ -31,16 +32,21 @@ _FIXED: Mapping[str, Sequence[int]] = {
     **_each("Slice", 1, 2, 3, 4),
     **_each("NonMaxSuppression", 2, 3, 4),
     **_each("MelWeightMatrix", 0, 1, 2, 3, 4),
-    **_each("Loop", 0, 1),
+    **_each("Loop", 0),
     **_each("MaxUnpool", 2),
 }
 """Operator -> operands that its output's shape, or the kernel itself, depends on."""
+
+_CONDITIONS: Mapping[str, Sequence[int]] = {**_each("If", 0), **_each("Loop", 1)}
+"""Operator -> its condition, which is known where inputs are, or depends on other data in any case."""
 
 _PASSED = {
     **_each("Add Cast Ceil Concat Div Floor Gather Identity Max Min Mul Neg Reshape Slice Squeeze Sub Unsqueeze"),
     **_each("And Equal Greater GreaterOrEqual Less LessOrEqual Mod Not Or Where Xor"),
 }
 """Operators of which shapes and conditions are computed."""
+
+_KNOWN = {*_PASSED, "Constant", "ConstantOfShape", "Shape", "Size"}
 
 _MOST = 256
 """Elements: more are no shape."""
@@ -83,19 +89,28 @@ def _common(arrays: Sequence[Any]) -> Any:
 def _needed(graph: Any) -> Iterator[str]:
     """Names of the values that such an operand is, or is computed of."""
     makers = {name: node for node in nodes(graph) for name in node.output}
-    waiting = [
-        node.input[place]
-        for node in nodes(graph)
-        for place in _FIXED.get(node.op_type, ())
-        if place < len(node.input) and node.input[place]
-    ]
-    seen = set()
+    yield from _computed_of([name for node in nodes(graph) for name in _operands(node, _FIXED)], makers)
+    given = {found.name for found in (*graph.input, *tensors(graph))}
+    for condition in (name for node in nodes(graph) for name in _operands(node, _CONDITIONS)):
+        found = _computed_of([condition], makers)
+        if all(makers[name].op_type in _KNOWN if name in makers else name in given for name in found):
+            yield from found
+
+
+def _operands(node: Any, places: Mapping[str, Sequence[int]]) -> list[str]:
+    found = places.get(node.op_type, ())
+    return [node.input[place] for place in found if place < len(node.input) and node.input[place]]
+
+
+def _computed_of(names: Sequence[str], makers: Mapping[str, Any]) -> set[str]:
+    """These, and what they are computed of by operators of shapes and conditions."""
+    waiting, seen = [*names], set[str]()
     while waiting:
         name = waiting.pop()
         if name in seen:
             continue
         seen.add(name)
-        yield name
         maker = makers.get(name)
         if maker is not None and maker.op_type in _PASSED:
             waiting += [operand for operand in maker.input if operand]
+    return seen

@@ -112,11 +112,13 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
     def _branch(self, node: Any) -> None:
         """Control flow joins what its branches and turns give without a look at counts."""
         before = len(self._counts)
-        self._control.convert(node)
+        counted_rows = self._control.convert(node)
         taken = node.op_type == "If" and node.input[0] in self._known
         counted = next((name for name in read_by(node) if self._counts.of(name) is not None), None)
         if not taken and (counted is not None or len(self._counts) > before):
             raise self._counts.refuse(node, counted or "a tensor of its own", "it joins several")
+        for name, found in counted_rows.items():
+            self._counts.add(name, found)
 
     def _evaluate(self, node: Any) -> list[Known] | None:
         """A node's outputs, where they depend on shapes only."""

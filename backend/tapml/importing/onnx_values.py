@@ -75,6 +75,11 @@ class Known:
     def symbolic(self) -> bool:
         return self.array.dtype == object
 
+    def same(self, other: Known) -> bool:
+        """Whether both are the same numbers of the same type."""
+        alike = self.dtype == other.dtype and self.array.shape == other.array.shape
+        return alike and not self.symbolic and not other.symbolic and self.array.tobytes() == other.array.tobytes()
+
     @property
     def elements(self) -> list[Any]:
         """In row-major order, integers or expressions."""
