@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 from tvm import relax
 
@@ -24,7 +26,8 @@ from tapml.compiled.model import CompiledModel
 from tapml.compiled.text import text_inputs
 from tapml.devices.compiled import run_compiled
 from tapml.errors import DeviceError, InputError
-from tapml.importing import Step
+from tapml.importing import Step, import_model
+from tapml.platforms.compiled import run_on_cpu
 from tapml.server import Server
 from tapml.suite import Suite
 
@@ -78,6 +81,66 @@ def test_outputs_that_no_kernel_writes_as_they_are(server: Server, tmp_path: Pat
         outputs=["view", "share", "same", "positive", "again"],
     )
     check_everywhere(carve(made, tmp_path / "outputs.suite", name="outputs"), server)
+
+
+BRANCHES = """<ir_version: 10, opset_import: ["": 17]>
+agraph (float[4] x, float[3] z) => (float[4] y, float[3] w, float[3] last, float[N, 3] rows) {
+    none = Constant<value = float {0}>()
+    limit = Constant<value = float {20}>()
+    most = Constant<value = int64 {4}>()
+    sum = ReduceSum<keepdims = 0>(x)
+    large = Greater(sum, none)
+    y, w = If(large) <
+        then_branch = more () => (float[4] a, float[3] p) {
+            e = Exp(x)
+            a = Mul(e, e)
+            all = ReduceSum<keepdims = 0>(e)
+            most_of_all = Greater(all, limit)
+            p = If(most_of_all) <
+                then_branch = one () => (float[3] p1) { p1 = Sin(z) },
+                else_branch = two () => (float[3] p2) { p2 = Cos(z) }
+            >
+        },
+        else_branch = less () => (float[4] b, float[3] q) { b = Identity(x) q = Neg(z) }
+    >
+    last, rows = Loop(most, large, w) <
+        body = turn (int64 i, bool going, float[3] before) => (bool goes, float[3] after, float[3] row) {
+            after = Add(before, z)
+            total = ReduceSum<keepdims = 0>(after)
+            row = Mul(after, after)
+            goes = Less(total, limit)
+        }
+    >
+}"""
+
+
+def branching(folder: Path, *xs: float) -> Suite:
+    """Carved with a step for each."""
+    onnx.save(onnx.parser.parse_model(BRANCHES), folder / "branches.onnx")
+    files = [folder / f"{number}.npz" for number in range(len(xs))]
+    for file, x in zip(files, xs, strict=True):
+        np.savez(file, x=np.full(4, x, np.float32), z=np.array([1, 2, 3], np.float32))
+    return carve(import_model(str(folder / "branches.onnx"), input_files=files), folder / "b.suite", name="b")
+
+
+def test_branches_and_loops_by_values_run_as_they_were_carved(server: Server, tmp_path: Path) -> None:
+    suite = branching(tmp_path, 1.0, 0.5, -1.0)
+    assert not suite.manifest["model"]["notes"][2:], "of the counts of rows alone"
+    for device in ("node-dawn", "deno"):
+        check_everywhere(suite, server, device)
+
+
+def test_branches_that_no_input_takes_are_told(tmp_path: Path) -> None:
+    suite = branching(tmp_path, -1.0)
+    note = suite.manifest["model"]["notes"][-1]
+    assert note.startswith("no given input takes the branches of ")
+    assert "tir_exp" in note
+    files = CompiledFiles(build(suite, tmp_path / "b.tapml").path)
+    assert files.model.provenance.model.notes[-1] == note
+    # What was not taken when it was carved runs all the same.
+    given = {"x": np.ones(4, np.float32), "z": np.array([1, 2, 3], np.float32)}
+    (outputs,) = run_on_cpu(files, [given]).outputs
+    np.testing.assert_allclose(outputs["y"], np.exp(2 * given["x"]), rtol=1e-6)
 
 
 def test_repeated_calls_give_times_alone(model: CompiledFiles, server: Server) -> None:

@@ -13,7 +13,7 @@ from tapml.encodings import Encoding, stored
 from tapml.errors import InputError
 from tapml.expressions import MOST
 from tapml.program import NodeKind
-from tapml.program.graph import Calls, Node, ValueKind, numpy_dtype
+from tapml.program.graph import Calls, Node, ValueKind, numpy_dtype, shown_by
 
 Name: TypeAlias = str | Temporary
 """A value's id, or a temporary."""
@@ -50,15 +50,6 @@ class Buffer:
     def meets(self, other: Buffer) -> bool:
         """Is there a node at which both are needed?"""
         return self.first <= other.last and other.first <= self.last
-
-
-def shown_by(calls: Calls[Any]) -> dict[str, str]:
-    """Value -> the value whose bytes it is: itself where it is no view."""
-    found = {value: value for value in calls.values}
-    for node in calls.nodes:
-        if node.kind is NodeKind.VIEW:
-            found[node.outputs[0]] = found[node.inputs[0]]
-    return found
 
 
 def own_buffers(calls: Calls[Any]) -> set[str]:

@@ -28,6 +28,7 @@ from tapml.expressions import Symbol
 from tapml.files import cannot_write, json_bytes, sha256
 from tapml.folder import Folder
 from tapml.leftovers import put_in_place, sweep_beside, temporary_folder
+from tapml.operators.choice import is_choice
 from tapml.operators.of_suite import read_operator
 from tapml.program.program import MAIN
 from tapml.suite import Suite, TensorRef
@@ -165,7 +166,8 @@ class _Writing:
         weights = laid_out((ref.digest, ref.type.nbytes) for ref in (*parameters.values(), *initial))
         suite.verify((*parameters.values(), *initial))
         digests = {value: ref.digest for value, ref in parameters.items()}
-        parts = Parts(documents, self._symbols, program.states, weights, digests)
+        choosing = {name for name in documents if is_choice(read_operator(suite, name, suite.model_graph))}
+        parts = Parts(documents, self._symbols, program.states, weights, digests, choosing)
         functions = {
             name: compiled_function(function, suite.output_names if name == MAIN else function.outputs, parts)
             for name, function in program.functions.items()

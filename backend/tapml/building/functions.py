@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tapml.building.buffers import shown_by
+from tapml.building.branches import READ_DOCUMENT, Branch, Flow, Item, with_branches
 from tapml.building.moves import COPY_DOCUMENT, Moves, with_moves
 from tapml.building.plan import Placement, Plan, Temporary
 from tapml.building.planning import plan_for_range
 from tapml.building.weights import Weights
 from tapml.errors import InputError
 from tapml.expressions import Symbol, printed, symbols_of
+from tapml.files import unique
+from tapml.operators.program import limits
 from tapml.program import Node, NodeKind
+from tapml.program.graph import shown_by
 from tapml.program.program import Function, State
 
 _MOST_ARENA = 2**32
@@ -34,13 +37,14 @@ class CompiledFunction:
 @dataclass(frozen=True)
 class Parts:
     """What functions share. `kernels`: documents by name, in the order of the compiled model's; `weights` have the
-    parameters, by the digests that `parameters` gives of value ids."""
+    parameters, by the digests that `parameters` gives of value ids; `choosing`: the kernels that are choices."""
 
     kernels: Documents
     symbols: Sequence[Symbol]
     states: Sequence[State]
     weights: Weights
     parameters: Mapping[str, str]
+    choosing: Collection[str] = ()
 
 
 def compiled_function(function: Function, outputs: Sequence[str], parts: Parts) -> CompiledFunction:
@@ -49,10 +53,12 @@ def compiled_function(function: Function, outputs: Sequence[str], parts: Parts) 
     Raises InputError for what no plan can be made of.
     """
     moves = with_moves(function)
-    plan = plan_for_range(moves.function, {**parts.kernels, moves.copy: COPY_DOCUMENT}, parts.symbols)
+    flow = with_branches(moves, {name: before for name, (before, _) in function.states.items()}, parts.choosing)
+    kernels = {**parts.kernels, moves.copy: COPY_DOCUMENT, flow.read: READ_DOCUMENT}
+    plan = plan_for_range(flow.function, kernels, parts.symbols)
     if max(plan.arenas, default=0) > _MOST_ARENA:
         raise _too_large(plan, parts.symbols)
-    return CompiledFunction(_Lowering(function, moves, plan, outputs, parts).document(), plan)
+    return CompiledFunction(_Lowering(function, moves, flow, plan, outputs, parts).document(), plan)
 
 
 def _too_large(plan: Plan, symbols: Sequence[Symbol]) -> InputError:
@@ -76,15 +82,18 @@ def used_parameters(function: Function) -> list[str]:
 class _Lowering:
     function: Function
     moves: Moves
+    flow: Flow
     plan: Plan
     names: Sequence[str]
     parts: Parts
     tensors: list[dict[str, Any]] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     """Value id -> place among the tensors."""
+    conditions: set[str] = field(default_factory=set)
+    """The names of the numbers that are read."""
 
     def document(self) -> dict[str, Any]:
-        moves, function = self.moves, self.moves.function
+        moves, function = self.moves, self.flow.function
         before = {value: name for name, (value, _) in self.function.states.items()}
         given = [value for value in function.inputs if value not in before]
         self.shown = shown_by(function)
@@ -107,7 +116,7 @@ class _Lowering:
             {"name": self.names[place], "tensor": self._tensor(value)}
             for place, value in zip(moves.places, moves.outputs, strict=True)
         ]
-        code = [self._instruction(node) for node in function.nodes if node.kind is NodeKind.KERNEL]
+        code = self._block(self.flow.items)
         return {
             "inputs": inputs,
             "outputs": outputs,
@@ -115,6 +124,27 @@ class _Lowering:
             "tensors": self.tensors,
             "code": code,
         }
+
+    def _block(self, items: Sequence[Item]) -> list[dict[str, Any]]:
+        code = []
+        for item in items:
+            if isinstance(item, Branch):
+                code += self._branch(item)
+            elif item.kind is NodeKind.KERNEL:
+                code.append(self._instruction(item))
+        return code
+
+    def _branch(self, branch: Branch) -> list[dict[str, Any]]:
+        taken = {symbol.name for symbol in self.parts.symbols} | self.conditions
+        name = unique(f"condition{len(self.conditions)}", lambda found: found in taken, "_")
+        self.conditions.add(name)
+        least, most = limits(self.flow.function.values[branch.number].type.dtype)
+        read = {"op": "read", "name": name, "tensor": self._tensor(branch.number), "index": 0}
+        then, otherwise = self._block(branch.then), self._block(branch.otherwise)
+        return [
+            {**read, "minimum": least, "maximum": most},
+            {"op": "if", "condition": name, "then": then, "else": otherwise},
+        ]
 
     def _instruction(self, node: Node) -> dict[str, Any]:
         operands = [self._tensor(value) for value in (*node.inputs, *node.outputs)]
@@ -136,7 +166,7 @@ class _Lowering:
         if value in self.moves.states:  # a state is one tensor, before it is written and after
             return self._tensor(self.function.states[self.moves.states[value]][0])
         if value not in self.places:
-            found, root = self.moves.function.values[value], self.shown[value]
+            found, root = self.flow.function.values[value], self.shown[value]
             if root in self.at:
                 at = self.at[root]
             else:

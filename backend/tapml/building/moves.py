@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tapml.building.buffers import shown_by
 from tapml.files import unique
 from tapml.program import Node, NodeKind, ValueKind
+from tapml.program.graph import shown_by
 from tapml.program.program import Function, SymbolicValue
 
 COPY = "copy"

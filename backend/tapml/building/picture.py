@@ -91,26 +91,36 @@ def _of_plan(function: str, sizes: str, calls: Calls[Any], buffers: Sequence[Buf
 
 
 def of_model(model: CompiledModel, name: str) -> Picture:
-    """Of a function of a compiled model that is verified; a loop or a condition is one step."""
+    """Of a function of a compiled model that is verified; a loop is one step, and the sides of a condition stand one
+    after the other."""
     function = model.functions[name]
+    code = [*_one_by_one(function.code)]
     used: dict[int, list[int]] = {}
-    for step, instruction in enumerate(function.code):
+    for step, instruction in enumerate(code):
         for touched in _tensors(instruction):
             used.setdefault(_root(function, touched), []).append(step)
-    scratch = {found for one in function.code if isinstance(one, Dispatch) for found in one.temporaries}
+    scratch = {found for one in code if isinstance(one, Dispatch) for found in one.temporaries}
     held = []
     for index, tensor in enumerate(function.tensors):
         if tensor.at[0] == "arena" and index in used:
             _, arena, offset = tensor.at
             place = Placement(arena, offset, padded(most_bytes(tensor, lambda axis: interval(axis, model.symbols)[1])))
             first, last = min(used[index]), max(used[index])
-            made_by = _step(model, function.code[first])
+            made_by = _step(model, code[first])
             held.append(Held(f"{tensor.name} {tensor.dtype}", made_by, place, first, last, index in scratch))
-    steps = [_step(model, instruction) for instruction in function.code]
+    steps = [_step(model, instruction) for instruction in code]
     sizes = _in_words(model.symbols)
     strategy = model.memory[name].strategy if name in model.memory else "not told"
     naive = sum(one.place.bytes for one in held)
     return Picture(name, sizes, steps, function.arena, held, strategy, naive, max(_live(held, len(steps)), default=0))
+
+
+def _one_by_one(code: Sequence[Instruction]) -> Iterator[Instruction]:
+    for found in code:
+        if isinstance(found, If):
+            yield from _one_by_one((*found.then, *found.otherwise))
+        else:
+            yield found
 
 
 def _in_words(symbols: Sequence[Symbol]) -> str:
@@ -140,10 +150,7 @@ def _tensors(instruction: Instruction) -> Iterator[int]:
         yield instruction.tensor
     elif isinstance(instruction, Call):
         yield from (*instruction.inputs, *instruction.outputs)
-    elif isinstance(instruction, If):
-        for inner in (*instruction.then, *instruction.otherwise):
-            yield from _tensors(inner)
     elif isinstance(instruction, Loop):
         yield from () if instruction.until is None else (instruction.until,)
-        for inner in instruction.body:
+        for inner in _one_by_one(instruction.body):
             yield from _tensors(inner)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tapml.building.buffers import Buffer, Name, buffers_of, shown_by
+from tapml.building.buffers import Buffer, Name, buffers_of
 from tapml.building.plan import Placement, Plan, Temporary
 from tapml.building.strategies import STRATEGIES, ends, live_at
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, Symbol, evaluate
 from tapml.program import Graph
-from tapml.program.graph import Calls
+from tapml.program.graph import Calls, shown_by
 from tapml.program.intervals import interval
 from tapml.program.program import Function
 

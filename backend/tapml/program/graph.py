@@ -156,6 +156,15 @@ class Calls(Generic[_T]):
         }
 
 
+def shown_by(calls: Calls[Any]) -> dict[str, str]:
+    """Value -> the value whose bytes it is: itself where it is no view."""
+    found = {value: value for value in calls.values}
+    for node in calls.nodes:
+        if node.kind is NodeKind.VIEW:
+            found[node.outputs[0]] = found[node.inputs[0]]
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Graph(Calls[TensorType]):
     """The calls of one run, of known sizes. It is equal to itself alone, so that it may be a key."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,22 +65,29 @@ def _kernel_document(model: CompiledModel, name: str) -> dict[str, Any]:
 
 def dispatches(code: Iterable[Instruction], kernel: int | None = None) -> int:
     """Instructions that dispatch (that kernel), those inside branches and loops once."""
-    count = 0
+    return sum(isinstance(found, Dispatch) and kernel in (None, found.kernel) for found in _all(code))
+
+
+def _all(code: Iterable[Instruction]) -> Iterator[Instruction]:
     for found in code:
-        if isinstance(found, Dispatch):
-            count += kernel in (None, found.kernel)
-        elif isinstance(found, If):
-            count += dispatches(found.then, kernel) + dispatches(found.otherwise, kernel)
+        yield found
+        if isinstance(found, If):
+            yield from _all((*found.then, *found.otherwise))
         elif isinstance(found, Loop):
-            count += dispatches(found.body, kernel)
-    return count
+            yield from _all(found.body)
+
+
+def _calls_text(model: CompiledModel) -> str:
+    code = [instruction for function in model.functions.values() for instruction in _all(function.code)]
+    conditions = sum(isinstance(found, If) for found in code)
+    calls = f"{sum(isinstance(found, Dispatch) for found in code)} dispatches in a call"
+    return f"at most {calls}, by {counted(conditions, 'condition')}" if conditions else calls
 
 
 def show_model(console: Console, model: CompiledModel, path: object, nbytes: int) -> None:
     """`tapml show`, and what `tapml build` ends with."""
     warn_doubts(console, path, model.provenance.doubts)
     made = model.provenance
-    calls = sum(dispatches(function.code) for function in model.functions.values())
     rows = [
         ("model", f"{model.name} ({path})"),
         ("from", f"{model.title}, {made.model.source}, sha256 {made.model.sha256[:16]}..."),
@@ -100,11 +107,12 @@ def show_model(console: Console, model: CompiledModel, path: object, nbytes: int
     if model.tokenizer is not None:
         rows.append(("tokenizer", f"{model.tokenizer.kind}, {model.tokenizer.file}"))
     rows += [
-        ("kernels", f"{len(model.kernels)}, {calls} dispatches in a call, {counted(len(model.wgsl), 'WGSL text')}"),
+        ("kernels", f"{len(model.kernels)}, {_calls_text(model)}, {counted(len(model.wgsl), 'WGSL text')}"),
         ("weights", f"{size(sum(model.weights.buffers))} in {counted(len(model.weights.shards), 'shard')}"),
     ]
     rows += [("memory", memory_text(model, name)) for name in model.memory]
     rows.append(("on disk", size(nbytes)))
+    rows += [("note", note) for note in made.model.notes]
     rows += [("validated", _validation_text(model, found)) for found in model.validation] or [("validated", "nowhere")]
     for name, text in rows:
         console.print(f"{name:<10} {one_line(text, 2000)}")
