@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tapml.carving.branches import never_taken
 from tapml.carving.judge import judged
 from tapml.carving.prepare import Prepared, lowered_with_documents, prepared
 from tapml.carving.recorder import Recorder
@@ -99,10 +100,11 @@ def carve(
         clock.lap("write")
         model_tolerance = tolerances.of_model(runs, tests)
         clock.lap("model")
+        provenance: dict[str, Any] = dict(model.provenance)
         manifest = {
             "name": name,
             "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "model": dict(model.provenance),
+            "model": {**provenance, "notes": [*provenance.get("notes", ()), *never_taken(opened, runs)]},
             "synthetic": any(step.synthetic for step in model.steps),
             "reference": {"platform": reference, "device": opened.reference.platform.description},
             "generator": {"name": TVM.name, "version": TVM.version},
