@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, sync_playwright
 
 from tapml.browsers import options
 
@@ -48,6 +48,15 @@ class People:
         finally:
             page.close()
         assert problems == [], problems
+
+    @contextmanager
+    def context(self, name: str) -> Iterator[BrowserContext]:
+        """One person's browser, whose pages share storage and caches."""
+        context = self.browser(name).new_context()
+        try:
+            yield context
+        finally:
+            context.close()
 
     def close(self) -> None:
         self._open.close()

@@ -5,17 +5,22 @@ from __future__ import annotations
 import functools
 import http.server
 import json
+import shutil
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import tapml as package
-from conftest import read_json
-from pages import BROWSERS, Opened
+from conftest import copied, read_json
+from pages import BROWSERS, Opened, People
 from preloaded import tapml
 from workers import made_once
 
@@ -46,8 +51,53 @@ globalThis.ready = true;
 POLICY = "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self'"
 
 
+LITTLE_SCRIPT = """\
+import { load } from "./tapml-runtime.js";
+const x = Float32Array.from({ length: 96 }, (_, i) => Math.sin(i));
+let refused = 0;
+addEventListener("securitypolicyviolation", () => refused++);
+const open = (from) => load(from, { unvalidated: "ignore" });
+globalThis.embedded = async (from) => {
+  const model = await open(from);
+  const { probabilities } = await model.run({ x });
+  model.dispose();
+  return Array.from(probabilities);
+};
+globalThis.captured = async (from, options) => {
+  const model = await open(from);
+  const capture = model.capture(options);
+  await model.run({ x });
+  const { file, operators } = await capture;
+  model.dispose();
+  return { bytes: Array.from(new Uint8Array(await file.arrayBuffer())), operators, refused };
+};
+const begin = {
+  load: (from) => open(from),
+  call: async (from) => {
+    const model = await open(from);
+    for (let i = 0; i < 100; i++) model.run({ x });
+  },
+  capture: async (from) => {
+    const model = await open(from);
+    for (let i = 0; i < 20; i++) model.capture({ inputs: { x } });
+  },
+};
+globalThis.begun = (what, from) => {
+  begin[what](from).then(() => { globalThis.underWay = true; });
+};
+globalThis.ready = true;
+"""
+
+
 class _Handler(http.server.SimpleHTTPRequestHandler):
-    """The folder, with the policy."""
+    """The folder, with the policy. Weights wait for `server.open`."""
+
+    def do_GET(self) -> None:
+        if "/weights/" in self.path:
+            self.server.asked.append(self.path)  # type: ignore[attr-defined]
+            self.server.waiting.set()  # type: ignore[attr-defined]
+            assert self.server.open.wait(60)  # type: ignore[attr-defined]
+        super().do_GET()
 
     def end_headers(self) -> None:
         self.send_header("Content-Security-Policy", POLICY)
@@ -81,14 +131,47 @@ def site(tmp_path_factory: pytest.TempPathFactory, carved: Path) -> Iterator[str
     (folder / "inputs.json").write_text(json.dumps(given))
     (folder / "index.html").write_text(PAGE)
     (folder / "page.js").write_text(SCRIPT)
+    with served(folder) as server:
+        yield address(server)
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    """Of one folder; `asked`: paths of weights; `waiting`: there are some."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(("127.0.0.1", 0), functools.partial(_Handler, directory=str(folder)))
+        self.asked: list[str] = []
+        self.waiting, self.open = threading.Event(), threading.Event()
+        self.open.set()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A page that closes hangs up."""
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[_Server]:
     (folder / "tapml-runtime.js").write_bytes(RUNTIME.read_bytes())
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Handler, directory=str(folder)))
+    server = _Server(folder)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def address(server: _Server) -> str:
+    return f"http://127.0.0.1:{server.server_address[1]}/"
+
+
+def wait_until(page: Any, expression: str) -> None:
+    """Playwright's own wait evaluates text in the page, which the policy refuses."""
+    deadline = time.monotonic() + 60
+    while not page.evaluate(expression):
+        assert time.monotonic() < deadline, expression
+        page.wait_for_timeout(10)
 
 
 @pytest.mark.slow  # a software GPU takes seconds for a call
@@ -97,7 +180,7 @@ def test_a_page_embeds_a_sentence(browser: str, site: str, carved: Path, opened:
     (expected,) = (tensor(carved, ref) for ref in first_step(carved)["outputs"])
     with opened(browser) as page:
         page.goto(site)
-        page.wait_for_function("globalThis.ready")
+        wait_until(page, "globalThis.ready")
         for name in ("minilm.tapml/", "minilm.single"):
             found = page.evaluate("name => once(name)", name)
             got = np.array(found["values"], np.float32)
@@ -108,3 +191,98 @@ def test_a_page_embeds_a_sentence(browser: str, site: str, carved: Path, opened:
             assert done == total == found["memory"]["weights"]
             memory = found["memory"]
             assert memory["total"] <= 1.05 * (memory["weights"] + memory["arenas"])
+
+
+def carve_little(path: Path) -> None:
+    weights = np.random.default_rng(5).standard_normal((16, 16), np.float32)
+    nodes = [
+        helper.make_node("MatMul", ["x", "weights"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["first"], axis=-1),
+        helper.make_node("MatMul", ["first", "weights"], ["again"]),
+        helper.make_node("Softmax", ["again"], ["probabilities"], axis=-1),
+    ]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [6, 16]) for name in ("x", "probabilities"))
+    graph = helper.make_graph(nodes, "little", [x], [y], [numpy_helper.from_array(weights, "weights")])
+    model = path.with_suffix(".onnx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
+    ran = tapml("carve", model, "--random-inputs", "-o", path)
+    assert ran.code == 0, ran.err
+
+
+@pytest.fixture(scope="module")
+def little(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A suite of a matrix product and a softmax, twice."""
+    return made_once(tmp_path_factory, "little.suite", carve_little)
+
+
+@pytest.fixture
+def little_site(little: Path, tmp_path: Path) -> Iterator[_Server]:
+    folder = tmp_path / "site"
+    folder.mkdir()
+    ran = tapml("build", little, "-o", folder / "little.tapml")
+    assert ran.code == 0, ran.err
+    (folder / "index.html").write_text(PAGE)
+    (folder / "page.js").write_text(LITTLE_SCRIPT)
+    broken = folder / "broken.tapml"
+    shutil.copytree(folder / "little.tapml", broken)
+    text = (broken / "model.json").read_text()
+    wrong = text.replace(" / T_softmax_expsum_shared[0i])", " / (1.001f * T_softmax_expsum_shared[0i]))")
+    assert wrong != text
+    (broken / "model.json").write_text(wrong)
+    with served(folder) as server:
+        yield server
+
+
+@pytest.mark.parametrize("browser", ["chromium", pytest.param("firefox", marks=pytest.mark.slow)])
+def test_a_broken_kernel_of_a_deployed_model_is_captured_and_accused(
+    browser: str, little: Path, little_site: _Server, opened: Opened, tmp_path: Path
+) -> None:
+    suite = copied(little, tmp_path / "little.suite")
+    found = {}
+    with opened(browser) as page:
+        page.goto(address(little_site))
+        wait_until(page, "globalThis.ready")
+        for name, options in (("little", {}), ("broken", {"nodes": ["softmax", "n000"]})):
+            got = page.evaluate("([name, options]) => captured(`${name}.tapml/`, options)", [name, options])
+            assert got["refused"] == 0
+            (tmp_path / f"{name}.capture").write_bytes(bytes(got["bytes"]))
+            found[name] = [operator["node"] for operator in got["operators"]]
+    assert found == {"little": ["n000", "n001", "n002", "n003"], "broken": ["n000", "n001", "n003"]}
+    ran = tapml("import", tmp_path / "little.capture", "--into", suite)
+    assert (ran.code, ran.out.count("✓ pass")) == (0, 4), ran.err
+    ran = tapml("import", tmp_path / "broken.capture", "--into", suite)
+    assert (ran.code, ran.out.count("✓ pass"), ran.out.count("✗ fail")) == (1, 1, 2), ran.err
+    assert f"softmax is wrong on {browser.title()}" in ran.out
+
+
+@pytest.mark.parametrize("during", ["load", "call", "capture"])
+def test_a_page_that_closes_leaves_the_next_one_whole(
+    during: str, little: Path, little_site: _Server, people: People
+) -> None:
+    site = address(little_site)
+    with people.context("chromium") as context:
+
+        def page() -> Any:
+            found = context.new_page()
+            found.goto(site)
+            wait_until(found, "globalThis.ready")
+            return found
+
+        first = page()
+        if during == "load":
+            little_site.open.clear()
+        first.evaluate("what => begun(what, 'little.tapml/')", during)
+        if during == "load":
+            assert little_site.waiting.wait(60)
+        else:
+            wait_until(first, "globalThis.underWay")
+        first.close()
+        little_site.open.set()
+        second = page()
+        got = second.evaluate("embedded('little.tapml/')")
+        assert sum(got) == pytest.approx(6, abs=1e-4), "six rows of a softmax"
+        asked = len(little_site.asked)
+        assert second.evaluate("embedded('little.tapml/')") == got
+        second.close()
+        assert page().evaluate("embedded('little.tapml/')") == got
+        assert len(little_site.asked) == asked, "weights come from the cache"
