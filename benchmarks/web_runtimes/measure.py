@@ -17,9 +17,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.pages import between
 from benchmarks.web_runtimes.chromium import LOADS, session
 from benchmarks.web_runtimes.table import page, targets
 
+SITE = Path("build/web_runtimes/site")
 RUNTIMES = ("tapml", "ort", "transformers", "tvmjs")
 IN_NODE = ("tapml", "tvmjs")
 """ONNX Runtime Web is made for browsers: node's binding of Dawn crashes where it reads its shared memory."""
@@ -114,22 +116,28 @@ def _in_node(node: str, dawn: str, site: Path, runtime: str) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--site", type=Path, default=Path("build/web_runtimes/site"))
+    parser.add_argument("--site", type=Path, default=SITE)
     parser.add_argument("--chromium", default=os.environ.get("TAPML_CHROMIUM") or shutil.which("chromium"))
     parser.add_argument("--node", default=os.environ.get("TAPML_NODE") or shutil.which("node"))
     parser.add_argument("--dawn", default=os.environ.get("TAPML_DAWN") or "runner_js/node_modules/webgpu")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=170, help="no more rounds after these")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="where to write what was found")
+    parser.add_argument("--found", type=Path, help="what a former --json wrote: nothing is measured")
+    parser.add_argument("--docs", type=Path, help="the page that the tables go to")
     parser.add_argument("--megabits", type=float, help="of the line, each second; without it as fast as it goes")
     options = parser.parse_args()
-    dawn = str(Path(options.dawn).resolve() / "index.js")
-    found = measure(
-        options.site.resolve(), options.chromium, options.node, dawn, options.rounds, options.seconds, options.megabits
-    )
+    if options.found:
+        found = json.loads(options.found.read_text())
+    else:
+        dawn = str(Path(options.dawn).resolve() / "index.js")
+        where = options.site.resolve(), options.chromium, options.node, dawn
+        found = measure(*where, options.rounds, options.seconds, options.megabits)
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
     print(page(found))
+    if options.docs:
+        between(options.docs, "made by make bench-runtime", page(found))
     missed = [line for line, held in targets(found) if not held]
     for line in missed:
         print(f"missed: {line}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What the pages are made of: each runtime as npm has it, and MiniLM in the form that each takes, with the same weights."""
+"""What the pages are made of: each runtime as npm has it, and MiniLM as each takes it, with the same weights."""
 
 from __future__ import annotations
 
