@@ -2,6 +2,7 @@
 import type { CompiledModel } from "../compiled/generated/model";
 import { ModelError, verified } from "../compiled/verify";
 import type { LoadOptions, Model } from "./api";
+import { placeOf } from "./device";
 import { TapmlError } from "./error";
 import { toTapmlError } from "./errors";
 import { LoadedModel } from "./model";
@@ -19,13 +20,16 @@ export { type Kind, TapmlError } from "./error";
 export async function load(url: string, options: LoadOptions = {}): Promise<Model> {
   const { signal = new AbortController().signal, cache = true } = options;
   const get = options.fetch ?? ((address, init) => fetch(address, init));
+  // Beside the document's download and proof; `prepare` tells what goes wrong.
+  const place = placeOf(options.device);
+  place.catch(() => {});
   const source = await openSource(String(url), get, cache, signal);
   const document = checked(url, source.document);
   checkModules(document, options.modules ?? {});
   checkValidated(document, options.unvalidated ?? "warn");
   const model = new LoadedModel(document, source, options);
   try {
-    await model.prepare(options);
+    await model.prepare(options, place);
   } catch (cause) {
     throw toTapmlError(cause);
   }

@@ -150,12 +150,12 @@ export class LoadedModel implements Model, Resident {
     this.release();
   }
 
-  /** Brings it onto a device: weights and kernels at once. */
-  async prepare(given: PrepareOptions): Promise<void> {
+  /** Brings it onto a device, which may have been asked for before: weights and kernels at once. */
+  async prepare(given: PrepareOptions, asked?: Promise<Place>): Promise<void> {
     const options = { ...this.options, ...given };
     const { signal = never(), memory } = options;
     this.release();
-    const named = await placeOf(options.device);
+    const named = await (asked ?? placeOf(options.device));
     const place = named.gpu.lost && !given.device ? await placeOf(undefined) : named;
     const { gpu, budget } = place;
     gpu.throwIfLost();
@@ -296,10 +296,13 @@ export class LoadedModel implements Model, Resident {
   ): Promise<void> {
     const { gpu, allocations } = session;
     try {
-      const weights = await allocations.made(() => session.allocate());
-      const load = (all: AbortSignal) =>
-        gpu.guard(loadWeights(this.document, this.source, gpu.device, weights, received, all), all);
-      await together(signal, (all) => [load(all)]);
+      await together<unknown>(signal, (all) => {
+        const weights = allocations.made(() => session.allocate());
+        return [
+          weights,
+          gpu.guard(loadWeights(this.document, this.source, gpu.device, weights, received, all), all),
+        ];
+      });
       session.present = true;
       this.source.loaded();
     } catch (cause) {

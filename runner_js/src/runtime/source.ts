@@ -9,6 +9,8 @@ const ALIGNMENT = 256;
 /** Of model.json. */
 const MOST_DOCUMENT_BYTES = 256 << 20;
 const CACHE = "tapml";
+/** Shards on their way to it, which memory holds. */
+const MOST_KEEPING = 6;
 /** Digests name the bytes, wherever they came from: models of one origin share them. */
 const CACHED = "https://tapml.invalid/sha256/";
 
@@ -114,6 +116,8 @@ function placesOf(document: unknown, end: number): Map<string, [number, number]>
 const shardName = (sha256: string) => `weights/${sha256}.bin`;
 
 class Files implements Source {
+  private readonly keeping = new Set<Promise<void>>();
+
   constructor(
     readonly document: unknown,
     private readonly place: (name: string) => Place,
@@ -166,8 +170,7 @@ class Files implements Source {
         const data =
           this.ofWhole(place, count) ?? (await received(this.get, place, bytes, count, mode, signal));
         if ((await digestOf(data)) === sha256) {
-          // Where there is no room for it the next load fetches it again.
-          await cache?.put(key, new Response(data)).catch(() => {});
+          if (cache) await this.keep(cache, key, data);
           return data;
         }
         why = `has ${bytes !== null && data.length !== bytes ? `${data.length} of ${bytes} bytes` : "other bytes than its digest says"}`;
@@ -180,6 +183,17 @@ class Files implements Source {
     }
     const sentence = `${name} (sha256 ${sha256}), fetched twice, ${why}`;
     throw new TapmlError("download", sentence, "check the server, or copy the model there again");
+  }
+
+  /** Nobody waits for what goes to the cache, but for former ones where it is slower than the network. */
+  private async keep(cache: Cache, key: string, data: Uint8Array<ArrayBuffer>): Promise<void> {
+    while (this.keeping.size >= MOST_KEEPING) await Promise.race(this.keeping);
+    // Where there is no room for it the next load fetches it again.
+    const put = cache
+      .put(key, new Response(data))
+      .catch(() => {})
+      .finally(() => this.keeping.delete(put));
+    this.keeping.add(put);
   }
 
   private ofWhole({ range }: Place, progress: Received): Uint8Array<ArrayBuffer> | null {

@@ -4,12 +4,12 @@ import type { Source } from "./source";
 /** Shards under way at a time: as many as browsers fetch from one server by HTTP/1.1. */
 const CONCURRENCY = 6;
 
-/** Streams all shards into the weight buffers, each as soon as its digest is right. */
+/** Streams all shards into the weight buffers, each as soon as its digest is right and there is room. */
 export async function loadWeights(
   { weights }: CompiledModel,
   source: Source,
   device: GPUDevice,
-  buffers: readonly GPUBuffer[],
+  room: Promise<readonly GPUBuffer[]>,
   received: (bytes: number) => void,
   signal: AbortSignal,
 ): Promise<void> {
@@ -19,6 +19,7 @@ export async function loadWeights(
       const index = next++;
       const { buffer, offset } = weights.shards[index] as Shard;
       const data = await source.shard(index, received, signal);
+      const buffers = await room;
       signal.throwIfAborted();
       write(device, buffers[buffer] as GPUBuffer, offset, data);
     }
