@@ -22,7 +22,8 @@ export function checkValidated(
       ? `, ${missing.slice(0, MOST_NAMED).join(", ")}, ...`
       : `, ${missing.join(", ")},`;
   const sentence = `${missing.length} of ${kernels.length} kernels${more} are not validated on ${here}`;
-  const fix = "build it with `tapml build --device` and this browser, or validate the suite there and build it again";
+  const fix =
+    "build it with `tapml build --device` and this browser, or validate the suite there and build it again";
   const error = new TapmlError("unvalidated", sentence, fix);
   if (unvalidated === "refuse") throw error;
   console.warn(error.message);
