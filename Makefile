@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-localization bench-explanations bench-onnx bench-torch bench-references bench-plan bench-runtime docs wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo examples test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-localization bench-explanations bench-onnx bench-torch bench-references bench-plan bench-runtime docs wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -34,6 +34,7 @@ PYTEST = $(BIN)/pytest $(WORKERS) --no-loadscope-reorder
 
 help:
 	@echo 'make demo       set up, then carve, validate and offload a real model in headless Chromium'
+	@echo 'make examples   set up, then build two models and serve pages that run them'
 	@echo 'make test       set up, then run linters, type checks and all tests but the slow ones, in Chromium and Firefox'
 	@echo 'make slow-test  the slow tests; CI runs both'
 	@echo 'make setup      set up to run tapml and to work on it'
@@ -122,6 +123,11 @@ $(WASM): $(call sources,backend/tapml/compilers/tvm/wasm/include) | $(STAMPS)/ru
 
 demo: setup-run
 	@$(BIN)/tapml demo
+
+# What was built stays in build/examples: a second time it only serves.
+examples: setup-run
+	$(BIN)/python scripts/examples build/examples chromium
+	$(BIN)/tapml serve --models build/examples --pages examples
 
 # Checks and JavaScript's tests beside Python's; the browsers of the end-to-end tests have the machine for themselves,
 # and the last word.

@@ -37,7 +37,7 @@ from tapml.results.verdicts import FAILING
 from tapml.server import Server
 from tapml.server.registry import detail
 from tapml.suite import Suite
-from tapml.text import listed
+from tapml.text import counted, listed
 from tapml.validation.operatorwise import passed
 from tapml.validation.results import succeeded
 
@@ -217,6 +217,9 @@ def serve(options: argparse.Namespace, console: Console, progress: Console) -> i
         port=options.port,
         certificate=certificate,
         database_url=database_url(options),
+        models=options.models,
+        pages=options.pages,
+        origins=options.allow_origin,
     ) as server:
         _keep_serving(server, console)
     return 0
@@ -225,12 +228,17 @@ def serve(options: argparse.Namespace, console: Console, progress: Console) -> i
 def _keep_serving(server: Server, console: Console) -> None:
     """Print the addresses, then wait for Ctrl-C or SIGTERM."""
     token = server.state.security.token
-    page = f"{server.url}/" + (f"?token={token}" if token else "")
-    count = len(server.state.suites.ids())
-    for line in (
-        f"tapml serves {count} suite{'s' * (count != 1)} at {page}",
-        f"a browser becomes a device at {server.state.runner_url}",
-    ):
+    behind = f"?token={token}" if token else ""
+    state = server.state
+    served = [counted(len(state.suites.ids()), "suite")] if state.suites.ids() or not state.models else []
+    if state.models:
+        served.append(counted(state.models.count(), "model"))
+    lines = [
+        f"tapml serves {' and '.join(served)} at {server.url}/{behind}",
+        *([f"web pages are at {server.url}/pages/{behind}"] if state.pages else []),
+        f"a browser becomes a device at {state.runner_url}",
+    ]
+    for line in lines:
         console.print(line)
     if token and server.url.startswith("http:"):
         console.print("other machines' browsers offer WebGPU to https pages only: see --certificate")

@@ -177,9 +177,20 @@ def _test(commands: Commands) -> None:
 
 
 def _serve(commands: Commands) -> None:
-    text = "open suites in the browser; any browser that opens /runner becomes a device"
-    parser = commands.add("serve", "commands:serve", DATABASE, help=text)
+    text = "open suites in the browser, and serve compiled models to web pages"
+    parser = commands.add(
+        "serve", "commands:serve", DATABASE, help=text,
+        description="Open suites in the browser; any browser that opens /runner becomes a device. With --models, serve "
+        "compiled models at /models/NAME/, with the runtime at /runtime/tapml-runtime.js; with --pages, web pages that "
+        "use them at /pages/.",
+    )  # fmt: skip
     parser.add_argument("suites", nargs="*", type=Path, metavar="SUITE", help="folders that `tapml carve` wrote")
+    parser.add_argument("--models", type=Path, metavar="DIR", help="folder of what `tapml build` wrote")
+    parser.add_argument("--pages", type=Path, metavar="DIR", help="folder of web pages, served at /pages/")
+    parser.add_argument(
+        "--allow-origin", action="append", default=[], metavar="ORIGIN",
+        help="let pages of ORIGIN, such as http://127.0.0.1:5173, load models, too; repeat for several",
+    )  # fmt: skip
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8808, help="port to listen on (default 8808; 0: any free one)")
     parser.add_argument(

@@ -24,7 +24,7 @@ SOCKET_PATH = "/socket.io/"
 _MOST_QUERY = 8000
 _MOST_PATH = 8000  # 64 digests of a request for blobs are 4160
 _READS = ("GET", "HEAD", "OPTIONS")
-_PAGES = re.compile(r"/|/runner|/suites/[^\n]*")
+_PAGES = re.compile(r"/|/runner|/(?:suites|pages)/[^\n]*")
 _HEADERS = [
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "no-referrer"),
@@ -61,6 +61,8 @@ class Guard:
             answered = True
             names = {name.lower() for name, _ in headers}
             extra = [header for header in _HEADERS if header[0].lower() not in names]
+            if (origin := self._security.allowed_origin(environ)) is not None:
+                extra += [("Access-Control-Allow-Origin", origin), ("Vary", "Origin")]
             return start_response(status, [*headers, *extra, *cookies], *more)
 
         try:
@@ -76,6 +78,10 @@ class Guard:
             if environ["PATH_INFO"].startswith(SOCKET_PATH):
                 _check_handshake(environ, dict(query))
             self._admit(environ)
+            if environ["REQUEST_METHOD"] == "OPTIONS" and self._security.allowed_origin(environ) is not None:
+                # Some browsers ask before they ask for a part of a file.
+                start("204 No Content", [("Access-Control-Allow-Headers", "Range"), ("Access-Control-Max-Age", "600")])
+                return []
             if self._security.holds_token(in_query):
                 cookies.append(("Set-Cookie", self._cookie(environ)))
                 if _PAGES.fullmatch(environ["PATH_INFO"]) and _keeps_cookies_of_redirects(environ):

@@ -16,6 +16,8 @@ from tapml.server import sockets, views, websocket
 from tapml.server.errors import json_errors
 from tapml.server.guard import Guard
 from tapml.server.http_server import listen
+from tapml.server.model_views import pages_folder
+from tapml.server.models import ModelFolder
 from tapml.server.security import Security
 from tapml.server.state import State
 
@@ -37,14 +39,23 @@ class Server:
         port: int = 0,
         certificate: tuple[Path, Path] | None = None,
         database_url: str | None = None,
+        models: Path | None = None,
+        pages: Path | None = None,
+        origins: Sequence[str] = (),
     ) -> None:
         """`certificate`: (certificate, key) files for https, which other machines' browsers need for WebGPU.
-        `database_url`: for the history of all suites; without it each suite keeps its own.
+        `database_url`: for the history of all suites; without it each suite keeps its own. `models`, `pages`:
+        folders of compiled models and of web pages. `origins`: whose pages may load models, too.
 
-        Raises InputError where the database cannot be used.
+        Raises InputError where the database or one of the others cannot be used.
         """
         check_database(database_url)
-        self.state = State(Security(host), database_url=database_url)
+        self.state = State(
+            Security(host, origins),
+            database_url=database_url,
+            models=ModelFolder(models) if models else None,
+            pages=pages_folder(pages) if pages else None,
+        )
         self.suite_ids = [self.state.suites.add(path) for path in suites]
         self._app = app = create_app(self.state)
         logging.getLogger("werkzeug").setLevel(logging.ERROR)

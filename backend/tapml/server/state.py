@@ -12,8 +12,10 @@ from tapml.browsers import STARTABLE_NAMES, DeviceProcess, start, startable_kind
 from tapml.devices import Blobs, Device, DeviceHub
 from tapml.devices.hub import device_named
 from tapml.errors import InputError, ToolchainError
+from tapml.folder import Folder
 from tapml.history import Recorder
 from tapml.server.jobs import Jobs
+from tapml.server.models import ModelFolder
 from tapml.server.registry import SuiteRegistry
 from tapml.server.security import Security
 
@@ -24,12 +26,15 @@ _CONNECT_SECONDS = 60.0
 class State:
     """Devices, blobs, suites, jobs and the processes this server started. `url` is where it listens.
 
-    `database_url`: where the history of all suites is kept; without it each suite keeps its own.
+    `database_url`: where the history of all suites is kept; without it each suite keeps its own. `models`, `pages`:
+    what web pages load, and web pages.
     """
 
     security: Security
     url: str = ""
     database_url: str | None = None
+    models: ModelFolder | None = None
+    pages: Folder | None = None
     hub: DeviceHub = field(default_factory=DeviceHub)
     blobs: Blobs = field(default_factory=Blobs)
     processes: dict[str, DeviceProcess] = field(default_factory=dict)

@@ -6,6 +6,7 @@ import type {
   Job,
   JobKind,
   KernelDetail,
+  ModelList,
   Results,
   Share,
   SuiteDetail,
@@ -64,6 +65,7 @@ function post<T>(path: string, body: object): Promise<T> {
 const part = encodeURIComponent;
 
 export const api = {
+  models: () => request<ModelList>("/api/models"),
   suites: () => request<(SuiteSummary | SuiteProblem)[]>("/api/suites"),
   suite: (suite: string) => request<SuiteDetail>(`/api/suites/${part(suite)}`),
   kernel: (suite: string, kernel: string) =>

@@ -49,6 +49,43 @@ export interface SuiteSummary extends SuiteFacts {
   tests: number;
 }
 
+/** Of a compiled model: a size that a call decides is its symbol's name, or a list where it follows from such. */
+export interface ModelPort {
+  name: string;
+  dtype: string;
+  shape: Expression[];
+}
+
+export interface ModelSummary {
+  id: string;
+  single: boolean;
+  name: string;
+  title: string;
+  source: string;
+  bytes: number;
+  weights: number;
+  kernels: number;
+  symbols: { name: string; minimum: number; maximum: number }[];
+  functions: Record<string, { inputs: ModelPort[]; outputs: ModelPort[] }>;
+  memory: Record<string, { strategy: string; naive: number; planned: number; lower_bound: number }>;
+  tokenizer: boolean;
+  doubts: string[];
+  edited: string[];
+  validation: { device: string; passed: number; failing: string[] }[];
+}
+
+/** A model that no page could load. */
+export interface ModelProblem {
+  id: string;
+  problem: string;
+}
+
+export interface ModelList {
+  models: (ModelSummary | ModelProblem)[];
+  /** How many more there are. */
+  left_out: number;
+}
+
 /** A suite that was damaged since the server opened it. */
 export interface SuiteProblem {
   id: string;

@@ -7,6 +7,7 @@ import { count, date } from "../model/format";
 import { VERDICTS } from "../model/verdicts";
 import { Doubts, Link, Pending, Problem, TopBar, VerdictBadge, WarningBadge } from "../parts/Basics";
 import { DeviceList } from "../parts/DeviceList";
+import { ModelCards } from "../parts/ModelCards";
 import { OpenTest } from "../parts/OpenTest";
 import { ReferenceFacts, SuiteBadges, SuiteSize } from "../parts/SuiteBadges";
 import { useResource } from "../state/resource";
@@ -14,6 +15,7 @@ import { suitePath } from "../state/router";
 
 export function SuitesPage() {
   const suites = useResource("suites", api.suites);
+  const models = useResource("models", api.models);
   useEffect(() => {
     document.title = "tapml";
   }, []);
@@ -21,6 +23,7 @@ export function SuitesPage() {
     <>
       <TopBar />
       <main class="page">
+        <ModelCards of={models} />
         <h1>Suites</h1>
         {(suites.loading || suites.error) && <Pending what="the suites" of={suites} />}
         {suites.data?.length === 0 && <NoSuites />}
