@@ -250,6 +250,31 @@ describe("loading", () => {
     );
   });
 
+  it("does not wait for the cache, which the next one takes its weights from", async () => {
+    const kept = new Map<string, ArrayBuffer>();
+    let room = () => {};
+    const whenRoom = new Promise<void>((resolve) => {
+      room = resolve;
+    });
+    const cache = {
+      match: async (key: string) => kept.has(key) && new Response(kept.get(key)),
+      put: async (key: string, response: Response) => {
+        await whenRoom;
+        kept.set(key, await response.arrayBuffer());
+      },
+    };
+    vi.stubGlobal("caches", { open: async () => cache });
+    const served = await modelOf(ADD, 1024);
+    await open(served);
+    expect(kept.size).toBe(0);
+    room();
+    await vi.waitFor(() => expect(kept.size).toBe(4));
+    served.asked.length = 0;
+    const again = await open(served);
+    expect(served.asked).toEqual(["model.json"]);
+    expect((await again.run({ x: range(3) })).y).toEqual(range(3, 3));
+  });
+
   it("is aborted in the middle of a download", async () => {
     const served = await modelOf(ADD, 1024);
     const stop = new AbortController();
