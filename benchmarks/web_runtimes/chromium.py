@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import subprocess
 import tempfile
@@ -97,4 +98,12 @@ def _below(pid: int, ancestor: int, parents: dict[int, int]) -> bool:
 
 
 def _milliseconds(pid: int) -> float:
-    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e6
+    """To the nanosecond where the kernel tells, else to a hundredth of a second."""
+    thread = Path(f"/proc/{pid}/task/{pid}")
+    try:
+        if found := int((thread / "schedstat").read_text().split()[0]):
+            return found / 1e6
+    except OSError:
+        pass
+    user, system = (thread / "stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) * 1000 / os.sysconf("SC_CLK_TCK")
