@@ -100,10 +100,20 @@ def _host(found: Mapping[str, Any]) -> str:
                 f"{host['dispatches']:.0f}",
                 f"{host['submissions']:.0f}",
                 f"{host['until']:.2f} ms",
+                f"{host['whole']:.1f} ms{_against(host['whole'], ours['whole'])}" if "whole" in host else "",
                 f"{host['cpu']:.2f} ms{_against(host['cpu'], ours['cpu'])}",
                 f"{each:.1f} µs{_against(_each(host), _each(ours))}",
             ))  # fmt: skip
-    head = ("", "", "dispatches", "submissions", "until submitted", "CPU time of a call", "CPU time of a dispatch")
+    head = (
+        "",
+        "",
+        "dispatches",
+        "submissions",
+        "until submitted",
+        "until its result",
+        "CPU time of a call",
+        "CPU time of a dispatch",
+    )
     return _table(head, rows)
 
 
