@@ -9,7 +9,8 @@ export async function start() {
   let found = await cache.match(MODEL);
   if (!found) {
     found = await fetch(MODEL);
-    await cache.put(MODEL, found.clone());
+    // Nobody waits for it.
+    void cache.put(MODEL, found.clone());
   }
   return ortEmbedder(ort, new Uint8Array(await found.arrayBuffer()));
 }

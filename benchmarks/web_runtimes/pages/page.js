@@ -36,5 +36,7 @@ try {
 } catch (cause) {
   result = { error: String(cause?.stack ?? cause) };
 }
+// Until what the first load brought is in the caches, which nobody waits for.
+if (what === "cold") await new Promise((resolve) => setTimeout(resolve, 2000));
 const { next } = await told("/result", { runtime, what, ...result });
 if (next) location.href = next;
