@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tapml.building.functions import CompiledFunction, Parts, compiled_function, state_document, used_parameters
+from tapml.building.indices import index_ranges
 from tapml.building.kernels import compiled_kernels, kernel_documents
 from tapml.building.validated import validations
 from tapml.building.weights import Weights, laid_out
@@ -166,10 +167,17 @@ class _Writing:
         weights = laid_out((ref.digest, ref.type.nbytes) for ref in (*parameters.values(), *initial))
         suite.verify((*parameters.values(), *initial))
         digests = {value: ref.digest for value, ref in parameters.items()}
-        choosing = {name for name in documents if is_choice(read_operator(suite, name, suite.model_graph))}
+        programs = {name: read_operator(suite, name, suite.model_graph) for name in documents}
+        choosing = {name for name, found in programs.items() if is_choice(found)}
         parts = Parts(documents, self._symbols, program.states, weights, digests, choosing)
         functions = {
-            name: compiled_function(function, suite.output_names if name == MAIN else function.outputs, parts)
+            name: compiled_function(
+                function,
+                suite.output_names if name == MAIN else function.outputs,
+                parts,
+                # What only some branch reads is no index in another.
+                {} if choosing else index_ranges(function, programs.get),
+            )
             for name, function in program.functions.items()
         }
         wgsl, kernels = compiled_kernels(suite, documents)
@@ -219,7 +227,6 @@ class _Writing:
         if (tokenizer := suite.tokenizer) is not None:
             found[_TOKENIZER] = tokenizer
         for name in documents:
-            read_operator(suite, name, suite.model_graph)
             found[f"operators/{name}.json"] = suite.folder.read(f"model/operators/{name}.json", _MOST_OPERATOR_BYTES)
         for name, content in found.items():
             self._folder.write(name, content)

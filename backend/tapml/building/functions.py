@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from tapml.building.branches import READ_DOCUMENT, Branch, Flow, Item, with_branches
@@ -22,6 +23,7 @@ from tapml.program.program import Function, State
 _MOST_ARENA = 2**32
 """Bytes: no WebGPU device makes larger buffers."""
 _EXAMPLE = 128
+_ANY: Mapping[str, tuple[int, int]] = MappingProxyType({})
 
 Documents = Mapping[str, Mapping[str, Any]]
 
@@ -47,8 +49,11 @@ class Parts:
     choosing: Collection[str] = ()
 
 
-def compiled_function(function: Function, outputs: Sequence[str], parts: Parts) -> CompiledFunction:
-    """`outputs`: names of all that the function gives, its states among them.
+def compiled_function(
+    function: Function, outputs: Sequence[str], parts: Parts, ranges: Mapping[str, tuple[int, int]] = _ANY
+) -> CompiledFunction:
+    """`outputs`: names of all that the function gives, its states among them; `ranges`: of the elements of inputs, by
+    value id.
 
     Raises InputError for what no plan can be made of.
     """
@@ -58,7 +63,7 @@ def compiled_function(function: Function, outputs: Sequence[str], parts: Parts) 
     plan = plan_for_range(flow.function, kernels, parts.symbols)
     if max(plan.arenas, default=0) > _MOST_ARENA:
         raise _too_large(plan, parts.symbols)
-    return CompiledFunction(_Lowering(function, moves, flow, plan, outputs, parts).document(), plan)
+    return CompiledFunction(_Lowering(function, moves, flow, plan, outputs, parts, ranges).document(), plan)
 
 
 def _too_large(plan: Plan, symbols: Sequence[Symbol]) -> InputError:
@@ -86,6 +91,7 @@ class _Lowering:
     plan: Plan
     names: Sequence[str]
     parts: Parts
+    ranges: Mapping[str, tuple[int, int]]
     tensors: list[dict[str, Any]] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     """Value id -> place among the tensors."""
@@ -111,7 +117,7 @@ class _Lowering:
             **{value: ["output", number] for number, value in enumerate(moves.outputs)},
             **{value: ["input", number] for number, value in enumerate(given)},
         }
-        inputs = [{"name": function.values[value].name or value, "tensor": self._tensor(value)} for value in given]
+        inputs = [self._input(value) for value in given]
         outputs = [
             {"name": self.names[place], "tensor": self._tensor(value)}
             for place, value in zip(moves.places, moves.outputs, strict=True)
@@ -124,6 +130,11 @@ class _Lowering:
             "tensors": self.tensors,
             "code": code,
         }
+
+    def _input(self, value: str) -> dict[str, Any]:
+        found = self.ranges.get(value)
+        described = {} if found is None else {"range": list(found)}
+        return {"name": self.flow.function.values[value].name or value, "tensor": self._tensor(value), **described}
 
     def _block(self, items: Sequence[Item]) -> list[dict[str, Any]]:
         code = []

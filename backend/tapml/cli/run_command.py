@@ -72,11 +72,11 @@ def _calls(files: CompiledFiles, options: argparse.Namespace) -> list[dict[str, 
             raise InputError("--text makes all inputs: leave out --inputs, --input and --random-inputs")
         return [text_inputs(files, options.function, options.text)]
     function = function_of(files.model, options.function)
-    tensors = {port.name: function.tensors[port.tensor] for port in function.inputs}
-    specs = [
-        InputSpec(name, tensor.dtype, tuple(axis if isinstance(axis, int | str) else None for axis in tensor.shape))
-        for name, tensor in tensors.items()
-    ]
+    specs = []
+    for port in function.inputs:
+        tensor = function.tensors[port.tensor]
+        shape = tuple(axis if isinstance(axis, int | str) else None for axis in tensor.shape)
+        specs.append(InputSpec(port.name, tensor.dtype, shape, port.range[1] + 1 if port.range else None))
     if not specs:
         return [{}]
     steps = gather_steps(

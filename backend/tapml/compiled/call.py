@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from tapml.compiled.model import CompiledFunction, CompiledModel, CompiledTensor
+from tapml.compiled.model import CompiledFunction, CompiledModel, CompiledTensor, InputPort
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, check_sizes, printed
 from tapml.program import TensorType
@@ -50,8 +51,8 @@ def function_of(model: CompiledModel, name: str = MAIN) -> CompiledFunction:
 def call_of(model: CompiledModel, function: str, arrays: Mapping[str, np.ndarray]) -> Call:
     """What a call with these inputs is.
 
-    Raises InputError for an input that is missing, unknown, or of another dtype or shape, and for a size out of range:
-    with its name, and what it must be.
+    Raises InputError for an input that is missing, unknown, or of another dtype or shape, for a size out of range, and
+    for an element that lies in nothing that it indexes: with its name, and what it must be.
     """
     found = function_of(model, function)
     inputs = {port.name: found.tensors[port.tensor] for port in found.inputs}
@@ -76,7 +77,43 @@ def call_of(model: CompiledModel, function: str, arrays: Mapping[str, np.ndarray
     for name, tensor_type in types.items():
         if tensor_type.shape != arrays[name].shape:
             raise _wrong(name, inputs[name], arrays[name])
+    for port in found.inputs:
+        _check_range(port, arrays[port.name])
     return Call(sizes, types, outputs)
+
+
+def taken(model: CompiledModel, function: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays as the function's dtypes have them: integers where all of them fit, other floating-point numbers
+    rounded. What is none of these stays as it is, for `call_of` to refuse."""
+    found = function_of(model, function)
+    dtypes = {port.name: numpy_dtype(found.tensors[port.tensor].dtype) for port in found.inputs}
+    return {name: _as(array, dtypes[name]) if name in dtypes else array for name, array in arrays.items()}
+
+
+def _as(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    if not isinstance(array, np.ndarray) or array.dtype == dtype:
+        return array
+    if array.dtype.kind == "f" == dtype.kind:
+        with np.errstate(over="ignore", under="ignore"):
+            return array.astype(dtype)
+    if array.dtype.kind in "iu" and dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if not array.size or (int(array.min()) >= limits.min and int(array.max()) <= limits.max):
+            return array.astype(dtype)
+    return array
+
+
+def _check_range(port: InputPort, array: np.ndarray) -> None:
+    if port.range is None or not array.size:
+        return
+    least, most = port.range
+    wrong = (array < least) | (array > most)
+    if wrong.any():
+        place = [int(found) for found in np.unravel_index(int(np.argmax(wrong)), array.shape)]
+        raise InputError(
+            f"input {port.name} is {array[tuple(place)]} at {place}, and must be from {least} to {most}: it is an "
+            "index, and there is nothing at any other"
+        )
 
 
 def _match(name: str, tensor: CompiledTensor, array: np.ndarray, sizes: dict[str, int]) -> None:

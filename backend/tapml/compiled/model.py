@@ -39,6 +39,8 @@ def _as_tuple(found: Any) -> Any:
     return tuple(found) if isinstance(found, list) else found
 
 
+_Element = Annotated[int, Field(ge=-(2**31), le=2**32 - 1)]
+_Range = Annotated[tuple[_Element, _Element], WithJsonSchema({"tsType": "[number, number]"})]
 _Initial = Annotated[tuple[Index, _Offset], WithJsonSchema({"tsType": "[number, number]"})]
 
 Place = TypeAliasType(
@@ -174,11 +176,17 @@ class Port(Message):
     tensor: Index
 
 
+class InputPort(Port):
+    """An input, whose elements are from `range[0]` to `range[1]` where these are indices of a table."""
+
+    range: Annotated[_Range | None, BeforeValidator(_as_tuple)] = None
+
+
 class CompiledFunction(Message):
     """Given its inputs, `code` makes its outputs, in `arena`: scratch buffers of so many bytes, which hold nothing from
     call to call."""
 
-    inputs: Annotated[list[Port], Field(max_length=10_000)]
+    inputs: Annotated[list[InputPort], Field(max_length=10_000)]
     outputs: Annotated[list[Port], Field(max_length=10_000)]
     arena: Annotated[list[_BufferBytes], Field(max_length=1000)]
     tensors: Annotated[list[CompiledTensor], Field(max_length=2**17)]

@@ -7,11 +7,13 @@ from typing import Literal
 
 from tapml.compiled.algebra import Algebra, Scope, Value, same
 from tapml.compiled.bytes import bound, check_stored, elements_of, stored_bytes
-from tapml.compiled.model import CompiledFunction, CompiledModel, CompiledTensor, Port
+from tapml.compiled.model import CompiledFunction, CompiledModel, CompiledTensor, InputPort, Port
 from tapml.compiled.owners import Region
 from tapml.encodings import Encoding
 from tapml.expressions import ExpressionError, printed
 from tapml.protocol.base import MAX_BYTES, MOST_ELEMENTS
+
+_ELEMENTS = {"int32": (-(2**31), 2**31 - 1), "uint32": (0, 2**32 - 1), "int8": (-128, 127), "uint8": (0, 255)}
 
 
 class Tensors:
@@ -37,6 +39,7 @@ class Tensors:
                 raise ExpressionError(f"{name}: tensor {number} ({tensor.name}): {error}") from None
         self._check_ports("input", function.inputs)
         self._check_ports("output", function.outputs)
+        self._check_ranges(function.inputs)
         self._check_whole()
 
     def describe(self, number: int) -> str:
@@ -105,6 +108,16 @@ class Tensors:
                 raise ExpressionError(f"{where}: there is no tensor {port.tensor}")
             if self.regions[port.tensor].buffer != (kind, number) or self.regions[port.tensor].root != port.tensor:
                 raise ExpressionError(f"{where}: tensor {port.tensor} does not lie at {kind} {number}, or is a view")
+
+    def _check_ranges(self, ports: Sequence[InputPort]) -> None:
+        for port in ports:
+            if port.range is not None:
+                dtype, (least, most) = self._function.tensors[port.tensor].dtype, port.range
+                low, high = _ELEMENTS.get(dtype, (0, -1))
+                if not low <= least <= most <= high:
+                    raise ExpressionError(
+                        f"{self._name}: input {port.name} is {dtype}, and has no range from {least} to {most}"
+                    )
 
     def _check_whole(self) -> None:
         """A state, an input, an output is one tensor, and the others are views of it."""

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
-from tapml.compiled.call import CompiledRun, call_of
+from tapml.compiled.call import CompiledRun, call_of, taken
 from tapml.compiled.files import CompiledFiles, document_bytes
 from tapml.devices.blobs import Blobs
 from tapml.devices.commands import message
@@ -34,6 +34,7 @@ def run_compiled(
     Raises InputError for inputs that the function does not take and a damaged file of the model, and what
     `Device.call` raises.
     """
+    calls = [taken(files.model, function, arrays) for arrays in calls]
     found = [call_of(files.model, function, arrays) for arrays in calls]
     with ExitStack() as held:
         refs = []

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tapml.compiled.call import CompiledRun, call_of, function_of
+from tapml.compiled.call import CompiledRun, call_of, function_of, taken
 from tapml.compiled.files import CompiledFiles
 from tapml.compiled.instructions import Call, Copy, Dispatch, Fill, If, Instruction, Let, Loop, Read
 from tapml.compiled.model import CompiledFunction, CompiledTensor
@@ -80,6 +80,7 @@ class CompiledOnCpu:
     def run(self, arrays: Mapping[str, np.ndarray], function: str = MAIN) -> dict[str, np.ndarray]:
         """Outputs by name. A call that fails leaves the states as they were. Raises InputError as `run_on_cpu`."""
         found = function_of(self.model, function)
+        arrays = taken(self.model, function, arrays)
         call = call_of(self.model, function, arrays)
         self._operators.prepare(found, call.sizes)
         before = [state.copy() for state in self.states]

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from tapml.compiled.call import CompiledRun
 from tapml.compiled.instructions import Dispatch, If, Instruction, Loop
-from tapml.compiled.model import CompiledFunction, CompiledModel, Validation
+from tapml.compiled.model import CompiledFunction, CompiledModel, InputPort, Port, Validation
 from tapml.program.graph import Typed
 from tapml.reports.console import Table
 from tapml.reports.terminal import mark, size, warn_doubts
@@ -46,7 +46,7 @@ def model_document(model: CompiledModel, path: object, nbytes: int) -> dict[str,
 def _function_document(function: CompiledFunction) -> dict[str, Any]:
     ports = {"inputs": function.inputs, "outputs": function.outputs}
     described = {
-        what: [{"name": port.name, **_typed(function, port.tensor).to_json()} for port in found]
+        what: [{"name": port.name, **_typed(function, port.tensor).to_json(), **_range(port)} for port in found]
         for what, found in ports.items()
     }
     return {**described, "dispatches": dispatches(function.code), "arenas": function.arena}
@@ -98,7 +98,7 @@ def show_model(console: Console, model: CompiledModel, path: object, nbytes: int
     ]
     for name, function in model.functions.items():
         behind = "" if len(model.functions) == 1 else f" of {name}"
-        rows += [(f"input{behind}", _port(function, port.name, port.tensor)) for port in function.inputs]
+        rows += [(f"input{behind}", _input(function, port)) for port in function.inputs]
         rows += [(f"output{behind}", _port(function, port.name, port.tensor)) for port in function.outputs]
     rows += [("size", f"{symbol.name}: {symbol.minimum} to {symbol.maximum}") for symbol in model.symbols]
     rows += [
@@ -160,8 +160,17 @@ def _worst(validation: Iterable[Validation], kernel: str) -> str | None:
     return max(verdicts, key=SEVERITY.index) if verdicts else None
 
 
+def _range(port: Port) -> dict[str, Any]:
+    return {"range": list(port.range)} if isinstance(port, InputPort) and port.range else {}
+
+
 def _port(function: CompiledFunction, name: str, tensor: int) -> str:
     return f"{name} {_typed(function, tensor)}"
+
+
+def _input(function: CompiledFunction, port: InputPort) -> str:
+    among = f", from {port.range[0]} to {port.range[1]}" if port.range else ""
+    return f"{_port(function, port.name, port.tensor)}{among}"
 
 
 def _typed(function: CompiledFunction, tensor: int) -> Typed:

@@ -245,6 +245,8 @@ const kernel = fields({
 });
 
 const ports = list(fields({ name, tensor: index }), 10_000);
+const element = integer(-(2 ** 31), 2 ** 32 - 1);
+const inputs = list(fields({ name, tensor: index, "range?": orNull(list(element, 2, 2)) }), 10_000);
 
 const model = fields({
   format: one("tapml.model/1"),
@@ -269,7 +271,7 @@ const model = fields({
   functions: record(
     name,
     fields({
-      inputs: ports,
+      inputs,
       outputs: ports,
       arena: list(buffer, 1000),
       tensors: list(fields({ name: line, ...typed, at: place, "view?": orNull(index) }), 2 ** 17),

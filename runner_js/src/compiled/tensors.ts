@@ -36,6 +36,7 @@ export function placedTensors(
   }
   checkPorts(name, "input", of.inputs, placed);
   checkPorts(name, "output", of.outputs, placed);
+  checkRanges(name, of);
   checkWhole(name, placed, model);
   return placed;
 }
@@ -113,6 +114,27 @@ function bufferBytes(
   if (kind === "arena") return of.arena[number];
   const whole = kind === "state" ? model.states : kind === "input" ? of.inputs : of.outputs;
   return number < whole.length ? MOST_BYTES : undefined;
+}
+
+/** The least and the greatest element of a dtype of integers. */
+export const ELEMENTS: Partial<Record<string, readonly [number, number]>> = {
+  int32: [-(2 ** 31), 2 ** 31 - 1],
+  uint32: [0, 2 ** 32 - 1],
+  int8: [-128, 127],
+  uint8: [0, 255],
+};
+
+function checkRanges(name: string, { inputs, tensors }: CompiledFunction): void {
+  for (const { name: input, tensor, range } of inputs) {
+    if (!range) continue;
+    const { dtype } = tensors[tensor] as CompiledTensor;
+    const [least, most] = range;
+    const [low, high] = ELEMENTS[dtype] ?? [0, -1];
+    if (!(low <= least && least <= most && most <= high))
+      throw new ExpressionError(
+        `${name}: input ${input} is ${dtype}, and has no range from ${least} to ${most}`,
+      );
+  }
 }
 
 function checkPorts(name: string, kind: string, ports: readonly Port[], placed: readonly Placed[]): void {

@@ -19,8 +19,10 @@ export type TensorData =
   | Uint8Array
   | Uint16Array
   | HalfArray;
+/** Integers of another width are taken where all of them fit, other floating-point numbers are rounded. */
+export type InputData = TensorData | Float64Array | Int16Array | BigInt64Array | BigUint64Array;
 /** A tensor by its elements, row by row, or by the bytes of a GPUBuffer; `shape` where sizes do not follow without it. */
-export type TensorInput = TensorData | GPUBuffer | { data: TensorData | GPUBuffer; shape: readonly number[] };
+export type TensorInput = InputData | GPUBuffer | { data: InputData | GPUBuffer; shape: readonly number[] };
 export type Inputs = Readonly<Record<string, TensorInput>>;
 
 /** Given the elements of the inputs, the elements of the outputs. */

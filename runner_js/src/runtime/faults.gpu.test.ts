@@ -1,7 +1,16 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { without } from "../profiles/adapters";
 import { changed } from "../profiles/profiles";
-import { ADD, COUNTER, type ModelText, modelOf, range, type TestModel } from "../testing/compiled";
+import {
+  ADD,
+  COUNTER,
+  functionOf,
+  type ModelText,
+  modelOf,
+  range,
+  type TestModel,
+  tensor,
+} from "../testing/compiled";
 import { type CountedGpu, countedGpu } from "../testing/gpus";
 import { type LoadOptions, load, type Model, TapmlError } from "./index";
 
@@ -102,6 +111,29 @@ describe("a call", () => {
     } finally {
       model.dispose();
     }
+  });
+
+  it("takes numbers of another width where they fit, and indices of what there is alone", async () => {
+    const { main } = ADD.functions;
+    const ids = tensor("ids", ["input", 1], ["n"], "int32");
+    const code = main?.code ?? [];
+    const served = await modelOf({
+      ...ADD,
+      functions: { main: functionOf([...(main?.tensors ?? []), ids], code, [4000]) },
+    });
+    const port = served.document.functions.main?.inputs[1];
+    if (port) port.range = [-7, 6];
+    const model = await open(served);
+    const x = Float64Array.of(0, 1, 2);
+    for (const given of [BigInt64Array.of(-7n, 0n, 6n), Int32Array.of(1, 2, 3), Uint8Array.of(0, 0, 6)])
+      expect((await model.run({ x, ids: given })).y).toEqual(range(3, 3));
+    expect(await fault(model.run({ x, ids: BigInt64Array.of(0n, 1n, 7n) }))).toBe(
+      "input: input ids is 7 at element 2, and must be from -7 to 6: it is an index, and there is nothing at any other",
+    );
+    expect(await fault(model.run({ x, ids: BigInt64Array.of(0n, 1n, 2n ** 40n) }))).toBe(
+      "input: input ids has elements that no int32 is: give an Int32Array of int32[n]",
+    );
+    expect(await fault(model.run({ x, ids: Float32Array.of(0, 1, 2) }))).toContain("is of type Float32Array");
   });
 
   it("is refused for buffers that do not do", async () => {
@@ -205,6 +237,36 @@ describe("loading", () => {
     expect(told.at(-1)).toBe(4000);
     expect((await model.run({ x: range(1000) })).y).toEqual(range(1000, 3));
     model.dispose();
+  });
+
+  it("does not believe what the browser's cache has", async () => {
+    const kept = new Map<string, Uint8Array<ArrayBuffer>>();
+    const cache = {
+      match: async (key: string) => (kept.has(key) ? new Response(kept.get(key)) : undefined),
+      put: async (key: string, from: Response) =>
+        void kept.set(key, new Uint8Array(await from.arrayBuffer())),
+      delete: async (key: string) => kept.delete(key),
+    };
+    vi.stubGlobal("caches", { open: async () => cache });
+    const served = await modelOf(ADD, 1024);
+    (await open(served)).dispose();
+    const right = new Map(kept);
+    const [damaged = ""] = kept.keys();
+    kept.set(
+      damaged,
+      (kept.get(damaged) ?? new Uint8Array()).map((byte) => byte ^ 1),
+    );
+    served.asked.length = 0;
+    const model = await open(served);
+    expect(served.asked).toEqual(["model.json", `weights/${damaged.slice(-64)}.bin`]);
+    expect((await model.run({ x: range(1000) })).y).toEqual(range(1000, 3));
+    expect(kept).toEqual(right);
+    // Where the server has no other bytes either, the digest is named.
+    kept.set(damaged, new Uint8Array(1024));
+    served.change = (path, bytes) =>
+      path.includes(damaged.slice(-64)) ? bytes.map((byte) => byte ^ 1) : bytes;
+    expect(await fault(open(served))).toContain(`(sha256 ${damaged.slice(-64)}), fetched twice,`);
+    expect(kept.has(damaged)).toBe(false);
   });
 
   it.each([

@@ -295,14 +295,40 @@ describe("several models on a device", () => {
 });
 
 it("leaves nothing behind, however often it is loaded", async () => {
+  const { heapUsed } = await heap();
   const served = await modelOf(COUNTER);
   const load_ = () => load(served.url, { device: here.gpu, fetch: served.fetch, unvalidated: "ignore" });
+  let before = 0;
   for (let i = 0; i < 1000; i++) {
+    if (i === 200) before = await heapUsed();
     const model = await load_();
     if (i % 10 === 0) await model.run({ x: Float32Array.of(1) });
     model.dispose();
+    served.asked.length = 0;
     if (here.live.size) break;
   }
+  // A document alone that a load left for good would be more.
+  expect(((await heapUsed()) - before) / 800).toBeLessThan(2500);
   expect(here.live.size).toBe(0);
   expect(here.gpu.waiters).toBe(0);
 });
+
+/** Bytes of JavaScript's own objects that are still needed. */
+async function heap(): Promise<{ heapUsed: () => Promise<number> }> {
+  const { setFlagsFromString } = (await import(`node:${"v8"}`)) as {
+    setFlagsFromString(flags: string): void;
+  };
+  const { runInNewContext } = (await import(`node:${"vm"}`)) as { runInNewContext(code: string): () => void };
+  const { memoryUsage } = (await import(`node:${"process"}`)) as { memoryUsage(): { heapUsed: number } };
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc");
+  return {
+    heapUsed: async () => {
+      collect();
+      // What is told when objects are gone runs in between.
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      collect();
+      return memoryUsage().heapUsed;
+    },
+  };
+}

@@ -1,4 +1,4 @@
-import type { CompiledFunction, CompiledModel, CompiledTensor } from "../compiled/generated/model";
+import type { CompiledFunction, CompiledModel, CompiledTensor, InputPort } from "../compiled/generated/model";
 import { arrayOf, bytesOf, decoded, describeType, elementsOf, encoded } from "../program/dtypes";
 import {
   checkSizes,
@@ -8,19 +8,10 @@ import {
   type SizeSymbol,
   type Sizes,
 } from "../program/expressions";
-import type { DType, TensorType } from "../protocol/messages";
-import type { HalfArray, TensorData, TensorInput } from "./api";
+import type { TensorType } from "../protocol/messages";
+import type { HalfArray, InputData, TensorData, TensorInput } from "./api";
+import { ARRAYS, checkRange, mismatch, nameOf, takenAs } from "./elements";
 import { TapmlError } from "./error";
-
-const ARRAYS: Record<DType, readonly string[]> = {
-  float32: ["Float32Array"],
-  float16: ["Float16Array", "Uint16Array"],
-  int32: ["Int32Array"],
-  uint32: ["Uint32Array"],
-  int8: ["Int8Array"],
-  uint8: ["Uint8Array", "Uint8ClampedArray"],
-  bool: ["Uint8Array", "Uint8ClampedArray"],
-};
 
 /** One input of a call, checked: what is bound, or the bytes that are written to what is. */
 export type CheckedInput = { buffer: GPUBuffer } | { bytes: Uint8Array<ArrayBuffer> };
@@ -31,6 +22,7 @@ export interface CheckedCall {
 }
 
 interface Input {
+  port: InputPort;
   name: string;
   tensor: CompiledTensor;
   data: TensorData | GPUBuffer;
@@ -70,27 +62,21 @@ function inputsOf(
   for (const name of Object.keys(given)) {
     if (!names.includes(name)) throw new TapmlError("input", `there is no input ${name}`, takes);
   }
-  return inputs.map(({ name, tensor: index }) => {
+  return inputs.map((port) => {
+    const { name, tensor: index } = port;
     const tensor = tensors[index] as CompiledTensor;
     const value = Object.hasOwn(given, name) ? given[name] : undefined;
     if (!value) throw new TapmlError("input", `input ${name} is missing`, `give ${describeArray(tensor)}`);
     const shaped = !ArrayBuffer.isView(value) && "shape" in value && "data" in value;
-    const data = shaped ? value.data : (value as TensorData | GPUBuffer);
-    if (!isBuffer(data) && !ARRAYS[tensor.dtype].includes(nameOf(data))) {
-      throw wrong(name, tensor, `is ${nameOf(data) ? `of type ${nameOf(data)}` : "no typed array"}`);
-    }
-    return { name, tensor, data, shape: shaped ? value.shape : null };
+    const from = shaped ? value.data : (value as InputData | GPUBuffer);
+    const data = isBuffer(from) ? from : takenAs(from, tensor.dtype);
+    if (!data) throw wrong(name, tensor, mismatch(from, tensor.dtype));
+    return { port, name, tensor, data, shape: shaped ? value.shape : null };
   });
 }
 
 function isBuffer(data: unknown): data is GPUBuffer {
   return typeof GPUBuffer !== "undefined" && data instanceof GPUBuffer;
-}
-
-function nameOf(data: unknown): string {
-  return ArrayBuffer.isView(data)
-    ? ((data as unknown as { [Symbol.toStringTag]?: string })[Symbol.toStringTag] ?? "")
-    : "";
 }
 
 function matchShape(
@@ -147,7 +133,7 @@ function checkRanges(symbols: readonly SizeSymbol[], sizes: Record<string, numbe
   }
 }
 
-function checkedInput({ name, tensor, data, shape }: Input, sizes: Sizes): CheckedInput {
+function checkedInput({ port, name, tensor, data, shape }: Input, sizes: Sizes): CheckedInput {
   const type = typeAt(tensor, sizes);
   if (shape && shape.join() !== type.shape.join()) throw wrong(name, tensor, `has the shape [${shape}]`);
   const bytes = bytesOf(type);
@@ -171,6 +157,7 @@ function checkedInput({ name, tensor, data, shape }: Input, sizes: Sizes): Check
       `has ${data.length} elements, where ${describeType(type)} has ${elementsOf(type.shape)}`,
     );
   }
+  checkRange(port, data);
   const stored = storedBytes(data, tensor, sizes);
   if (!stored) throw wrong(name, tensor, `has elements that ${tensor.encoding} cannot store`);
   return { bytes: stored };

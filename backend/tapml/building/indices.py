@@ -1,0 +1,192 @@
+"""Inputs whose elements are indices: which of them lie in what they index (tokens in the table of their embeddings).
+
+For another one a GPU gives anything and this machine something else, or both what is nearest, so a compiled model says
+what it takes. What is done to an element before it is an index is read off the operators; what the model limits itself
+has no range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tapml.building.buffers import shown_by
+from tapml.operators.program import Block, Expression, Let, OperatorProgram, Store, limits, parts_of
+from tapml.program import NodeKind
+from tapml.program.program import Function
+
+Range = tuple[int, int]
+
+_CHOICES = ("select", "if_then_else")
+_OPERATIONS: Mapping[str, Callable[[int, int], Any]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "min": min,
+    "max": max,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+}
+"""What is done to an index before it is used; another operation is not looked through."""
+_DTYPES = ("int32", "uint32", "int8", "uint8")
+_GIVEN = "given"
+_MOST_PARTS = 200
+"""Of what is done to an index: more is not looked through."""
+
+_Index = tuple[Expression, tuple[str, int]]
+"""How an index comes of the element that was given, and the axis of a buffer that it is a place along."""
+
+
+class _Unknown(Exception):
+    """What an index is depends on more than the element that was given."""
+
+
+def index_ranges(function: Function, operator: Callable[[str], object]) -> dict[str, Range]:
+    """Of the inputs (value ids) that index an axis of fixed size: from the least to the greatest element that lies in
+    it. `operator` gives a kernel's program, at any sizes."""
+    found = {}
+    for value in function.inputs:
+        if (dtype := function.values[value].type.dtype) in _DTYPES:
+            ranges = [_taken(*index, dtype) for index in _of_input(function, value, operator)]
+            least = max((one[0] for one in ranges if one), default=None)
+            most = min((one[1] for one in ranges if one), default=None)
+            if least is not None and most is not None and least <= most:
+                found[value] = least, most
+    return found
+
+
+def _of_input(function: Function, given: str, operator: Callable[[str], object]) -> Iterator[tuple[Expression, int]]:
+    """The indices that are made of an input's elements one by one, each with the extent of its axis."""
+    shown = shown_by(function)
+    known = {given: Expression("load", function.values[given].type.dtype, (), _GIVEN)}
+    for node in function.nodes:
+        if node.kind is not NodeKind.KERNEL or not any(shown[value] in known for value in node.inputs):
+            continue
+        if not isinstance(program := operator(node.kernel), OperatorProgram):
+            continue
+        values = dict(zip((b.name for b in program.parameters), (*node.inputs, *node.outputs), strict=True))
+        inside = {name: known[shown[value]] for name, value in values.items() if shown[value] in known}
+        for index, (name, axis) in _indices(program, inside):
+            extent = function.values[values[name]].type.shape[axis] if name in values else None
+            if isinstance(extent, int):
+                yield index, extent
+        known |= {shown[value]: inside[name] for name, value in values.items() if name in inside}
+
+
+def _indices(program: OperatorProgram, inside: dict[str, Expression]) -> Iterator[_Index]:
+    """`inside`: buffers whose elements come of the given ones, which the program's own are added to."""
+    shapes = {buffer.name: buffer.shape for buffer in (*program.parameters, *program.temporaries)}
+    writes = [s.buffer for block in program.blocks for s in (*block.first, *block.body) if isinstance(s, Store)]
+    for block in program.blocks:
+        for statement in (*block.first, *block.body):
+            for part in (statement.value, *(statement.indices if isinstance(statement, Store) else ())):
+                yield from _within(part, inside)
+            if isinstance(statement, Let):
+                # No two blocks have a variable of one name.
+                inside[statement.variable] = _inlined(statement.value, inside)
+                continue
+            for axis, index in enumerate(statement.indices):
+                if _uses(made := _inlined(index, inside)):
+                    yield made, (statement.buffer, axis)
+            if writes.count(statement.buffer) == 1 and (made := _one_by_one(block, statement, inside, shapes)):
+                inside[statement.buffer] = made
+
+
+def _within(expression: Expression, inside: Mapping[str, Expression]) -> Iterator[_Index]:
+    """Not what the program chooses to use by the element itself."""
+    if expression.kind in _CHOICES and _uses(_inlined(expression.operands[0], inside)):
+        return
+    if expression.kind == "load":
+        for axis, index in enumerate(expression.operands):
+            if _uses(made := _inlined(index, inside)):
+                yield made, (str(expression.value), axis)
+    for operand in expression.operands:
+        yield from _within(operand, inside)
+
+
+def _one_by_one(
+    block: Block, store: Store, inside: Mapping[str, Expression], shapes: Mapping[str, Sequence[Any]]
+) -> Expression | None:
+    """What is stored, where that comes of the given element at its own place alone."""
+
+    def place(buffer: str, indices: Sequence[Expression]) -> list[Expression]:
+        return [index for index, extent in zip(indices, shapes[buffer], strict=True) if extent != 1]
+
+    loads = [part for part in parts_of(store.value) if part.kind == "load"]
+    own = place(store.buffer, store.indices)
+    if not loads or any(str(load.value) not in inside for load in loads) or any(axis.reduction for axis in block.axes):
+        return None
+    if any(place(str(load.value), load.operands) != own for load in loads):
+        return None
+    made = _inlined(store.value, inside)
+    return made if sum(1 for _ in parts_of(made)) <= _MOST_PARTS else None
+
+
+def _inlined(expression: Expression, inside: Mapping[str, Expression]) -> Expression:
+    """With what they come of in place of variables and of elements."""
+    if expression.kind in ("variable", "load") and (made := inside.get(str(expression.value))) is not None:
+        return made
+    operands = tuple(_inlined(operand, inside) for operand in expression.operands)
+    return Expression(expression.kind, expression.dtype, operands, expression.value)
+
+
+def _uses(expression: Expression) -> bool:
+    return any(part.kind == "load" and part.value == _GIVEN for part in parts_of(expression))
+
+
+def _taken(index: Expression, extent: int, dtype: str) -> Range | None:
+    """The elements for which the index lies in an axis: around 0, and with those that count from its end; None where
+    there is no telling, or where all do."""
+    least, most = limits(dtype)
+    index = _asked(index, extent)
+
+    def lies(element: int) -> bool:
+        return least <= element <= most and 0 <= int(_value(index, element)) < extent
+
+    try:
+        if extent < 1 or not lies(0) or not lies(extent - 1):
+            return None
+        upper = most if lies(extent) else extent - 1
+        lower = 0 if not lies(-1) else least if lies(least) else -extent
+        if not lies(lower):
+            return None
+    except _Unknown:
+        return None
+    return None if (lower, upper) == (least, most) else (lower, upper)
+
+
+def _asked(index: Expression, extent: int) -> Expression:
+    """Without the limits that an import gives each index (tapml.importing.indices), whatever the model says: what lies
+    outside is an error to ONNX and PyTorch. They stand around the choice of what counts from the end."""
+    if index.kind == "max" and _is(index.operands[1], 0) and (inner := index.operands[0]).kind == "min":
+        counted, last = inner.operands
+        if counted.kind == "select" and counted.operands[0].kind == "lt" and _is(last, extent - 1):
+            return counted
+    return index
+
+
+def _is(expression: Expression, value: int) -> bool:
+    return expression.kind == "constant" and expression.value == value
+
+
+def _value(index: Expression, element: int) -> Any:
+    """Of an index, for a given element."""
+    kind = index.kind
+    if kind == "constant":
+        return index.value
+    if kind == "load" and index.value == _GIVEN:
+        return element
+    if kind == "cast" and not index.dtype.startswith("float"):
+        found = _value(index.operands[0], element)
+        return bool(found) if index.dtype == "bool" else found
+    if kind in _CHOICES:
+        condition, then, otherwise = index.operands
+        return _value(then if _value(condition, element) else otherwise, element)
+    if kind not in _OPERATIONS:
+        raise _Unknown
+    a, b = (_value(operand, element) for operand in index.operands)
+    return _OPERATIONS[kind](a, b)

@@ -1,0 +1,72 @@
+"""Inputs that index an axis: which elements a compiled model says that it takes, and what it says of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from tapml.building.build import build
+from tapml.carving.carve import carve
+from tapml.compiled.call import call_of
+from tapml.compiled.files import CompiledFiles
+from tapml.errors import InputError
+from tapml.importing import import_model
+from tapml.platforms.compiled import run_on_cpu
+
+ROWS = 7
+TABLE = np.arange(ROWS * 4, dtype=np.float32).reshape(ROWS, 4)
+IDS = np.array([[0, 6, 3]], np.int64)
+
+
+def built(folder: Path, *nodes: onnx.NodeProto) -> CompiledFiles:
+    """Of `ids`, int64[1, 3], and a table: what the last of the nodes gives."""
+    parameters = {"table": TABLE, "least": np.int64(0), "most": np.int64(ROWS - 1)}
+    used = {name for node in nodes for name in node.input}
+    graph = helper.make_graph(
+        nodes,
+        "x",
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, [1, 3])],
+        [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in parameters.items() if name in used],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), folder / "x.onnx")
+    np.savez(folder / "x.npz", ids=IDS)
+    suite = carve(import_model(str(folder / "x.onnx"), input_files=[folder / "x.npz"]), folder / "x.suite", name="x")
+    return CompiledFiles(build(suite, folder / "x.tapml").path)
+
+
+def test_the_rows_of_a_table_are_the_range_of_what_indexes_it(tmp_path: Path) -> None:
+    """ONNX counts from the end, too."""
+    files = built(tmp_path, helper.make_node("Gather", ["table", "ids"], ["y"]))
+    (port,) = files.model.functions["main"].inputs
+    assert port.range == (-ROWS, ROWS - 1)
+    assert CompiledFiles(files.path).proven() == files.model
+    (outputs,) = run_on_cpu(files, [{"ids": np.array([[-ROWS, -1, 6]], np.int64)}]).outputs
+    np.testing.assert_array_equal(outputs["y"], TABLE[[[0, 6, 6]]])
+    for wrong in (ROWS, -ROWS - 1):
+        ids = np.array([[0, 1, wrong]], np.int32)
+        with pytest.raises(InputError, match=rf"input ids is {wrong} at \[0, 2\], and must be from -7 to 6"):
+            call_of(files.model, "main", {"ids": ids})
+
+
+def test_what_the_model_limits_itself_has_no_range(tmp_path: Path) -> None:
+    clip = helper.make_node("Clip", ["ids", "least", "most"], ["limited"])
+    files = built(tmp_path, clip, helper.make_node("Gather", ["table", "limited"], ["y"]))
+    (port,) = files.model.functions["main"].inputs
+    assert port.range is None
+    (outputs,) = run_on_cpu(files, [{"ids": np.array([[-100, 3, 100]])}]).outputs
+    np.testing.assert_array_equal(outputs["y"], TABLE[[[0, 3, 6]]])
+
+
+def test_numbers_of_another_width_are_taken_where_they_fit(tmp_path: Path) -> None:
+    files = built(tmp_path, helper.make_node("Gather", ["table", "ids"], ["y"]))
+    for dtype in (np.int64, np.uint8, np.int16):
+        (outputs,) = run_on_cpu(files, [{"ids": IDS.astype(dtype)}]).outputs
+        np.testing.assert_array_equal(outputs["y"], TABLE[IDS])
+    for refused in (IDS + 2**40, IDS.astype(np.float32), IDS > 1):
+        with pytest.raises(InputError, match=r"input ids is .*\[1, 3\]: give int32\[1, 3\]"):
+            run_on_cpu(files, [{"ids": refused}])
