@@ -113,7 +113,7 @@ def _tvmjs(path: Path) -> None:
         build = f"""
           import {{ build }} from "vite";
           await build({{
-            configFile: false, publicDir: false, logLevel: "warn", define: {{ __dirname: '"/"' }},
+            configFile: false, publicDir: false, logLevel: "error", define: {{ __dirname: '"/"' }},
             build: {{
               outDir: {json.dumps(str(path.parent))}, emptyOutDir: false, target: "es2022",
               lib: {{ entry: {json.dumps(str(entry))}, formats: ["es"], fileName: () => {json.dumps(path.name)} }},
