@@ -88,6 +88,17 @@ def test_a_turned_page_is_turned_back(browser: str, site: str, opened: Opened, t
 
 
 @pytest.mark.slow  # only for its models
+def test_the_studio_lists_them(site: str, opened: Opened) -> None:
+    with opened(PLAIN) as page:
+        page.goto(site.removesuffix("pages/"))
+        cards = page.locator(".models li.suite-card")
+        expect(cards).to_have_count(2)
+        expect(cards.first).to_contain_text("all-MiniLM-L6-v2")
+        expect(cards.first).to_contain_text("tokens: 1 to 512")
+        expect(cards.last).to_contain_text("Validated on no device.")
+
+
+@pytest.mark.slow  # only for its models
 @pytest.mark.parametrize("name", ["embedding-search", "page-orientation"])
 def test_without_webgpu_a_sentence_says_so(name: str, site: str, opened: Opened) -> None:
     with opened(PLAIN) as page:

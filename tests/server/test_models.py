@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 from flask.testing import FlaskClient
@@ -12,7 +13,7 @@ from flask.testing import FlaskClient
 from compiled_models import doubled
 from tapml.compiled.files import single_pieces, write_folder
 from tapml.errors import InputError
-from tapml.server import models
+from tapml.server import Server, models
 from tapml.server.local import create_app
 from tapml.server.model_views import pages_folder
 from tapml.server.models import ModelFolder
@@ -101,6 +102,16 @@ def test_a_single_file_comes_in_ranges(client: FlaskClient, folder: Path) -> Non
         assert part.content_length == len(expected)
     assert client.get("/models/one.tapml", headers={"Range": f"bytes={len(content)}-"}).status_code == 416
     assert client.get("/models/one.tapml").data == content
+
+
+def test_ranges_arrive_from_a_server_that_runs(folder: Path) -> None:
+    content = (folder / "one.tapml").read_bytes()
+    with Server(models=folder) as server:
+        for asked, expected in ((None, content), ("bytes=5-20", content[5:21]), ("bytes=300-", content[300:])):
+            request = Request(f"{server.url}/models/one.tapml", headers={"Range": asked} if asked else {})
+            with urlopen(request, timeout=10) as answer:
+                assert answer.status == (206 if asked else 200)
+                assert answer.read() == expected
 
 
 def test_the_runtime_comes_with_them(client: FlaskClient) -> None:

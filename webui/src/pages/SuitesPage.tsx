@@ -19,14 +19,15 @@ export function SuitesPage() {
   useEffect(() => {
     document.title = "tapml";
   }, []);
+  const onlyModels = suites.data?.length === 0 && (models.data?.models.length ?? 0) > 0;
   return (
     <>
       <TopBar />
       <main class="page">
         <ModelCards of={models} />
-        <h1>Suites</h1>
+        {!onlyModels && <h1>Suites</h1>}
         {(suites.loading || suites.error) && <Pending what="the suites" of={suites} />}
-        {suites.data?.length === 0 && <NoSuites />}
+        {suites.data?.length === 0 && !onlyModels && <NoSuites />}
         <ul class="stack suites">
           {suites.data?.map((suite) =>
             "problem" in suite ? (
