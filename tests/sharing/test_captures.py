@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import tapml as tml
 from captures import Json, capture_of, replaced
@@ -155,6 +159,53 @@ def test_a_capture_of_another_model_is_refused(suite: Suite, tmp_path: Path) -> 
     assert ran.code == 2
     assert "is of the model small (SHA-256 1111111111111111...)" in ran.err
     assert "give the suite that the page's model was built from" in " ".join(ran.err.split())
+
+
+@pytest.fixture(scope="module")
+def lookup(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows of a table by their numbers."""
+    path = tmp_path_factory.mktemp("lookup") / "lookup.onnx"
+    table = numpy_helper.from_array(np.arange(12, dtype=np.float32).reshape(4, 3) ** 2, "table")
+    x = helper.make_tensor_value_info("x", TensorProto.INT32, [5])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [5, 3])
+    graph = helper.make_graph([helper.make_node("Gather", ["table", "x"], ["y"])], "lookup", [x], [y], [table])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    np.savez(path.with_suffix(".npz"), x=np.int32([0, 3, 1, 2, 3]))
+    suite = path.with_suffix(".suite")
+    ran = tapml("carve", path, "--inputs", path.with_suffix(".npz"), "-o", suite)
+    assert ran.code == 0, ran.err
+    return suite
+
+
+@pytest.mark.parametrize("anything_else", [False, True])
+def test_an_index_outside_of_a_tensor_accuses_no_kernel(anything_else: bool, lookup: Path, tmp_path: Path) -> None:
+    shutil.copytree(lookup, tmp_path / "lookup.suite")
+    suite = Suite(tmp_path / "lookup.suite")
+    # TVM clamps what ONNX's Gather is given; the rows of MiniLM's tables are taken as they are.
+    operator = suite.path / "model" / "operators" / "take.json"
+    program = json.loads(operator.read_text())
+    program["blocks"][0]["body"][0][3][2] = ["cast", "int64", ["load", program["parameters"][1]["name"], "v_i0"]]
+    operator.write_text(json.dumps(program))
+
+    def strange(document: Json, tensors: Tensors) -> None:
+        """Two numbers of rows are none, and the device gives 7 for those."""
+        call = next(call for call in document["calls"] if any(tensor["weight"] for tensor in call["inputs"]))
+        document["calls"] = [call]
+        numbers = next(tensor for tensor in call["inputs"] if tensor["dtype"] == "int32")
+        replaced(numbers, tensors, np.int32([0, 9, 1, -7, 3]).tobytes())
+        output = call["outputs"][0]
+        rows = np.frombuffer(tensors[output["digest"]], np.float32).reshape(5, 3).copy()
+        rows[[1, 3]] = 7
+        rows[0, 0] += anything_else
+        replaced(output, tensors, rows.tobytes())
+
+    (found,) = tml.import_capture(capture_of(suite, tmp_path / "page.capture", change=strange), suite)
+    assert found.verdict == ("fail" if anything_else else "unbounded")
+    assert "have an index that is outside of a tensor" in found.notes[0]
+    assert found.measured is not None
+    assert (found.measured["mismatched"], found.measured["unbounded"]) == (int(anything_else), 6)
+    (added,) = Suite(suite.path).imported.tests
+    assert added.tolerances[0].bound is not None
 
 
 def first_call(document: Json) -> Json:

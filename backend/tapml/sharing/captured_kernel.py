@@ -120,6 +120,12 @@ class Origin:
             document = self._alone(found, texts)
             return Kernel(kernel_document(self._capture.where, document), texts)
         own = self._suite.bundle(name)
+        if _signature(own) != _signature(found.model_dump(mode="json")):
+            raise InputError(
+                f"{self._capture.where}: {name} takes other arguments in {self._suite.path}, which is of the same "
+                "model and was carved for other sizes or by other options: give the suite that the page's model was "
+                "built from"
+            )
         if not own["unsupported"]:
             _, (compiled,) = compiled_kernels(self._suite, {name: own})
             if _without_texts(CompiledKernel.model_validate(compiled)) == _without_texts(found):
@@ -162,6 +168,12 @@ class Origin:
             "variants": _variants(kernel, texts, generated=True),
             "unsupported": None,
         }
+
+
+def _signature(document: Mapping[str, Any]) -> Any:
+    """Symbols and types of the arguments."""
+    fields = ("dtype", "shape", "encoding")
+    return document["symbols"], [[found.get(key) for key in fields] for found in document["arguments"]]
 
 
 def _variants(kernel: CompiledKernel, texts: Mapping[str, str], *, generated: bool) -> list[dict[str, Any]]:
