@@ -31,6 +31,12 @@ def one_blas_thread() -> Iterator[None]:
         put(before)
 
 
+def blas_threads() -> int:
+    """How many OpenBLAS has, that of its caller among them; 1 where numpy is not a wheel with OpenBLAS in it."""
+    found = _openblas()
+    return 1 if found is None else found[0]()
+
+
 @functools.cache
 def _openblas() -> tuple[Callable[[], int], Callable[[int], None]] | None:
     package = Path(np.__file__).parent

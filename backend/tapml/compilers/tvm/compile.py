@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
-import multiprocessing
-import os
-import sys
-import threading
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +16,7 @@ from tapml.compilers.base import Progress, described
 from tapml.compilers.store import load, store
 from tapml.compilers.tvm.folding import without_surplus_workgroup
 from tapml.compilers.tvm.launches import LaunchError, LaunchPlan
+from tapml.compilers.tvm.processes import in_two_processes
 from tapml.compilers.tvm.schedules import ANY, PLAIN, schedule
 from tapml.compilers.tvm.spelling import SpellingError, spelled
 from tapml.compilers.tvm.subgroups import SUBGROUP_SIZE, same_in_wgsl, uses_subgroups, without_idle_enable
@@ -30,6 +27,7 @@ from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings, requirement
 from tapml.kernels.document import FORMAT
 from tapml.lowering.operator import Operator
 from tapml.lowering.quiet import quiet_tvm, reason
+from tapml.memory import give_back, only_new_garbage
 from tapml.program.program import SymbolicType
 
 # Raised whenever this module would write something else for the same PrimFunc.
@@ -39,8 +37,11 @@ _MANY_DIVISIONS = 64
 
 _WASM = {"kind": "llvm", "mtriple": "wasm32-unknown-unknown-wasm"}
 
-# Fewer than this are compiled faster than a second process starts (measured: 50 ms a kernel).
 _WORTH_A_PROCESS = 8
+"""Fewer than this are compiled faster than a second process starts (measured: 50 ms a kernel)."""
+
+_AT_ONCE = 8
+"""Kernels after which what compiling them leaves is given back: half a megabyte each."""
 
 
 def webgpu_target(spec: VariantSpec = BASE) -> tvm.target.Target:
@@ -70,21 +71,27 @@ class TvmCompiler:
         jobs = [_Job(operator, spec, _key(operator, spec)) for operator in own for spec in specs]
         made = {job.key: load(job.key) for job in jobs}
         missing = [job for job in jobs if made[job.key] is None]
-        helper = _start_helper(missing[1::2]) if len(missing) >= _WORTH_A_PROCESS else None
-        started = time.monotonic()
-        for number, job in enumerate(missing[0::2] if helper else missing):
-            progress(len(jobs) - len(missing) + number, len(jobs))
-            made[job.key] = job.done()
-        if helper:
-            # It has as much to do as this process had; one that hangs is not waited for.
-            helper.join(5 + 3 * (time.monotonic() - started))
-            helper.kill()
+        finished = itertools.count(len(jobs) - len(missing))
+        progress(next(finished), len(jobs))
+
+        def done(key: str, kernel: CompiledKernel) -> None:
+            made[key] = kernel
+            progress(next(finished), len(jobs))
+
+        begun = missing if len(missing) >= _WORTH_A_PROCESS else []
+        with only_new_garbage():
+            for number, (key, kernel) in enumerate(in_two_processes([(job.key, job.done) for job in begun]), 1):
+                done(key, kernel)
+                if number % _AT_ONCE == 0:
+                    give_back()
+        # All of them, or what a process that died has left.
+        for job in missing:
+            if made[job.key] is None:
+                done(job.key, job.done())
         found: dict[str, list[tuple[VariantSpec, CompiledKernel]]] = {}
         for job in jobs:
-            # Also what the helper left behind, should it have died.
-            kernel = made[job.key] or load(job.key) or job.done()
-            found.setdefault(job.operator.name, []).append((job.spec, kernel))
-        progress(len(jobs), len(jobs))
+            if (compiled := made[job.key]) is not None:
+                found.setdefault(job.operator.name, []).append((job.spec, compiled))
         return {name: combine(candidates) for name, candidates in found.items()}
 
     def check(self, operators: Sequence[Operator], variants: Sequence[str]) -> None:
@@ -230,23 +237,3 @@ def _key(operator: Operator, spec: VariantSpec) -> str:
     symbols = [symbol.model_dump() for symbol in operator.symbols]
     text += json.dumps([symbols, [*operator.sizes.values()], operator.arguments])
     return sha256(json.dumps([_GENERATION, FORMAT, tvm.__version__, spec.target, operator.name, text]))
-
-
-def _start_helper(jobs: Sequence[_Job]) -> multiprocessing.process.BaseProcess | None:
-    """Compile `jobs` into the cache in a second process, on the second core.
-
-    Forked, since TVM objects cannot be sent to another process (and threads gain 10 %: scheduling is Python).
-    Only where forking is safe: Linux, no other Python thread that might hold a lock, and no PyTorch, whose thread
-    pools do not survive it (the child hangs).
-    """
-    unsafe = sys.platform != "linux" or threading.active_count() > 1 or "torch" in sys.modules
-    if unsafe or (os.cpu_count() or 1) < 2:
-        return None
-
-    def work() -> None:
-        for job in jobs:
-            job.done()
-
-    helper = multiprocessing.get_context("fork").Process(target=work, daemon=True)
-    helper.start()
-    return helper
