@@ -116,6 +116,24 @@ def unet(path: Path) -> str:
     return graph.save(path, [1, 4, 64, 64], graph.conv(x, channels, 4))
 
 
+def small(path: Path) -> str:
+    """An operator of each kind that the others have, on next to nothing."""
+    graph = _Graph()
+    x = graph.swish(graph.conv("x", 4, 8))
+    x = graph.add("MaxPool", graph.conv(x, 8, 8, group=8), kernel_shape=[2, 2], strides=[2, 2])
+    x = graph.add("Resize", x, "", graph.constant(np.array([1, 1, 2, 2], np.float32)), mode="nearest")
+    x = graph.add("Concat", x, graph.add("Relu", graph.conv(x, 8, 8, 1)), axis=1)
+    x = graph.add("Mul", x, graph.add("Sigmoid", graph.add("GlobalAveragePool", x)))
+    x = graph.add("Slice", x, *(graph.constant(np.array([number], np.int64)) for number in (0, 8, 1)))
+    x = graph.add("Reshape", x, graph.add("Slice", graph.add("Shape", x), *map(graph.constant, _FIRST_AXES)))
+    x = graph.add("Transpose", graph.add("Reshape", x, graph.constant(np.array([8, 64], np.int64))), perm=[1, 0])
+    x = graph.add("Add", graph.add("MatMul", x, graph.weight(8, 8)), graph.weight(8))
+    return graph.save(path, [1, 4, 8, 8], graph.add("Softmax", x, axis=-1))
+
+
+_FIRST_AXES = np.array([0], np.int64), np.array([4], np.int64)
+
+
 def made(folder: Path) -> list[str]:
     """Files of them in `folder`, and MiniLM."""
     makers = {"classifier": classifier, "recogniser": recogniser, "unet": unet}
