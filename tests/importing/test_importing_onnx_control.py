@@ -115,6 +115,27 @@ def test_a_branch_by_values_is_chosen(
     assert model.input_names == ["x", "limit"], "what it depends on besides x stays an input"
 
 
+def test_a_branch_by_turns_and_inputs_alone_is_taken_at_import(
+    imported: Callable[..., ImportedModel], matches: Callable[..., None]
+) -> None:
+    text = """agraph (float[3] x, bool flag) => (float[3] y) {
+        many = Constant<value = int64 {4}>()
+        two = Constant<value = int64 {2}>()
+        y = Loop(many, , x) <body = turn (int64 i, bool going, float[3] before) => (bool going, float[3] after) {
+            late = Less(two, i)
+            both = And(late, flag)
+            after = If(both) <
+                then_branch = more () => (float[3] a) { a = Exp(before) },
+                else_branch = less () => (float[3] b) { b = Neg(before) }
+            >
+        }>
+    }"""
+    model = imported(text, x=np.ones(3, np.float32), flag=np.True_)
+    matches(model)
+    assert model.input_names == ["x"]
+    assert not [kernel.name for kernel in lower(model.module, 1).operators if "choose" in kernel.name]
+
+
 def test_branches_by_values_have_one_shape(imported: Callable[..., ImportedModel]) -> None:
     text = BRANCH.replace("OTHER", "8").replace("ELSE", "Concat<axis = 0>(x, x)")
     with pytest.raises(

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tapml.building.buffers import shown_by
 from tapml.operators.program import Block, Expression, Let, OperatorProgram, Store, limits, parts_of
 from tapml.program import NodeKind
+from tapml.program.graph import shown_by
 from tapml.program.program import Function
 
 Range = tuple[int, int]

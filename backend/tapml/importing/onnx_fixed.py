@@ -13,7 +13,7 @@ import numpy as np
 
 from tapml.importing.inputs import InputSpec, RawStep
 from tapml.importing.onnx_file import nodes
-from tapml.importing.onnx_tensors import tensors
+from tapml.importing.onnx_tensors import subgraphs, tensors
 
 
 def _each(operators: str, *places: int) -> dict[str, tuple[int, ...]]:
@@ -90,7 +90,8 @@ def _needed(graph: Any) -> Iterator[str]:
     """Names of the values that such an operand is, or is computed of."""
     makers = {name: node for node in nodes(graph) for name in node.output}
     yield from _computed_of([name for node in nodes(graph) for name in _operands(node, _FIXED)], makers)
-    given = {found.name for found in (*graph.input, *tensors(graph))}
+    graphs = [graph, *(inner for node in nodes(graph) for inner in subgraphs(node))]
+    given = {found.name for found in (*(value for inner in graphs for value in inner.input), *tensors(graph))}
     for condition in (name for node in nodes(graph) for name in _operands(node, _CONDITIONS)):
         found = _computed_of([condition], makers)
         if all(makers[name].op_type in _KNOWN if name in makers else name in given for name in found):
