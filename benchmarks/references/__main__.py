@@ -80,7 +80,7 @@ def _of_model(name: str, folder: Path) -> Iterator[Record]:
     opened = _opened(right)
     doubts = _doubts(opened)
     yield Record(name, "none", "; ".join(doubts), "accused" if doubts else "right")
-    intermediates = None if right.intermediates is None else right.intermediates(False)
+    intermediates = None if right.intermediates is None else [*right.intermediates(False)]
     for said, wrong in wrong_ones:
         if wrong is None:
             continue

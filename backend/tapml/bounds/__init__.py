@@ -2,6 +2,7 @@
 
 from tapml.bounds.derive import Bound, Operator
 from tapml.bounds.expression import NotDerivable
+from tapml.bounds.rounding import APPROXIMATED, COARSE
 from tapml.bounds.simulation import Simulated, rounded, simulate
 
-__all__ = ["Bound", "NotDerivable", "Operator", "Simulated", "rounded", "simulate"]
+__all__ = ["APPROXIMATED", "COARSE", "Bound", "NotDerivable", "Operator", "Simulated", "rounded", "simulate"]

@@ -67,3 +67,20 @@ FUNCTIONS: Mapping[str, Callable[..., Uncertain]] = {
 }
 """As kernels have them, which bring arguments of sin within pi / 4 and write tanh by exp: what WGSL's own may be off by
 is hundreds of times more. (Mesa's atan uses 305 of the 4096 units that it may.)"""
+
+
+def _coarse(function: Callable[..., Uncertain]) -> Callable[..., Uncertain]:
+    def found(x: Uncertain, dtype: str) -> Uncertain:
+        return Uncertain(function(x, dtype).value + unit(dtype))
+
+    return found
+
+
+APPROXIMATED = ("sigmoid", "tanh", "erf")
+"""Functions that libraries approximate so that the ends of what they give, -1 and 1, are right."""
+
+COARSE: Mapping[str, Callable[..., Uncertain]] = {
+    **FUNCTIONS,
+    **{name: _coarse(FUNCTIONS[name]) for name in APPROXIMATED},
+}
+"""With these off by one unit in the last place of 1 everywhere."""

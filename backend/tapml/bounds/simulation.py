@@ -7,10 +7,11 @@ the bound is: a coefficient is wrong in its fourth digit, or an epsilon by a fac
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tapml.bounds.expression import Operation
 from tapml.bounds.program import Run
 from tapml.bounds.rounding import FUNCTIONS, Rounding
 from tapml.bounds.uncertain import FLOATS, smallest_normal
@@ -119,13 +120,18 @@ def simulate(
     return found
 
 
-def rounded(program: OperatorProgram, inputs: Sequence[np.ndarray], seed: int | None) -> list[np.ndarray]:
+def rounded(
+    program: OperatorProgram,
+    inputs: Sequence[np.ndarray],
+    seed: int | None,
+    functions: Mapping[str, Operation] = FUNCTIONS,
+) -> list[np.ndarray]:
     """What a program gives in float64 (int64, bool): exactly, or rounded as a device may, at random by `seed`.
 
     Raises NotDerivable where it cannot be run so.
     """
     rounding = Rounding(None if seed is None else np.random.default_rng(seed))
-    return [output.value for output in Run(program, inputs, FUNCTIONS, rounding=rounding).outputs]
+    return [output.value for output in Run(program, inputs, functions, rounding=rounding).outputs]
 
 
 def _runs(program: OperatorProgram, elements: int) -> int:

@@ -32,6 +32,11 @@ class Group:
     def kernels(self) -> list[str]:
         return [node.kernel for node in self.nodes if node.kind is NodeKind.KERNEL]
 
+    def exact(self, model: Model) -> bool:
+        """Whether it only moves, selects or compares values."""
+        programs = [model.programs[kernel] for kernel in self.kernels]
+        return all(isinstance(program, OperatorProgram) and numerics(program).exact for program in programs)
+
     def jumps(self, model: Model) -> bool:
         """Whether a result may jump where an input moves a little: by rounding to integers, or comparing."""
         return any(_jumps(model.programs[kernel]) for kernel in self.kernels)

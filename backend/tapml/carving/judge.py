@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,12 @@ from tapml.carving.repeated import irreproducible
 from tapml.carving.runs import Run
 from tapml.errors import InputError
 from tapml.importing import ImportedModel
-from tapml.importing.model import Array
 from tapml.operators.program import OperatorProgram
 from tapml.text import listed
+from tapml.threads import one_blas_thread
 
 _MOST_ELEMENTS = 50_000_000
 """Of all values together: with more the second oracle, numpy for the most part, takes minutes."""
-
-_MOST_BYTES = 4 << 30
-"""Of all that operators give: the oracle's own values take as much again."""
 
 _MOST_TURNS = 2**29
 """Of the loops of all calls, up to which a model is imported once more in detail: with more that takes minutes."""
@@ -53,7 +51,8 @@ def judged(opened: Prepared, runs: Sequence[Run]) -> Judgement:
     if not found.agrees:
         doubts = [*doubts, _disagreement(model, found)]
     elif not doubts:
-        held, doubts = _by_operator(opened, runs)
+        with one_blas_thread():
+            held, doubts = _by_operator(opened, runs)
     agrees = found.agrees and not (held and doubts)
     return Judgement({"name": who, **found.found.to_json(), "agrees": agrees, **held}, doubts)
 
@@ -62,10 +61,11 @@ def _by_operator(opened: Prepared, runs: Sequence[Run]) -> tuple[dict[str, Any],
     """How many operator calls were held against the oracle's own values, for the manifest; and what is wrong."""
     model = opened.reference.model
     none = {"operators": {"held": 0, "of": sum(len(run.graph.kernel_nodes) for run in runs)}}
-    if model.intermediates is None or model.oracle is None or _bytes(runs) > _MOST_BYTES:
+    if model.intermediates is None or model.oracle is None:
         return none, []
+    first, second = (partial(model.intermediates, choice) for choice in (False, True))
     try:
-        held = ByOperator(opened.reference, opened.models, model.oracle).held(runs, model.intermediates(False))
+        held = ByOperator(opened.reference, opened.models, model.oracle).held(runs, first)
     except InputError:  # what gives the outputs need not give what is between
         return none, []
     wrong = held.wrong
@@ -73,7 +73,7 @@ def _by_operator(opened: Prepared, runs: Sequence[Run]) -> tuple[dict[str, Any],
         # What only one of two oracles gives is that one's own: ONNX Runtime has kernels that are coarse.
         _, asked = other
         try:
-            again = ByOperator(opened.reference, opened.models, model.oracle).held(asked, model.intermediates(True))
+            again = ByOperator(opened.reference, opened.models, model.oracle).held(asked, second)
         except InputError:
             again = held
         wrong = {name: said for name, said in wrong.items() if name in again.wrong}
@@ -94,8 +94,7 @@ def _in_detail(runs: Sequence[Run], in_detail: Callable[[], ImportedModel]) -> d
     except InputError:  # as one graph it can be imported, in pieces it need not be
         return {}
     who = model.oracle or "the oracle"
-    nothing: list[dict[str, Array]] = [{} for _ in detailed]
-    wrong = ByOperator(opened.reference, opened.models, who).held(detailed, nothing, choosing_together=False).wrong
+    wrong = ByOperator(opened.reference, opened.models, who).held(detailed, list, choosing_together=False).wrong
     if wrong:
         return wrong
     no_other = "which nothing in the model gives"
@@ -106,11 +105,6 @@ def _in_detail(runs: Sequence[Run], in_detail: Callable[[], ImportedModel]) -> d
         for value in strangers(run, other)
         if value in node.outputs
     }
-
-
-def _bytes(runs: Sequence[Run]) -> int:
-    """Of what nodes gave."""
-    return sum(run.arrays[value].nbytes for run in runs for node in run.graph.nodes for value in node.outputs)
 
 
 def _turns(opened: Prepared, runs: Sequence[Run]) -> int:

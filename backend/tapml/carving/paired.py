@@ -7,7 +7,9 @@ it could be either, neither is taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,30 +29,61 @@ _FILL = 0.25
 
 
 @dataclass(frozen=True)
-class Paired:
-    """A value of the oracle's, in the shape and dtype of ours: what it is for people, and what it is."""
+class Seen:
+    """What is kept of a value of the oracle's: what it is for people, and some of its elements."""
 
     said: str
-    array: Array
+    shape: tuple[int, ...]
+    is_float: bool
+    sample: Array
+    digest: bytes
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
 
 
-def paired(run: Run, oracle: Mapping[str, Array], outputs: list[str]) -> dict[str, Paired]:
+def seen(said: str, array: Array) -> Seen | None:
+    """None of what is no tensor of numbers, or has none."""
+    if not isinstance(array, np.ndarray) or not array.size or array.dtype.kind not in "fiub":
+        return None
+    return Seen(said, array.shape, array.dtype.kind == "f", _sample(array), digest(array))
+
+
+def digest(array: Array) -> bytes:
+    """The same for arrays of the same bytes."""
+    return hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=16).digest()
+
+
+@dataclass(frozen=True)
+class Paired:
+    """A value of the oracle's: what it is for people, and what it is in the shape and dtype of ours, where that is
+    known already."""
+
+    said: str
+    array: Array | None = None
+
+
+def like(array: Array, own: Array) -> Array:
+    """The oracle's array in the shape and dtype of ours."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.reshape(own.shape).astype(own.dtype, copy=False)
+
+
+def paired(run: Run, oracle: Iterable[Seen], outputs: list[str]) -> dict[str, Paired]:
     """By value of the run's graph; `outputs` are what the model calls its outputs, which need not be found."""
-    kinds: dict[tuple[int, bool], list[_Candidate]] = {}
-    for said, array in oracle.items():
-        if array.size and array.dtype.kind in "fiub":
-            kinds.setdefault((array.size, array.dtype.kind == "f"), []).append(_Candidate(said, array, _sample(array)))
+    kinds: dict[tuple[int, bool], list[Seen]] = {}
+    for one in oracle:
+        kinds.setdefault((one.size, one.is_float), []).append(one)
     claims: dict[str, list[_Claim]] = {}
     # A view has the values of what it shows.
     for value in (value for node in run.graph.kernel_nodes for value in node.outputs):
         own = run.arrays[value]
         is_float = own.dtype.kind == "f" or own.dtype.name == "bfloat16"
-        if (one := _nearest(value, own, kinds.get((own.size, is_float), []))) is not None:
-            claims.setdefault(one.candidate.said, []).append(one)
+        if (claim := _nearest(value, own, kinds.get((own.size, is_float), []))) is not None:
+            claims.setdefault(claim.candidate.said, []).append(claim)
     found = {
-        claim.value: claim.candidate.like(run.arrays[claim.value])
-        for rivals in claims.values()
-        for claim in _clearly_nearest(rivals)
+        claim.value: Paired(claim.candidate.said) for rivals in claims.values() for claim in _clearly_nearest(rivals)
     }
     for value, name, wanted in zip(run.graph.outputs, outputs, run.step.expected or [], strict=False):
         if value not in run.graph.inputs and wanted.shape == run.arrays[value].shape and wanted.size:
@@ -58,9 +91,10 @@ def paired(run: Run, oracle: Mapping[str, Array], outputs: list[str]) -> dict[st
     return found
 
 
-def near(one: Array, other: Array) -> bool:
+def near(one: Array, other: Array | Seen) -> bool:
     """Whether they may be the same value, up to a small fault."""
-    return one.size == other.size and _distance(_sample(one), _sample(other)) <= _NEAR
+    sample = other.sample if isinstance(other, Seen) else _sample(other)
+    return one.size == other.size and _distance(_sample(one), sample) <= _NEAR
 
 
 def strangers(run: Run, among: Run) -> list[str]:
@@ -74,27 +108,16 @@ def strangers(run: Run, among: Run) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Candidate:
-    said: str
-    array: Array
-    sample: Array
-
-    def like(self, own: Array) -> Paired:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return Paired(self.said, self.array.reshape(own.shape).astype(own.dtype, copy=False))
-
-
-@dataclass(frozen=True)
 class _Claim:
     """A value of ours that is nearest to a candidate, by `distance`."""
 
     value: str
     sample: Array
-    candidate: _Candidate
+    candidate: Seen
     distance: float
 
 
-def _nearest(value: str, own: Array, candidates: list[_Candidate]) -> _Claim | None:
+def _nearest(value: str, own: Array, candidates: list[Seen]) -> _Claim | None:
     sample = _sample(own)
     distances = [_distance(sample, other.sample) for other in candidates]
     if not distances or (best := min(distances)) > _NEAR:

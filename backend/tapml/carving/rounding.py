@@ -15,7 +15,7 @@ from tapml.lowering.lower import Model
 from tapml.operators.external import External
 from tapml.operators.numerics import Numerics, numerics
 from tapml.operators.program import OperatorProgram
-from tapml.platforms.reference import Values, to_numpy
+from tapml.platforms.reference import Reference, Values, to_numpy
 from tapml.program import Graph, Node, NodeKind
 
 _UNKNOWN = 16.0
@@ -31,12 +31,13 @@ def moved_by_rounding(
     reference: ReferenceRun, runs: Sequence[Run], models: Mapping[Graph, Model]
 ) -> Iterator[list[list[Array]]]:
     """Without end: the outputs of each of `runs` where every operator that rounds is given inputs that are off by as
-    many units in the last place as it may be off by itself, and functions are no better than they are approximated.
-    `models` by graph of a step."""
+    many units in the last place as it may be off by itself; after the first also where functions are no better than
+    they are approximated, and long sums are taken from their other end. `models` by graph of a step."""
     units = {name: _units(program) for name, program in reference.programs.items()}
     random = np.random.default_rng(2)
     platform = reference.platform
-    coarse, approximating = approximated(models, platform.platform)
+    coarse: frozenset[str] = frozenset()
+    approximating: Reference | None = None
 
     def rounded(graph: Graph, node: Node, values: Values) -> None:
         if node.kind is NodeKind.VIEW or not units[node.kernel]:
@@ -60,6 +61,8 @@ def moved_by_rounding(
 
     while True:
         yield reference.again(runs, instead=rounded)
+        if not coarse:  # built once a first run does not do
+            coarse, approximating = approximated(models, platform.platform)
 
 
 def off_by(array: Array, units: float, random: np.random.Generator, unit: float | None = None) -> Array:

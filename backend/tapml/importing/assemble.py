@@ -16,7 +16,7 @@ from tapml.expressions import Symbol
 from tapml.importing.dtypes import SMALL, narrow_array, stored
 from tapml.importing.fold import fold
 from tapml.importing.inputs import RawStep
-from tapml.importing.model import Array, ImportedModel, Step
+from tapml.importing.model import Array, ImportedModel, Intermediate, Step
 from tapml.importing.narrow import narrow
 
 
@@ -34,7 +34,7 @@ def assemble(
     symbols: Sequence[Symbol] = (),
     again: Callable[[], Sequence[Sequence[Array]]] | None = None,
     second: Callable[[], tuple[str, Sequence[Sequence[Array]]]] | None = None,
-    intermediates: Callable[[bool], Sequence[Mapping[str, Array]]] | None = None,
+    intermediates: Callable[[bool], Iterable[Intermediate]] | None = None,
     in_detail: Callable[[], ImportedModel] | None = None,
 ) -> ImportedModel:
     """Finish an import whose `module` has its weights inline and takes the steps' inputs in their

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from tapml.files import sha256
 from tapml.importing.assemble import assemble
 from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, InputSpec, RawStep
-from tapml.importing.model import Array, Functions, ImportedModel, Progress
+from tapml.importing.model import Array, Functions, ImportedModel, Intermediate, Progress
 from tapml.importing.sizes import LONGEST, Bounds, Sizes
 from tapml.importing.torch_detail import in_detail, intermediates
 from tapml.importing.torch_export import decomposed, load
@@ -54,11 +54,11 @@ def import_exported_program(
         found = import_exported_program(path, lambda _: list(given), lambda _: None, functions, detailed=True)
         return dataclasses.replace(found, functions=functions)
 
-    def between(second: bool) -> list[dict[str, Array]]:
+    def between(second: bool) -> Iterator[Intermediate]:
         if second or expected is None:
             raise InputError("nothing but PyTorch runs an exported program")
         try:
-            return intermediates(program, steps, written, expected)
+            yield from intermediates(program, steps, written, expected)
         except Exception as error:  # as below
             raise InputError(f"PyTorch could not run the model in detail: {reason(error)}") from error
 

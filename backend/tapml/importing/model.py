@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -16,6 +16,10 @@ Progress: TypeAlias = Callable[[str], None]
 
 Functions: TypeAlias = Mapping[str, Callable[..., Any]]
 """Name of an operator -> what computes it: takes its operands, and its attributes by name; gives arrays."""
+
+
+Intermediate: TypeAlias = tuple[int, str, Array]
+"""A value that an oracle's operator gives: number of the step, what it is for people, the value."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,9 @@ class ImportedModel:
     second: Callable[[], tuple[str, Sequence[Sequence[Array]]]] | None = None
     """Asks another oracle, which is too slow to be the first: who it is, and `expected` of each step. Raises
     InputError."""
-    intermediates: Callable[[bool], Sequence[Mapping[str, Array]]] | None = None
-    """What the oracle's own operators give, or those of the second oracle (true), in each step: what a value is, for
-    people -> the value. Raises InputError."""
+    intermediates: Callable[[bool], Iterable[Intermediate]] | None = None
+    """What the oracle's own operators give, or those of the second oracle (true), in the order in which they do. The
+    same values in the same order each time that it is called. Raises InputError, also on the way."""
     in_detail: Callable[[], ImportedModel] | None = None
     """The same model for the same inputs, with every value that its operators give as an output, in their order, said
     with the operator. Raises InputError where that cannot be had."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,13 @@ import numpy as np
 
 from tapml.errors import InputError
 from tapml.importing.inputs import RawStep
-from tapml.importing.model import Array
+from tapml.importing.model import Array, Intermediate
 from tapml.importing.onnx_file import described
-from tapml.importing.onnx_run import Oracle
+from tapml.importing.onnx_run import Oracle, read_by
+from tapml.importing.onnx_tensors import subgraphs
+
+_TOGETHER = 16
+"""Nodes that are run at once."""
 
 
 @dataclass(frozen=True)
@@ -28,20 +32,97 @@ class Detail:
 
 def intermediates(
     path: Path, model: Any, steps: Sequence[RawStep], start: Callable[[bytes, Path | None], Oracle]
-) -> list[dict[str, Array]]:
-    """What each node of the `model` that `path` holds gives, by what it is for people. Raises InputError where the
-    oracle cannot give it."""
-    said, found = _run(path, model, steps, start)
-    return [dict(zip(said.values(), arrays, strict=True)) for arrays in found]
+) -> Iterator[Intermediate]:
+    """What each node of the `model` that `path` holds gives. The model is run a few nodes at a time, so that no more of
+    its values and weights are held at once. Raises InputError where the oracle cannot give it."""
+    said = _said(model)
+    pieces = _pieces(model)
+    live = [dict(step.arrays) for step in steps]
+    for place, piece in enumerate(pieces):
+        names = [name for node in piece for name in node.output if name in said]
+        if not names:
+            continue
+        try:
+            arrays = [*_run(path, _graph_of(model, piece, names, live), names, live, start)]
+        except InputError:
+            if len(pieces) == 1:
+                raise
+            # What runs as a whole need not run in pieces.
+            names = [name for later in pieces[place:] for node in later for name in node.output if name in said]
+            given = [dict(step.arrays) for step in steps]
+            whole = _graph_of(model, [node for one in pieces for node in one], names, given)
+            arrays, pieces[place + 1 :] = [*_run(path, whole, names, given, start)], []
+        later = {name for following in pieces[place + 1 :] for node in following for name in node.input}
+        for name, of_steps in zip(names, zip(*arrays, strict=True), strict=True):
+            for number, array in enumerate(of_steps):
+                if name in later:
+                    live[number][name] = array
+                yield number, said[name], array
+        del arrays
+        for known in live:
+            for name in known.keys() - later - steps[0].arrays.keys():
+                del known[name]
+
+
+def _pieces(model: Any) -> list[list[Any]]:
+    """Its nodes in order, a few in each. What has graphs of its own or gives no tensors stays in one piece."""
+    nodes = [node for node in model.graph.node if node.op_type != "Constant"]
+    together = model.graph.sparse_initializer or any(
+        "Sequence" in node.op_type or "Optional" in node.op_type or any(True for _ in subgraphs(node)) for node in nodes
+    )
+    size = max(len(nodes), 1) if together else _TOGETHER
+    return [nodes[start : start + size] for start in range(0, len(nodes), size)]
+
+
+def _graph_of(model: Any, nodes: Sequence[Any], names: Sequence[str], given: Sequence[Mapping[str, Array]]) -> Any:
+    """A model of these nodes, which gives `names`."""
+    import onnx
+
+    read = {name for node in nodes for name in read_by(node)}
+    part = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    part.graph.name = model.graph.name
+    constants = [node for node in model.graph.node if node.op_type == "Constant" and node.output[0] in read]
+    part.graph.node.extend([*constants, *nodes])
+    arrays = given[0]
+    part.graph.initializer.extend(t for t in model.graph.initializer if t.name in read and t.name not in arrays)
+    part.graph.sparse_initializer.extend(model.graph.sparse_initializer)
+    inputs = {value.name: value for value in model.graph.input}
+    for name in arrays.keys() & read:
+        shapes = {known[name].shape for known in given}
+        kind = onnx.helper.np_dtype_to_tensor_dtype(arrays[name].dtype)
+        shape = list(shapes.pop()) if len(shapes) == 1 else None
+        part.graph.input.append(inputs.get(name) or onnx.helper.make_tensor_value_info(name, kind, shape))
+    part.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    return part
+
+
+def _run(
+    path: Path,
+    model: Any,
+    names: Sequence[str],
+    given: Sequence[Mapping[str, Array]],
+    start: Callable[[bytes, Path | None], Oracle],
+) -> Iterator[list[Array]]:
+    """The values `names` for the arrays `given` in each step."""
+    try:
+        runtime = start(model.SerializeToString(), path.parent)
+    except ValueError as error:  # protobuf's, of 2 GB and more
+        raise InputError(f"{path} cannot be run in detail: {error}") from error
+    inputs = [value.name for value in model.graph.input]
+    for arrays in given:
+        yield runtime.run(names, {name: arrays[name] for name in inputs})
 
 
 def in_detail(
     path: Path, model: Any, steps: Sequence[RawStep], start: Callable[[bytes, Path | None], Oracle]
 ) -> Detail:
     """Of the `model` that `path` holds. Raises InputError where the oracle cannot give them."""
-    said, found = _run(path, model, steps, start)
-    kept = [place for place in range(len(said)) if all(map(_is_float, (arrays[place] for arrays in found)))]
+    said = _said(model)
     names = [*said]
+    given = [step.arrays for step in steps]
+    whole = [node for node in model.graph.node if node.op_type != "Constant"]
+    found = [*_run(path, _graph_of(model, whole, names, given), names, given, start)]
+    kept = [place for place in range(len(said)) if all(map(_is_float, (arrays[place] for arrays in found)))]
     return Detail(
         [names[place] for place in kept],
         [said[names[place]] for place in kept],
@@ -49,28 +130,15 @@ def in_detail(
     )
 
 
-def _run(
-    path: Path, model: Any, steps: Sequence[RawStep], start: Callable[[bytes, Path | None], Oracle]
-) -> tuple[dict[str, str], list[list[Array]]]:
-    """The names of all that nodes give, with what they are for people; and what they are in each step."""
-    import onnx
-
-    wide = onnx.ModelProto()
-    wide.CopyFrom(model)
-    opsets = {entry.domain: entry.version for entry in wide.opset_import}
-    said = {
+def _said(model: Any) -> dict[str, str]:
+    """The names of all that nodes give, with what they are for people."""
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
+    return {
         name: f"{name!r}, which {described(node, opsets)} gives"
-        for node in wide.graph.node
+        for node in model.graph.node
         for name in node.output
         if name and node.op_type != "Constant"
     }
-    del wide.graph.output[:]
-    wide.graph.output.extend(onnx.ValueInfoProto(name=name) for name in said)
-    try:
-        runtime = start(wide.SerializeToString(), path.parent)
-    except ValueError as error:  # protobuf's, of 2 GB and more
-        raise InputError(f"{path} cannot be run in detail: {error}") from error
-    return said, [runtime.run([*said], step.arrays) for step in steps]
 
 
 def _is_float(found: Any) -> bool:

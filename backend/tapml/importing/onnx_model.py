@@ -14,7 +14,7 @@ from tapml.errors import InputError
 from tapml.importing.assemble import assemble
 from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, RawStep
-from tapml.importing.model import Array, Functions, ImportedModel, Progress
+from tapml.importing.model import Array, Functions, ImportedModel, Intermediate, Progress
 from tapml.importing.onnx_counted import count_name, filled_up
 from tapml.importing.onnx_detail import in_detail, intermediates, outputs_of
 from tapml.importing.onnx_file import fingerprint, input_specs, nodes, read, with_known_operators
@@ -94,7 +94,7 @@ def import_onnx(
         runtime = OnnxReference(source, path.parent)
         return runtime.name, [filled_up(names, runtime.run(names, step.arrays), counted) for step in raw]
 
-    def between(second: bool) -> list[dict[str, Array]]:
+    def between(second: bool) -> Iterator[Intermediate]:
         return intermediates(path, plain(), raw, OnnxReference if second else answer.start)
 
     if loops:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tapml.importing.inputs import RawStep
-from tapml.importing.model import Array
+from tapml.importing.model import Array, Intermediate
 
 
 @dataclass(frozen=True)
@@ -26,33 +26,26 @@ class Detail:
 
 def intermediates(
     program: Any, steps: Sequence[RawStep], written: Sequence[str], expected: Sequence[Sequence[Array]]
-) -> list[dict[str, Array]]:
-    """What each node of a program, as it was exported, gives in each step, by what it is for people. `written`: the
-    buffers and inputs that it writes, which come first among the `expected` outputs of each step."""
+) -> Iterator[Intermediate]:
+    """What each node of a program, as it was exported, gives in each step. `written`: the buffers and inputs that it
+    writes, which come first among the `expected` outputs of each step."""
     import torch
 
-    all_found = []
     left: dict[str, Array] = {}
     given = set(program.graph_signature.user_inputs)
-    for step, outputs in zip(steps, expected, strict=True):
-        found: dict[str, Array] = {}
+    for number, (step, outputs) in enumerate(zip(steps, expected, strict=True)):
         interpreter = torch.fx.Interpreter(program.graph_module)
-
-        def noted(
-            node: Any, run_node: Any = interpreter.run_node, found: dict[str, Array] = found, torch: Any = torch
-        ) -> Any:
-            result = run_node(node)
+        interpreter.args_iter = iter(_arguments(program, {**step.arrays, **left}))
+        for node in program.graph_module.graph.nodes:
+            with torch.no_grad():
+                result = interpreter.env[node] = interpreter.run_node(node)
+            for unused in interpreter.user_to_last_uses.get(node, ()):
+                del interpreter.env[unused]
             if node.op == "call_function" and isinstance(result, torch.Tensor) and not result.is_complex():
                 # A copy: a program may write in place.
-                found[_said(node)] = _array(result.float() if result.dtype == torch.bfloat16 else result)
-            return result
-
-        interpreter.run_node = noted
-        with torch.no_grad():
-            interpreter.run(*_arguments(program, {**step.arrays, **left}))
+                yield number, _said(node), _array(result.float() if result.dtype == torch.bfloat16 else result)
+            del result
         left = {name: out for name, out in zip(written, outputs, strict=False) if name not in given}
-        all_found.append(found)
-    return all_found
 
 
 def in_detail(functional: Any, steps: Sequence[RawStep], written: Sequence[str]) -> Detail:
