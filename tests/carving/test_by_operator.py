@@ -150,6 +150,40 @@ def test_how_large_the_numbers_of_a_mask_are_is_no_fault(tmp_path: Path) -> None
     assert checked(model) == []
 
 
+def one_by_one(folder: Path, nodes: list[onnx.NodeProto], x: np.ndarray, *outputs: str) -> ImportedModel:
+    value = helper.make_tensor_value_info("x", 1, list(x.shape))
+    graph = helper.make_graph(nodes, "g", [value], [onnx.ValueInfoProto(name=name) for name in outputs])
+    opset = helper.make_opsetid("", 20)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=9), folder / "g.onnx")
+    np.savez(folder / "x.npz", x=x)
+    return import_model(str(folder / "g.onnx"), input_files=[folder / "x.npz"])
+
+
+def test_small_terms_that_vanish_behind_a_large_one_are_no_fault(tmp_path: Path) -> None:
+    """The reference sums one after the other: 1, and then 8,191 that are each less than half of its last place."""
+    x = np.full((2, 8192), -17.5, np.float32)
+    x[:, 0] = 0
+    model = one_by_one(tmp_path, [helper.make_node("Softmax", ["x"], ["y"])], x, "y")
+    assert checked(model) == []
+
+
+def test_a_model_that_is_run_a_few_nodes_at_a_time_gives_the_same_values(tmp_path: Path) -> None:
+    names = ["x", *(f"v{number}" for number in range(40))]
+    nodes = [
+        helper.make_node("Add" if number % 3 else "Mul", [names[number], names[number // 2]], [names[number + 1]])
+        for number in range(40)
+    ]
+    x = np.random.default_rng(0).standard_normal(8).astype(np.float32) / 4
+    model = one_by_one(tmp_path, nodes, x, "v39")
+    assert model.intermediates
+    values = [array for _, _, array in model.intermediates(False)]
+    computed = [x]
+    for number in range(40):
+        one, two = computed[number], computed[number // 2]
+        computed.append(one + two if number % 3 else one * two)
+    np.testing.assert_array_equal(values, computed[1:])
+
+
 def test_a_value_that_could_be_either_has_no_partner(tmp_path: Path) -> None:
     model = transformer(tmp_path)
     opened = prepared(model, *lowered_with_documents(model))
