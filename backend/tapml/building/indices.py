@@ -34,6 +34,8 @@ _OPERATIONS: Mapping[str, Callable[[int, int], Any]] = {
 """What is done to an index before it is used; another operation is not looked through."""
 _DTYPES = ("int32", "uint32", "int8", "uint8")
 _GIVEN = "given"
+_VARIABLE = "let "
+"""Before the name of a variable, where buffers stand by their names."""
 _MOST_PARTS = 200
 """Of what is done to an index: more is not looked through."""
 
@@ -82,18 +84,20 @@ def _indices(program: OperatorProgram, inside: dict[str, Expression]) -> Iterato
     shapes = {buffer.name: buffer.shape for buffer in (*program.parameters, *program.temporaries)}
     writes = [s.buffer for block in program.blocks for s in (*block.first, *block.body) if isinstance(s, Store)]
     for block in program.blocks:
+        known = dict(inside)  # and the block's own variables
         for statement in (*block.first, *block.body):
             for part in (statement.value, *(statement.indices if isinstance(statement, Store) else ())):
-                yield from _within(part, inside)
+                yield from _within(part, known)
             if isinstance(statement, Let):
-                # No two blocks have a variable of one name.
-                inside[statement.variable] = _inlined(statement.value, inside)
+                known[_VARIABLE + statement.variable] = _inlined(statement.value, known)
                 continue
             for axis, index in enumerate(statement.indices):
-                if _uses(made := _inlined(index, inside)):
-                    yield made, (statement.buffer, axis)
-            if writes.count(statement.buffer) == 1 and (made := _one_by_one(block, statement, inside, shapes)):
-                inside[statement.buffer] = made
+                if _uses(place := _inlined(index, known)):
+                    yield place, (statement.buffer, axis)
+            if writes.count(statement.buffer) == 1:
+                made = _one_by_one(block, statement, known, shapes)
+                if made is not None:
+                    inside[statement.buffer] = known[statement.buffer] = made
 
 
 def _within(expression: Expression, inside: Mapping[str, Expression]) -> Iterator[_Index]:
@@ -128,8 +132,10 @@ def _one_by_one(
 
 def _inlined(expression: Expression, inside: Mapping[str, Expression]) -> Expression:
     """With what they come of in place of variables and of elements."""
-    if expression.kind in ("variable", "load") and (made := inside.get(str(expression.value))) is not None:
-        return made
+    if expression.kind in ("variable", "load"):
+        name = str(expression.value) if expression.kind == "load" else f"{_VARIABLE}{expression.value}"
+        if (made := inside.get(name)) is not None:
+            return made
     operands = tuple(_inlined(operand, inside) for operand in expression.operands)
     return Expression(expression.kind, expression.dtype, operands, expression.value)
 

@@ -17,7 +17,7 @@ import numpy as np
 from tapml.compiled.call import CompiledRun, call_of, function_of, taken
 from tapml.compiled.files import CompiledFiles
 from tapml.compiled.instructions import Call, Copy, Dispatch, Fill, If, Instruction, Let, Loop, Read
-from tapml.compiled.model import CompiledFunction, CompiledTensor
+from tapml.compiled.model import CompiledFunction, CompiledTensor, Port
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, evaluate
 from tapml.lowering.lower import Model
@@ -121,7 +121,7 @@ class _Run:
             SymbolicType(tuple(tensor.shape), tensor.dtype, tensor.encoding).at(sizes, f"the shape of {tensor.name}")
             for tensor in function.tensors
         ]
-        ports = {"input": function.inputs, "output": function.outputs}
+        ports: Mapping[str, Sequence[Port]] = {"input": function.inputs, "output": function.outputs}
         whole = {kind: [self._poisoned(_words(self._types[p.tensor])) for p in found] for kind, found in ports.items()}
         arena = [self._poisoned(count // 4) for count in function.arena]
         self._memory = {"weights": on.weights, "state": on.states, "arena": arena, **whole}

@@ -44,7 +44,7 @@ def model_document(model: CompiledModel, path: object, nbytes: int) -> dict[str,
 
 
 def _function_document(function: CompiledFunction) -> dict[str, Any]:
-    ports = {"inputs": function.inputs, "outputs": function.outputs}
+    ports: Mapping[str, Sequence[Port]] = {"inputs": function.inputs, "outputs": function.outputs}
     described = {
         what: [{"name": port.name, **_typed(function, port.tensor).to_json(), **_range(port)} for port in found]
         for what, found in ports.items()

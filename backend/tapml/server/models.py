@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import stat
 import threading
+from collections.abc import Mapping, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 from tapml.compiled.files import DOCUMENT, CompiledFiles, is_compiled, parts_of
-from tapml.compiled.model import CompiledFunction, CompiledModel
+from tapml.compiled.model import CompiledFunction, CompiledModel, Port
 from tapml.errors import InputError
 from tapml.folder import FileMissing, Folder
 from tapml.text import one_line
@@ -156,5 +157,5 @@ def _ports(function: CompiledFunction) -> dict[str, list[dict[str, Any]]]:
         tensor = function.tensors[index]
         return {"name": name, **tensor.model_dump(mode="json", include={"dtype", "shape"})}
 
-    ports = {"inputs": function.inputs, "outputs": function.outputs}
+    ports: Mapping[str, Sequence[Port]] = {"inputs": function.inputs, "outputs": function.outputs}
     return {what: [described(port.name, port.tensor) for port in found] for what, found in ports.items()}
