@@ -73,6 +73,12 @@ def test_a_barrier_that_is_missing(text: str, number: int, array: str, written: 
     assert f"writes workgroup memory {array} in line {written}" in found.words()
 
 
+def test_what_is_stored_on_a_condition_is_not_read() -> None:
+    line = "    tile[id.x] = x[8u * k + id.x];"
+    assert line in TILES
+    assert unordered(TILES.replace(line, "    if (k == 0u) { tile[id.x] = x[id.x]; tile[id.x ^ 1u] = 0.0; }")) is None
+
+
 def test_what_is_no_array_of_a_workgroup() -> None:
     assert unordered("fn f() { y[0] = x[1]; }") is None
     assert unordered(TREE.replace("var<workgroup> red", "var<private> red")) is None

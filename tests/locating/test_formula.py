@@ -31,6 +31,7 @@ from little_programs import (
 
 from tapml.locating.evidence import Evidence, Finding
 from tapml.locating.formula import explain
+from tapml.locating.formula.narrow import NARROW
 from tapml.locating.patterns import findings
 from tapml.operators.program import OperatorProgram
 
@@ -58,6 +59,22 @@ def test_a_norm(got: np.ndarray, pattern: str, words: str) -> None:
     [
         (dense(without(DEPTH - 1)), "wrong-terms", "the last term of 32 left out of sum(x * w)"),
         (dense(without(5, 13, 21, 29)), "wrong-terms", "terms 5, 13, 21, ... of 32 left out"),
+        (
+            dense(without(*(k for k in range(DEPTH) if k % 4 != 2))),
+            "wrong-terms",
+            "all but terms 2, 6, 10, ... of 32 left",
+        ),
+        (
+            # An element of a tile is stored in the place before it: that is read instead, and its own place is empty.
+            dense(without(*range(1, DEPTH, 4)) + (X[:, 1::4] - X[:, ::4]).astype(np.float64) @ W[::4]),
+            "wrong-index",
+            "terms 1, 5, 9, ... of 32 left out of sum(x * w) and ",
+        ),
+        (
+            dense(EXACT + (X[:, [3, 3, 3, 3]] - X[:, 3::8]).astype(np.float64) @ W[3::8]),
+            "wrong-index",
+            "x read among its first 8 always along the last axis, in terms 3, 11, 19, ... of 32",
+        ),
         (dense(EXACT + 3), "wrong-terms", "sum(x * w) beginning at 3 in place of 0"),
         (dense(EXACT - 2 * np.outer(X[:, 7], W[7])), "wrong-operation", "term 7 of 32 subtracted"),
         (np.tanh(EXACT + np.roll(B, -1)), "wrong-index", "b read one element too far"),
@@ -130,6 +147,28 @@ def test_arithmetic_in_a_narrow_type_is_named_whatever_the_order_of_its_sums() -
     plain = dataclasses.replace(plain, blocks=(plain.blocks[0], dataclasses.replace(plain.blocks[1], body=tuple(body))))
     found = best(seen(plain, (X, W, B), got, EXACT + B, "x w b y"))
     assert (found.pattern, "arithmetic in bfloat16" in found.text) == ("dtype-conversion", True), found.text
+
+
+def test_sums_that_are_cut_off_on_the_way() -> None:
+    """In lanes, which are summed two by two."""
+    terms = X.astype(np.float64)[:, :, None] * W.astype(np.float64)
+    lanes, cut = np.zeros((len(X), 8, W.shape[1])), NARROW["bfloat16, cut off"]
+    for place in range(0, DEPTH, 8):
+        lanes = cut(lanes + terms[:, place : place + 8])
+    for half in (4, 2, 1):
+        lanes = cut(lanes[:, :half] + lanes[:, half : 2 * half])
+    found = best(of_matmul(dense(lanes[:, 0])))
+    assert found.pattern == "dtype-conversion"
+    assert "bfloat16, cut off at every term and at each step, of 8 lanes" in found.text
+
+
+@pytest.mark.parametrize(("under", "words"), [(-1.0, "of a negative number"), (0.0, "of 0")])
+def test_where_nan_and_infinity_come_from(under: float, words: str) -> None:
+    with np.errstate(all="ignore"):
+        got = (N - N.mean(axis=1, keepdims=True)) / np.sqrt(under * np.ones((len(N), 1)))
+    found = best(seen(layer_norm(), (N,), got.astype(np.float32), normed(N), "x y"))
+    assert found.pattern == "nan-range"
+    assert words in found.text, found.text
 
 
 def test_of_what_is_0_no_cause_is_named() -> None:

@@ -63,9 +63,10 @@ def _line(line: str, number: int, access: re.Pattern[str], since: _Since) -> Uno
     for match in access.finditer(line):
         if line.startswith("var<workgroup>"):
             continue
-        end = _closing(line, match.end() - 1)
+        end, ahead = _closing(line, match.end() - 1), line[: match.start()].rstrip()
         index = line[match.end() : end].replace(" ", "")
-        stored = not line[: match.start()].strip() and re.match(r"\s*=[^=]", line[end + 1 :])
+        begins = not ahead or ahead[-1] in "{};)" or ahead.endswith("else")
+        stored = begins and re.match(r"\s*=[^=]", line[end + 1 :])
         (stores if stored else loads).append((match[1], index))
     for array, index in loads:
         before = next((at for other, at in since.written.get(array, ()) if other != index), None)

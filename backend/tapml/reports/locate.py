@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from rich.console import Console
 from rich.text import Text
@@ -134,7 +135,7 @@ def _output(console: Console, output: WrongOutput, *, several: bool) -> None:
 
 
 def picture_lines(heatmap: HeatMap) -> list[str]:
-    """A heat map in shade characters: · inside the bound, █ a million times it; at most 16 lines."""
+    """A heat map in shade characters: · inside the bound, █ a million times it; at most 16 lines, equal ones once."""
     rows = heatmap["values"]
     merged = -(-len(rows) // _MOST_ROWS) or 1
     lines = []
@@ -143,10 +144,16 @@ def picture_lines(heatmap: HeatMap) -> list[str]:
         lines.append("".join(_shade(value) for value in worst))
     if not lines:
         return []
+    lines = [text for line, same in groupby(lines) for text in _repeated(line, len(list(same)))]
     down, across = heatmap["row_extent"] * merged, heatmap["column_extent"]
     cell = f"{down} row{'s' if down > 1 else ''} x {across} column{'s' if across > 1 else ''}"
     free = ", ∞ unbounded" if any(None in row for row in rows) else ""
     return [*lines, f"each character is {cell}: · inside, ░ ▒ ▓ █ outside by ever more{free}"]
+
+
+def _repeated(line: str, times: int) -> list[str]:
+    """Rows that look alike, said once."""
+    return [line] * times if times <= 2 else [f"{line}  {times} times"]
 
 
 def _worst(column: Sequence[float | None]) -> float | None:

@@ -49,13 +49,17 @@ def _trees(lanes: np.ndarray, narrow: Callable[[np.ndarray], np.ndarray]) -> Ite
     size = lanes.shape[2]
     if size < 2 or size & (size - 1):
         return
-    for rounded in (0, *(1 << power for power in range(size.bit_length() - 1))):
-        sums, half = lanes.sum(axis=1), size // 2
+    each = np.zeros((lanes.shape[0], size))
+    for place in range(lanes.shape[1]):
+        each = narrow(each + lanes[:, place])
+    for rounded in (-1, 0, *(1 << power for power in range(size.bit_length() - 1))):
+        sums, half = each if rounded < 0 else lanes.sum(axis=1), size // 2
         while half:
             sums = sums[:, :half] + sums[:, half : 2 * half]
-            sums = narrow(sums) if rounded in (0, half) else sums
+            sums = narrow(sums) if rounded in (-1, 0, half) else sums
             half //= 2
-        at = f"where {2 * rounded} lanes become {rounded}" if rounded else "at each step"
+        at = f"where {2 * rounded} lanes become {rounded}" if rounded > 0 else "at each step"
+        at = "at every term and at each step" if rounded < 0 else at
         yield f"{at}, of {size} lanes that are summed two by two", sums[:, 0]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,50 +13,73 @@ _TRIED = 12
 _PERIODS = (2, 3, 4, 5, 7, 8, 9, 16, 25, 32, 49, 64, 128, 256)
 
 
+@dataclass(frozen=True)
+class Family:
+    """Sets of terms that are alike. `made`: what the sums are off by with each, (sums, sets); `places`: the terms of
+    one, `cost`: the more, the less likely it is that kernels change those."""
+
+    made: np.ndarray
+    places: Callable[[int], Places]
+    cost: Callable[[Places], int]
+
+
+def families(change: np.ndarray) -> Iterator[Family]:
+    """Every one, one, the first ones, the last ones, every n-th (from the first tile on, or from the second), all but
+    those, a block, and those with a bit of their number set or not (half of a tree of sums). `change`: (sums, terms).
+    """
+    count = change.shape[1]
+    whole = change.sum(axis=1, keepdims=True)
+    yield Family(whole, lambda place: range(count), lambda places: 0)
+    yield Family(change, lambda place: range(place, place + 1), lambda places: 1)
+    sums = np.cumsum(change, axis=1)
+    yield Family(sums[:, :-1], lambda place: range(place + 1), lambda places: _cost(len(places), count))
+    last = sums[:, -1:] - sums[:, :-1]
+    yield Family(last, lambda place: range(place + 1, count), lambda places: _cost(len(places), count))
+    for period in (period for period in _PERIODS if period < count):
+        padded = np.zeros((len(change), -(-count // period) * period))
+        padded[:, :count] = change
+        blocks = padded.reshape(len(change), -1, period)
+        every = blocks.sum(axis=1)
+        yield Family(every, lambda place, n=period: range(place, count, n), lambda places: 2)  # type: ignore[misc]
+        inner = blocks.sum(axis=2)[:, 1:-1]  # the first and the last ones have been there
+        yield Family(
+            inner,
+            lambda place, n=period: range((place + 1) * n, (place + 2) * n),  # type: ignore[misc]
+            lambda places, n=period: 2 if count % n == 0 else 6,  # type: ignore[misc]
+        )
+        if period > 2:
+            yield Family(whole - every, lambda place, n=period: _others(place, n, count), lambda places: 3)  # type: ignore[misc]
+        if 2 * period < count:
+            later = every - blocks[:, 0]
+            yield Family(later, lambda place, n=period: range(place + n, count, n), lambda places: 3)  # type: ignore[misc]
+    number = np.arange(count)
+    for bit in range(count.bit_length() - 1):
+        halves = [(number >> bit) & 1 == value for value in (1, 0)]
+        made = np.stack([change[:, chosen].sum(axis=1) for chosen in halves], axis=1)
+        chosen = [tuple(np.flatnonzero(half).tolist()) for half in halves]
+        yield Family(made, chosen.__getitem__, lambda places: 3)
+
+
 def choices(
     change: np.ndarray, off: np.ndarray, allowed: np.ndarray, fitted: np.ndarray
 ) -> Iterator[tuple[Places, str, int]]:
-    """Sets of terms whose changes together make what the sums are off by: (terms, in words, cost).
-
-    `change`: (sums, terms). Every one, one, the first ones, the last ones, every n-th, a block, and those with a bit of
-    their number set or not (half of a tree of sums).
-    """
-    count = change.shape[1]
+    """Sets of terms whose changes together make what the sums are off by: (terms, in words, cost)."""
     some = fitted[:_TRIED]
+    count = change.shape[1]
     change, off, allowed = change[some], off[some, None], allowed[some, None]
-
-    def best(made: np.ndarray) -> int | None:
-        left = np.abs(made - off)
+    for family in families(change):
+        left = np.abs(family.made - off)
         share = ((left <= allowed) & (left <= 0.1 * np.abs(off))).mean(axis=0)
-        place = int(np.argmax(share))
-        return place if share[place] >= 0.5 else None
+        place = int(np.argmax(share)) if share.size else 0
+        if share.size and share[place] >= 0.5:
+            places = family.places(place)
+            yield places, which(places, count), family.cost(places)
+            if len(places) == count:
+                return
 
-    if best(change.sum(axis=1, keepdims=True)) is not None:
-        yield range(count), "every term", 0
-        return
-    if (place := best(change)) is not None:
-        yield range(place, place + 1), which(range(place, place + 1), count), 1
-    sums = np.cumsum(change, axis=1)
-    if (place := best(sums[:, :-1])) is not None:
-        yield range(place + 1), f"the first {place + 1} of {count} terms", _cost(place + 1, count)
-    if (place := best(sums[:, -1:] - sums[:, :-1])) is not None:
-        yield range(place + 1, count), f"the last {count - place - 1} of {count} terms", _cost(count - place - 1, count)
-    for period in (period for period in _PERIODS if period < count):
-        padded = np.zeros((len(some), -(-count // period) * period))
-        padded[:, :count] = change
-        blocks = padded.reshape(len(some), -1, period)
-        if (place := best(blocks.sum(axis=1))) is not None:
-            yield range(place, count, period), which(range(place, count, period), count), 2
-        if (place := best(blocks.sum(axis=2))) is not None:
-            found = range(place * period, min((place + 1) * period, count))
-            if found[0] > 0 and found[-1] < count - 1:  # the first and the last ones have been said
-                yield found, f"terms {found[0]} to {found[-1]} of {count}", 2 if count % period == 0 else 6
-    number = np.arange(count)
-    for bit in range(count.bit_length() - 1):
-        for value in (1, 0):
-            chosen = (number >> bit) & 1 == value
-            if best(change[:, chosen].sum(axis=1, keepdims=True)) is not None:
-                yield tuple(np.flatnonzero(chosen).tolist()), _halves(bit, value, count), 3
+
+def _others(place: int, period: int, count: int) -> Places:
+    return tuple(number for number in range(count) if number % period != place)
 
 
 def _cost(part: int, count: int) -> int:
@@ -66,18 +90,26 @@ def _cost(part: int, count: int) -> int:
 
 def which(places: Sequence[int], count: int) -> str:
     """Terms in words."""
-    if len(places) == count:
+    size = len(places)
+    if size == count:
         return "every term"
-    if len(places) == 1:
+    if size == 1:
         last = " (the last)" if places[0] == count - 1 else ""
         return f"term {places[0]}{last} of {count}"
-    if len(places) == 2:
+    if size == 2:
         return f"terms {places[0]} and {places[1]} of {count}"
-    return f"terms {places[0]}, {places[1]}, {places[2]}, ... of {count}"
-
-
-def _halves(bit: int, value: int, count: int) -> str:
-    size = 1 << bit
-    if size == 1:
-        return which(range(value, count, 2), count)
-    return f"the {'second' if value else 'first'} {size} of every {2 * size} of the {count} terms"
+    steps = np.diff(np.array(places))
+    if steps.max() == 1:
+        if places[0] == 0:
+            return f"the first {size} of {count} terms"
+        if places[-1] == count - 1:
+            return f"the last {size} of {count} terms"
+        return f"terms {places[0]} to {places[-1]} of {count}"
+    if steps.min() == steps.max():
+        return f"terms {places[0]}, {places[1]}, {places[2]}, ... of {count}"
+    absent = np.setdiff1d(np.arange(count), places)
+    apart = np.diff(absent)
+    if len(absent) < size or (len(apart) and apart.min() == apart.max() > 1):
+        return f"all but {which(absent.tolist(), count)}"
+    half = int(steps.max()) - 1
+    return f"the {'second' if places[0] else 'first'} {half} of every {2 * half} of the {count} terms"

@@ -16,6 +16,7 @@ from tapml.locating.formula.edits import Edit, Edits
 from tapml.locating.formula.evaluate import Values
 from tapml.locating.formula.gathers import gathers
 from tapml.locating.formula.nodes import NotAFormula
+from tapml.locating.formula.not_finite import not_finite
 from tapml.locating.formula.sample import Sample, sample
 from tapml.locating.formula.search import Explanation, Search
 from tapml.locating.formula.sums import Pool, readers, worked_back
@@ -37,9 +38,16 @@ _TESTED_A_LITTLE = 5.0
 
 _COMMON = 2
 
+_PREDICTS = 0.8
+"""Of the elements that it was not made from an explanation has to give so much to be said: what is refuted in more
+places is at best near the cause. Roundings differ from device to device, and may give less (search.py)."""
+
 _ALIKE = 0.6
 _MORE = 0.05
 """Of the wrong elements, so many have one value; an explanation has to give so many more."""
+
+_MOSTLY = 0.9
+"""So many of the wrong elements are NaN or Infinity: it is asked where that comes from."""
 
 _TELLS_WHERE = 0.98
 """Of the right elements so many stay as they are."""
@@ -68,6 +76,10 @@ def _found(evidence: Evidence, program: OperatorProgram) -> Iterator[Finding]:
                 return
     words = Words({buffer: evidence.name(place) for buffer, place in found.inputs.items()})
     edits = Edits(found, words)
+    if int((evidence.wrong & ~np.isfinite(evidence.g)).sum()) >= _MOSTLY * evidence.count:
+        source = not_finite(evidence, found, edits, words, calls[0][1])
+        if source is not None:
+            yield source
     search = Search(edits, *calls[0], calls[1:], work)
     pools = list(_pools(found, calls, edits))
     row = next((pool for pool in pools if pool.shared), None)
@@ -87,6 +99,7 @@ def _found(evidence: Evidence, program: OperatorProgram) -> Iterator[Finding]:
             best = sorted([*best, *_of_sums(found, pools, words, edits, search, work)], key=lambda one: one.key)
     elif row.information >= _TESTED_A_LITTLE:
         best = search.best(search.numbers(plain=True), (edit for edit in edits.operations() if edit.cost <= _COMMON))
+    best = [one for one in best if one.share >= _PREDICTS or one.edit.pattern == "dtype-conversion"]
     # One value is easily had: from what explains no more than that, no cause follows.
     counts = np.unique(evidence.g[evidence.wrong], return_counts=True)[1]
     alike = float(counts.max()) / evidence.count

@@ -83,6 +83,12 @@ def _of_index(formula: Formula, index: Node, extent: int) -> Iterator[tuple[Node
     for by in (by for by in _FAR if by < extent):
         yield _plus(formula, index, by), f"{by} elements too far", 5
         yield _plus(formula, index, -by), f"{by} elements too early", 5
+        # A tile that is not loaded anew, or is the one before.
+        inside = make("floormod", dtype, (index, number(by)))
+        yield inside, f"among its first {by} always", 5
+        begun = make("lt", "bool", (index, number(by)))
+        before = make("select", dtype, (begun, index, _plus(formula, index, -by)))
+        yield before, f"{by} elements too early but for the first {by}", 6
         group = make("floordiv", dtype, (index, number(by)))
         for every, at in ((2, 1), (4, 3)):
             last = make("eq", "bool", (make("floormod", dtype, (group, number(every))), number(at)))

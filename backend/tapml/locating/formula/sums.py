@@ -16,6 +16,10 @@ from tapml.locating.formula.sample import Part
 
 _STEPS = 10
 
+_TIMES = (-1.0, 0.01, 0.03, 0.1, 0.3, 0.6, 1.6, 3.0, 10.0, 100.0)
+"""So many times a result are tried as the beginning of the search for what it must have been: under a root, half of a
+sum of squares is far from all of it."""
+
 
 @dataclass(frozen=True)
 class Sums:
@@ -122,7 +126,12 @@ def worked_back(edits: Edits, whole: Node, reader: Node, values: Values, part: P
     before, slope = given(off)[anchors], np.ones(len(distinct))
     with np.errstate(all="ignore"):
         # Where nothing depends on the sum (ReLU of what is negative), it has to have been another one altogether.
-        off = np.where(given(step)[anchors] == before, -2 * results, 0.0)
+        near = np.abs(before - got)
+        for times in _TIMES:
+            begin = (times - 1) * results
+            left = np.abs(given(begin)[anchors] - got)
+            off, near = np.where(left < 0.5 * near, begin, off), np.fmin(left, near)
+        step = np.where(off == 0, step, 1e-3 * np.abs(results + off))
         before, after = given(off)[anchors], off + step
         for _ in range(_STEPS):
             now = given(after)[anchors]

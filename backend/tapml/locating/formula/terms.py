@@ -12,8 +12,9 @@ import numpy as np
 from tapml.locating.evidence import short
 from tapml.locating.formula.build import Formula
 from tapml.locating.formula.chains import chains
-from tapml.locating.formula.choices import choices
+from tapml.locating.formula.choices import choices, which
 from tapml.locating.formula.edits import Edits
+from tapml.locating.formula.mixtures import Changed, mixtures
 from tapml.locating.formula.nodes import Node, NotAFormula
 from tapml.locating.formula.search import LEAST
 from tapml.locating.formula.sums import Pool
@@ -21,8 +22,13 @@ from tapml.locating.formula.words import Words
 from tapml.locating.formula.work import Work
 from tapml.locating.held_out import accepted, halves
 
-_MOST = 128
-"""Sums that are looked at."""
+_MOST, _FEW = 128, 40
+"""Sums that are looked at; fewer where each has many terms."""
+
+_MANY_TERMS = 512
+
+_MOST_CHANGES = 256
+_MIXED = ("wrong-index", "wrong-terms")
 
 _PLAIN = 5
 """What costs more is said only where nothing that happens to the sum on the way explains it."""
@@ -46,21 +52,23 @@ class Terms:
 
     def __init__(self, pool: Pool, formula: Formula, words: Words, work: Work) -> None:
         self._work = work
-        self._pool = pool = pool.limited(_MOST)
+        self._pool = pool = pool.limited(_MOST if pool.whole.value.terms <= _MANY_TERMS else _FEW)
         self._make = formula.nodes.make
         self._edits = Edits(formula, words, pool.whole.operands[0])
         self._fitted, self._held = (np.sort(half) for half in halves(len(pool.off)))
         self._sum = words.of(pool.whole)
+        self._changed: list[Changed] = []
+        """What was tried of some terms, for mixtures."""
 
     def found(self) -> list[Found]:
         """The best first; those that hold for half of the results."""
         if not len(self._held) or self._pool.terms.shape[1] < 2:
             return []
         found: list[Found] = []
-        for hypotheses in (self._whole, self._lost, self._chains, self._edited):
-            found += hypotheses()
-            if any(one.share >= 0.9 and one.cost <= _PLAIN for one in found):
+        for hypotheses in (self._whole, self._lost, self._chains, self._edited, self._mixed):
+            if any(one.share >= 0.9 and (one.cost <= _PLAIN or hypotheses == self._mixed) for one in found):
                 break
+            found += hypotheses()
         return sorted(found, key=lambda one: (-round(one.share, 1), one.cost))
 
     def _tested(
@@ -122,16 +130,34 @@ class Terms:
                 what = f"{text}, in {{which}} of {{sum}}"
                 yield from self._some(edit.pattern, edit.root, change, edit.cost + 1, what, **edit.details)
 
+    def _mixed(self) -> Iterator[Found]:
+        """Several changes together, each of some terms."""
+        pool, whole = self._pool, self._pool.whole
+        for mixture in mixtures(self._changed, pool.off, pool.allowed, self._fitted, self._work):
+            off = np.zeros(len(pool.off))
+            term, begin = whole.operands
+            texts = []
+            for changed, places in mixture:
+                off += changed.change[:, np.array(places)].sum(axis=1)
+                term = self._make("some", term.dtype, (changed.node, term), places)
+                texts.append(changed.text.format(which=which(places, pool.terms.shape[1]), sum=self._sum))
+            changed_sum = self._make("reduce", whole.dtype, (term, begin), whole.value)
+            pattern = next((one.pattern for one, _ in mixture if one.pattern == "wrong-index"), mixture[0][0].pattern)
+            text, cost = " and ".join(texts), 4 + sum(one.cost for one, _ in mixture)
+            yield from self._tested(off, pattern, text, cost, changed_sum, parts=len(mixture))
+
     def _some(self, pattern: str, new: Node, change: np.ndarray, cost: int, what: str, **known: Any) -> Iterator[Found]:
         """`new`: the term, where it is another; `change`: by how much each is."""
         pool, whole = self._pool, self._pool.whole
         term, begin = whole.operands
+        if pattern in _MIXED and len(self._changed) < _MOST_CHANGES:
+            self._changed.append(Changed(new, change, pattern, what, cost, known))
         self._work.add(2 * change.size, 40)
-        for places, which, extra in choices(change, pool.off, pool.allowed, self._fitted):
+        for places, said, extra in choices(change, pool.off, pool.allowed, self._fitted):
             off = change[:, np.array(places)].sum(axis=1)
             some = self._make("some", term.dtype, (new, term), places)
             changed = self._make("reduce", whole.dtype, (some, begin), whole.value)
-            text = what.format(which=which, sum=self._sum)
+            text = what.format(which=said, sum=self._sum)
             details = {**known, "terms": list(places)[:64], "of": change.shape[1]}
             yield from self._tested(off, pattern, text, cost + extra, changed, **details)
 
