@@ -12,37 +12,25 @@ from tapml.locating.formula.sample import Part
 from tapml.locating.held_out import halves
 
 _FEWEST = 16
-_NAMES = {
-    "float16": "float16 or TF32", "bfloat16": "bfloat16", "float16, cut off": "float16 or TF32 that cuts off",
-    "bfloat16, cut off": "bfloat16 that cuts off",
-}  # fmt: skip
+_NAMES = {"float16": "float16 or TF32", "bfloat16": "bfloat16"}
 _QUANTILES = (0.25, 0.5, 0.9)
 _AS_LARGE = 2.5
 _BALANCED = (0.2, 0.8)
-_FOLLOWS = 0.7
-_AS_OFTEN = 0.2
-_PLAIN_FACTOR = 0.95
 
 
 def narrow_arithmetic(formula: Formula, inputs: list[np.ndarray], part: Part) -> Finding | None:
     """The type in which the program, with every result rounded to it, makes errors as these.
 
-    They are as large at each of some quantiles, in both halves of them. Of rounding to the nearest, both signs occur,
-    and they do not follow the expected values: a wrong epsilon, or a limit, errs to one side. What is cut off errs to
-    one side, too: it has to be the side, and the elements, of those of the program.
+    They are as large at each of some quantiles, in both halves of them, both signs occur, and they do not follow the
+    expected values: a wrong epsilon, or a limit, errs to one side.
     """
     finite = np.isfinite(part.got) & np.isfinite(part.expected)
     error = (part.got - part.expected)[finite]
     expected = part.expected[finite]
-    if len(error) < _FEWEST:
+    if len(error) < _FEWEST or not _scattered(error, expected):
         return None
     for name, said in _NAMES.items():
-        cut = "cut off" in name
-        if not cut and not _scattered(error, expected):
-            continue
         made = Values(formula, inputs, NARROW[name]).at(formula.root, part.places)[finite] - expected
-        if cut and not _same_side(error, made, expected):
-            continue
         if all(_alike(error[half], made[half]) for half in halves(len(error))):
             text = (
                 f"errors as arithmetic in {said} makes them: half of them are above {_quantile(error, 0.5):.2g}; "
@@ -62,27 +50,12 @@ def _alike(error: np.ndarray, made: np.ndarray) -> bool:
 
 
 def _scattered(error: np.ndarray, expected: np.ndarray) -> bool:
-    above, outward = _sides(error, expected)
-    low, high = _BALANCED
-    return low <= above <= high and low <= outward <= high and _related(error, expected) < _FOLLOWS
-
-
-def _same_side(error: np.ndarray, made: np.ndarray, expected: np.ndarray) -> bool:
-    """Do they err to one side as often as those that cutting off makes, for the same elements, and are they no plain
-    factor of the expected values?"""
-    sides = np.abs(np.subtract(_sides(error, expected), _sides(made, expected)))
-    follows = _related(error, expected)
-    return bool((sides <= _AS_OFTEN).all()) and _related(error, made) >= _FOLLOWS and follows < _PLAIN_FACTOR
-
-
-def _sides(error: np.ndarray, expected: np.ndarray) -> tuple[float, float]:
-    """The shares of errors upwards, and away from zero."""
-    return float((error > 0).mean()), float((error * np.sign(expected) > 0).mean())
-
-
-def _related(a: np.ndarray, b: np.ndarray) -> float:
     with np.errstate(all="ignore"):
-        return abs(float(np.corrcoef(a, b)[0, 1])) if np.ptp(a) and np.ptp(b) else 1.0
+        outward = float((error * np.sign(expected) > 0).mean())
+        above = float((error > 0).mean())
+        follows = abs(float(np.corrcoef(error, expected)[0, 1])) if np.ptp(error) and np.ptp(expected) else 1.0
+    low, high = _BALANCED
+    return low <= above <= high and low <= outward <= high and follows < 0.7
 
 
 def _quantile(values: np.ndarray, at: float) -> float:

@@ -99,13 +99,16 @@ def _orders(count: int) -> Iterator[tuple[range, str, Callable[[np.ndarray], np.
                 chosen = range(first, count, period)
                 yield chosen, which(chosen, count), one
     for lanes in _LANES:
-        if count % lanes or count // lanes < 2:
+        if lanes >= 2 * count:
             continue
+        rows = -(-count // lanes)
 
-        def beside(array: np.ndarray, lanes: int = lanes) -> np.ndarray:
-            return array.reshape(len(array), -1, lanes)
+        def beside(array: np.ndarray, lanes: int = lanes, rows: int = rows) -> np.ndarray:
+            filled = np.zeros((len(array), rows * lanes))
+            filled[:, : array.shape[1]] = array
+            return filled.reshape(len(array), rows, lanes)
 
-        yield range(count // lanes), f"every term of each of {lanes} lanes", beside
-        for place in range(min(count // lanes, 8)):
+        yield range(rows), f"every term of each of {lanes} lanes", beside
+        for place in range(min(count // lanes, 8) if rows > 1 else 0):
             text = f"terms {place * lanes} to {(place + 1) * lanes - 1} of {count}"
             yield range(place, place + 1), text, beside

@@ -10,6 +10,7 @@ import numpy as np
 Places = range | tuple[int, ...]
 
 _TRIED = 12
+_LARGEST = 9
 _PERIODS = (2, 3, 4, 5, 7, 8, 9, 16, 25, 32, 49, 64, 128, 256)
 
 
@@ -25,7 +26,7 @@ class Family:
 
 def families(change: np.ndarray) -> Iterator[Family]:
     """Every one, one, the first ones, the last ones, every n-th (from the first tile on, or from the second), all but
-    those, a block, and those with a bit of their number set or not (half of a tree of sums). `change`: (sums, terms).
+    those, a block, and a part of every so many (what a tree of sums adds in one of its steps). `change`: (sums, terms).
     """
     count = change.shape[1]
     whole = change.sum(axis=1, keepdims=True)
@@ -52,12 +53,9 @@ def families(change: np.ndarray) -> Iterator[Family]:
         if 2 * period < count:
             later = every - blocks[:, 0]
             yield Family(later, lambda place, n=period: range(place + n, count, n), lambda places: 3)  # type: ignore[misc]
-    number = np.arange(count)
-    for bit in range(count.bit_length() - 1):
-        halves = [(number >> bit) & 1 == value for value in (1, 0)]
-        made = np.stack([change[:, chosen].sum(axis=1) for chosen in halves], axis=1)
-        chosen = [tuple(np.flatnonzero(half).tolist()) for half in halves]
-        yield Family(made, chosen.__getitem__, lambda places: 3)
+    for period in (1 << power for power in range(2, min(count.bit_length(), _LARGEST))):
+        for part in (1 << power for power in range(1, period.bit_length() - 1)):
+            yield _parts(change, period, part)
 
 
 def choices(
@@ -76,6 +74,13 @@ def choices(
             yield places, which(places, count), family.cost(places)
             if len(places) == count:
                 return
+
+
+def _parts(change: np.ndarray, period: int, part: int) -> Family:
+    """Of every `period` terms `part` that follow on each other."""
+    number = np.arange(change.shape[1]) % period // part
+    made = np.stack([change[:, number == place].sum(axis=1) for place in range(period // part)], axis=1)
+    return Family(made, lambda place: tuple(np.flatnonzero(number == place).tolist()), lambda places: 3)
 
 
 def _others(place: int, period: int, count: int) -> Places:
@@ -109,7 +114,10 @@ def which(places: Sequence[int], count: int) -> str:
         return f"terms {places[0]}, {places[1]}, {places[2]}, ... of {count}"
     absent = np.setdiff1d(np.arange(count), places)
     apart = np.diff(absent)
-    if len(absent) < size or (len(apart) and apart.min() == apart.max() > 1):
+    if len(apart) and apart.min() == apart.max() and (apart[0] > 1 or len(absent) < size):
         return f"all but {which(absent.tolist(), count)}"
-    half = int(steps.max()) - 1
-    return f"the {'second' if places[0] else 'first'} {half} of every {2 * half} of the {count} terms"
+    part = int(np.argmax(steps > 1)) + 1
+    period = part - 1 + int(steps.max())
+    if 2 * part == period:
+        return f"the {'second' if places[0] else 'first'} {part} of every {period} of the {count} terms"
+    return f"{places[0]} to {places[0] + part - 1} of every {period} of the {count} terms"

@@ -56,9 +56,13 @@ class Edits:
         self._outside = {id(node) for node in within(self.root)}
         self._parents: dict[int, list[Place]] = defaultdict(list)
         self._rank = {id(node): rank for rank, node in enumerate(self._order)}
+        self._sums: dict[int, Node] = {}
+        """id of a load in the terms of a reduction -> that."""
         for node in self._order:
             for place, operand in enumerate(node.operands):
                 self._parents[id(operand)].append((node, place))
+            if node.kind == "reduce":
+                self._sums |= {id(part): node for part in within(node.operands[0]) if part.kind == "load"}
 
     def operations(self) -> Iterator[Edit]:
         """Of operations, conditions and sums: those that have no number to be found."""
@@ -94,8 +98,16 @@ class Edits:
     def _of(self, node: Node, changes: Iterable[Change]) -> Iterator[Edit]:
         for pattern, new, text, cost, details in changes:
             if node.kind == "load":
-                details = {**details, "read": node.value}
+                details, text = {**details, "read": node.value}, text + self._scope(node)
             yield from self._everywhere(node, new, Edit(pattern, text, self.root, cost, details))
+
+    def _scope(self, load: Node) -> str:
+        """In words, which of the loads of one input it is, where some stand in a sum and others do not."""
+        if id(load) not in self._sums:
+            others = [node for node in self._order if node.value == load.value and id(node) in self._sums]
+            return f", but not in {self._words.of(self._sums[id(others[0])])}" if others else ""
+        outside = any(node.value == load.value and id(node) not in self._sums for node in self._order)
+        return f", in {self._words.of(self._sums[id(load)])}" if outside else ""
 
     def of_tiles(self) -> Iterator[Edit]:
         """Of what is read for the terms of a sum: the neighbour in a tile, which at its edge is in another row."""

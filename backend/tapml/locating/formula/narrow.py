@@ -31,6 +31,11 @@ def _half_cut(values: np.ndarray) -> np.ndarray:
     return np.where(over, np.nextafter(narrow, np.float16(0)), narrow).astype(np.float64)
 
 
+def _tf32_cut(values: np.ndarray) -> np.ndarray:
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32) & np.uint32(0xFFFFE000)
+    return np.where(np.isfinite(values), bits.view(np.float32).astype(np.float64), values)
+
+
 def _cut(values: np.ndarray) -> np.ndarray:
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
     found: np.ndarray = bits.view(np.float32).astype(np.float64)
@@ -48,6 +53,7 @@ NARROW: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
     "bfloat16": _through(ml_dtypes.bfloat16),
     "bfloat16, cut off": _cut,
     "TF32": _tf32,
+    "TF32, cut off": _tf32_cut,
     "an integer, cut off": np.trunc,
     "a whole number": np.rint,
     "float32": _float32,

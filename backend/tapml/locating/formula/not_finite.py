@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from tapml.locating.formula.words import Words
 from tapml.operators.program import FLOATS
 
 _ALL = 0.98
+_MOST_USES = 8
 _MOST = 3
 """Causes that are named: of more, none is."""
 
@@ -26,13 +29,17 @@ def not_finite(evidence: Evidence, formula: Formula, edits: Edits, words: Words,
     None where there are none, or too many to tell."""
     values = Values(formula, list(evidence.inputs), NARROW["float32"])  # which overflows
     causes: list[str] = []
-    for node, new, text in _causes(formula, words):
-        try:
-            root = edits.replaced(node, new)
-            if _same(values, root, sample.every_wrong) and _same(values, root, sample.right) and text not in causes:
-                causes.append(text)
-        except NotAFormula:
-            continue
+    tried = list(_causes(formula, words))
+    for node, new, text in tried:
+        # Wherever the value stands, what is written alike at another place included, or at one of its uses.
+        alike = {id(other): made for other, made, said in tried if said == text}
+        everywhere = formula.nodes.rewritten(formula.root, partial(_put, alike))
+        uses = (put(new) for _, _, put in edits.uses_of(node, _MOST_USES))
+        for root in (everywhere, *uses) if text not in causes else ():
+            with contextlib.suppress(NotAFormula):
+                if _same(values, root, sample.every_wrong) and _same(values, root, sample.right):
+                    causes.append(text)
+                    break
     if not 0 < len(causes) <= _MOST:
         return None
     wrong = evidence.wrong & ~np.isfinite(evidence.g)
@@ -43,6 +50,10 @@ def not_finite(evidence: Evidence, formula: Formula, edits: Edits, words: Words,
     text = f"{' and '.join(kinds)} in {where}, where the reference gives {expected}: so does {' or '.join(causes)}"
     details = {"edit": causes[0], "share": 1.0, "unchanged": 1.0, "others": causes[1:]}
     return Finding("nan-range", text, 0.9 if len(causes) == 1 else 0.86, details)
+
+
+def _put(alike: Mapping[int, Node], old: Node, operands: tuple[Node, ...]) -> Node | None:
+    return alike.get(id(old))
 
 
 def _same(values: Values, root: Node, part: Part) -> bool:

@@ -101,6 +101,8 @@ def _arithmetic(formula: Formula, words: Words, node: Node) -> Iterator[Change]:
         yield instead(words, "wrong-operation", node, make(kind, dtype, (b, a)), 2)
     cost = 3 if kind in ("mul", "div") else 2
     yield instead(words, "wrong-operation", node, make(_OPPOSITES[kind], dtype, (a, b)), cost)
+    if kind == "sub":
+        yield instead(words, "wrong-operation", node, make("mul", dtype, (a, b)), 4)
     if kind in ("add", "mul") and b.kind != "constant":
         other = make("mul" if kind == "add" else "add", dtype, (a, b))
         yield instead(words, "wrong-operation", node, other, 4)
@@ -178,6 +180,9 @@ def reduction_changes(formula: Formula, words: Words, node: Node) -> Iterator[Ch
     neutral = start
     if node.value.kind == "add":
         neutral = formula.nodes.constant(0.0 if node.dtype in FLOATS else 0, node.dtype)
+    if node.value.kind == "add":
+        nothing = make("reduce", node.dtype, (formula.nodes.constant(0, term.dtype), start), node.value)
+        yield "constant", nothing, f"0 in place of {words.of(node)}", 1, {"value": 0}
     yield from _beyond(formula, words, node)
     for places, which in _parts(terms):
         changed = make("some", term.dtype, (neutral, term), places)

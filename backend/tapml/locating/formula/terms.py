@@ -152,7 +152,7 @@ class Terms:
         term, begin = whole.operands
         if pattern in _MIXED and len(self._changed) < _MOST_CHANGES:
             self._changed.append(Changed(new, change, pattern, what, cost, known))
-        self._work.add(2 * change.size, 40)
+        self._work.add(4 * change.size, 80)
         for places, said, extra in choices(change, pool.off, pool.allowed, self._fitted):
             off = change[:, np.array(places)].sum(axis=1)
             some = self._make("some", term.dtype, (new, term), places)
