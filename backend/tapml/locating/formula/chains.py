@@ -32,7 +32,7 @@ def chains(terms: np.ndarray, factors: Sequence[np.ndarray]) -> Iterator[tuple[n
         exact = terms.sum(axis=1)
         with np.errstate(all="ignore"):
             for name, narrow in NARROW.items():
-                if name != "float32":
+                if name != "float32" and "number" not in name and "integer" not in name:
                     found = _chain(lanes, chosen, _rounding(lanes, narrow))
                     text = f"{{sum}} so far rounded to {name} at {where}"
                     yield found - exact, "dtype-conversion", text, {"dtype": name}

@@ -37,9 +37,7 @@ def families(change: np.ndarray) -> Iterator[Family]:
     last = sums[:, -1:] - sums[:, :-1]
     yield Family(last, lambda place: range(place + 1, count), lambda places: _cost(len(places), count))
     for period in (period for period in _PERIODS if period < count):
-        padded = np.zeros((len(change), -(-count // period) * period))
-        padded[:, :count] = change
-        blocks = padded.reshape(len(change), -1, period)
+        blocks = _filled(change, period).reshape(len(change), -1, period)
         every = blocks.sum(axis=1)
         yield Family(every, lambda place, n=period: range(place, count, n), lambda places: 2)  # type: ignore[misc]
         inner = blocks.sum(axis=2)[:, 1:-1]  # the first and the last ones have been there
@@ -78,9 +76,20 @@ def choices(
 
 def _parts(change: np.ndarray, period: int, part: int) -> Family:
     """Of every `period` terms `part` that follow on each other."""
-    number = np.arange(change.shape[1]) % period // part
-    made = np.stack([change[:, number == place].sum(axis=1) for place in range(period // part)], axis=1)
-    return Family(made, lambda place: tuple(np.flatnonzero(number == place).tolist()), lambda places: 3)
+    count = change.shape[1]
+    made = _filled(change, period).reshape(len(change), -1, period // part, part).sum(axis=3).sum(axis=1)
+
+    def places(place: int) -> Places:
+        return tuple(number for number in range(count) if number % period // part == place)
+
+    return Family(made, places, lambda places: 3)
+
+
+def _filled(change: np.ndarray, period: int) -> np.ndarray:
+    """With as many terms of 0 as make whole periods."""
+    padded = np.zeros((len(change), -(-change.shape[1] // period) * period))
+    padded[:, : change.shape[1]] = change
+    return padded
 
 
 def _others(place: int, period: int, count: int) -> Places:
@@ -90,7 +99,7 @@ def _others(place: int, period: int, count: int) -> Places:
 def _cost(part: int, count: int) -> int:
     """Kernels take a sum in parts that are equally large: other ones are seldom what is left out."""
     rest = count - part
-    return 1 if count % part == 0 or (rest > part and count % rest == 0) else 6
+    return 1 if count % part == 0 or (rest > part and count % rest == 0) else 4
 
 
 def which(places: Sequence[int], count: int) -> str:

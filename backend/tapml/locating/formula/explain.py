@@ -38,7 +38,7 @@ _TESTED_A_LITTLE = 5.0
 
 _COMMON = 2
 
-_PREDICTS = 0.8
+_PREDICTS = 0.9
 """Of the elements that it was not made from an explanation has to give so much to be said: what is refuted in more
 places is at best near the cause. Roundings differ from device to device, and may give less (search.py)."""
 

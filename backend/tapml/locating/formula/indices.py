@@ -90,6 +90,10 @@ def _of_index(formula: Formula, index: Node, extent: int) -> Iterator[tuple[Node
         before = make("select", dtype, (begun, index, _plus(formula, index, -by)))
         yield before, f"{by} elements too early but for the first {by}", 6
         group = make("floordiv", dtype, (index, number(by)))
+        if extent % by == 0 and extent > 2 * by:
+            last = make("sub", dtype, (number(extent // by - 1), group))
+            turned = make("add", dtype, (make("mul", dtype, (last, number(by))), inside))
+            yield turned, f"in tiles of {by} from the last one to the first", 5
         for every, at in ((2, 1), (4, 3)):
             last = make("eq", "bool", (make("floormod", dtype, (group, number(every))), number(at)))
             early = make("select", dtype, (last, _plus(formula, index, -by), index))

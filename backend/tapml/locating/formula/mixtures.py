@@ -21,6 +21,12 @@ _WAYS = 24
 """First changes that a second one is looked for with, and pairs that a third one is looked for with."""
 
 _MOST_SETS = 1 << 16
+_LARGEST = 128
+"""A family of more sets is none of tiles."""
+
+_COST = 30
+"""Of the families of one change, times its terms, and in operations."""
+
 _FITS = 0.9
 _MOST_TERMS = 0.75
 """Of a sum's terms: what changes more of them at one time is no mixture."""
@@ -54,16 +60,22 @@ def mixtures(
     sets: list[tuple[Changed, Places]] = []
     costs: list[int] = []
     columns: list[np.ndarray] = []
+    known: dict[int, list[tuple[int, Places]]] = {}
+    """Of each family, whatever the change: its sets that are not too large."""
     for changed in changes:
-        work.add(len(some) * changed.change.shape[1], 40)
-        for family in families(changed.change[some]):
-            places = [family.places(place) for place in range(family.made.shape[1])]
-            few = [place for place, terms in enumerate(places) if len(terms) <= _MOST_TERMS * changed.change.shape[1]]
-            if not few or len(sets) + len(few) > _MOST_SETS or work.over():
+        count = changed.change.shape[1]
+        work.add(_COST * len(some) * count, _COST)
+        if work.over() or len(sets) > _MOST_SETS:
+            break
+        for number, family in enumerate(families(changed.change[some])):
+            if family.made.shape[1] > _LARGEST:
                 continue
-            columns.append(family.made[:, few])
-            sets += [(changed, places[place]) for place in few]
-            costs += [changed.cost + family.cost(places[place]) for place in few]
+            if number not in known:
+                every = [(place, family.places(place)) for place in range(family.made.shape[1])]
+                known[number] = [(place, terms) for place, terms in every if len(terms) <= _MOST_TERMS * count]
+            columns.append(family.made[:, [place for place, _ in known[number]]])
+            sets += [(changed, terms) for _, terms in known[number]]
+            costs += [changed.cost + family.cost(terms) for _, terms in known[number]]
     if not columns:
         return
     made = np.concatenate(columns, axis=1)
