@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from benchmarks.localization.mutate import Mutant, mutants
+from benchmarks.localization.mutate import Mutant, Operators, mutants
 from tapml.files import sha256
 from tapml.suite import Suite
 
@@ -49,8 +49,10 @@ class Case:
 class Mutable:
     """A suite's kernels that have WGSL, and the mutants of each."""
 
-    def __init__(self, suite: Suite) -> None:
+    def __init__(self, suite: Suite, operators: Operators | None = None) -> None:
+        """`operators`: instead of `mutate.OPERATORS`."""
         self.suite = suite
+        self._operators = operators
 
     @cached_property
     def bugs(self) -> dict[str, dict[str, list[Bug]]]:
@@ -59,7 +61,7 @@ class Mutable:
         for kernel in self.suite.kernels:
             by_operator: dict[str, list[Bug]] = {}
             for file in self.suite.kernel_files(kernel):
-                for mutant in mutants(file.text):
+                for mutant in mutants(file.text, self._operators):
                     by_operator.setdefault(mutant.operator, []).append(Bug(kernel, file.name, mutant))
             if by_operator:
                 found[kernel] = by_operator

@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmarks.localization import models
 from benchmarks.localization.judging import GRADES, grade
+from benchmarks.localization.mutate import FURTHER
 from benchmarks.localization.recording import Record, chosen, recorded
 from benchmarks.localization.run import RESULTS, say
 from benchmarks.localization.working import WorkingCopy
@@ -70,6 +71,7 @@ def main() -> int:
     parser.add_argument("--models", nargs="+", choices=models.MODELS, default=list(models.MODELS))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--each", type=int, default=3, help="mutants of each mutation operator and model")
+    parser.add_argument("--further", action="store_true", help="other kinds of mistakes: mutate.FURTHER")
     parser.add_argument("--docs", type=Path, help="write the table between the marks in this file")
     options = parser.parse_args()
     found: list[dict[str, Any]] = []
@@ -77,7 +79,7 @@ def main() -> int:
         for name in options.models:
             suite = models.suite(name)
             copy = WorkingCopy(suite, Path(temporary))
-            bugs = chosen(name, suite, options.seed, options.each)
+            bugs = chosen(name, suite, options.seed, options.each, FURTHER if options.further else None)
             folder = RESULTS / f"explanations-{options.device}"
             say(f"{name}: {len(bugs)} mutants")
             for record in recorded(
@@ -86,8 +88,9 @@ def main() -> int:
                 with copy.mutated([record.bug]) as broken:
                     if one := explained(record, broken):
                         found.append(one)
+    kinds = "further-" if options.further else ""
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"explanations-{options.device}-{options.seed}.json").write_text(json.dumps(found, indent=1))
+    (RESULTS / f"explanations-{options.device}-{kinds}{options.seed}.json").write_text(json.dumps(found, indent=1))
     for one in found:
         if one["grade"] != GRADES[0]:
             print(f"{one['grade']}: {one['model']} {one['kernel']}: {one['description']}\n  {one['reason']}")

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from benchmarks.localization.cases import Bug
 from tapml.results.locate import FoundPattern, Suspect
@@ -30,6 +30,20 @@ _DESCRIBES = frozenset(
 _VALUES = {"wrong-constant", "scale", "offset"}
 _MOVED = {"wrong-index", "shift", "transpose", "broadcast", "repeat-row", "wrong-terms"}
 _GUARD = {"wrong-condition", "wrong-terms", "wrong-index", "constant", "broadcast", "repeat-row", "shift"}
+_SUMMED = {"wrong-terms", "wrong-index", "wrong-operation", "scale", "offset"}
+_COMPUTED = {"wrong-operation", "wrong-constant", "scale", "offset", "constant", "nan-range"}
+_FURTHER: Sequence[tuple[Sequence[str], set[str]]] = (
+    (("cut off", "narrow sums", "narrow products", "narrow tiles", "few bits"), {"dtype-conversion"}),
+    (("lost step", "step twice", "step of other lanes", "wrong lane", "idle lane"), _SUMMED),
+    (("tile stored elsewhere", "tile not stored", "stale tile", "neighbour tile"), _SUMMED),
+    (("reversed tiles", "tile read elsewhere", "swapped lanes", "other register"), _MOVED),
+    (("factor of an index", "shift of an index", "offset of an index", "other axis"), _GUARD),
+    (("other buffer", "first element", "other shift", "stored elsewhere"), _MOVED | _VALUES | {"constant"}),
+    (("idle workgroup", "idle invocations", "tighter guard"), _GUARD),
+    (("statement lost", "statement twice", "lost summand", "other summand"), _SUMMED | {"constant"}),
+    (("other operation", "not a number", "approximation"), _COMPUTED),
+    (("doubled or negative constant", "scaled result", "no limit"), _COMPUTED | {"sign", "saturation"}),
+)
 _CAUSES: Mapping[str, set[str]] = {
     "index off by one": _MOVED,
     "swapped axes": _MOVED,
@@ -54,6 +68,8 @@ _CAUSES: Mapping[str, set[str]] = {
     "wrong reduction bound": {"wrong-terms"},
     "dtype conversion": {"dtype-conversion"},
     "narrow arithmetic": {"dtype-conversion"},
+    **{name: causes for names, causes in _FURTHER for name in names},
+    "start of a maximum": {"wrong-terms", "wrong-constant", "nan-range"},
 }
 _TYPES = {
     "f16": ("float16",), "bfloat16": ("bfloat16",), "i32": ("integer", "whole"), "float16": ("float16",),

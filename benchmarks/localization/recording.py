@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.localization.cases import Bug, Mutable, digest
+from benchmarks.localization.mutate import Operators
 from benchmarks.localization.working import WorkingCopy
 from tapml.devices import Blobs, Device
 from tapml.devices.messages import KernelMessages
@@ -36,10 +37,11 @@ class Record:
     outputs: dict[str, list[Outputs]]
 
 
-def chosen(model: str, suite: Suite, seed: int, each: int) -> list[Bug]:
-    """So many bugs of each mutation operator, of different kernels as far as there are."""
+def chosen(model: str, suite: Suite, seed: int, each: int, operators: Operators | None = None) -> list[Bug]:
+    """So many bugs of each mutation operator, of different kernels as far as there are. `operators`: instead of
+    `mutate.OPERATORS`."""
     by_operator: dict[str, list[Bug]] = {}
-    for of_kernel in Mutable(suite).bugs.values():
+    for of_kernel in Mutable(suite, operators).bugs.values():
         for operator, bugs in of_kernel.items():
             by_operator.setdefault(operator, []).extend(bugs)
     found = []

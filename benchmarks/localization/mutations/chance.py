@@ -48,12 +48,12 @@ def other_buffer(code: Code) -> Iterator[Edit]:
 
 
 def lost_statement(code: Code) -> Iterator[Edit]:
-    for match in code.matches(r"^ *(\w+)\[.*\] = .+;$"):
+    for match in code.matches(r"(?<=\n) *(\w+)\[.*\] = .+;$"):
         yield Span(match.start(), match.end()), "", f"lost: {shown(match[0].strip())}"
 
 
 def statement_twice(code: Code) -> Iterator[Edit]:
-    for match in code.matches(r"^ *(\w+\[.*?\]) = (.+);$"):
+    for match in code.matches(r"(?<=\n) *(\w+\[.*?\]) = (.+);$"):
         if match[1] in match[2]:
             statement = match[0].strip()
             yield Span(match.start(), match.end()), f"{match[0]} {statement}", f"twice: {shown(statement)}"
@@ -105,10 +105,7 @@ def not_a_number(code: Code) -> Iterator[Edit]:
                 yield binary.right, f"(({right}) - ({right}))", f"division by zero in place of {shown(right)}"
 
 
-def root_left_out(code: Code) -> Iterator[Edit]:
-    for call in code.calls("sqrt"):
-        yield call.whole, f"({code[call.arguments[0]]})", "sqrt left out"
-        yield call.arguments[0], f"abs({code[call.arguments[0]]}) * 0.5f", "half under the root"
+def other_summand(code: Code) -> Iterator[Edit]:
     for call in code.calls("fma"):
         a, b, _ = (code[argument] for argument in call.arguments)
         yield call.whole, f"fma({a}, {b}, {a})", "fma adds its first factor"

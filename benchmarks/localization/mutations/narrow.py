@@ -9,19 +9,11 @@ from benchmarks.localization.mutations.edit import FLOAT, Edit, together
 from benchmarks.localization.wgsl_text import Code, Span
 
 
-def cut_inputs(code: Code) -> Iterator[Edit]:
+def cut_off(code: Code) -> Iterator[Edit]:
+    """Of inputs, of sums on their way, of results, or of whatever is stored."""
     yield from _narrowed(code, _loads(code), _CUT, "of inputs")
-
-
-def cut_sums(code: Code) -> Iterator[Edit]:
     yield from _narrowed(code, _sums(code), _CUT, "of sums so far")
-
-
-def cut_results(code: Code) -> Iterator[Edit]:
     yield from _narrowed(code, _stored(code, set(code.outputs)), _CUT, "of results")
-
-
-def cut_throughout(code: Code) -> Iterator[Edit]:
     stored = [span for span in _stored(code, None) if not re.fullmatch(FLOAT, code[span])]
     yield from _narrowed(code, stored, _CUT, "throughout")
 

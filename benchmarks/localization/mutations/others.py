@@ -16,16 +16,6 @@ def first_element(code: Code) -> Iterator[Edit]:
             yield access.index, "0i", f"{shown(code[access.whole])} read at 0"
 
 
-def reversed_loop(code: Code) -> Iterator[Edit]:
-    """One load counts the loop's variable down."""
-    loops = dict(re.findall(r"for \(var (\w+) : i32 = 0i; \w+ < (\d+)i; \w+\+\+\)", code.text))
-    for access in code.loads:
-        for name, size in loops.items():
-            if int(size) > 1 and re.search(rf"\b{name}\b", code[access.index]):
-                text = re.sub(rf"\b{name}\b", f"({int(size) - 1}i - {name})", code[access.index])
-                yield access.index, text, f"{name} counts down in {shown(code[access.whole])}"
-
-
 def no_limit(code: Code) -> Iterator[Edit]:
     """A limit is left out, or another number."""
     for call in code.calls("max", "min"):

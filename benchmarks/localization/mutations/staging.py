@@ -53,6 +53,16 @@ def neighbour_tile(code: Code) -> Iterator[Edit]:
                 yield access.index, changed, f"{shown(code[access.whole])} of {what}"
 
 
+def reversed_loop(code: Code) -> Iterator[Edit]:
+    """One load counts the loop's variable down."""
+    loops = dict(re.findall(r"for \(var (\w+) : i32 = 0i; \w+ < (\d+)i; \w+\+\+\)", code.text))
+    for access in code.loads:
+        for name, size in loops.items():
+            if int(size) > 1 and re.search(rf"\b{name}\b", code[access.index]):
+                text = re.sub(rf"\b{name}\b", f"({int(size) - 1}i - {name})", code[access.index])
+                yield access.index, text, f"{name} counts down in {shown(code[access.whole])}"
+
+
 def tile_read_elsewhere(code: Code) -> Iterator[Edit]:
     """One use of a tile reads another row or column of it."""
     for access in _of_tiles(code, stores=False):

@@ -12,7 +12,7 @@ from typing import Any
 from tapml.locating.evidence import short
 from tapml.locating.formula.build import Formula
 from tapml.locating.formula.indices import index_changes, number_changes, tile_changes
-from tapml.locating.formula.narrow import NARROW
+from tapml.locating.formula.narrow import NARROW, WHOLE
 from tapml.locating.formula.nodes import Node, in_order, within
 from tapml.locating.formula.operations import Change, operation_changes, reduction_changes
 from tapml.locating.formula.words import Words
@@ -42,6 +42,8 @@ class Edit:
     root: Node
     cost: int
     details: dict[str, Any] = field(default_factory=dict)
+    whole: Node | None = None
+    """What it makes a whole number, where it does: of numbers below 1 that is 0, whatever made it so."""
 
 
 class Edits:
@@ -135,7 +137,8 @@ class Edits:
             new = self._formula.nodes.make("rounded", node.dtype, (node,), name)
             what = "the result" if node is self.root else self._words.of(node)
             cost = 2 if node is self.root else 3 if node.kind in ("load", "read") else 4
-            yield Edit("dtype-conversion", f"{what} {_rounded(name)}", new, cost, {"dtype": name})
+            whole = new if name in WHOLE and id(node) in self._outside else None
+            yield Edit("dtype-conversion", f"{what} {_rounded(name)}", new, cost, {"dtype": name}, whole)
 
     def _all_rounded(self, chosen: Sequence[Node], text: str, name: str, cost: int) -> Edit:
         nodes, ids = self._formula.nodes, {id(node) for node in chosen}

@@ -96,6 +96,7 @@ def mixtures(
         chosen = sorted(longer, key=lambda one: (round(longer[one], 6), sum(costs[number] for number in one)))[:_WAYS]
         fits = [one for one in chosen if _fit(made[:, list(one)].sum(axis=1), off, allowed)]
         if count > 1 and fits:
+            fits.sort(key=lambda one: sum(costs[number] for number in one))
             yield from ([sets[number] for number in one] for one in fits[:2])
             return
 

@@ -59,3 +59,5 @@ NARROW: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
     "float32": _float32,
 }
 """By what people call them."""
+
+WHOLE = ("an integer, cut off", "a whole number")

@@ -9,7 +9,7 @@ import numpy as np
 
 from tapml.locating.formula.edits import Edit, Edits
 from tapml.locating.formula.evaluate import Values
-from tapml.locating.formula.nodes import NotAFormula
+from tapml.locating.formula.nodes import Node, NotAFormula
 from tapml.locating.formula.numbers import solved
 from tapml.locating.formula.sample import Part, Sample
 from tapml.locating.formula.work import Work
@@ -18,6 +18,8 @@ _CANDIDATES = 24
 
 _TELLS = 0.9
 """An explanation that leaves so many right elements as they are tells which ones are wrong."""
+
+_DIFFERENT = 3
 
 LEAST = 0.5
 """Of what an explanation was not made from it has to give so much."""
@@ -104,6 +106,8 @@ class Search:
                 shares.append(share)
             beside = _at(values, edit, parts.right)
             unchanged.append(parts.right.unchanged(beside) if beside is not None else 0.0)
+        if edit.whole is not None and not _several(self._values, edit.whole, self._sample.held):
+            return None
         if not shares or (min(unchanged) < _TELLS and self._values.few(edit.details.get("read"))):
             return None
         return Explanation(edit, min(shares), min(unchanged))
@@ -127,6 +131,11 @@ class Search:
             )
             if value is not None:
                 yield self._edits.of_constant(node, path, value)
+
+
+def _several(values: Values, whole: Node, part: Part) -> bool:
+    """Is a rounded value more than 0 and one other?"""
+    return len(np.unique(values.at(whole, part.places))) >= _DIFFERENT
 
 
 def _at(values: Values, edit: Edit, part: Part) -> np.ndarray | None:

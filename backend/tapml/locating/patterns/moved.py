@@ -23,6 +23,8 @@ def detect(evidence: Evidence) -> list[Finding]:
     """Repeats first: where rows repeat, a shift may fit as well and say less."""
     if evidence.got.size < 4 or not evidence.finite.any():
         return []
+    if len(np.unique(evidence.g[evidence.finite])) < _VALUES:
+        return _repeats(evidence)  # the others have one element of the output, wherever that is
     return [*_repeats(evidence), *_shifted(evidence), *_mirrored(evidence), *_transposed(evidence)]
 
 
@@ -117,8 +119,6 @@ def _mirrored(evidence: Evidence) -> list[Finding]:
     places = np.flatnonzero(evidence.fitted)[:: max(1, int(evidence.fitted.sum()) // _FEW)][:_FEW]
     if len(places) * evidence.got.size > _MOST_TRIED or not np.ptp(evidence.e[evidence.wrong]) > 0:
         return []
-    if len(np.unique(evidence.g[evidence.finite])) < _VALUES:
-        return []  # they are one element of the output, wherever that is
     got, expected, bound = (array.reshape(-1)[places][:, None] for array in (evidence.g, evidence.e, evidence.bound))
     possible = explained(got, evidence.e.reshape(1, -1), expected, bound)
     shape = evidence.shape
