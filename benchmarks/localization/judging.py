@@ -101,7 +101,8 @@ def _grade(bug: Bug, finding: FoundPattern) -> str:
     if "left_out" in finding["details"] and "guard" in bug.mutant.operator:
         return VAGUE  # what an invocation stores that should not
     if pattern not in causes:
-        return VAGUE if pattern in _SAYS_LITTLE | _DESCRIBES else MISLEADING
+        two = ", or with " in text  # of which it cannot be told which it is
+        return VAGUE if two or pattern in _SAYS_LITTLE | _DESCRIBES else MISLEADING
     if pattern == "dtype-conversion":
         described = bug.mutant.description
         wanted = next((names for kind, names in _TYPES.items() if kind in described), ("",))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tapml.locating.formula.choices import which
-from tapml.locating.formula.narrow import NARROW, WHOLE
+from tapml.locating.formula.narrow import NARROW
 
 _LONGEST = 512
 _MOST_STARTS = 64
@@ -32,7 +32,7 @@ def chains(terms: np.ndarray, factors: Sequence[np.ndarray]) -> Iterator[tuple[n
         exact = terms.sum(axis=1)
         with np.errstate(all="ignore"):
             for name, narrow in NARROW.items():
-                if name != "float32" and name not in WHOLE:
+                if name != "float32":
                     found = _chain(lanes, chosen, _rounding(lanes, narrow))
                     text = f"{{sum}} so far rounded to {name} at {where}"
                     yield found - exact, "dtype-conversion", text, {"dtype": name}

@@ -99,7 +99,7 @@ def _others(place: int, period: int, count: int) -> Places:
 def _cost(part: int, count: int) -> int:
     """Kernels take a sum in parts that are equally large: other ones are seldom what is left out."""
     rest = count - part
-    return 1 if count % part == 0 or (rest > part and count % rest == 0) else 4
+    return 1 if count % part == 0 or (rest > part and count % rest == 0) else 5
 
 
 def which(places: Sequence[int], count: int) -> str:

@@ -140,13 +140,15 @@ def _of_sums(
     for pool in pools:
         if work.over():
             return
+        unchanged = 1.0  # of what no formula says, as far as others that say as much tell
         for one in Terms(pool, found, words, work).found()[:4]:
             edit = Edit(one.pattern, one.text, found.root, one.cost, one.details)
             if one.whole is None:
-                yield Explanation(edit, one.share, 1.0)
+                yield Explanation(edit, one.share, unchanged)
             else:
                 tested = search.tested(replace(edit, root=edits.replaced(pool.whole, one.whole)))
                 if tested is not None:
+                    unchanged = min(unchanged, tested.unchanged)
                     yield tested
 
 

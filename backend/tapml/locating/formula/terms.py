@@ -15,6 +15,7 @@ from tapml.locating.formula.chains import chains
 from tapml.locating.formula.choices import choices, which
 from tapml.locating.formula.edits import Edits
 from tapml.locating.formula.mixtures import Changed, mixtures
+from tapml.locating.formula.narrow import WHOLE
 from tapml.locating.formula.nodes import Node, NotAFormula
 from tapml.locating.formula.search import LEAST
 from tapml.locating.formula.sums import Pool
@@ -174,7 +175,9 @@ class Terms:
             self._work.add(self._pool.terms.size, 10)
             if self._work.over():
                 return
-            yield from self._tested(off, pattern, text.format(sum=self._sum), 5, None, **details)
+            # Of sums below 1 an integer leaves nothing: that is as if the terms before were left out.
+            cost = _PLAIN + (details.get("dtype") in WHOLE)
+            yield from self._tested(off, pattern, text.format(sum=self._sum), cost, None, **details)
 
 
 def _plain(value: float) -> float:
