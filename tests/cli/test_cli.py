@@ -45,6 +45,7 @@ def test_show_prints_and_draws_the_memory_plan(
     assert plan["lower_bound"] <= plan["planned"] == sum(plan["arenas"]) < plan["naive"]
     assert text.count("<title>") == 1 + len(plan["tensors"])
     assert "<script" not in text
+    assert ">step</text>" in text
     for tensor in plan["tensors"]:
         assert f"<title>{tensor['name']}\n" in text
 

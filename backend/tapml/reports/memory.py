@@ -11,11 +11,19 @@ from rich.console import Console
 from tapml.building.picture import Held, Picture
 from tapml.reports.console import Table
 from tapml.reports.terminal import size
+from tapml.text import counted
 
 _STYLE = (Path(__file__).parent / "memory.css").read_text()
 
 _WIDTH, _LEFT, _TALL, _LOW, _GAP = 1120, 96, 460, 90, 14
 """Of the picture: its width, the room for names of arenas, the height of all arenas, of the curve, and between."""
+
+_LEAST_TALL, _TALL_EACH = 60, 24
+"""The height of all arenas, where few tensors lie in them."""
+
+_MOST_TICKS = 12
+_DISTANCES = tuple(factor * 10**power for power in range(8) for factor in (1, 2, 5))
+"""Of the axis."""
 
 _TONES = 6
 
@@ -60,7 +68,7 @@ def _section(picture: Picture) -> str:
     ]
     cards = "".join(f"<div><dt>{name}</dt><dd>{value}</dd><p>{text}</p></div>" for name, value, text in facts)
     at = f", {escape(picture.sizes)}" if picture.sizes else ""
-    what = f"{len(picture.held)} tensors in {len(picture.steps)} steps{at}"
+    what = f"{counted(len(picture.held), 'tensor')} in {counted(len(picture.steps), 'step')}{at}"
     return (
         f'<section>\n<h2>{escape(picture.function)}</h2>\n<p class="muted">{what}</p>\n<dl>{cards}</dl>\n'
         f"{_picture(picture)}\n</section>"
@@ -71,9 +79,11 @@ def _picture(picture: Picture) -> str:
     steps, total = max(1, len(picture.steps)), max(1, picture.bytes)
     step = (_WIDTH - _LEFT) / steps
     parts, top = [], 0.0
+    # A few tensors do not fill a screen.
+    whole = min(_TALL, _LEAST_TALL + _TALL_EACH * len(picture.held))
     for number, count in enumerate(picture.arenas):
         # However small an arena is, there is room for its name.
-        tall = max(16.0, _TALL * count / total)
+        tall = max(16.0, whole * count / total)
         parts.append(f'<rect class="arena" x="{_LEFT}" y="{top:.1f}" width="{_WIDTH - _LEFT}" height="{tall:.1f}"/>')
         parts.append(f'<text x="0" y="{top + 11:.1f}">arena {number}</text>')
         if tall > 30:
@@ -83,7 +93,21 @@ def _picture(picture: Picture) -> str:
             parts.append(_rectangle(one, index, _LEFT + one.first * step, top, step, tall / max(1, count)))
         top += tall + _GAP
     parts += _curve(picture, top, step)
-    return f'<svg viewBox="0 0 {_WIDTH} {top + _LOW + 24:.0f}" role="img">{"".join(parts)}</svg>'
+    parts += _axis(picture, top + _LOW + 26, step)
+    svg = f'<svg viewBox="0 0 {_WIDTH} {top + _LOW + 56:.0f}" role="img">{"".join(parts)}</svg>'
+    return f'<div class="wide">{svg}</div>'
+
+
+def _axis(picture: Picture, y: float, step: float) -> list[str]:
+    """The numbers of steps, from 0: some ten of them, in round distances."""
+    count = len(picture.steps)
+    apart = next(each for each in _DISTANCES if count <= _MOST_TICKS * each)
+    parts = [f'<path class="axis" d="M{_LEFT},{y:.1f}H{_WIDTH}"/>', f'<text x="0" y="{y + 16:.1f}">step</text>']
+    for place in range(0, count, apart):
+        x = _LEFT + (place + 0.5) * step
+        parts.append(f'<path class="axis" d="M{x:.1f},{y:.1f}v4"/>')
+        parts.append(f'<text class="muted" text-anchor="middle" x="{x:.1f}" y="{y + 16:.1f}">{place}</text>')
+    return parts
 
 
 def _rectangle(one: Held, index: int, x: float, top: float, step: float, scale: float) -> str:
