@@ -19,6 +19,9 @@ from tapml.importing.onnx_tensors import subgraphs
 _TOGETHER = 16
 """Nodes that are run at once."""
 
+_WEIGHTS = 8 << 20
+"""Bytes of their weights: while a piece begins it has them three times."""
+
 
 @dataclass(frozen=True)
 class Detail:
@@ -70,8 +73,19 @@ def _pieces(model: Any) -> list[list[Any]]:
     together = model.graph.sparse_initializer or any(
         "Sequence" in node.op_type or "Optional" in node.op_type or any(True for _ in subgraphs(node)) for node in nodes
     )
-    size = max(len(nodes), 1) if together else _TOGETHER
-    return [nodes[start : start + size] for start in range(0, len(nodes), size)]
+    if together:
+        return [nodes]
+    sizes = {tensor.name: len(tensor.raw_data) for tensor in model.graph.initializer}
+    pieces: list[list[Any]] = []
+    held = 0
+    for node in nodes:
+        weights = sum(sizes.get(name, 0) for name in node.input)
+        if not pieces or len(pieces[-1]) == _TOGETHER or held + weights > _WEIGHTS:
+            pieces.append([])
+            held = 0
+        pieces[-1].append(node)
+        held += weights
+    return pieces
 
 
 def _graph_of(model: Any, nodes: Sequence[Any], names: Sequence[str], given: Sequence[Mapping[str, Array]]) -> Any:
@@ -104,11 +118,14 @@ def _run(
     start: Callable[[bytes, Path | None], Oracle],
 ) -> Iterator[list[Array]]:
     """The values `names` for the arrays `given` in each step."""
+    inputs = [value.name for value in model.graph.input]
     try:
-        runtime = start(model.SerializeToString(), path.parent)
+        content = model.SerializeToString()
     except ValueError as error:  # protobuf's, of 2 GB and more
         raise InputError(f"{path} cannot be run in detail: {error}") from error
-    inputs = [value.name for value in model.graph.input]
+    del model  # its weights are in `content`, and then in the oracle
+    runtime = start(content, path.parent)
+    del content
     for arrays in given:
         yield runtime.run(names, {name: arrays[name] for name in inputs})
 
