@@ -62,11 +62,16 @@ class Everywhere:
     def _keep(self, suite: Suite, test: str) -> None:
         if test.startswith(_DAMAGED) or suite.doubts or not suite.manifest["steps"]:
             return  # the last: imported tests, of no model
+        if not (suite.path / "tensors").exists():
+            return  # of a test that writes a folder, and carves nothing
         path = self._folder / f"{suite.id}-{suite.kernels_id}.suite"
         with (self._folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not path.exists():
-                shutil.copytree(suite.path, path)
+                half = path.with_suffix(".half")  # a test may let the copy fail, as any that writes files
+                shutil.rmtree(half, ignore_errors=True)
+                shutil.copytree(suite.path, half)
+                half.rename(path)
                 self._waiting[path] = test
 
     def problems(self) -> Iterator[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,27 +129,55 @@ def test_what_cannot_be_derived_is_estimated_and_says_so(tmp_path: Path, monkeyp
             assert "of shapes" in tolerance.reasons[0]
 
 
-def roots(x: np.ndarray) -> ImportedModel:
-    """sqrt(x @ 1.1 - 1.1): of nothing for x = 1, and of less once the product is off by a bit."""
+def test_the_cosine_that_is_asked_for_leaves_room_for_what_outputs_may_differ_by(tmp_path: Path) -> None:
+    x = np.log(np.array([[100.5], [60.5], [3]])).astype(np.float32)  # two of them may round up or down
+
+    def to_int32(v: Any) -> Any:
+        return relax.op.astype(v, "int32")
+
+    model = made_of("rounded", x, lambda emit, v: emit(relax.op.round(emit(relax.op.exp(v)))), to_int32)
+    suite = carve(model, tmp_path / "rounded.suite", name="rounded")
+    (ref,) = suite.tests[-1].outputs
+    (tolerance,) = suite.tests[-1].tolerances
+    expected = suite.tensors.get(ref)
+    assert tolerance.bound is not None
+    bound, asked = suite.tensors.get(tolerance.bound), suite.manifest["model_tolerance"]["cosine"]
+    assert bound.ravel().tolist() == pytest.approx([1, 1, 0], abs=1e-3)
+    assert 0.99 < asked < 1
+    for signs in itertools.product((-1, 1), repeat=bound.size):
+        assert agreement([expected + bound * np.reshape(signs, bound.shape)], [expected]).cosine >= asked
+
+
+def made_of(
+    title: str, x: np.ndarray, body: Callable[[Callable[[Any], Any], Any], Any], last: Callable[[Any], Any]
+) -> ImportedModel:
+    """A model of one input."""
     builder = relax.BlockBuilder()
-    weight = np.array([[1.1]], np.float32)
     variable = relax.Var("x", relax.TensorType(x.shape, "float32"))
     with builder.function("main", [variable]):
         with builder.dataflow():
-            product = builder.emit(relax.op.matmul(variable, relax.const(weight)))
-            summed = builder.emit(relax.op.sum(product, axis=1, keepdims=True))
-            rest = builder.emit(relax.op.subtract(summed, relax.const(weight)))
-            result = builder.emit_output(relax.op.sqrt(rest))
+            result = builder.emit_output(last(body(builder.emit, variable)))
         builder.emit_func_output(result)
     return ImportedModel(
         module=builder.finalize(),
         input_names=["x"],
         parameters=[],
         steps=[Step("ones", {"x": x}, False, None)],
-        provenance={"kind": "test", "source": "tests", "sha256": "0" * 64, "title": "roots", "notes": []},
+        provenance={"kind": "test", "source": "tests", "sha256": "0" * 64, "title": title, "notes": []},
         outputs=["y"],
         oracle=None,
     )
+
+
+def roots(x: np.ndarray) -> ImportedModel:
+    """sqrt(x @ 1.1 - 1.1): of nothing for x = 1, and of less once the product is off by a bit."""
+    weight = relax.const(np.array([[1.1]], np.float32))
+
+    def rest(emit: Callable[[Any], Any], v: Any) -> Any:
+        summed = emit(relax.op.sum(emit(relax.op.matmul(v, weight)), axis=1, keepdims=True))
+        return emit(relax.op.subtract(summed, weight))
+
+    return made_of("roots", x, rest, relax.op.sqrt)
 
 
 def test_a_model_without_a_tolerance_at_its_inputs_is_one_clear_error(tmp_path: Path) -> None:

@@ -112,32 +112,35 @@ class Tolerances:
                 "it has no tolerance at these inputs, give others"
             )
         cosine = 1.0 - max(1e-6, 4.0 * (1.0 - found.cosine)) if np.isfinite(found.cosine) else 1.0 - 1e-6
-        own = max((self._of_outputs(run, bounds) for run in moving), default=0.0)
+        own = worst([self._of_outputs(run, bounds) for run in moving])
         return {
-            "cosine": max(cosine, 0.99),
-            "max_abs_error": max(4.0 * found.max_abs_error, own),
+            "cosine": max(min(cosine, own.cosine), 0.99),
+            "max_abs_error": max(4.0 * found.max_abs_error, own.max_abs_error),
             "reasons": [
                 "with every operator off by a random share of its own tolerance the output moves by "
                 f"{found.max_abs_error:.3g} (cosine {found.cosine:.9f}); four times that is allowed, and at least what "
-                f"the last operators may be off by, {own:.3g}"
+                f"the last operators may be off by, {own.max_abs_error:.3g}"
             ],
         }
 
-    def _of_outputs(self, run: Run, bounds: Mapping[tuple[int, str], tuple[Tolerance, ...]]) -> float:
-        """The most that an element of a model's output may differ by as the output of its operator."""
+    def _of_outputs(self, run: Run, bounds: Mapping[tuple[int, str], tuple[Tolerance, ...]]) -> Agreement:
+        """The least that a model's outputs may agree with what they are, each of them as the output of its operator."""
         views = {node.outputs[0]: node.inputs[0] for node in run.graph.nodes if node.kind is NodeKind.VIEW}
         outputs = set()
         for value in run.graph.outputs:
             while value in views:
                 value = views[value]
             outputs.add(value)
-        most = 0.0
+        most = squares = 0.0
         for node in run.graph.kernel_nodes:
             for value, bound in zip(node.outputs, bounds[run.number, node.id], strict=True):
                 if value in outputs and (bound.absolute or bound.relative):
-                    allowed = self._allowed(bound, run.arrays[value])
-                    most = max(most, float(np.max(allowed, initial=0.0, where=np.isfinite(allowed))))
-        return most
+                    allowed = self._allowed(bound, run.arrays[value]).astype(np.float64)
+                    allowed = allowed[np.isfinite(allowed)]
+                    most, squares = max(most, float(np.max(allowed, initial=0.0))), squares + float(allowed @ allowed)
+        length = sum(float(np.square(a, dtype=np.float64).sum(where=np.isfinite(a))) for a in run.outputs)
+        # What is added at a right angle to the outputs turns them most.
+        return Agreement(float(np.sqrt(max(1.0 - squares / length, 0.0))) if length else 1.0, most)
 
     def _allowed(self, tolerance: Tolerance, array: np.ndarray) -> np.ndarray:
         """What each element may differ by."""

@@ -226,7 +226,8 @@ export async function postDownloads(
   signal: AbortSignal,
 ): Promise<void> {
   // A copy, and yet far faster: Chromium sends 16 MB/s of a mapped buffer as it is, 250 of a Blob.
-  const body = new Blob([...downloads]);
+  const blob = new Blob([...downloads]);
+  const body = blob.size > 0 ? blob : ""; // Deno sends an empty Blob without its length
   const headers = { "Content-Type": "application/octet-stream", "X-Tapml": "1" };
   let response: Response;
   try {
