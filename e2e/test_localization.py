@@ -54,10 +54,12 @@ def test_what_mutants_change(small: Suite, tmp_path: Path) -> None:
         for name in IMPLEMENTATIONS:
             start = partial(server.state.device, name)
             equivalence.run([broken, wrong, same], start, name, server.state.blobs, print)
+        more = [equivalence.again(bug, start(), server.state.blobs) for bug in (broken, wrong, same)]
     again = Equivalence(small, tmp_path / "effects.json")
     classes = [classify(again.effects(bug).values()) for bug in (broken, wrong, same)]
     assert classes == [DETECTABLE, DETECTABLE, EQUIVALENT]
     assert all(effect.error for effect in again.effects(broken).values())
+    assert [classify([effect]) for effect in more] == classes
     assert not any(effect.error for effect in again.effects(wrong).values())
 
 

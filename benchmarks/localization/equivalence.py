@@ -7,6 +7,9 @@ compared with the kernel as it was, on the same one:
 - "within the bound": something changes, but nowhere by more than the test allows, as a device may;
 - "detectable": some element changes by more, in every run, on both; or it does not compile or run on both;
 - "implementation": what changes depends on the implementation or on chance, as with races and reads out of bounds.
+
+Whether a race shows is up to chance in every run, so a "detectable" mutant that the run under test did not show wrong
+runs again there, many times: one run that is right makes it "implementation".
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +35,8 @@ IMPLEMENTATIONS = ("node-dawn", "deno")
 EQUIVALENT, WITHIN, DETECTABLE, IMPLEMENTATION = "equivalent", "within the bound", "detectable", "implementation"
 CLASSES = (DETECTABLE, EQUIVALENT, WITHIN, IMPLEMENTATION)
 _RUNS = 2
+_AGAIN = 8
+"""Loads of a mutant whose fault chance may have hidden, with `_RUNS` runs of each."""
 
 
 @dataclass(frozen=True)
@@ -134,28 +139,42 @@ class Equivalence:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.write_text(json.dumps(self._known))
 
+    def again(self, bug: Bug, device: Device, blobs: Blobs) -> Effect:
+        """The least that this bug changes on a device in further runs; they are not kept."""
+        calls, bounds = self._calls(bug.kernel)
+        with KernelOnDevice(self._suite, bug.kernel, calls, device, blobs) as there:
+            return _least([_on(there, there.outputs({})[0], bug, bounds) for _ in range(_AGAIN)])
+
     def _run_kernel(self, kernel: str, bugs: list[Bug], device: Device, implementation: str, blobs: Blobs) -> None:
+        calls, bounds = self._calls(kernel)
+        with KernelOnDevice(self._suite, kernel, calls, device, blobs) as there:
+            before = there.outputs({})[0]
+            for bug in bugs:
+                self._known[self._key(bug, implementation)] = _on(there, before, bug, bounds).to_json()
+
+    def _calls(self, kernel: str) -> tuple[list[Call], list[Array]]:
+        """Those of the carved tests, and what each element of all their outputs may differ by."""
         tests = [test for test in self._suite.tests if test.kernel == kernel]
-        calls = [Call(test.inputs, test.outputs) for test in tests]
         bounds = [
             allowed(self._suite, tolerance, self._suite.tensors.get(ref))
             for test in tests
             for ref, tolerance in zip(test.outputs, test.tolerances, strict=True)
         ]
-        with KernelOnDevice(self._suite, kernel, calls, device, blobs) as there:
-            before = there.outputs({})[0]
-            for bug in bugs:
-                try:
-                    after = there.outputs({bug.file: bug.mutant.text}, _RUNS)
-                    runs = [effect(before, run, bounds) for run in after]
-                    least = Effect(
-                        any(run.differs for run in runs),
-                        min(run.excess for run in runs),
-                        min(run.change for run in runs),
-                    )
-                except DeviceError as error:
-                    least = Effect(True, math.inf, math.inf, error.summary.split("\n")[0][:200])
-                self._known[self._key(bug, implementation)] = least.to_json()
+        return [Call(test.inputs, test.outputs) for test in tests], bounds
 
     def _key(self, bug: Bug, implementation: str) -> str:
         return f"{implementation} {bug.kernel} {digest(self._suite, bug.kernel, bug)}"
+
+
+def _on(there: KernelOnDevice, before: list[Array], bug: Bug, bounds: list[Array]) -> Effect:
+    """The least effect of a bug's runs, or why it did not run."""
+    try:
+        after = there.outputs({bug.file: bug.mutant.text}, _RUNS)
+    except DeviceError as error:
+        return Effect(True, math.inf, math.inf, error.summary.split("\n")[0][:200])
+    return _least([effect(before, run, bounds) for run in after])
+
+
+def _least(runs: Sequence[Effect]) -> Effect:
+    least = min(runs, key=lambda run: run.excess)
+    return Effect(any(run.differs for run in runs), least.excess, min(run.change for run in runs), least.error)

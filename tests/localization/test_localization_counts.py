@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from benchmarks.localization import table
 from benchmarks.localization.baseline import needed_tolerance
+from benchmarks.localization.cases import Bug
 from benchmarks.localization.counting import Count
 from benchmarks.localization.equivalence import (
     DETECTABLE,
@@ -20,6 +21,9 @@ from benchmarks.localization.equivalence import (
     classify,
     effect,
 )
+from benchmarks.localization.mutate import Mutant
+from benchmarks.localization.run import described
+from benchmarks.localization.wgsl_text import Span
 
 KERNELS = ["a", "b", "c", "d", "e", "f"]
 BUGS = [
@@ -72,6 +76,25 @@ BROKEN = Effect(True, math.inf, math.inf, "it does not compile")
 )
 def test_classes(effects: list[Effect], expected: str) -> None:
     assert classify(effects) == expected
+
+
+@pytest.mark.parametrize(
+    ("effects", "accused", "again", "expected"),
+    [
+        ([LARGE, LARGE], [], SAME, IMPLEMENTATION),  # a race that did not show
+        ([LARGE, LARGE], [], LARGE, DETECTABLE),  # there each time, and missed
+        ([LARGE, LARGE], [], BROKEN, DETECTABLE),
+        ([LARGE, LARGE], ["k"], None, DETECTABLE),
+        ([SAME, SAME], [], None, EQUIVALENT),
+    ],
+)
+def test_what_was_missed_runs_again(
+    effects: list[Effect], accused: list[str], again: Effect | None, expected: str
+) -> None:
+    bug = Bug("k", "k.wgsl", Mutant("dropped barrier", 1, "dropped", Span(0, 1), "", "x"))
+    runs = [] if again is None else [again]
+    found = described(bug, dict(zip("ab", effects, strict=True)), accused, lambda _: runs.pop())
+    assert (found["class"], runs) == (expected, [])
 
 
 def _effect(before: list[float], after: list[float], bound: list[float]) -> Effect:
