@@ -127,6 +127,32 @@ def test_what_wgsl_promises_nothing_for_is_unbounded_and_named(function: Any, va
     assert f"{what}: " in bound.reasons[-1]
 
 
+def test_a_divisor_that_no_choice_takes_leaves_no_element_without_a_bound() -> None:
+    """As DynamicQuantizeLinear of zeros, whose scale is replaced; a scale that a device may take for 0 is in doubt."""
+    most = np.array([[0], [2], [1e-36], [1e-40]], np.float32)
+    x = np.array([0, 0.5, 1], np.float32) * most
+
+    def quantized(builder: Any, most: Any, one: Any, x: Any) -> Any:
+        scale = builder.emit(op.divide(most, relax.const(255.0)))
+        # By an int32 of zeros and ones, as the importers choose.
+        mask = builder.emit(op.astype(builder.emit(op.equal(scale, relax.const(0.0))), "int32"))
+        divisor = builder.emit(op.where(builder.emit(op.greater(mask, relax.const(0))), one, scale))
+        return op.divide(x, divisor)
+
+    bound, (expected,) = bounds_of(quantized, [most, np.ones((), np.float32), x])
+    assert not expected[0].any()
+    np.testing.assert_array_equal(np.isfinite(bound.bound).all(axis=1), [True, True, False, False])
+    assert not bound.bound[0].any()
+
+
+def test_a_row_of_zeros_beside_others_is_off_by_nothing(random: np.random.Generator) -> None:
+    """A condition may ask whether a vector's length is 0; the products of subnormal numbers may be flushed."""
+    x, y = normal(random, 4, 32), normal(random, 32, 5)
+    x[1], x[2] = 0, 1e-40
+    bound, _ = bounds_of(lambda _, x, y: op.matmul(x, y), [x, y])
+    np.testing.assert_array_equal(bound.bound.any(axis=1), [True, False, True, True])
+
+
 def test_a_kernel_that_calls_the_builtin_tanh_relies_on_its_domain() -> None:
     x = np.array([1.0, 100.0], np.float32)
     expected = reference(lambda _, x: op.tanh(x), [x])

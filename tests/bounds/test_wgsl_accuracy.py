@@ -96,6 +96,13 @@ def test_division_takes_two_and_a_half_ulp_for_divisors_that_are_normal() -> Non
     assert uncertain.divide(at(1.0), at(2.0**15), "float16").spread[0] == np.inf
 
 
+def test_zero_divided_is_zero_unless_it_may_be_something_else() -> None:
+    for dtype in ("float32", "float16"):
+        assert uncertain.divide(at(0.0), at(255.0, 1.0), dtype).spread[0] == 0.0
+        assert uncertain.divide(at(0.0, 1e-7), at(255.0), dtype).spread[0] > 1e-7 / 255
+        assert uncertain.divide(at(0.0), at(0.0), dtype).spread[0] == np.inf
+
+
 def test_erf_and_sigmoid_follow_their_arguments() -> None:
     exact, moved = wgsl.erf(at(0.3), "float32"), wgsl.erf(at(0.3, 1e-3), "float32")
     assert exact.value[0] == math.erf(0.3)

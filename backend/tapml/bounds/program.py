@@ -204,8 +204,8 @@ class Run:
             off = np.zeros((1,) * grid.rank)
             if not (a.exact and b.exact):
                 off = self._products_off(a, b, extents, axes)
-            # Each product is rounded, or flushed, on its own.
-            off = off + unit(dtype) * size + (smallest_normal(dtype) * terms if size.any() else 0.0)
+            # Each product is rounded, or flushed, on its own. Where all are 0 there is nothing to round.
+            off = off + unit(dtype) * size + smallest_normal(dtype) * terms * (size + off > 0)
         else:
             found = grid.evaluate(update)
             value, off = (_total(each, extents, axes) for each in (found.value, found.spread))

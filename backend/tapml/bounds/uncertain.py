@@ -156,14 +156,20 @@ def product_error(a: Uncertain, b: Uncertain) -> np.ndarray:
 
 
 def divide(a: Uncertain, b: Uncertain, dtype: str) -> Uncertain:
-    """2.5 ULP for divisors within the normal range and no bound outside (WGSL specification, "x / y")."""
+    """2.5 ULP for divisors within the normal range and no bound outside (WGSL specification, "x / y").
+
+    0 / y is 0: units in the last place of 0 are subnormal numbers, which neither a division nor a product with the
+    divisor's reciprocal gives. A condition may ask whether the quotient is 0, so as not to divide by it.
+    """
     power = {"float32": 2.0**126, "float16": 2.0**14}[dtype]
     with np.errstate(all="ignore"):
         value = a.value / b.value
         least, most = np.abs(b.value) - b.spread, np.abs(b.value) + b.spread
         error = (a.spread + np.abs(value) * b.spread) / least
         outside = ~((least >= 1 / power) & (most <= power))
-    return without_bound(rounded(np.where(np.isnan(value), 0.0, value), error, dtype, 2.5), outside)
+    found = rounded(np.where(np.isnan(value), 0.0, value), error, dtype, 2.5)
+    zero = (a.value == 0) & (a.spread == 0)
+    return without_bound(Uncertain(found.value, np.where(zero, 0.0, found.spread)), outside)
 
 
 def without_bound(number: Uncertain, where: np.ndarray) -> Uncertain:
