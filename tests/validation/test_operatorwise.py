@@ -164,8 +164,24 @@ def test_only_the_chosen_kernels_run_and_others_keep_their_results(suite: Suite)
     (saved,) = suite.results("validation")
     assert {test["id"] for test in saved["tests"]} == {test.id for test in suite.tests}
     assert saved["summary"]["pass"] == saved["summary"]["total"] == len(suite.tests)
+    assert [*saved["kernel_digests"]] == suite.kernels
     with pytest.raises(InputError, match="no kernel 'nothing'"):
         OperatorRun(JobContext(suite, [runner.device], Blobs()), kernels=["nothing"])
+
+
+def test_what_another_text_of_a_kernel_gave_is_no_result_of_it(suite: Suite) -> None:
+    runner = FakeRunner(DeviceHub(), all_pass)
+    document = OperatorRun(JobContext(suite, [runner.device], Blobs())).run()
+    save_validation(suite, document)
+    tests = [test["kernel"] for test in document["tests"]]
+    name = max(tests, key=tests.count)
+    first, *others = (test for test in document["tests"] if test["kernel"] == name)
+    assert others
+    edited = {**document["kernel_digests"], name: "0" * 64}
+    save_validation(suite, {**document, "interrupted": True, "tests": [first], "kernel_digests": edited})
+    (saved,) = suite.results("validation")
+    assert [test["id"] for test in saved["tests"] if test["kernel"] == name] == [first["id"]]
+    assert len(saved["tests"]) == len(suite.tests) - len(others)
 
 
 def test_a_cancelled_run_keeps_what_it_has(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -239,21 +239,29 @@ def _one_kernel(tests: Sequence[CarvedTest]) -> list[CarvedTest]:
 def save_validation(suite: Suite, document: ValidationDocument) -> None:
     """Keep a validation in the suite, one file a device.
 
-    Tests that this run left out (--kernel) keep their last result.
+    Tests that this run left out (--kernel) keep their last result, unless their kernel has become another.
     """
     for device in document["devices"]:
         tests = [test for test in document["tests"] if test["device"] == device["id"]]
-        ran = {test["id"] for test in tests}
+        ran, digests = {test["id"] for test in tests}, document["kernel_digests"]
         earlier: ValidationDocument
         for earlier in suite.results("validation"):
             if earlier["devices"][0]["name"] == device["name"] and earlier["suite"] == document["suite"]:
-                tests += [{**t, "device": device["id"]} for t in earlier["tests"] if t["id"] not in ran]
+                known = earlier["kernel_digests"]
+                tests += [
+                    {**test, "device": device["id"]}
+                    for test in earlier["tests"]
+                    if test["id"] not in ran
+                    and digests.get(test["kernel"], known.get(test["kernel"])) == known.get(test["kernel"])
+                ]
+                digests = {**known, **digests}
         summary = document["summary"]
         seconds = {device["id"]: summary["devices"].get(device["id"], {})}
         suite.save_result(
             {
                 **document,
                 "devices": [device],
+                "kernel_digests": digests,
                 "tests": tests,
                 "summary": {**counts(tests), "seconds": summary["seconds"], "devices": seconds},
             }
