@@ -100,8 +100,8 @@ def narrowed(suite: Suite, ranges: Mapping[str, tuple[int, int]]) -> list[Symbol
             )
         if not known.minimum <= least <= most <= known.maximum:
             raise InputError(
-                f"{name} is from {known.minimum} to {known.maximum} in {suite.name}, and {least} to {most} is no part "
-                "of that: give a range inside it"
+                f"{name} is from {known.minimum} to {known.maximum} in {suite.name}: give a range inside that, which "
+                f"{least} to {most} is not"
             )
     found = {name: {"minimum": least, "maximum": most} for name, (least, most) in ranges.items()}
     return [symbol.model_copy(update=found.get(symbol.name, {})) for symbol in symbols]
