@@ -22,6 +22,7 @@ from tapml.carving.paired import paired, seen
 from tapml.carving.prepare import lowered_with_documents, prepared
 from tapml.errors import InputError
 from tapml.importing import ImportedModel, import_model
+from tapml.importing.onnx_run import OnnxRuntime
 from tapml.operators.program import Axis, Block, Buffer, Expression, Loop, OperatorProgram, Store
 
 
@@ -182,6 +183,31 @@ def test_a_model_that_is_run_a_few_nodes_at_a_time_gives_the_same_values(tmp_pat
         one, two = computed[number], computed[number // 2]
         computed.append(one + two if number % 3 else one * two)
     np.testing.assert_array_equal(values, computed[1:])
+
+
+def test_with_large_weights_apart_onnx_runtime_gives_the_same_values(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    weights = [random.standard_normal(shape).astype(np.float32) / 20 for shape in ((400, 700), (700, 400))]
+    names = ["x", *(f"v{number}" for number in range(20))]
+    nodes = [
+        helper.make_node("MatMul", [names[number], f"w{number % 2}"], [names[number + 1]], f"n{number}")
+        for number in range(20)
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "products",
+        [helper.make_tensor_value_info("x", 1, [2, 400])],
+        [onnx.ValueInfoProto(name=name) for name in names[1:]],
+        [numpy_helper.from_array(weight, f"w{number}") for number, weight in enumerate(weights)],
+    )
+    path, x = tmp_path / "products.onnx", random.standard_normal((2, 400)).astype(np.float32)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
+    np.savez(tmp_path / "x.npz", x=x)
+    model = import_model(str(path), input_files=[tmp_path / "x.npz"])
+    assert model.intermediates
+    found = [array for _, _, array in model.intermediates(False)]
+    for one, two in zip(found, OnnxRuntime(path).run(names[1:], {"x": x}), strict=True):
+        np.testing.assert_array_equal(one, two)
 
 
 def test_a_value_that_could_be_either_has_no_partner(tmp_path: Path) -> None:

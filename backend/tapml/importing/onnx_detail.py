@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,18 @@ from tapml.errors import InputError
 from tapml.importing.inputs import RawStep
 from tapml.importing.model import Array, Intermediate
 from tapml.importing.onnx_file import described
-from tapml.importing.onnx_run import Oracle, read_by
+from tapml.importing.onnx_run import OnnxRuntime, Oracle, read_by
 from tapml.importing.onnx_tensors import subgraphs
 
 _TOGETHER = 16
 """Nodes that are run at once."""
 
 _WEIGHTS = 8 << 20
-"""Bytes of their weights: while a piece begins it has them three times."""
+"""Bytes of their weights: while a piece begins it has them several times."""
+_LARGE = 1 << 20
+"""Bytes of a weight that is given to ONNX Runtime apart."""
+_FLOAT = 1
+"""ONNX's number of float32."""
 
 
 @dataclass(frozen=True)
@@ -34,28 +39,35 @@ class Detail:
 
 
 def intermediates(
-    path: Path, model: Any, steps: Sequence[RawStep], start: Callable[[bytes, Path | None], Oracle]
+    path: Path, read: Callable[[], Any], steps: Sequence[RawStep], start: Callable[[bytes, Path | None], Oracle]
 ) -> Iterator[Intermediate]:
-    """What each node of the `model` that `path` holds gives. The model is run a few nodes at a time, so that no more of
-    its values and weights are held at once. Raises InputError where the oracle cannot give it."""
+    """What each node of the model that `path` holds gives; `read` reads it. It is run a few nodes at a time, so that no
+    more of its values and weights are held at once. Raises InputError where the oracle cannot give it."""
+    model, weights = _apart(read())
     said = _said(model)
-    pieces = _pieces(model)
+    pieces = _pieces(model, weights)
     live = [dict(step.arrays) for step in steps]
     for place, piece in enumerate(pieces):
         names = [name for node in piece for name in node.output if name in said]
         if not names:
             continue
+        later = {name for following in pieces[place + 1 :] for node in following for name in node.input}
         try:
-            arrays = [*_run(path, _graph_of(model, piece, names, live), names, live, start)]
+            large = _large(piece, weights) if start is OnnxRuntime else {}
+            part = [_graph_of(model, {**weights, **_elsewhere(large)}, piece, names, live)]
+            weights = {name: weight for name, weight in weights.items() if name in later}
+            starts = partial(OnnxRuntime, weights=large) if large else start
+            arrays = [*_run(path, part.pop(), names, live, starts)]
+            del large, starts
         except InputError:
             if len(pieces) == 1:
                 raise
             # What runs as a whole need not run in pieces.
             names = [name for later in pieces[place:] for node in later for name in node.output if name in said]
             given = [dict(step.arrays) for step in steps]
-            whole = _graph_of(model, [node for one in pieces for node in one], names, given)
-            arrays, pieces[place + 1 :] = [*_run(path, whole, names, given, start)], []
-        later = {name for following in pieces[place + 1 :] for node in following for name in node.input}
+            _, weights = _apart(read())
+            whole = _graph_of(model, weights, [node for one in pieces for node in one], names, given)
+            arrays, pieces[place + 1 :], later = [*_run(path, whole, names, given, start)], [], set()
         for name, of_steps in zip(names, zip(*arrays, strict=True), strict=True):
             for number, array in enumerate(of_steps):
                 if name in later:
@@ -67,7 +79,46 @@ def intermediates(
                 del known[name]
 
 
-def _pieces(model: Any) -> list[list[Any]]:
+def _large(nodes: Sequence[Any], weights: Mapping[str, Any]) -> dict[str, Array]:
+    """Large weights that these nodes read."""
+    read = {name for node in nodes for name in read_by(node)}
+    return {
+        name: np.frombuffer(tensor.raw_data, "<f4").reshape(tuple(tensor.dims))
+        for name, tensor in weights.items()
+        if name in read
+        and tensor.data_type == _FLOAT
+        and tensor.data_location == tensor.DEFAULT
+        and len(tensor.raw_data) >= _LARGE
+    }
+
+
+def _elsewhere(arrays: Mapping[str, Array]) -> dict[str, Any]:
+    """Weights that are given apart, as a model has them."""
+    import onnx
+
+    found = {}
+    for name, array in arrays.items():
+        found[name] = onnx.TensorProto(name=name, data_type=_FLOAT, dims=array.shape, data_location="EXTERNAL")
+        found[name].external_data.add(key="location", value="elsewhere")
+    return found
+
+
+def _apart(model: Any) -> tuple[Any, dict[str, Any]]:
+    """A model without its weights, and these by name: protobuf frees a message's parts with the message alone."""
+    import onnx
+
+    bare = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    bare.graph.node.extend(model.graph.node)
+    bare.graph.input.extend(model.graph.input)
+    bare.graph.sparse_initializer.extend(model.graph.sparse_initializer)
+    weights = {}
+    for tensor in model.graph.initializer:
+        weights[tensor.name] = onnx.TensorProto()
+        weights[tensor.name].CopyFrom(tensor)
+    return bare, weights
+
+
+def _pieces(model: Any, weights: Mapping[str, Any]) -> list[list[Any]]:
     """Its nodes in order, a few in each. What has graphs of its own or gives no tensors stays in one piece."""
     nodes = [node for node in model.graph.node if node.op_type != "Constant"]
     together = model.graph.sparse_initializer or any(
@@ -75,20 +126,26 @@ def _pieces(model: Any) -> list[list[Any]]:
     )
     if together:
         return [nodes]
-    sizes = {tensor.name: len(tensor.raw_data) for tensor in model.graph.initializer}
+    sizes = {name: len(tensor.raw_data) for name, tensor in weights.items()}
     pieces: list[list[Any]] = []
     held = 0
     for node in nodes:
-        weights = sum(sizes.get(name, 0) for name in node.input)
-        if not pieces or len(pieces[-1]) == _TOGETHER or held + weights > _WEIGHTS:
+        size = sum(sizes.get(name, 0) for name in node.input)
+        if not pieces or len(pieces[-1]) == _TOGETHER or held + size > _WEIGHTS:
             pieces.append([])
             held = 0
         pieces[-1].append(node)
-        held += weights
+        held += size
     return pieces
 
 
-def _graph_of(model: Any, nodes: Sequence[Any], names: Sequence[str], given: Sequence[Mapping[str, Array]]) -> Any:
+def _graph_of(
+    model: Any,
+    weights: Mapping[str, Any],
+    nodes: Sequence[Any],
+    names: Sequence[str],
+    given: Sequence[Mapping[str, Array]],
+) -> Any:
     """A model of these nodes, which gives `names`."""
     import onnx
 
@@ -98,7 +155,7 @@ def _graph_of(model: Any, nodes: Sequence[Any], names: Sequence[str], given: Seq
     constants = [node for node in model.graph.node if node.op_type == "Constant" and node.output[0] in read]
     part.graph.node.extend([*constants, *nodes])
     arrays = given[0]
-    part.graph.initializer.extend(t for t in model.graph.initializer if t.name in read and t.name not in arrays)
+    part.graph.initializer.extend(t for name, t in weights.items() if name in read and name not in arrays)
     part.graph.sparse_initializer.extend(model.graph.sparse_initializer)
     inputs = {value.name: value for value in model.graph.input}
     for name in arrays.keys() & read:
@@ -138,7 +195,8 @@ def in_detail(
     names = [*said]
     given = [step.arrays for step in steps]
     whole = [node for node in model.graph.node if node.op_type != "Constant"]
-    found = [*_run(path, _graph_of(model, whole, names, given), names, given, start)]
+    weights = {tensor.name: tensor for tensor in model.graph.initializer}
+    found = [*_run(path, _graph_of(model, weights, whole, names, given), names, given, start)]
     kept = [place for place in range(len(said)) if all(map(_is_float, (arrays[place] for arrays in found)))]
     return Detail(
         [names[place] for place in kept],

@@ -95,7 +95,7 @@ def import_onnx(
         return runtime.name, [filled_up(names, runtime.run(names, step.arrays), counted) for step in raw]
 
     def between(second: bool) -> Iterator[Intermediate]:
-        return intermediates(path, plain(), raw, OnnxReference if second else answer.start)
+        return intermediates(path, plain, raw, OnnxReference if second else answer.start)
 
     if loops:
         answer = ask(raw, progress)

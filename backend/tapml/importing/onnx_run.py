@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,13 +30,16 @@ class Oracle(Protocol):
 
 
 class OnnxRuntime:
-    """ONNX Runtime on a model file or on a serialized model, whose external data may lie in `folder`.
+    """ONNX Runtime on a model file or on a serialized model, whose external data may lie in `folder`, or be `weights`
+    by name: it keeps a serialized model besides what it makes of it, these it takes as they are.
 
     Graph optimizations are off: the oracle computes what the file says, operator by operator.
     Raises InputError (at construction) where ONNX Runtime is not installed, or refuses the model.
     """
 
-    def __init__(self, model: Path | bytes, folder: Path | None = None) -> None:
+    def __init__(
+        self, model: Path | bytes, folder: Path | None = None, weights: Mapping[str, Array] = MappingProxyType({})
+    ) -> None:
         try:
             import onnxruntime
         except ImportError as error:
@@ -46,8 +50,12 @@ class OnnxRuntime:
         options.log_severity_level = 4
         if folder is not None and isinstance(model, bytes):
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
+        # The session reads them where they are, as long as it lives.
+        self._weights = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in weights.items()}
         source = model if isinstance(model, bytes) else str(model)
         try:
+            if weights:
+                options.add_external_initializers([*self._weights], [*self._weights.values()])
             self._session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its exception classes are not public
             raise InputError(f"ONNX Runtime cannot run the model: {error}") from error
