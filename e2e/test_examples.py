@@ -68,6 +68,10 @@ def test_a_question_finds_its_answer(browser: str, site: str, opened: Opened) ->
         page.locator("#question").press("Enter")
         expect(page.locator("#results li span").first).to_have_text(re.compile("^Our jackets"), timeout=SECONDS)
         expect(page.locator("#status")).to_have_text(re.compile(r"^\d+ ms, in this browser$"))
+        page.locator("#question").fill(" ")
+        page.locator("#question").press("Enter")
+        expect(page.locator("#status")).to_have_text("Type a question.")
+        expect(page.locator("#results li")).to_have_count(0)
 
 
 @pytest.mark.slow
@@ -85,6 +89,8 @@ def test_a_turned_page_is_turned_back(browser: str, site: str, opened: Opened, t
         expect(answer).to_have_text("It was turned by 180°", timeout=SECONDS)
         page.locator("#file").set_input_files({**file, "buffer": b"no picture"})
         expect(page.locator("#status")).to_have_text("page.png is no picture that this browser can open")
+        expect(answer).to_be_empty()
+        expect(page.locator("#shares")).to_be_empty()
 
 
 @pytest.mark.slow  # only for its models

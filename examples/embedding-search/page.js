@@ -72,7 +72,12 @@ async function start() {
   const search = async () => {
     const mine = ++latest;
     const text = question.value.trim();
-    if (!text) return;
+    if (!text) {
+      asked = null;
+      list([]);
+      tell("Type a question.");
+      return;
+    }
     const begun = performance.now();
     const embedding = await embed(text);
     if (mine !== latest) return;

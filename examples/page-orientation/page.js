@@ -128,12 +128,20 @@ async function start() {
     element("answer").textContent = degrees ? `It was turned by ${degrees}°` : "It is upright";
     tell(`${(performance.now() - begun).toFixed(0)} ms, in this browser`);
   };
+  /** What was said of another picture does not stand beside an error. */
+  const fail = (text) => {
+    const upright = element("upright");
+    upright.getContext("2d").clearRect(0, 0, upright.width, upright.height);
+    element("shares").replaceChildren();
+    element("answer").textContent = "";
+    tell(text, true);
+  };
   const classified = (image) => {
     picture = image;
     show("given", picture);
     turn.disabled = true;
     return classify(image)
-      .catch((error) => tell(error.message, true))
+      .catch((error) => fail(error.message))
       .finally(() => {
         turn.disabled = false;
       });
@@ -146,7 +154,7 @@ async function start() {
       context.drawImage(image, 0, 0, made.width, made.height);
       await classified(made);
     } catch {
-      tell(`${chosen.name} is no picture that this browser can open`, true);
+      fail(`${chosen.name} is no picture that this browser can open`);
     }
   };
 

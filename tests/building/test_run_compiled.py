@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -262,7 +262,7 @@ def test_a_text_becomes_the_models_inputs(model: CompiledFiles, tmp_path: Path) 
     for texts, sentence in (
         ([" "], "--text is empty"),
         (["good good good good good"], "has 5 tokens, .* takes at most 4: shorten it"),
-        (["good", "morning"], "takes 1 texts in a call, and was given 2"),
+        (["good", "morning"], "takes 1 text in a call, and was given 2"),
     ):
         with pytest.raises(InputError, match=sentence):
             text_inputs(files, "main", texts)
@@ -330,6 +330,8 @@ def test_inputs_are_arrays(model: CompiledFiles) -> None:
         (["show", "{tmp}/none.tapml"], "does not exist; `tapml build` makes one"),
         (["show", "{tmp}/none.tapml", "--memory"], "does not exist; `tapml build` makes one"),
         (["show", "{edited}"], "{edited}: main: tensor"),
+        (["show", "{tmp}/empty.tapml"], "empty.tapml is no compiled model: it has no model.json"),
+        (["run", "{model}", "--random-inputs", "-o", "{tmp}/y.txt"], "y.txt: outputs are written as a .npz"),
         (["run", "{model}"], r"the model needs inputs (x float32[6, 16])"),
         (["run", "{model}", "--text", "hello"], "has no tokenizer: give tensors"),
         (["run", "{model}", "--random-inputs", "--function", "other"], "has no function 'other': it has main"),
@@ -352,6 +354,48 @@ def test_a_wrong_command_is_one_sentence(
     document = json.loads((edited / "model.json").read_text())
     document["functions"]["main"]["arena"] = [16 for _ in document["functions"]["main"]["arena"]]
     (edited / "model.json").write_text(json.dumps(document))
+    (tmp_path / "empty.tapml").mkdir()
     places = {"model": model.path, "suite": carved, "tmp": tmp_path, "edited": edited}
     assert main([argument.format(**places) for argument in arguments]) == 2
     assert sentence.format(**places) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("part", "damage", "sentence"),
+    [
+        ("weights", lambda file: file.unlink(), ".bin is missing; copy the model again"),
+        ("weights", lambda file: file.write_bytes(file.read_bytes()[:-4]), "bytes, not"),
+        ("weights", lambda file: file.write_bytes(bytes(file.stat().st_size)), "are not those of the digest"),
+        ("operators", lambda file: shutil.rmtree(file.parent), ".json is missing; copy the model again"),
+        ("operators", lambda file: file.write_bytes(file.read_bytes() + b" "), "bytes, not"),
+    ],
+)
+def test_show_and_run_refuse_a_damaged_model(
+    part: str,
+    damage: Callable[[Path], None],
+    sentence: str,
+    model: CompiledFiles,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "damaged.tapml"
+    shutil.copytree(model.path, path)
+    assert main(["show", str(path)]) == 0
+    damage(min((path / part).iterdir()))
+    capsys.readouterr()
+    for arguments in (["show"], ["show", "--memory"], ["run", "--random-inputs"]):
+        assert main([*arguments, str(path)]) == 2
+        said = capsys.readouterr()
+        assert (said.out, sentence in said.err) == ("", True), said
+
+
+def test_a_value_that_is_wrong_is_named_with_its_file(
+    model: CompiledFiles, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = with_tokenizer(model, tmp_path).path
+    row = np.zeros((1, 5), np.int32)
+    for name, array in (("good", row[:, :3]), ("long", row)):
+        np.savez(tmp_path / f"{name}.npz", input_ids=array, attention_mask=array)
+    given = [text for name in ("good", "long") for text in ("--inputs", str(tmp_path / f"{name}.npz"))]
+    assert main(["run", str(path), *given]) == 2
+    assert "long.npz: " in capsys.readouterr().err

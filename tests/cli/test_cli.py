@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from onnx import helper
 
 from tapml.cli import main
+from tapml.reports.terminal import size
 from tapml.suite import Suite
 
 
@@ -46,6 +48,9 @@ def test_show_prints_and_draws_the_memory_plan(
     assert text.count("<title>") == 1 + len(plan["tensors"])
     assert "<script" not in text
     assert ">step</text>" in text
+    assert re.search(r">most at step \d+ \(n\d+ \w+\): ", text)
+    for number, count in enumerate(plan["arenas"]):
+        assert re.search(rf">arena {number}</text><text class=\"muted\" [^>]*>{re.escape(size(count))}</text>", text)
     for tensor in plan["tensors"]:
         assert f"<title>{tensor['name']}\n" in text
 

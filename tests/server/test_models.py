@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -180,6 +181,20 @@ def test_a_damaged_model_is_named_and_hides_no_other(folder: Path, damage: Calla
     assert "problem" not in good
 
 
+def test_what_no_page_loads_is_missed_without_a_verdict(folder: Path) -> None:
+    client, listed = client_of(folder), ModelFolder(folder)
+    assert [found["incomplete"] for found in client.get("/api/models").json["models"]] == [None, None]
+    document = json.loads((folder / "doubled.tapml" / "model.json").read_text())
+    document["attachments"].append({"name": "operators/double.json", "sha256": "0" * 64, "bytes": 2})
+    (folder / "doubled.tapml" / "model.json").write_text(json.dumps(document))
+    first, second = client.get("/api/models").json["models"]
+    assert "operators/double.json is missing" in first["incomplete"]
+    assert second["incomplete"] is None
+    assert listed.damaged() == []
+    removed_shard(folder)
+    assert listed.damaged() == ["doubled.tapml"]
+
+
 def test_a_cut_single_file_is_named(folder: Path, client: FlaskClient) -> None:
     with (folder / "one.tapml").open("r+b") as file:
         file.truncate(200)
@@ -250,6 +265,9 @@ def test_pages_stand_beside_models(folder: Path) -> None:
     (pages / "search" / "page.js").write_text("")
     (pages / "search" / "link.txt").symlink_to("/etc/hostname")
     client = client_of(folder, pages=pages_folder(pages))
+    assert client.get("/api/models").json["pages"] is False
+    (pages / "index.html").write_text("<!doctype html>")
+    assert client.get("/api/models").json["pages"] is True
     assert client.get("/pages/search").headers["Location"].endswith("/pages/search/")
     page = client.get("/pages/search/")
     assert page.content_type == "text/html; charset=utf-8"

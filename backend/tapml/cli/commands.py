@@ -37,7 +37,7 @@ from tapml.results.verdicts import FAILING
 from tapml.server import Server
 from tapml.server.registry import detail
 from tapml.suite import Suite
-from tapml.text import counted, listed
+from tapml.text import counted, listed, one_line
 from tapml.validation.operatorwise import passed
 from tapml.validation.results import succeeded
 
@@ -193,6 +193,7 @@ def _show_compiled(options: argparse.Namespace, console: Console, progress: Cons
     files = CompiledFiles(options.suite)
     outputs = Outputs(progress)
     document = model_document(files.proven(), options.suite, files.nbytes)
+    files.check()
 
     def show_it() -> None:
         show_model(console, files.model, options.suite, files.nbytes)
@@ -246,6 +247,10 @@ def _keep_serving(server: Server, console: Console) -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     with contextlib.suppress(KeyboardInterrupt):
+        # Last: reading many large models takes its time.
+        if state.models and (damaged := state.models.damaged()):
+            text = f"{counted(len(damaged), 'model')} cannot be loaded: {listed(damaged, 8)}; the page says why"
+            console.print(one_line(text, 5000))
         while not stop.wait(1):
             pass
 

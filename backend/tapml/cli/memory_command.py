@@ -29,7 +29,9 @@ def show_memory_plan(options: argparse.Namespace, console: Console, progress: Co
 
 
 def _of_model(path: Path) -> list[Picture]:
-    model = CompiledFiles(path).proven()
+    files = CompiledFiles(path)
+    model = files.proven()
+    files.check()
     return [of_model(model, name) for name in model.functions]
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from tapml.cli.commands import named_inputs
 from tapml.cli.outputs import Outputs, check_writable
 from tapml.cli.runs import acquire, interruptible, served
-from tapml.compiled.call import CompiledRun, function_of
+from tapml.compiled.call import CompiledRun, call_of, function_of, taken
 from tapml.compiled.files import CompiledFiles
 from tapml.compiled.text import text_inputs
 from tapml.compiled.validated import unvalidated, unvalidated_text
@@ -27,7 +27,7 @@ from tapml.reports.terminal import warn_doubts
 from tapml.text import listed
 
 _CPU = "cpu"
-_NPY = ".npy"
+_NPY, _NPZ = ".npy", ".npz"
 
 
 def run_model(options: argparse.Namespace, console: Console, progress: Console) -> int:
@@ -86,6 +86,11 @@ def _calls(files: CompiledFiles, options: argparse.Namespace) -> list[dict[str, 
         random_inputs=options.random_inputs,
         seed=options.seed,
     )
+    for step in steps:
+        try:
+            call_of(files.model, options.function, taken(files.model, options.function, step.arrays))
+        except InputError as error:
+            raise InputError(f"{step.description}: {error}") from None
     return [step.arrays for step in steps]
 
 
@@ -123,7 +128,9 @@ def _run(
 
 
 def _check_form(path: Path, files: CompiledFiles, function: str) -> None:
-    """Raises InputError where a .npy is to hold more than one array."""
+    """Raises InputError for another suffix than .npz and .npy, and where a .npy is to hold more than one array."""
+    if path.suffix not in (_NPY, _NPZ):
+        raise InputError(f"-o {path}: outputs are written as a .npz, or a single one as a .npy: give it that suffix")
     names = [port.name for port in function_of(files.model, function).outputs]
     if path.suffix == _NPY and len(names) != 1:
         raise InputError(

@@ -19,5 +19,5 @@ def opened(path: Path, progress: Console) -> Suite:
 
 
 def means_compiled(path: Path) -> bool:
-    """Is a compiled model meant? By what is there, and where nothing is, by its name."""
-    return is_compiled(path) or (path.suffix == ".tapml" and not path.exists())
+    """Is a compiled model meant? By what is there, and where that is neither that nor a suite, by its name."""
+    return is_compiled(path) or (path.suffix == ".tapml" and not (path / "suite.json").exists())

@@ -27,6 +27,9 @@ _MAKE = "`tapml build` makes one of a model or a suite"
 
 _HEAD = len(MAGIC) + 8
 
+_MOST_HASHED = 1 << 30
+"""Bytes of weights whose digests `check` computes, in a second or two."""
+
 
 class CompiledFiles:
     """A compiled model opened for reading. What it holds is well-formed; `verify` says whether it may run.
@@ -81,6 +84,29 @@ class CompiledFiles:
             buffers[shard.buffer][shard.offset : shard.offset + shard.bytes] = data
         return buffers
 
+    def check(self) -> None:
+        """Is everything there, as it was built? The digests of more than 1 GiB of weights are not computed: who loads
+        them does.
+
+        Raises InputError naming the first part that is missing, of another size or of another digest.
+        """
+        for _, sentence in self.wrong_sizes():
+            raise InputError(sentence)
+        digests = sum(self.model.weights.buffers) <= _MOST_HASHED
+        for name, sha256, count in parts_of(self.model):
+            if digests or not name.startswith("weights/"):
+                self._part(name, sha256, count)
+
+    def wrong_sizes(self) -> Iterator[tuple[str, str]]:
+        """Each part that is missing or has another size: its name, and a sentence. A single file has none: its size was
+        checked when it was opened."""
+        for name, _, count in () if self._single else parts_of(self.model):
+            found = self._folder.size(name)
+            if found is None:
+                yield name, f"{self.path}: {name} is missing{REMEDY}"
+            elif found != count:
+                yield name, f"{self.path}: {name} has {found} bytes, not {count}{REMEDY}"
+
     def attachment(self, name: str) -> bytes:
         """The bytes of an attachment. Raises InputError where there is none, or it is damaged."""
         for found in self.model.attachments:
@@ -94,6 +120,8 @@ class CompiledFiles:
                 file.seek(self._offsets[name])
                 data = file.read(count)
         else:
+            if (found := self._folder.size(name)) is not None and found > count:
+                raise InputError(f"{self.path}: {name} has {found} bytes, not {count}{REMEDY}")
             try:
                 data = self._folder.read(name, count)
             except FileMissing:

@@ -11,7 +11,7 @@ from tapml.compiled.call import function_of
 from tapml.compiled.files import CompiledFiles
 from tapml.errors import InputError
 from tapml.program.graph import numpy_dtype
-from tapml.text import listed
+from tapml.text import counted, listed
 
 _SHOWN = 40
 _OF_A_TOKEN = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
@@ -40,7 +40,7 @@ def text_inputs(files: CompiledFiles, function: str, texts: Sequence[str]) -> di
     longest = max(len(encoding.ids) for encoding in encodings)
     most = length if isinstance(length, int) else _most(model.symbols, length)
     if isinstance(rows, int) and rows != len(texts):
-        raise InputError(f"{files.path} takes {rows} texts in a call, and was given {len(texts)}")
+        raise InputError(f"{files.path} takes {counted(rows, 'text')} in a call, and was given {len(texts)}")
     if most is not None and longest > most:
         text = max(zip(encodings, texts, strict=True), key=lambda pair: len(pair[0].ids))[1]
         raise InputError(

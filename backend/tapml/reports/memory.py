@@ -21,9 +21,13 @@ _WIDTH, _LEFT, _TALL, _LOW, _GAP = 1120, 96, 460, 90, 14
 _LEAST_TALL, _TALL_EACH = 60, 24
 """The height of all arenas, where few tensors lie in them."""
 
+_LEAST_ARENA = 28.0
 _MOST_TICKS = 12
 _DISTANCES = tuple(factor * 10**power for power in range(8) for factor in (1, 2, 5))
 """Of the axis."""
+
+_DIGIT = 6
+"""How wide one is, at most."""
 
 _TONES = 6
 
@@ -82,12 +86,11 @@ def _picture(picture: Picture) -> str:
     # A few tensors do not fill a screen.
     whole = min(_TALL, _LEAST_TALL + _TALL_EACH * len(picture.held))
     for number, count in enumerate(picture.arenas):
-        # However small an arena is, there is room for its name.
-        tall = max(16.0, whole * count / total)
+        # However small an arena is, there is room for its name and its size.
+        tall = max(_LEAST_ARENA, whole * count / total)
         parts.append(f'<rect class="arena" x="{_LEFT}" y="{top:.1f}" width="{_WIDTH - _LEFT}" height="{tall:.1f}"/>')
         parts.append(f'<text x="0" y="{top + 11:.1f}">arena {number}</text>')
-        if tall > 30:
-            parts.append(f'<text class="muted" x="0" y="{top + 25:.1f}">{size(count)}</text>')
+        parts.append(f'<text class="muted" x="0" y="{top + 25:.1f}">{size(count)}</text>')
         ordered = sorted((one for one in picture.held if one.place.arena == number), key=lambda one: one.first)
         for index, one in enumerate(ordered):
             parts.append(_rectangle(one, index, _LEFT + one.first * step, top, step, tall / max(1, count)))
@@ -95,7 +98,8 @@ def _picture(picture: Picture) -> str:
     parts += _curve(picture, top, step)
     parts += _axis(picture, top + _LOW + 26, step)
     svg = f'<svg viewBox="0 0 {_WIDTH} {top + _LOW + 56:.0f}" role="img">{"".join(parts)}</svg>'
-    return f'<div class="wide">{svg}</div>'
+    hint = "Scroll the drawing sideways: it is wider than this screen."
+    return f'<p class="narrow muted">{hint}</p>\n<div class="wide">{svg}</div>'
 
 
 def _axis(picture: Picture, y: float, step: float) -> list[str]:
@@ -106,7 +110,9 @@ def _axis(picture: Picture, y: float, step: float) -> list[str]:
     for place in range(0, count, apart):
         x = _LEFT + (place + 0.5) * step
         parts.append(f'<path class="axis" d="M{x:.1f},{y:.1f}v4"/>')
-        parts.append(f'<text class="muted" text-anchor="middle" x="{x:.1f}" y="{y + 16:.1f}">{place}</text>')
+        # The last one would lose its right half at the edge.
+        anchor, at = ("end", float(_WIDTH)) if x + _DIGIT * len(str(place)) / 2 > _WIDTH else ("middle", x)
+        parts.append(f'<text class="muted" text-anchor="{anchor}" x="{at:.1f}" y="{y + 16:.1f}">{place}</text>')
     return parts
 
 
@@ -147,6 +153,6 @@ def _curve(picture: Picture, top: float, step: float) -> list[str]:
         parts.append(f'<circle cx="{x:.1f}" cy="{bound:.1f}" r="3"/>')
         parts.append(
             f'<text class="muted" text-anchor="{anchor}" x="{x:.1f}" y="{foot + 14:.1f}">most at '
-            f"{escape(picture.steps[place])}: {size(live[place])}</text>"
+            f"step {place} ({escape(picture.steps[place])}): {size(live[place])}</text>"
         )
     return parts

@@ -16,7 +16,7 @@ def json_errors(app: Flask) -> None:
     @app.errorhandler(HTTPException)
     def http_error(error: HTTPException) -> tuple[Response, int]:
         if isinstance(error, NotFound) and error.description == NotFound.description:
-            return jsonify({"error": "there is no such page: / lists the suites"}), 404
+            return jsonify({"error": "there is no such page: / lists what is served"}), 404
         return jsonify({"error": error.description}), error.code or 500
 
     @app.errorhandler(ClientDisconnected)

@@ -56,7 +56,8 @@ def add(routes: Blueprint, models: ModelFolder | None, pages: Folder | None) -> 
 
     @routes.get("/api/models")
     def model_list() -> Response:
-        return jsonify(models.listed() if models else {"models": [], "left_out": 0})
+        found = models.listed() if models else {"models": [], "left_out": 0}
+        return jsonify({**found, "pages": pages is not None and pages.size("index.html") is not None})
 
     @routes.get("/models/<name>")
     def single_model(name: str) -> Response:

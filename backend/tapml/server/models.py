@@ -10,7 +10,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from tapml.compiled.files import DOCUMENT, CompiledFiles, is_compiled, parts_of
+from tapml.compiled.files import DOCUMENT, CompiledFiles, is_compiled
 from tapml.compiled.model import CompiledFunction, CompiledModel, Port
 from tapml.errors import InputError
 from tapml.folder import FileMissing, Folder
@@ -48,6 +48,10 @@ class ModelFolder:
         """Of what looks like a compiled model."""
         return sum(self._looks_like_one(name) for name in self._names())
 
+    def damaged(self) -> list[str]:
+        """The names of those that no page could load."""
+        return [found["id"] for found in self.listed()["models"] if "problem" in found]
+
     def open(self, name: str, file: str | None) -> BufferedReader:
         """A file of a model's folder, or a single file where `file` is None.
 
@@ -83,15 +87,14 @@ class ModelFolder:
         with self._lock:
             known_stamp, known = self._known.get(name, (None, None))
         if known is not None and known_stamp == stamp and path.is_file():
-            return known
+            return {**known, "incomplete": None}
         files = CompiledFiles(path)
-        if path.is_dir():
-            _check_parts(path, files.model)
+        incomplete = _incomplete(files)
         if known is None or known_stamp != stamp:
             known = _summary_of(files.proven(), files.nbytes, single=path.is_file())
             with self._lock:
                 self._known[name] = (stamp, known)
-        return known
+        return {**known, "incomplete": incomplete}
 
 
 def _shown_otherwise(name: str) -> bool:
@@ -113,19 +116,21 @@ def _stamp(path: Path) -> _Stamp:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _check_parts(path: Path, model: CompiledModel) -> None:
-    """Are they there, of their sizes? Their digests are held against their bytes by who loads them."""
-    folder = Folder(path)
-    for name, _, count in parts_of(model):
-        found = folder.size(name)
-        if found is None:
-            raise InputError(f"{path}: {name} is missing; copy the model again, or build it again")
-        if found != count:
-            raise InputError(f"{path}: {name} has {found} bytes, not {count}; copy the model again, or build it again")
+def _incomplete(files: CompiledFiles) -> str | None:
+    """What is wrong with a part that no page loads. Digests are held against bytes by who loads them.
+
+    Raises InputError for a part that pages load, where it is missing or of another size.
+    """
+    incomplete = None
+    for name, sentence in files.wrong_sizes():
+        if not name.startswith("operators/"):
+            raise InputError(sentence)
+        incomplete = incomplete or sentence
+    return incomplete
 
 
 def _summary_of(model: CompiledModel, nbytes: int, *, single: bool) -> dict[str, Any]:
-    """ModelSummary of docs/http-api.md, without its id."""
+    """ModelSummary of docs/http-api.md, without its id and `incomplete`."""
     made = model.provenance
     return {
         "single": single,

@@ -72,6 +72,8 @@ export interface ModelSummary {
   doubts: string[];
   edited: string[];
   validation: { device: string; passed: number; failing: string[] }[];
+  /** What is wrong with a file that no page loads. */
+  incomplete: string | null;
 }
 
 /** A model that no page could load. */
@@ -84,6 +86,8 @@ export interface ModelList {
   models: (ModelSummary | ModelProblem)[];
   /** How many more there are. */
   left_out: number;
+  /** Is there something at /pages/? */
+  pages: boolean;
 }
 
 /** A suite that was damaged since the server opened it. */

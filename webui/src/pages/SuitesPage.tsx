@@ -24,6 +24,11 @@ export function SuitesPage() {
     <>
       <TopBar />
       <main class="page">
+        {models.data?.pages && (
+          <p>
+            Web pages: <a href="/pages/">{`${location.origin}/pages/`}</a>
+          </p>
+        )}
         <ModelCards of={models} />
         {!onlyModels && <h1>Suites</h1>}
         {(suites.loading || suites.error) && <Pending what="the suites" of={suites} />}

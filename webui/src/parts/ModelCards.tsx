@@ -36,7 +36,7 @@ function ModelCard(props: { model: ModelSummary }) {
   return (
     <>
       <div class="row card-head">
-        <h2>{model.name}</h2>
+        <h2>{heading(model)}</h2>
         {model.edited.length > 0 && (
           <Edited
             title="The WGSL of these kernels differs from what was generated."
@@ -44,7 +44,7 @@ function ModelCard(props: { model: ModelSummary }) {
           />
         )}
       </div>
-      <Doubts what={model.name} doubts={model.doubts} />
+      <Doubts what={heading(model)} doubts={model.doubts} />
       <p class="model">
         {model.title} <span class="muted">{model.source}</span>
       </p>
@@ -76,6 +76,9 @@ function ModelCard(props: { model: ModelSummary }) {
         </p>
       ))}
       <Validation model={model} />
+      {model.incomplete && (
+        <p class="muted">Pages load it; on a machine without WebGPU it does not run: {model.incomplete}</p>
+      )}
       <pre class="command">
         <code>
           {`import { load } from "${location.origin}/runtime/tapml-runtime.js";\n`}
@@ -104,6 +107,11 @@ function Validation(props: { model: ModelSummary }) {
       ))}
     </ul>
   );
+}
+
+/** Two folders may hold models of one name. */
+function heading({ id, name }: ModelSummary): string {
+  return id === `${name}.tapml` ? name : id;
 }
 
 function address({ id, single }: ModelSummary): string {
