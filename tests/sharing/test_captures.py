@@ -92,6 +92,14 @@ def test_another_wgsl_is_another_kernel_and_is_said(suite: Suite, tmp_path: Path
     ran = tapml("import", capture_of(suite, tmp_path / "page.capture", change=edited), "--into", suite.path)
     assert ran.code == 1
     assert "fused_matmul_add_gelu is wrong on Chromium 156: 1 of 2 calls" in ran.out
+    # Once for each kernel, however many of its calls there are.
+    assert (
+        ran.out.count("fused_matmul_add_gelu: the WGSL of") == ran.out.count("fused_matmul_add_gelu.wgsl is not") == 1
+    )
+    assert not [line for line in ran.out.splitlines() if line != line.rstrip()]
+    shown = tapml("show", suite.path).out
+    assert f"({len(suite.graph.kernel_nodes)} kernel calls), " in shown
+    assert f"tests, {len(suite.tests)} of them imported" in shown
     assert "--kernel fused_matmul_add_gelu_2" in ran.out
     joined = Suite(suite.path)
     assert joined.edited_kernels == [f"{kernel}_2" for kernel in suite.kernels]
@@ -233,6 +241,7 @@ HOSTILE: list[tuple[str, Change]] = [
     ("newer tapml", lambda d, _: d.update(format="tapml.capture/2")),
     ("unknown", lambda d, _: d.update(unknown=1)),
     ("created", lambda d, _: d.update(created="yesterday")),
+    ("why", lambda d, _: d.update(why=["x"] * 101)),
 ]
 
 
@@ -271,6 +280,32 @@ def test_a_capture_is_no_exported_test_nor_the_other_way_round(suite: Suite, tmp
     assert read_capture(exported) is None
     with pytest.raises(InputError, match="is no captured call"):
         tml.import_capture(exported, suite)
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(InputError, match="no readable safetensors file"):
-        read_capture(path)
+    whole = path.read_bytes()
+    for data, sentence in [(whole[:-1], "its tensors are"), (whole[:1000], "and 992 of them are there")]:
+        path.write_bytes(data)
+        with pytest.raises(InputError, match=f"no readable safetensors file: it is cut short: .*{sentence}") as refused:
+            read_capture(path)
+        assert "or capture the call" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "why", "said"),
+    [
+        (1, [], "1 call was chosen in the page, and is not in the file\n"),
+        (2, ["too\nlarge", "odd"], "2 calls were chosen in the page, and are not in the file: too large; odd\n"),
+    ],
+)
+def test_calls_that_were_left_out_are_said_with_the_reason(
+    left_out: int, why: list[str], said: str, suite: Suite, tmp_path: Path
+) -> None:
+    path = capture_of(suite, tmp_path / "page.capture", change=lambda d, _: d.update(left_out=left_out, why=why))
+    assert said in tapml("import", path, "--into", suite.path).out
+
+
+def test_a_compiled_model_is_no_suite_to_import_into(suite: Suite, tmp_path: Path) -> None:
+    compiled = tmp_path / "small.tapml"
+    compiled.mkdir()
+    (compiled / "model.json").write_text("{}")
+    ran = tapml("import", capture_of(suite, tmp_path / "page.capture"), "--into", compiled)
+    assert ran.code == 2
+    assert "is a compiled model, and no suite: give the suite that it was built from" in " ".join(ran.err.split())

@@ -20,8 +20,10 @@ from tapml.sharing.captured import CapturedVerdict, judge
 from tapml.sharing.imports import add_all, new_suite_of
 from tapml.suite import Suite
 from tapml.suite.writer import check_place
+from tapml.text import one_line
 
 _MOST_NAMED = 4
+_LONGEST = 5000
 
 
 def import_captured(capture: Capture, options: argparse.Namespace, console: Console, progress: Console) -> int:
@@ -64,18 +66,38 @@ def _show(console: Console, capture: Capture, found: Sequence[CapturedVerdict]) 
     where = f"{device['name']} ({adapter})" if adapter else device["name"]
     console.print(f"{document.model.title or document.model.name}, {document.function}{sizes}, on {where}")
     table = Table("node", "kernel", "variant", "verdict", "")
+    common = _common_notes(found)
     for one in found:
         shown = Text("? suspicious", style=COLOURS["suspicious"]) if one.suspicious else mark(one.verdict)
-        remarks = "; ".join(filter(None, (one.message, _worst(one), one.suspicious, *one.notes)))
+        own = [note for note in one.notes if note not in common[one.call.kernel]]
+        remarks = "; ".join(filter(None, (one.message, _worst(one), one.suspicious, *own)))
         table.add_row(one.call.node or "-", one.call.kernel, one.call.variant, shown, remarks)
     console.print(table)
-    for kernel in dict.fromkeys(one.call.kernel for one in found):
+    for kernel, notes in common.items():
+        for note in notes:
+            console.print(f"{kernel}: {note}", soft_wrap=True)
+    for kernel in common:
         calls = [one for one in found if one.call.kernel == kernel]
         wrong = sum(one.verdict == "fail" for one in calls)
         if wrong:
             console.print(f"{kernel} is wrong on {device['name']}: {wrong} of {len(calls)} calls", style="red")
     if document.left_out:
-        console.print(f"{document.left_out} calls were chosen in the page, and are not in the file", style="yellow")
+        calls_are = "1 call was" if document.left_out == 1 else f"{document.left_out} calls were"
+        verb = "is" if document.left_out == 1 else "are"
+        why = f": {'; '.join(document.why)}" if document.why else ""
+        text = f"{calls_are} chosen in the page, and {verb} not in the file{why}"
+        console.print(one_line(text, _LONGEST), style="yellow", soft_wrap=True)
+
+
+def _common_notes(found: Sequence[CapturedVerdict]) -> dict[str, list[str]]:
+    """By kernel, what is to be known of all of its calls: it is said once."""
+    calls: dict[str, list[CapturedVerdict]] = {}
+    for one in found:
+        calls.setdefault(one.call.kernel, []).append(one)
+    return {
+        kernel: [note for note in ones[0].notes if all(note in one.notes for one in ones)]
+        for kernel, ones in calls.items()
+    }
 
 
 def _worst(one: CapturedVerdict) -> str:

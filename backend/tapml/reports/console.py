@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from rich import table
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.text import Text
 
@@ -39,6 +39,21 @@ class Table(table.Table):
         super().__init__(title=shown, title_justify="left", box=None, pad_edge=False, **options)
         for column in columns:
             self.add_column(column, justify="right" if column in right else "left", overflow="fold")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rendered = super().__rich_console__(console, options)
+        if options.is_terminal:
+            yield from rendered
+            return
+        # Of a file or a pipe, lines end where their text does.
+        for line in Segment.split_lines(part for part in rendered if isinstance(part, Segment)):
+            while line and not line[-1].text.strip():
+                line.pop()
+            if line:
+                text, *others = line.pop()
+                line.append(Segment(text.rstrip(), *others))
+            yield from line
+            yield Segment.line()
 
     def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
         super().add_row(*map(_cell, cells), **options)

@@ -183,6 +183,8 @@ def show_suite(console: Console, suite: Suite) -> None:
     warn_synthetic(console, suite.synthetic)
     warn_doubts(console, suite.path, suite.doubts)
     generator = manifest["generator"]
+    graph, captured = suite.model_graph, len(suite.imported.tests)
+    imported = f", {captured} of them imported" if captured else ""
     rows = [
         ("suite", f"{suite.name} ({suite.path})"),
         ("model", f"{model.get('title', '')} from {model['source']}, sha256 {str(model['sha256'])[:16]}..."),
@@ -192,8 +194,8 @@ def show_suite(console: Console, suite: Suite) -> None:
         ("carved", f"{manifest['created']}, {generator.get('name', 'tvm')} {generator['version']}"),
         (
             "graph",
-            f"{counted(len(suite.graph.nodes), 'node')} ({counted(len(suite.graph.kernel_nodes), 'kernel call')}), "
-            f"{counted(len(suite.kernels), 'kernel')}, {counted(len(suite.tests), 'test')}",
+            f"{counted(len(graph.nodes), 'node')} ({counted(len(graph.kernel_nodes), 'kernel call')}), "
+            f"{counted(len(suite.kernels), 'kernel')}, {counted(len(suite.tests), 'test')}{imported}",
         ),
         ("size", f"{size(suite.nbytes())}, {len(suite.digests())} distinct tensors"),
     ]

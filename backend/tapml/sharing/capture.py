@@ -88,6 +88,8 @@ class CaptureDocument(Message):
     """Of the model's symbols."""
     left_out: Count
     """Calls of operators that were chosen, and not captured."""
+    why: Annotated[list[Text], Field(max_length=100)] = Field(default_factory=list)
+    """The reasons for that, each once; files of former versions have none."""
     wgsl: Annotated[list[Annotated[str, Field(max_length=MAX_WGSL_BYTES)]], Field(max_length=20_000)]
     kernels: Annotated[list[CompiledKernel], Field(max_length=MOST_CALLS)]
     """As the page's model has them."""

@@ -124,7 +124,8 @@ class Origin:
             raise InputError(
                 f"{self._capture.where}: {name} takes other arguments in {self._suite.path}, which is of the same "
                 "model and was carved for other sizes or by other options: give the suite that the page's model was "
-                "built from"
+                "built from; where `tapml build MODEL` made that model it kept none: carve one, build of it, capture "
+                "again (docs/capture.md)"
             )
         if not own["unsupported"]:
             _, (compiled,) = compiled_kernels(self._suite, {name: own})

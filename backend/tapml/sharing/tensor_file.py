@@ -18,6 +18,7 @@ from tapml.sharing.repro import Repro, of_pieces
 from tapml.strict_json import parse_json
 
 _KEY = "tapml"
+_AGAIN = "get the file again, or make it again: export the test, or capture the call"
 _CAPTURE = re.compile(r'\s*\{\s*"format"\s*:\s*"tapml\.capture/')
 _DTYPES = {
     "float32": "F32",
@@ -89,7 +90,7 @@ def described(where: Path | str, open_file: Open) -> tuple[str, Mapping[str, Ent
     except OSError as error:
         raise InputError(f"{where} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise InputError(f"{where} is no readable safetensors file: {error}; export the test again") from error
+        raise InputError(f"{where} is no readable safetensors file: {error}; {_AGAIN}") from error
     metadata = header.get("__metadata__")
     text = metadata.get(_KEY) if isinstance(metadata, dict) else None
     if not isinstance(text, str):
@@ -121,10 +122,12 @@ class Entry:
 def _header(where: Path | str, file: IO[bytes]) -> tuple[dict[str, Any], int]:
     """What the file says of its tensors, and where they begin."""
     length = int.from_bytes(file.read(8), "little")
-    text = file.read(length) if length <= _MOST_HEADER else b""
-    if len(text) < length:
+    if length > _MOST_HEADER:
         raise ValueError(f"its header is said to have {length} bytes")
-    header = parse_json(text, f"{where}: its header", "export the test again", most_containers=_MOST_CONTAINERS)
+    text = file.read(length)
+    if len(text) < length:
+        raise ValueError(f"it is cut short: its header has {length} bytes, and {len(text)} of them are there")
+    header = parse_json(text, f"{where}: its header", _AGAIN, most_containers=_MOST_CONTAINERS)
     if not isinstance(header, dict):
         raise ValueError("its header is no JSON object")
     return header, 8 + length
@@ -149,6 +152,8 @@ def _entries(header: Mapping[str, Any], size: int) -> dict[str, Entry]:
         if entry.begin != at:
             raise ValueError(f"there is a gap or an overlap at byte {min(at, entry.begin)} of its tensors")
         at += entry.length
+    if at > size:
+        raise ValueError(f"it is cut short: its tensors are {at} bytes, and {size} of them are there")
     if at != size:
         raise ValueError(f"its tensors are {at} bytes, and it holds {size}")
     return entries

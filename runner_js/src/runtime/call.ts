@@ -5,7 +5,7 @@ import { bytesOf } from "../program/dtypes";
 import { ExpressionError, type Sizes } from "../program/expressions";
 import type { ErrorReport } from "../protocol/messages";
 import type { Profile, RunOptions, RunResult, TensorInput } from "./api";
-import type { OperatorCapture } from "./capture";
+import type { CaptureSource, OperatorCapture } from "./capture";
 import { DispatchTimer, Encoder } from "./encoder";
 import { TapmlError } from "./error";
 import type { Label, Region } from "./flat";
@@ -15,7 +15,7 @@ import { Download, OUTPUT_USAGE, type Recorded, type Session } from "./session";
 import { usedSymbols } from "./used";
 import { arrayAt, type CheckedInput, checkCall, typeAt } from "./values";
 
-export interface CallContext {
+export interface CallContext extends CaptureSource {
   model: CompiledModel;
   name: string;
   fn: CompiledFunction;
@@ -27,8 +27,6 @@ export interface CallContext {
   profiled: boolean;
   /** What captures this call, asked for once it is known to be one. */
   capture(): OperatorCapture | null;
-  /** The text of an operator's program; null where it cannot be had. */
-  program(kernel: string): Promise<string | null>;
 }
 
 /** A call that is submitted: its results come without holding up the next one. */
@@ -98,7 +96,7 @@ export async function runCall(
         throw cause;
       });
     if (capture) {
-      const collected = finished.then(() => capture.collect(checked.sizes, call.program, signal));
+      const collected = finished.then(() => capture.collect(checked.sizes, call, signal));
       collected.catch((cause: unknown) => capture.fail(cause));
     }
     return { result: () => finished };

@@ -3,6 +3,7 @@ import {
   ADD,
   COUNTER,
   dispatch,
+  type ElementwiseText,
   functionOf,
   type ModelText,
   modelOf,
@@ -12,12 +13,13 @@ import {
 import { type CountedGpu, countedGpu } from "../testing/gpus";
 import type { Capture } from "./api";
 import { load, type Model } from "./index";
+import { digestOf } from "./source";
 
 let here: CountedGpu;
 const models: Model[] = [];
 
-async function loaded(text: ModelText) {
-  const served = await modelOf(text);
+async function loaded(text: ModelText, piece?: number) {
+  const served = await modelOf(text, piece);
   const model = await load(served.url, { device: here.gpu, fetch: served.fetch, unvalidated: "ignore" });
   models.push(model);
   return model;
@@ -119,15 +121,58 @@ it("holds what was chosen, and weights by their digests", async () => {
   await expect(model.capture({ ...all, nodes: [] })).rejects.toThrow("nodes is empty");
   await expect(model.capture({ ...all, sample: 2 })).rejects.toThrow("sample is 2");
   await expect(model.capture({ ...all, function: "other" })).rejects.toThrow("little has no function other");
-  await expect(model.capture({ ...all, maxBytes: 3 })).rejects.toThrow("they take more than 3 bytes");
+  await expect(model.capture({ ...all, maxBytes: 3 })).rejects.toThrow(
+    "they take more than 3 bytes: maxBytes of 64 would be enough",
+  );
   await expect(model.capture({ inputs: {} })).rejects.toThrow("input x is missing");
 });
 
 it("leaves out what is beyond its bytes, and says so", async () => {
   const model = await loaded(ADD);
-  const { operators, leftOut, why } = await model.capture({ inputs: { x: range(100) }, maxBytes: 1300 });
-  expect(operators.map(({ kernel }) => kernel)).toEqual(["add"]);
-  expect([leftOut, why]).toEqual([1, ["they take more than 1300 bytes"]]);
+  const inputs = { x: range(100) };
+  const kernels = async (weights: boolean, maxBytes: number) => {
+    const found = await model.capture({ inputs, weights, maxBytes });
+    expect((await read(found)).document.why).toEqual(found.why);
+    return [found.operators.map(({ kernel }) => kernel), found.leftOut, found.why];
+  };
+  // x, w and their sum; the sum and y. A weight whose bytes do not go into the file is not counted.
+  const why = (bytes: number, enough: number) => [
+    `they take more than ${bytes} bytes: maxBytes of ${enough} would be enough`,
+  ];
+  expect(await kernels(true, 1300)).toEqual([["add"], 1, why(1300, 2000)]);
+  expect(await kernels(true, 2000)).toEqual([["add", "double"], 0, []]);
+  expect(await kernels(false, 900)).toEqual([["add"], 1, why(900, 1600)]);
+  expect(await kernels(false, 1600)).toEqual([["add", "double"], 0, []]);
+});
+
+it("reads weights where they are, in parts, and copies none of them as the call runs", async () => {
+  const count = (2 << 20) + 5000;
+  const large = { name: "n", minimum: 1, maximum: count };
+  const w = range(count, 0.5);
+  const kernels = [
+    { ...(ADD.kernels as ElementwiseText[])[0], shape: [count], symbols: [] } as ElementwiseText,
+  ];
+  const tensors = (["input", "weights", "output"] as const).map((kind, i) =>
+    tensor(`t${i}`, kind === "weights" ? [kind, 0, 0] : [kind, 0], [count]),
+  );
+  const functions = { main: functionOf(tensors, [dispatch(0, 0, 1, 2)]) };
+  const model = await loaded({ kernels, symbols: [large], weights: [w], functions }, 1 << 22);
+  const inputs = { t0: range(count) };
+  const copied = await model.capture({ inputs, weights: true });
+  const { calls } = (await read(copied)).document;
+  expect(calls[0].inputs[1].digest).toBe(await digestOf(new Uint8Array(w.buffer)));
+  const without = await model.capture({ inputs, maxBytes: 2 * w.byteLength });
+  expect((await read(without)).document.calls).toEqual(calls);
+  expect(copied.file.size - without.file.size).toBeGreaterThan(w.byteLength);
+});
+
+it("refuses an option that there is not", async () => {
+  const model = await loaded(ADD);
+  const wrong = { maxbytes: 1 } as object;
+  await expect(model.capture(wrong)).rejects.toThrow("capture has no option maxbytes: there are function, ");
+  await expect(model.run({ x: range(2) }, wrong)).rejects.toMatchObject({ kind: "input" });
+  await expect(model.reload(wrong)).rejects.toThrow("reload has no option maxbytes");
+  await expect(load("http://nowhere/", wrong)).rejects.toThrow("load has no option maxbytes");
 });
 
 it("sees each turn of a loop as it was, in bytes that the next overwrites, and a share of them", async () => {

@@ -10,6 +10,7 @@ import { evaluate, type Sizes } from "../program/expressions";
 import type { TensorType } from "../protocol/messages";
 import type { Capture, CaptureOptions } from "./api";
 import { type CapturedCall, type CapturedTensor, captureFile } from "./capture_file";
+import { readWeights, type WeightBytes, type WeightPlace } from "./capture_weights";
 import type { Encoder } from "./encoder";
 import { TapmlError } from "./error";
 import type { Region } from "./flat";
@@ -17,6 +18,7 @@ import type { Watch } from "./interpret";
 import type { ReadyKernel } from "./pipelines";
 import type { Recording } from "./record";
 import { mapped, type Session, STAGING_USAGE } from "./session";
+import { digestOf } from "./source";
 import { typeAt } from "./values";
 
 const MOST_BYTES = 64 << 20;
@@ -26,19 +28,27 @@ const CHUNK_BYTES = 8 << 20;
 const MOST_CALLS = 1000;
 const COPY_SRC = 0x4; // GPUBufferUsage.COPY_SRC
 
+/** What of the model a capture asks for after the call. */
+export interface CaptureSource {
+  /** The text of an operator's program; null where it cannot be had. */
+  program(kernel: string): Promise<string | null>;
+  /** What `read` gives, of a session that has the weights. */
+  withWeights<T>(read: (session: Session) => Promise<T>): Promise<T>;
+}
+
 /** A buffer that copies go to, and how many of its bytes are taken. */
 interface Chunk {
   buffer: GPUBuffer;
   used: number;
 }
 
-/** Where the copy of a tensor is. */
+/** Where a tensor is: copied, or a weight, which nothing changes. */
 interface Copied {
-  chunk: Chunk;
+  chunk: Chunk | null;
   offset: number;
   name: string;
   type: TensorType;
-  weight: boolean;
+  weight: string | null;
 }
 
 interface Taken {
@@ -54,10 +64,15 @@ export class OperatorCapture implements Watch {
   private settle!: { resolve: (found: Capture) => void; reject: (cause: unknown) => void };
   private readonly chunks: Chunk[] = [];
   private readonly taken: Taken[] = [];
-  private readonly weights = new Map<string, Copied>();
+  /** Of the calls that are taken, by place. */
+  private readonly weights = new Map<string, WeightPlace>();
+  /** Weights that are counted, by place. */
+  private readonly counted = new Set<string>();
   private readonly why = new Set<string>();
   private leftOut = 0;
   private bytes = 0;
+  /** What `maxBytes` left out. */
+  private beyond = 0;
   /** One is taken wherever it passes a whole number. */
   private turn = Math.random();
   private session: Session | null = null;
@@ -120,22 +135,22 @@ export class OperatorCapture implements Watch {
     if (Math.floor(this.turn) === before) return null;
     const regions = dispatch.operands.map((index) => recording.region(index));
     const tensors = dispatch.operands.map((index) => fn.tensors[index] as CompiledTensor);
-    const known = (i: number) =>
-      this.weights.get(placeOf(tensors[i] as CompiledTensor, regions[i] as Region));
-    const bytes = regions.reduce((sum, region, i) => sum + (known(i) ? 0 : region.bytes), 0);
-    const chunk = await this.room(bytes, regions, tensors);
+    const chunk = await this.room(regions, tensors);
     if (!chunk) return null;
     const inputs = this.inputsOf(dispatch);
     const copy = (i: number): Copied => {
-      const found = known(i);
-      if (found) return found;
       const [region, tensor] = [regions[i] as Region, tensors[i] as CompiledTensor];
-      encoder.copyOut(region, chunk.buffer, chunk.used);
+      const { name } = tensor;
       const type = typeAt(tensor, recording.sizes);
-      const weight = tensor.at[0] === "weights";
-      const copied = { chunk, offset: chunk.used, name: tensor.name, type, weight };
+      const weight = weightOf(tensor, region);
+      if (weight !== null) {
+        const { index, offset, bytes } = region;
+        this.weights.set(weight, { buffer: index, offset, bytes, type });
+        return { chunk: null, offset, name, type, weight };
+      }
+      encoder.copyOut(region, chunk.buffer, chunk.used);
+      const copied = { chunk, offset: chunk.used, name, type, weight };
       chunk.used += region.bytes;
-      if (weight) this.weights.set(placeOf(tensor, region), copied);
       return copied;
     };
     const sizes = Object.fromEntries(
@@ -149,21 +164,22 @@ export class OperatorCapture implements Watch {
     };
   }
 
-  /** Once what was encoded is submitted and found right. `program`: the text of an operator's program, or null. */
-  async collect(
-    sizes: Sizes,
-    program: (kernel: string) => Promise<string | null>,
-    signal: AbortSignal,
-  ): Promise<void> {
+  /** Once what was encoded is submitted and found right. */
+  async collect(sizes: Sizes, { program, withWeights }: CaptureSource, signal: AbortSignal): Promise<void> {
     const { session, model, options } = this;
     if (!session) return;
     try {
+      const why = [...this.why];
+      if (this.beyond) {
+        const enough = this.bytes + this.beyond;
+        why.unshift(`they take more than ${this.mostBytes} bytes: maxBytes of ${enough} would be enough`);
+      }
       if (!this.taken.length) {
-        const why =
-          [...this.why].join("; ") || "the call runs none of those that were chosen, or the sample took none";
+        const reason =
+          why.join("; ") || "the call runs none of those that were chosen, or the sample took none";
         throw new TapmlError(
           "input",
-          `nothing was captured: ${why}`,
+          `nothing was captured: ${reason}`,
           "choose other nodes, or a larger sample or maxBytes",
         );
       }
@@ -172,30 +188,41 @@ export class OperatorCapture implements Watch {
         used.map(({ buffer, used }) => mapped(session.gpu, buffer, used, signal)),
       );
       const all = new Map(used.map((chunk, i) => [chunk, found[i] as ArrayBuffer]));
-      const tensor = ({ chunk, offset, name, type, weight }: Copied): CapturedTensor => {
-        const data = (all.get(chunk) as ArrayBuffer).slice(offset, offset + bytesOf(type));
-        return { name, type, weight, data: new Uint8Array(data) };
+      const places = [...this.weights.values()];
+      const kept = options.weights ?? false;
+      const read = places.length
+        ? await withWeights((session) => readWeights(session, places, kept, signal))
+        : [];
+      const weights = new Map([...this.weights.keys()].map((place, i) => [place, read[i] as WeightBytes]));
+      const tensor = async ({ chunk, offset, name, type, weight }: Copied): Promise<CapturedTensor> => {
+        if (weight !== null || !chunk)
+          return { name, type, weight: true, ...(weights.get(weight ?? "") as WeightBytes) };
+        const copy = (all.get(chunk) as ArrayBuffer).slice(offset, offset + bytesOf(type));
+        const data = new Uint8Array(copy);
+        return { name, type, weight: false, digest: await digestOf(data), data };
       };
-      const calls = this.taken.map(({ dispatch, kernel, sizes, operands }): CapturedCall => {
-        const inputs = this.inputsOf(dispatch);
-        return {
-          node: dispatch.node ?? "",
-          kernel: dispatch.kernel,
-          variant: kernel.variant.name,
-          sizes,
-          inputs: operands.slice(0, inputs).map(tensor),
-          outputs: operands.slice(inputs).map(tensor),
-        };
-      });
+      const calls = await Promise.all(
+        this.taken.map(async ({ dispatch, kernel, sizes, operands }): Promise<CapturedCall> => {
+          const inputs = this.inputsOf(dispatch);
+          return {
+            node: dispatch.node ?? "",
+            kernel: dispatch.kernel,
+            variant: kernel.variant.name,
+            sizes,
+            inputs: await Promise.all(operands.slice(0, inputs).map(tensor)),
+            outputs: await Promise.all(operands.slice(inputs).map(tensor)),
+          };
+        }),
+      );
       const { capabilities } = session.gpu;
-      const facts = { model, function: this.name, sizes, capabilities, leftOut: this.leftOut };
-      const file = await captureFile({ ...facts, calls, weights: options.weights ?? false, program });
+      const facts = { model, function: this.name, sizes, capabilities, leftOut: this.leftOut, why };
+      const file = await captureFile({ ...facts, calls, program });
       const operators = calls.map(({ node, kernel, inputs, outputs }) => ({
         kernel: model.kernels[kernel]?.kernel ?? "",
         node,
-        bytes: [...inputs, ...outputs].reduce((sum, { data }) => sum + data.length, 0),
+        bytes: [...inputs, ...outputs].reduce((sum, { type }) => sum + bytesOf(type), 0),
       }));
-      this.settle.resolve({ file, operators, leftOut: this.leftOut, why: [...this.why] });
+      this.settle.resolve({ file, operators, leftOut: this.leftOut, why });
     } catch (cause) {
       this.settle.reject(cause);
     } finally {
@@ -208,28 +235,42 @@ export class OperatorCapture implements Watch {
   }
 
   /** Where a call's tensors are copied to; null where it is left out, for a reason that is noted. */
-  private async room(
-    bytes: number,
-    regions: readonly Region[],
-    tensors: readonly CompiledTensor[],
-  ): Promise<Chunk | null> {
+  private async room(regions: readonly Region[], tensors: readonly CompiledTensor[]): Promise<Chunk | null> {
     const unreadable = regions.findIndex(({ of, index }) => !((of[index] as GPUBuffer).usage & COPY_SRC));
     if (unreadable >= 0) {
       const { name } = tensors[unreadable] as CompiledTensor;
       return this.without(`the GPUBuffer of ${name} cannot be copied: make it with COPY_SRC`);
     }
     if (this.taken.length >= MOST_CALLS) return this.without(`a capture has at most ${MOST_CALLS} calls`);
-    if (this.bytes + bytes > this.mostBytes)
-      return this.without(`they take more than ${this.mostBytes} bytes`);
+    const places = regions.map((region, i) => weightOf(tensors[i] as CompiledTensor, region));
+    const sum = (bytes: number, { bytes: more }: Region) => bytes + more;
+    const copies = regions.filter((_, i) => places[i] === null).reduce(sum, 0);
+    const bytes = copies + (this.options.weights ? this.uncounted(regions, places) : 0);
+    if (this.bytes + bytes > this.mostBytes) {
+      this.beyond += bytes;
+      this.leftOut++;
+      return null;
+    }
     let chunk = this.chunks.at(-1);
-    if (!chunk || chunk.used + bytes > chunk.buffer.size) {
-      const made = await this.chunk(Math.max(bytes, Math.min(CHUNK_BYTES, this.mostBytes - this.bytes)));
+    if (!chunk || chunk.used + copies > chunk.buffer.size) {
+      const made = await this.chunk(Math.max(copies, Math.min(CHUNK_BYTES, this.mostBytes - this.bytes)));
       if (!made) return null;
       chunk = made;
       this.chunks.push(chunk);
     }
+    for (const place of places) if (place !== null) this.counted.add(place);
     this.bytes += bytes;
     return chunk;
+  }
+
+  /** Bytes of the weights among them that no call before had, each once. */
+  private uncounted(regions: readonly Region[], places: readonly (string | null)[]): number {
+    const found = new Map<string, number>();
+    for (const [i, { bytes }] of regions.entries()) {
+      const place = places[i] ?? null;
+      if (place !== null && !this.counted.has(place)) found.set(place, bytes);
+    }
+    return [...found.values()].reduce((sum, bytes) => sum + bytes, 0);
   }
 
   /** The call goes on without the copies that the GPU has no memory for. */
@@ -262,8 +303,9 @@ export class OperatorCapture implements Watch {
   }
 }
 
-function placeOf({ at }: CompiledTensor, { bytes }: Region): string {
-  return JSON.stringify([at, bytes]);
+/** The place of a weight; null for another tensor. */
+function weightOf({ at, dtype, shape, encoding }: CompiledTensor, { bytes }: Region): string | null {
+  return at[0] === "weights" ? JSON.stringify([at, bytes, dtype, shape, encoding]) : null;
 }
 
 /** Throws for what is neither a node of the function nor a kernel that it runs. */

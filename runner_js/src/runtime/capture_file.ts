@@ -2,15 +2,20 @@ import type { CompiledKernel, CompiledModel } from "../compiled/generated/model"
 import type { Capabilities } from "../hal/gpu";
 import type { Sizes } from "../program/expressions";
 import type { TensorType } from "../protocol/messages";
-import { digestOf } from "./source";
 import { whereThisRuns } from "./validated";
+
+/** Of a file; `tapml import` takes no more. */
+const MOST_REASONS = 100;
+const LONGEST_REASON = 2000;
 
 export interface CapturedTensor {
   name: string;
   type: TensorType;
   /** Of the model. */
   weight: boolean;
-  data: Uint8Array<ArrayBuffer>;
+  digest: string;
+  /** Null where it does not go into the file. */
+  data: Uint8Array<ArrayBuffer> | null;
 }
 
 /** One call of an operator. */
@@ -30,9 +35,8 @@ export interface CaptureFacts {
   sizes: Sizes;
   capabilities: Capabilities;
   leftOut: number;
+  why: string[];
   calls: CapturedCall[];
-  /** Whether the bytes of weights go along. */
-  weights: boolean;
   /** The text of an operator's program; null where it cannot be had. */
   program(kernel: string): Promise<string | null>;
 }
@@ -41,12 +45,11 @@ export interface CaptureFacts {
 export async function captureFile(facts: CaptureFacts): Promise<Blob> {
   const { model, calls, capabilities } = facts;
   const data = new Map<string, Uint8Array<ArrayBuffer>>();
-  const described = async ({ name, type, weight, data: bytes }: CapturedTensor) => {
-    const digest = await digestOf(bytes);
-    if (facts.weights || !weight) data.set(digest, bytes);
-    return { name, digest, ...type, weight };
-  };
-  const all = (tensors: CapturedTensor[]) => Promise.all(tensors.map(described));
+  const all = (tensors: CapturedTensor[]) =>
+    tensors.map(({ name, type, weight, digest, data: bytes }) => {
+      if (bytes) data.set(digest, bytes);
+      return { name, digest, ...type, weight };
+    });
   const numbers = [...new Set(calls.map(({ kernel }) => kernel))].sort((a, b) => a - b);
   const { wgsl, kernels } = kernelsOf(model, numbers);
   const operators: Record<string, string> = {};
@@ -72,19 +75,18 @@ export async function captureFile(facts: CaptureFacts): Promise<Blob> {
     function: facts.function,
     sizes: facts.sizes,
     left_out: facts.leftOut,
+    why: facts.why.slice(0, MOST_REASONS).map((reason) => reason.slice(0, LONGEST_REASON)),
     wgsl,
     kernels,
     operators,
-    calls: await Promise.all(
-      calls.map(async ({ node, kernel, variant, sizes, inputs, outputs }) => ({
-        node,
-        kernel: model.kernels[kernel]?.kernel,
-        variant,
-        sizes,
-        inputs: await all(inputs),
-        outputs: await all(outputs),
-      })),
-    ),
+    calls: calls.map(({ node, kernel, variant, sizes, inputs, outputs }) => ({
+      node,
+      kernel: model.kernels[kernel]?.kernel,
+      variant,
+      sizes,
+      inputs: all(inputs),
+      outputs: all(outputs),
+    })),
   };
   return safetensors(JSON.stringify(document), data);
 }

@@ -76,6 +76,12 @@ describe("a call", () => {
       "too few elements",
       { x: { data: short, shape: [4] } },
       {},
+      "input: input x has 3 elements, and its shape [4] has 4: give a Float32Array of float32[n]",
+    ],
+    [
+      "elements that are not those of a size",
+      { x: short },
+      { sizes: { n: 4 } },
       "input: input x has 3 elements, where float32[4] has 4: give a Float32Array of float32[n]",
     ],
     [

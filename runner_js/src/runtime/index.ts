@@ -7,6 +7,7 @@ import { TapmlError } from "./error";
 import { toTapmlError } from "./errors";
 import { LoadedModel } from "./model";
 import { checkModules } from "./modules";
+import { checkOptions } from "./options";
 import { openSource } from "./source";
 import { checkValidated } from "./validated";
 
@@ -18,6 +19,7 @@ export { type Kind, TapmlError } from "./error";
  * Throws a TapmlError, or the signal's reason.
  */
 export async function load(url: string, options: LoadOptions = {}): Promise<Model> {
+  checkOptions("load", options);
   const { signal = new AbortController().signal, cache = true } = options;
   const get = options.fetch ?? ((address, init) => fetch(address, init));
   // Beside the document's download and proof; `prepare` tells what goes wrong.

@@ -19,6 +19,7 @@ import { type Place, placeOf } from "./device";
 import { TapmlError } from "./error";
 import { DEVICE_LOST_FIX, toTapmlError } from "./errors";
 import { Allocations, type Resident } from "./memory";
+import { checkOptions } from "./options";
 import { chooseVariants, compileKernels, type ReadyKernel } from "./pipelines";
 import { checkBuffers } from "./requirements";
 import { arenasOf, Session, statesOf } from "./session";
@@ -95,6 +96,7 @@ export class LoadedModel implements Model, Resident {
 
   async capture(options: CaptureOptions = {}): Promise<Capture> {
     this.throwIfDisposed();
+    checkOptions("capture", options);
     const { function: name = "main", inputs, sizes, signal = never() } = options;
     signal.throwIfAborted();
     const capture = new OperatorCapture(this.document, name, options);
@@ -137,7 +139,8 @@ export class LoadedModel implements Model, Resident {
     return this.attachment(this.document.tokenizer?.file, signal);
   }
 
-  reload(options: PrepareOptions = {}): Promise<void> {
+  async reload(options: PrepareOptions = {}): Promise<void> {
+    checkOptions("reload", options);
     return this.inTurn(options.signal ?? never(), () => this.prepare(options));
   }
 
@@ -230,6 +233,7 @@ export class LoadedModel implements Model, Resident {
     profiled: boolean,
     capture: OperatorCapture | null = null,
   ): Promise<RunResult | Profile> {
+    checkOptions(profiled ? "profile" : "run", options);
     const signal = options.signal ?? never();
     const begun = performance.now();
     const issued = await this.inTurn(signal, async () => {
@@ -246,6 +250,7 @@ export class LoadedModel implements Model, Resident {
         profiled,
         capture: () => capture ?? (profiled ? null : this.nextCapture(name)),
         program: (kernel: string) => this.attachment(`operators/${kernel}.json`, signal).catch(() => null),
+        withWeights: <T>(read: (session: Session) => Promise<T>) => this.withWeights(signal, read),
       };
       try {
         return await runCall(call, inputs, options, (why) => {
@@ -256,6 +261,18 @@ export class LoadedModel implements Model, Resident {
       }
     });
     return this.told(issued.result());
+  }
+
+  /** In a turn of its own, with the weights on the device. */
+  private withWeights<T>(signal: AbortSignal, read: (session: Session) => Promise<T>): Promise<T> {
+    return this.inTurn(signal, async () => {
+      const session = await this.admitted(signal);
+      try {
+        return await read(session);
+      } finally {
+        this.place?.budget.release(this);
+      }
+    });
   }
 
   private nextCapture(name: string): OperatorCapture | null {

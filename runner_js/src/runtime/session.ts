@@ -70,6 +70,11 @@ export class Session {
     return this.weights;
   }
 
+  /** A buffer of weights; calls only read it. */
+  weightBuffer(index: number): GPUBuffer {
+    return this.weights[index] as GPUBuffer;
+  }
+
   /** Everything but the states; nothing of it may be encoded. */
   pageOut(): void {
     for (const name of [...this.functions.keys()]) this.drop(name);

@@ -71,7 +71,15 @@ function inputsOf(
     const from = shaped ? value.data : (value as InputData | GPUBuffer);
     const data = isBuffer(from) ? from : takenAs(from, tensor.dtype);
     if (!data) throw wrong(name, tensor, mismatch(from, tensor.dtype));
-    return { port, name, tensor, data, shape: shaped ? value.shape : null };
+    const shape = shaped ? value.shape : null;
+    // First, for sizes that other inputs are held against follow from the shape.
+    if (Array.isArray(shape) && !isBuffer(data) && data.length !== elementsOf(shape))
+      throw wrong(
+        name,
+        tensor,
+        `has ${data.length} elements, and its shape [${shape}] has ${elementsOf(shape)}`,
+      );
+    return { port, name, tensor, data, shape };
   });
 }
 
