@@ -47,11 +47,11 @@ class Table(table.Table):
             return
         # Of a file or a pipe, lines end where their text does.
         for line in Segment.split_lines(part for part in rendered if isinstance(part, Segment)):
-            while line and not line[-1].text.strip():
+            while line and not line[-1].text.strip(" "):
                 line.pop()
             if line:
-                text, *others = line.pop()
-                line.append(Segment(text.rstrip(), *others))
+                last = line.pop()
+                line.append(Segment(last.text.rstrip(" "), last.style))
             yield from line
             yield Segment.line()
 
