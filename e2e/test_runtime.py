@@ -63,6 +63,16 @@ globalThis.embedded = async (from) => {
   model.dispose();
   return Array.from(probabilities);
 };
+globalThis.embeddedByAWorker = (from) =>
+  new Promise((resolve, reject) => {
+    const worker = new Worker("worker.js", { type: "module" });
+    worker.onmessage = ({ data }) => {
+      worker.terminate();
+      data.why ? reject(new Error(data.why)) : resolve(data.probabilities);
+    };
+    worker.onerror = () => reject(new Error("the worker does not start"));
+    worker.postMessage({ from: new URL(from, location.href).href, x });
+  });
 globalThis.captured = async (from, options) => {
   const model = await open(from);
   const capture = model.capture(options);
@@ -86,6 +96,20 @@ globalThis.begun = (what, from) => {
   begin[what](from).then(() => { globalThis.underWay = true; });
 };
 globalThis.ready = true;
+"""
+
+
+WORKER_SCRIPT = """\
+import { load } from "./tapml-runtime.js";
+addEventListener("message", async ({ data: { from, x } }) => {
+  try {
+    const model = await load(from, { unvalidated: "ignore" });
+    const { probabilities } = await model.run({ x });
+    postMessage({ probabilities: Array.from(probabilities) });
+  } catch (cause) {
+    postMessage({ why: String(cause) });
+  }
+});
 """
 
 
@@ -223,6 +247,7 @@ def little_site(little: Path, tmp_path: Path) -> Iterator[_Server]:
     assert ran.code == 0, ran.err
     (folder / "index.html").write_text(PAGE)
     (folder / "page.js").write_text(LITTLE_SCRIPT)
+    (folder / "worker.js").write_text(WORKER_SCRIPT)
     broken = folder / "broken.tapml"
     shutil.copytree(folder / "little.tapml", broken)
     text = (broken / "model.json").read_text()
@@ -247,6 +272,8 @@ def test_a_broken_kernel_of_a_deployed_model_is_captured_and_accused(
             assert got["refused"] == 0
             (tmp_path / f"{name}.capture").write_bytes(bytes(got["bytes"]))
             found[name] = [operator["node"] for operator in got["operators"]]
+        got = page.evaluate("embeddedByAWorker('little.tapml/')")
+        assert got == pytest.approx(page.evaluate("embedded('little.tapml/')"), abs=0)
     assert found == {"little": ["n000", "n001", "n002", "n003"], "broken": ["n000", "n001", "n003"]}
     ran = tapml("import", tmp_path / "little.capture", "--into", suite)
     assert (ran.code, ran.out.count("✓ pass")) == (0, 4), ran.err
