@@ -18,6 +18,7 @@ from tapml.lowering.lower import Lowered, Model
 from tapml.operators.numerics import stated
 from tapml.platforms.reference import Values, to_numpy
 from tapml.program import Graph, Node, NodeKind
+from tapml.program.graph import shown_by
 from tapml.suite import CarvedTest, TensorRef, TensorStore, Tolerance
 
 Stored = Mapping[str, Future[TensorRef]]
@@ -125,12 +126,8 @@ class Tolerances:
 
     def _of_outputs(self, run: Run, bounds: Mapping[tuple[int, str], tuple[Tolerance, ...]]) -> Agreement:
         """The least that a model's outputs may agree with what they are, each of them as the output of its operator."""
-        views = {node.outputs[0]: node.inputs[0] for node in run.graph.nodes if node.kind is NodeKind.VIEW}
-        outputs = set()
-        for value in run.graph.outputs:
-            while value in views:
-                value = views[value]
-            outputs.add(value)
+        shown = shown_by(run.graph)
+        outputs = {shown[value] for value in run.graph.outputs}
         most = squares = 0.0
         for node in run.graph.kernel_nodes:
             for value, bound in zip(node.outputs, bounds[run.number, node.id], strict=True):

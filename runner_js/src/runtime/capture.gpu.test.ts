@@ -8,6 +8,7 @@ import {
   type ModelText,
   modelOf,
   range,
+  repeated,
   tensor,
 } from "../testing/compiled";
 import { type CountedGpu, countedGpu } from "../testing/gpus";
@@ -176,31 +177,7 @@ it("refuses an option that there is not", async () => {
 });
 
 it("sees each turn of a loop as it was, in bytes that the next overwrites, and a share of them", async () => {
-  const model = await loaded({
-    kernels: [{ name: "add", inputs: 2, body: "p0[i] + p1[i]" }],
-    functions: {
-      main: functionOf(
-        [
-          tensor("x", ["input", 0]),
-          tensor("a", ["arena", 0, 0]),
-          tensor("b", ["arena", 1, 0]),
-          tensor("y", ["output", 0]),
-        ],
-        [
-          { op: "copy", from: 0, to: 1 },
-          {
-            op: "loop",
-            variable: "i",
-            count: 8,
-            most: 8,
-            body: [dispatch(0, 1, 0, 2), { op: "copy", from: 2, to: 1 }],
-          },
-          { op: "copy", from: 1, to: 3 },
-        ],
-        [4000, 4000],
-      ),
-    },
-  });
+  const model = await loaded(repeated(8, 8));
   const { calls } = await read(await model.capture({ inputs: { x: array(1, 2) } }));
   expect(calls.map(({ outputs }: { outputs: number[][] }) => outputs[0]?.[0])).toEqual([
     2, 3, 4, 5, 6, 7, 8, 9,

@@ -3,12 +3,12 @@ import {
   ADD,
   branch,
   COUNTER,
-  dispatch,
   functionOf,
   type ModelText,
   modelOf,
   N,
   range,
+  repeated,
   tensor,
 } from "../testing/compiled";
 import { type CountedGpu, countedGpu } from "../testing/gpus";
@@ -238,32 +238,7 @@ describe("a program", () => {
   });
 
   it("is recorded with loops and branches that sizes decide", async () => {
-    const text: ModelText = {
-      kernels: [{ name: "add", inputs: 2, body: "p0[i] + p1[i]" }],
-      functions: {
-        main: functionOf(
-          [
-            tensor("x", ["input", 0]),
-            tensor("a", ["arena", 0, 0]),
-            tensor("b", ["arena", 1, 0]),
-            tensor("y", ["output", 0]),
-          ],
-          [
-            { op: "copy", from: 0, to: 1 },
-            {
-              op: "loop",
-              variable: "i",
-              count: ["floordiv", "n", 2],
-              most: 500,
-              body: [dispatch(0, 1, 0, 2), { op: "copy", from: 2, to: 1 }],
-            },
-            { op: "copy", from: 1, to: 3 },
-          ],
-          [4000, 4000],
-        ),
-      },
-    };
-    const model = await loaded(text);
+    const model = await loaded(repeated(["floordiv", "n", 2], 500));
     const submitted = vi.spyOn(here.gpu.device.queue, "submit");
     expect((await model.run({ x: range(6) })).y).toEqual(range(6, 4));
     expect(submitted).toHaveBeenCalledTimes(1);

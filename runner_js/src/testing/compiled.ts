@@ -219,6 +219,33 @@ async function digestOf(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
 /** i times `scale` */
 export const range = (count: number, scale = 1) => Float32Array.from({ length: count }, (_, i) => scale * i);
 
+/** y = x and, in each turn of a loop, x once more, by two arenas. */
+export const repeated = (count: Expression, most: number): ModelText => ({
+  kernels: [{ name: "add", inputs: 2, body: "p0[i] + p1[i]" }],
+  functions: {
+    main: functionOf(
+      [
+        tensor("x", ["input", 0]),
+        tensor("a", ["arena", 0, 0]),
+        tensor("b", ["arena", 1, 0]),
+        tensor("y", ["output", 0]),
+      ],
+      [
+        { op: "copy", from: 0, to: 1 },
+        {
+          op: "loop",
+          variable: "i",
+          count,
+          most,
+          body: [dispatch(0, 1, 0, 2), { op: "copy", from: 2, to: 1 }],
+        },
+        { op: "copy", from: 1, to: 3 },
+      ],
+      [4000, 4000],
+    ),
+  },
+});
+
 /** y = (x + w) * 2, by an intermediate in an arena. */
 export const ADD: ModelText = {
   kernels: [
