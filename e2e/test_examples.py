@@ -40,6 +40,14 @@ degrees => {
 """
 
 
+KEEP_DEVICE = """\
+const request = GPUAdapter.prototype.requestDevice;
+GPUAdapter.prototype.requestDevice = async function (...given) {
+  return (globalThis.usedDevice = await request.apply(this, given));
+};
+"""
+
+
 def build_models(folder: Path) -> None:
     subprocess.run([sys.executable, ROOT / "scripts" / "examples", folder], check=True)
 
@@ -59,6 +67,7 @@ def shown_first(page: Page) -> str:
 @pytest.mark.parametrize("browser", BROWSERS)
 def test_a_question_finds_its_answer(browser: str, site: str, opened: Opened) -> None:
     with opened(browser) as page:
+        page.add_init_script(KEEP_DEVICE)
         # The others would take a software GPU a minute more.
         page.route("**/sentences.js", lambda route: route.fulfill(body=FEW, content_type="text/javascript"))
         page.goto(f"{site}embedding-search/")
@@ -71,6 +80,14 @@ def test_a_question_finds_its_answer(browser: str, site: str, opened: Opened) ->
         page.locator("#question").fill(" ")
         page.locator("#question").press("Enter")
         expect(page.locator("#status")).to_have_text("Type a question.")
+        expect(page.locator("#results li")).to_have_count(0)
+        page.locator("#question").fill("Will I get wet?")
+        page.locator("#question").press("Enter")
+        expect(page.locator("#results li").first).to_be_visible(timeout=SECONDS)
+        page.evaluate("usedDevice.destroy()")
+        page.locator("#question").fill("How do I get my money back?")
+        page.locator("#question").press("Enter")
+        expect(page.locator("#status")).to_have_class("status failed")
         expect(page.locator("#results li")).to_have_count(0)
 
 

@@ -18,6 +18,8 @@ import ml_dtypes
 import numpy as np
 from numpy.lib import format as npy_format
 
+from tapml.text import exact_size
+
 MOST_BYTES = 1 << 30
 """Of all arrays of one file."""
 
@@ -94,7 +96,7 @@ def read_header(file: IO[bytes]) -> Header:
         raise ValueError(f"its elements are {str(dtype)[:100]}, no plain numbers")
     nonzero = math.prod(extent for extent in shape if extent)
     if len(shape) > 32 or nonzero * dtype.itemsize > MOST_BYTES:
-        raise ValueError(f"it says that it is {dtype}{str(list(shape))[:200]}, more than {MOST_BYTES >> 20} MiB")
+        raise ValueError(f"it says that it is {dtype}{str(list(shape))[:200]}, more than {exact_size(MOST_BYTES)}")
     return Header(dtype, shape, bool(fortran_order), npy_format.MAGIC_LEN + len(text))
 
 
@@ -189,7 +191,7 @@ class Archive:
             self._members[name] = member
         total = sum(header.nbytes for header in self.headers.values())
         if total > MOST_BYTES:
-            raise ValueError(f"its arrays are {total} bytes, more than {MOST_BYTES >> 20} MiB")
+            raise ValueError(f"its arrays are {total} bytes, more than {exact_size(MOST_BYTES)}")
         packed = sum(
             header.nbytes
             for name, header in self.headers.items()
@@ -197,7 +199,7 @@ class Archive:
         )
         if packed > MOST_PACKED_BYTES:
             raise ValueError(
-                f"its compressed arrays are {packed} bytes, more than {MOST_PACKED_BYTES >> 20} MiB: save it with "
+                f"its compressed arrays are {packed} bytes, more than {exact_size(MOST_PACKED_BYTES)}: save it with "
                 "np.savez instead of np.savez_compressed"
             )
 

@@ -51,6 +51,20 @@ def exact(value: float | str | None) -> str:
     return f"{value:.6g}" if isinstance(value, int | float) else str(value)
 
 
+def size(count: float) -> str:
+    """Bytes for people (powers of 1000)."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError("unreachable")
+
+
+def exact_size(count: int) -> str:
+    """A limit, for people who compare it with a number of bytes."""
+    return f"{count} bytes ({size(count)})"
+
+
 def json_escaped(text: str) -> str:
     """JSON that means the same and is ASCII where a terminal would obey it; JSON escapes the rest itself."""
     return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

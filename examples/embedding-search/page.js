@@ -51,6 +51,12 @@ function list(found) {
   element("results").replaceChildren(...items);
 }
 
+/** What was found for another question does not stand beside an error. */
+function fail(error) {
+  list([]);
+  tell(error.message, true);
+}
+
 async function start() {
   const model = await load(MODEL, {
     onProgress: ({ bytes, totalBytes, kernels, totalKernels }) => {
@@ -79,15 +85,21 @@ async function start() {
       return;
     }
     const begun = performance.now();
-    const embedding = await embed(text);
-    if (mine !== latest) return;
-    asked = embedding;
-    show();
-    tell(`${(performance.now() - begun).toFixed(0)} ms, in this browser`);
+    try {
+      const embedding = await embed(text);
+      if (mine !== latest) return;
+      asked = embedding;
+      show();
+      tell(`${(performance.now() - begun).toFixed(0)} ms, in this browser`);
+    } catch (error) {
+      if (mine !== latest) return;
+      asked = null;
+      fail(error);
+    }
   };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    search().catch((error) => tell(error.message, true));
+    search();
   });
   question.disabled = button.disabled = false;
   await search();
@@ -103,5 +115,5 @@ async function start() {
 
 start().catch((error) => {
   progress.hidden = true;
-  tell(error.message, true);
+  fail(error);
 });

@@ -29,7 +29,9 @@ export function checkBytes(tensors: readonly Tensor[]): void {
   const sizes = new Map(tensors.map((tensor) => [tensor.digest, bytesOf(tensor)]));
   const total = [...sizes.values()].reduce((sum, size) => sum + size, 0);
   if (!(total <= MOST_TENSOR_BYTES))
-    throw damaged(`The tensors of this test are said to be ${total} bytes, more than 1 GiB.`);
+    throw damaged(
+      `The tensors of this test are said to be ${total} bytes, and ${MOST_TENSOR_BYTES} are the most.`,
+    );
 }
 
 /**

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from repro_helpers import keep_result
 from tapml.building.build import Built, build
 from tapml.building.moves import with_moves
 from tapml.building.weights import SHARD_BYTES, laid_out
@@ -20,6 +21,8 @@ from tapml.files import sha256
 from tapml.program import Node, NodeKind, ValueKind
 from tapml.program.program import Function, SymbolicType, SymbolicValue
 from tapml.results.validation import ValidationDocument
+from tapml.sharing import of_suite
+from tapml.sharing.imports import add_to_suite
 from tapml.suite import Suite
 
 
@@ -100,6 +103,16 @@ def test_a_kernel_of_which_not_all_tests_ran_is_not_validated(suite: Suite, tmp_
     document["tests"] = [test for test in document["tests"] if test["id"] != "n002.s0"]
     suite.save_result(document)
     assert set(build(suite, tmp_path / "x.tapml").model.validation[0].kernels) == {"fused_matmul_add_gelu", "matmul1"}
+
+
+def test_what_an_imported_test_reports_is_no_validation(suite: Suite, tmp_path: Path) -> None:
+    for test in suite.tests:
+        keep_result(suite, test.id, "pass", device="Elsewhere 1")
+        repro = of_suite(suite, test.id)
+        add_to_suite(repro, suite)
+    results = {found["devices"][0]["name"]: found for found in suite.results("validation")}
+    assert len(results["Elsewhere 1 (reported)"]["tests"]) == len(suite.tests)
+    assert build(suite, tmp_path / "x.tapml").model.validation == []
 
 
 def validation(suite: Suite) -> ValidationDocument:

@@ -13,8 +13,8 @@ import pytest
 from onnx import helper
 
 from tapml.cli import main
-from tapml.reports.terminal import size
 from tapml.suite import Suite
+from tapml.text import size
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
@@ -160,6 +160,31 @@ def test_a_model_that_nothing_checks_is_carved_when_asked_for(
     assert "onnxruntime is not installed" in out
     code, out, _ = run(capsys, "show", suite)
     assert "onnxruntime is not installed" in out
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("m=1:2", ["has no size 'm' that may differ: it has n"]),
+        ("n=0:5", ["n is from 1 to ", "m.onnx: give a range inside that, which 0 to 5 is not"]),
+    ],
+)
+def test_a_range_that_a_model_has_not_is_told_before_it_is_carved(
+    given: str, words: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = [helper.make_tensor_value_info(name, 1, ["n"]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "test", values[:1], values[1:])
+    model = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
+    files = [tmp_path / f"{count}.npz" for count in (2, 3)]
+    for count, file in enumerate(files, 2):
+        np.savez(file, x=np.ones(count, np.float32))
+    monkeypatch.setattr("tapml.carving.carve.carve", lambda *arguments, **options: pytest.fail("it is carved"))
+    inputs = [word for file in files for word in ("--inputs", file)]
+    code, _, err = run(capsys, "build", model, *inputs, "--range", given, "-o", tmp_path / "m.tapml")
+    assert code == 2
+    assert all(word in " ".join(err.split()) for word in words)
+    assert not (tmp_path / "m.tapml").exists()
 
 
 def test_a_refusal_has_fields(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

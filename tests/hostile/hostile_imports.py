@@ -120,7 +120,7 @@ def _edit(**changes: Any) -> Callable[[str], str]:
 
 _DEEP = b"[" * 50_000 + b"]" * 50_000
 _DOCUMENTS: dict[str, tuple[Callable[[str], str], str]] = {
-    "a tensor of 4 TB": (_edit(inputs__0__shape=[2**20, 2**20]), "1 GiB|shape"),
+    "a tensor of 4 TB": (_edit(inputs__0__shape=[2**20, 2**20]), "1.1 GB|shape"),
     "a tensor of no bytes and impossible extents": (_edit(inputs__0__shape=[2**32] * 3 + [0]), "shape"),
     "a negative extent": (_edit(inputs__0__shape=[-1]), r"inputs\[0\]\.shape"),
     "true as an extent": (_edit(inputs__0__shape=[True]), r"inputs\[0\]\.shape"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from helpers import FakeRunner, all_pass
+from repro_helpers import keep_result
 from tapml.devices import Blobs, DeviceHub
 from tapml.errors import InputError
 from tapml.sharing import Repro, of_suite
@@ -75,6 +76,28 @@ def test_a_test_that_is_there_already_is_not_added_again(repro: Repro, suite: Su
     first = add_to_suite(other, suite)
     assert add_to_suite(other, Suite(suite.path)) == first
     assert len(Suite(suite.path).imported.tests) == 1
+
+
+def test_what_was_reported_of_another_text_of_a_kernel_does_not_stay(suite: Suite) -> None:
+    """As with validations: results stand beside each other where they are of one text of their kernel."""
+    first, second, other = (
+        *(test.id for test in suite.tests if test.kernel == "softmax"),
+        next(test.id for test in suite.tests if test.kernel != "softmax"),
+    )
+
+    def reported() -> dict[str, str]:
+        (found,) = (found for found in suite.results("validation") if "(reported)" in found["devices"][0]["name"])
+        return {test["id"]: test["verdict"] for test in found["tests"]}
+
+    for test in (first, other):
+        keep_result(suite, test)
+        add_to_suite(of_suite(suite, test), suite)
+    assert reported() == {first: "fail", other: "fail"}
+    file = suite.path / "kernels" / "softmax.wgsl"
+    file.write_text(file.read_text() + "\n// another kernel now\n")
+    keep_result(suite, second, "pass")
+    add_to_suite(of_suite(suite, second), suite)
+    assert reported() == {second: "pass", other: "fail"}
 
 
 def test_a_damaged_list_of_imports_is_named(repro: Repro, suite: Suite) -> None:

@@ -73,7 +73,7 @@ def build(
     """
     check_output(output, overwrite)
     suite.require_model()
-    symbols = narrowed(suite, ranges)
+    symbols = narrowed(suite.name, suite.program.symbols, ranges)
     if suite.doubts and not keep_disagreeing:
         raise InputError(
             f"DO NOT TRUST {suite.path}: {'; '.join(suite.doubts)}. Nothing is built of it; to build it all the same: "
@@ -88,19 +88,18 @@ def build(
         raise InputError(f"{cannot_write(output, error)} with -o") from error
 
 
-def narrowed(suite: Suite, ranges: Mapping[str, tuple[int, int]]) -> list[Symbol]:
-    """The suite's symbols with these ranges. Raises InputError for one that it has not, or not so far."""
-    symbols = suite.program.symbols
+def narrowed(model: str, symbols: Sequence[Symbol], ranges: Mapping[str, tuple[int, int]]) -> list[Symbol]:
+    """The symbols of a model with these ranges. Raises InputError for one that it has not, or not so far."""
     for name, (least, most) in ranges.items():
         known = next((symbol for symbol in symbols if symbol.name == name), None)
         if known is None:
             raise InputError(
-                f"{suite.name} has no size {name[:100]!r} that may differ: "
+                f"{model} has no size {name[:100]!r} that may differ: "
                 + (f"it has {listed([symbol.name for symbol in symbols], 8)}" if symbols else _FIXED)
             )
         if not known.minimum <= least <= most <= known.maximum:
             raise InputError(
-                f"{name} is from {known.minimum} to {known.maximum} in {suite.name}: give a range inside that, which "
+                f"{name} is from {known.minimum} to {known.maximum} in {model}: give a range inside that, which "
                 f"{least} to {most} is not"
             )
     found = {name: {"minimum": least, "maximum": most} for name, (least, most) in ranges.items()}

@@ -8,6 +8,7 @@ from typing import Any
 
 from tapml.devices.messages import kernel_digest, kernel_message
 from tapml.protocol.methods import Verdict
+from tapml.results.base import REPORTED_DEVICE
 from tapml.results.validation import ValidationDocument
 from tapml.results.verdicts import SEVERITY
 from tapml.suite import Suite
@@ -30,6 +31,8 @@ def validations(suite: Suite, documents: Mapping[str, Mapping[str, Any]]) -> lis
             continue
         known = [name for name, digest in digests.items() if result["kernel_digests"].get(name) == digest]
         for device in result["devices"]:
+            if device["id"] == REPORTED_DEVICE:  # somebody's word, from a file
+                continue
             kernels = _verdicts(result, device["id"], {name: tests[name] for name in known})
             if kernels:
                 known_by = ("name", "runtime", "user_agent", "adapter")

@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
-from tapml.building.build import Built, build, check_output
+from tapml.building.build import Built, build, check_output, narrowed
 from tapml.cli.commands import carved
 from tapml.cli.outputs import Outputs, check_writable
 from tapml.cli.runs import run, specification
 from tapml.errors import InputError
+from tapml.expressions import Symbol
 from tapml.files import cannot_write, write_json_output
 from tapml.leftovers import temporary_folder
 from tapml.reports.compiled import model_document, show_model
@@ -51,7 +52,7 @@ def _build(options: argparse.Namespace, progress: Console) -> tuple[Built, bool]
     good, ranges = True, dict(map(_range, options.range))
     with contextlib.ExitStack() as held:
         with ProgressReport(progress) as report:
-            suite = held.enter_context(_suite(options, report))
+            suite = held.enter_context(_suite(options, ranges, report))
         if options.device:
             document = run(specification("validation", options), suite, options, progress)
             if document["interrupted"]:
@@ -82,14 +83,19 @@ def _range(text: str) -> tuple[str, tuple[int, int]]:
 
 
 @contextlib.contextmanager
-def _suite(options: argparse.Namespace, report: ProgressReport) -> Iterator[Suite]:
-    """The suite that was given, or one that is carved from the model for the length of a `with` block."""
+def _suite(
+    options: argparse.Namespace, ranges: Mapping[str, tuple[int, int]], report: ProgressReport
+) -> Iterator[Suite]:
+    """The suite that was given, or one that is carved from the model for the length of a `with` block. Ranges that it
+    does not take are an error before it is carved or validated."""
     path = Path(options.model)
     if path.is_dir():
         given = [f"--{name.replace('_', '-')}" for name in _CARVING if getattr(options, name)]
         if given:
             raise InputError(f"{path} is a suite, which was carved already: leave out {given[0]}, or give its model")
-        yield Suite(path)
+        suite = Suite(path)
+        narrowed(suite.name, suite.program.symbols, ranges)
+        yield suite
         return
     if options.model == _MINILM:
         # Of one length alone it would take no other text.
@@ -102,4 +108,8 @@ def _suite(options: argparse.Namespace, report: ProgressReport) -> Iterator[Suit
         except OSError as error:
             raise InputError(f"{cannot_write(options.output, error)} with -o") from error
         name = options.name or options.output.name.removesuffix(".tapml")
-        yield carved(options, folder / f"{name}.suite", report, name=name)
+
+        def check(symbols: Sequence[Symbol]) -> None:
+            narrowed(options.model, symbols, ranges)
+
+        yield carved(options, folder / f"{name}.suite", report, name=name, check=check)

@@ -8,9 +8,9 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rich.console import Console
 
@@ -25,6 +25,7 @@ from tapml.compiled.files import CompiledFiles
 from tapml.compilers.tvm.variants import BASE, parse_specs
 from tapml.compilers.tvm.wasm.runtime import runtime_objects
 from tapml.errors import InputError
+from tapml.expressions import Symbol
 from tapml.files import write_json_output
 from tapml.jobs import JobSpecification
 from tapml.reports.compiled import model_document, show_kernels, show_model
@@ -40,6 +41,8 @@ from tapml.suite import Suite
 from tapml.text import counted, listed, one_line
 from tapml.validation.operatorwise import passed
 from tapml.validation.results import succeeded
+
+CheckSizes: TypeAlias = Callable[[Sequence[Symbol]], object]
 
 _DEMO_TEXT = "A model is carved into tests, and each operator moves to the browser."
 
@@ -63,9 +66,15 @@ def _carve_and_show(options: argparse.Namespace, console: Console, progress: Con
 
 
 def carved(
-    options: argparse.Namespace, output: Path, report: ProgressReport, *, name: str | None, overwrite: bool = False
+    options: argparse.Namespace,
+    output: Path,
+    report: ProgressReport,
+    *,
+    name: str | None,
+    overwrite: bool = False,
+    check: CheckSizes = lambda symbols: None,
 ) -> Suite:
-    """A suite, by the options of `tapml carve`."""
+    """A suite, by the options of `tapml carve`. `check` may raise, by the sizes that differ, before it is carved."""
     return _carve(
         options.model,
         output,
@@ -83,6 +92,7 @@ def carved(
         keep_disagreeing=options.keep_disagreeing,
         no_oracle=options.no_oracle,
         external_paths=options.external,
+        check=check,
     )
 
 
@@ -98,6 +108,7 @@ def _carve(
     keep_disagreeing: bool = False,
     no_oracle: bool = False,
     external_paths: Sequence[Path] = (),
+    check: CheckSizes = lambda symbols: None,
     **inputs: Any,
 ) -> Suite:
     # Late: TVM takes seconds to load, and most commands go without.
@@ -116,6 +127,7 @@ def _carve(
     report.update("importing", 0, 1)
     imported = import_model(model, progress=report.line, functions=functions, **inputs)
     report.update("importing", 1, 1)
+    check(imported.symbols)
     if not no_oracle:
         try:
             require_oracle(imported)

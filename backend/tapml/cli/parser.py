@@ -76,7 +76,7 @@ def command_parser() -> argparse.ArgumentParser:
         help="print a suite's graph, kernels, tests, sizes and provenance, or what is in a compiled model",
         description="Print what is in a suite (graph, kernels, tests, sizes, provenance), or in a compiled model "
         "(inputs, outputs, kernels, weights, memory, and where it was validated). Of a compiled model all files are "
-        "checked first: their sizes, and their digests too, where it has at most 1 GiB of weights; exit code 2 where "
+        "checked first: their sizes, and their digests too, where it has at most 1.1 GB of weights; exit code 2 where "
         "one is missing or damaged.",
     )  # fmt: skip
     show.add_argument("suite", type=Path, metavar="SUITE|MODEL.tapml", help="what `tapml carve` or `tapml build` wrote")

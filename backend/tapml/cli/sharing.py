@@ -13,13 +13,14 @@ from tapml.cli.suites import opened
 from tapml.errors import InputError
 from tapml.files import write_json_output
 from tapml.reports.console import Table
-from tapml.reports.terminal import size, warn_doubts
+from tapml.reports.terminal import warn_doubts
 from tapml.server.security import is_loopback
 from tapml.sharing import FORMS, check_export, file_name, issue_text, links, load_repro, of_suite
 from tapml.sharing import export as export_file
 from tapml.sharing.capture import read_capture
 from tapml.sharing.imports import add_to_suite, new_suite
 from tapml.suite import Suite
+from tapml.text import size
 
 FORMAT = "tapml.shares/1"
 _SHORTEST_NAME = 4

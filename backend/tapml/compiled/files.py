@@ -85,7 +85,7 @@ class CompiledFiles:
         return buffers
 
     def check(self) -> None:
-        """Is everything there, as it was built? The digests of more than 1 GiB of weights are not computed: who loads
+        """Is everything there, as it was built? Digests of more than 2^30 bytes of weights are not computed: who loads
         them does.
 
         Raises InputError naming the first part that is missing, of another size or of another digest.

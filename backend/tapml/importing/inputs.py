@@ -20,6 +20,7 @@ from tapml.importing.dtypes import narrow_array
 from tapml.importing.model import Array
 from tapml.npy import MOST_BYTES, open_npz, read_npy
 from tapml.program import TensorType
+from tapml.text import exact_size
 
 _BYTES = {
     "F8_E4M3": ml_dtypes.float8_e4m3fn,
@@ -151,7 +152,7 @@ def _safetensors(path: Path) -> Iterator[_Given]:
         if (length := int.from_bytes(file.read(8), "little")) > _MOST_HEADER:
             raise ValueError(f"its header is said to have {length} bytes")
     if path.stat().st_size > MOST_BYTES + _MOST_HEADER:
-        raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB")
+        raise ValueError(f"it is larger than {exact_size(MOST_BYTES)}")
     with safe_open(path, "numpy") as opened:
         views = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118 - it is no dict
         types = {name: TensorType(tuple(view.get_shape()), view.get_dtype()) for name, view in views.items()}

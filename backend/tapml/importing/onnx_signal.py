@@ -19,7 +19,7 @@ from tapml.importing.kernel_calls import as_dtype
 from tapml.importing.relax_ir import Expr, tensor_dtype
 
 _LARGEST_TABLE = 1 << 27
-"""Elements: 512 MiB."""
+"""Elements: 2^29 bytes."""
 
 
 def dft(builder: Expr, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Expr:

@@ -14,10 +14,10 @@ from tapml.compiled.instructions import Dispatch, If, Instruction, Loop
 from tapml.compiled.model import CompiledFunction, CompiledModel, InputPort, Port, Validation
 from tapml.program.graph import Typed
 from tapml.reports.console import Table
-from tapml.reports.terminal import mark, size, warn_doubts
+from tapml.reports.terminal import mark, warn_doubts
 from tapml.results.base import adapter_name
 from tapml.results.verdicts import SEVERITY
-from tapml.text import counted, listed, one_line
+from tapml.text import counted, listed, one_line, size
 
 MODEL_FORMAT = "tapml.compiled/1"
 RUN_FORMAT = "tapml.compiled-run/1"

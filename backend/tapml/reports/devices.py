@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Console
 
 from tapml.reports.console import Table
-from tapml.reports.terminal import size
 from tapml.results.base import adapter_name
+from tapml.text import size
 
 _SHOWN_LIMITS = {
     "maxComputeInvocationsPerWorkgroup": "invocations",

@@ -10,8 +10,7 @@ from rich.console import Console
 
 from tapml.building.picture import Held, Picture
 from tapml.reports.console import Table
-from tapml.reports.terminal import size
-from tapml.text import counted
+from tapml.text import counted, size
 
 _STYLE = (Path(__file__).parent / "memory.css").read_text()
 

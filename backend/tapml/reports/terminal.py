@@ -17,7 +17,7 @@ from tapml.results.offload import OffloadDocument
 from tapml.results.validation import TestResult, ValidationDocument
 from tapml.results.verdicts import FAILING, SEVERITY, VERDICTS
 from tapml.suite import Suite
-from tapml.text import counted, indented, listed, one_line
+from tapml.text import counted, indented, listed, one_line, size
 
 COLOURS = {
     "pass": "green", "fail": "red", "error": "magenta", "unsupported": "yellow", "unbounded": "dark_cyan",
@@ -36,15 +36,6 @@ def mark(verdict: str) -> Text:
 def number(value: JsonNumber | None) -> str:
     """Short scientific notation; a dash where there is none."""
     return (value or "-") if isinstance(value, str | None) else f"{value:.2e}"
-
-
-def size(count: float) -> str:
-    """Bytes for people (powers of 1000)."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    raise AssertionError("unreachable")
 
 
 def gpu_name(device: DeviceFacts) -> str:

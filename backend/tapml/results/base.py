@@ -49,6 +49,10 @@ def adapter_name(adapter: AdapterFacts) -> str:
     return " ".join(dict.fromkeys(filter(None, told)))
 
 
+REPORTED_DEVICE = "reported"
+"""The id of a device whose results came with an imported test: somebody's word, not what ran here."""
+
+
 class DeviceFacts(Plain):
     """A device, for people."""
 

@@ -21,6 +21,7 @@ from tapml.results.base import DeviceFacts
 from tapml.sharing.document import MOST_DOCUMENT_BYTES, MOST_TENSOR_BYTES, Input, nbytes
 from tapml.sharing.tensor_file import Entry, described, is_capture, read_part
 from tapml.strict_json import parse_json
+from tapml.text import exact_size
 
 FORMAT = "tapml.capture/1"
 MOST_CALLS = 1000
@@ -168,7 +169,7 @@ def _places(
         if sizes.setdefault(tensor.digest, size) != size:
             raise InputError(f"{path}: the shape of {tensor.name[:100]} is not that of its bytes; {AGAIN}")
         if total > MOST_TENSOR_BYTES:
-            raise InputError(f"{path}: its tensors are more than {MOST_TENSOR_BYTES} bytes (1 GiB): capture fewer")
+            raise InputError(f"{path}: its tensors are more than {exact_size(MOST_TENSOR_BYTES)}: capture fewer")
         if (entry := entries.get(tensor.digest)) is not None:
             if entry.length != size:
                 raise InputError(f"{path}: {tensor.name[:100]} has {entry.length} bytes, not {size}; {AGAIN}")

@@ -33,6 +33,7 @@ from tapml.strict_json import parse_json
 from tapml.suite import TensorRef as CarvedRef
 from tapml.suite import Tolerance as CarvedTolerance
 from tapml.suite.tests_document import wrong_tolerance
+from tapml.text import exact_size
 
 FORMAT = "tapml.repro/2"
 MOST_DOCUMENT_BYTES = 16_000_000
@@ -214,8 +215,8 @@ def _check_sizes(where: Path | str, document: ReproDocument) -> None:
             raise InputError(f"{where}: {name}: its shape is not that of its bytes: export the test again")
     if (total := sum(sizes.values())) > MOST_TENSOR_BYTES:
         raise InputError(
-            f"{where}: its tensors are {total} bytes, and those of an exported test at most {MOST_TENSOR_BYTES} "
-            "(1 GiB): `tapml reduce` makes a test smaller"
+            f"{where}: its tensors are {total} bytes, and those of an exported test at most "
+            f"{exact_size(MOST_TENSOR_BYTES)}: `tapml reduce` makes a test smaller"
         )
 
 

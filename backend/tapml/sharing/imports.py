@@ -7,10 +7,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tapml.devices.messages import digest_now
 from tapml.errors import InputError
 from tapml.files import json_bytes, sha256, unique, why
 from tapml.program import Graph
 from tapml.program.program import Program
+from tapml.results.base import REPORTED_DEVICE
 from tapml.results.validation import TestResult, ValidationDocument, counts
 from tapml.results.verdicts import SEVERITY
 from tapml.sharing.document import Report, carved_ref, carved_tolerance
@@ -19,9 +21,8 @@ from tapml.suite import CarvedTest, Suite, SuiteWriter
 from tapml.suite.imported import add_imported
 from tapml.suite.suite import IMPORTED, write_kernel
 from tapml.validation.events import now
+from tapml.validation.operatorwise import save_validation
 from tapml.validation.results import identity, keep
-
-_REPORTED = "reported"
 
 
 def new_suite(repro: Repro, path: Path, *, overwrite: bool = False) -> Suite:
@@ -200,20 +201,20 @@ def _keep_reports(suite: Suite, tests: Sequence[tuple[Repro, CarvedTest]]) -> No
         if (report := repro.document.report) is not None:
             by_device.setdefault(report.device["name"] + REPORTED, []).append((report, test))
     for name, reports in by_device.items():
-        if problem := keep(suite, Suite.save_result, _reported(suite, name, reports)):
+        if problem := keep(suite, save_validation, _reported(suite, name, reports)):
             ids = ", ".join(test.id for _, test in reports)
             raise InputError(f"the test is in {suite.path} as {ids}, but what was reported of it is not: {problem}")
 
 
 def _reported(suite: Suite, name: str, reports: Sequence[tuple[Report, CarvedTest]]) -> ValidationDocument:
+    """All that this import brings of one device; `save_validation` lays it beside what was reported of it before."""
     results: dict[str, TestResult] = {}
     for report, test in reports:
         known = results.get(test.id)
         # Of calls that are the same test, the worst.
         if known is None or SEVERITY.index(report.result["verdict"]) > SEVERITY.index(known["verdict"]):
-            results[test.id] = {**report.result, **identity(test, _REPORTED)}
-    earlier = [found for found in suite.results("validation") if found["devices"][0]["name"] == name]
-    tests = [*(t for found in earlier for t in found["tests"] if t["id"] not in results), *results.values()]
+            results[test.id] = {**report.result, **identity(test, REPORTED_DEVICE)}
+    tests = [*results.values()]
     last, _ = reports[-1]
     return {
         "format": "tapml.validation/1",
@@ -224,9 +225,9 @@ def _reported(suite: Suite, name: str, reports: Sequence[tuple[Report, CarvedTes
         "created": last.created,
         "interrupted": False,
         "edited_kernels": sorted({t["kernel"] for t in tests if t["edited"]}),
-        "devices": [{**last.device, "id": _REPORTED, "name": name}],
+        "devices": [{**last.device, "id": REPORTED_DEVICE, "name": name}],
         "run": None,
-        "kernel_digests": {},
+        "kernel_digests": {name: digest_now(suite, name) for name in sorted({test["kernel"] for test in tests})},
         "tests": tests,
         "summary": {**counts(tests), "seconds": 0.0, "devices": {}},
     }

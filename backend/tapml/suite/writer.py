@@ -17,6 +17,7 @@ from tapml.program.program import Program
 from tapml.suite.suite import FORMAT, Suite
 from tapml.suite.tensors import TensorStore
 from tapml.suite.tests import CarvedTest
+from tapml.text import size
 
 # What others count on: links that were given away, and results that no run can bring back.
 _RECORDS = {
@@ -71,8 +72,8 @@ class SuiteWriter:
             self._open.close()
 
     def _not_written(self, error: OSError) -> str:
-        written = _megabytes(self.folder.nbytes())
-        of = f" of about {_megabytes(self.expected_bytes)}" if self.expected_bytes else ""
+        written = size(self.folder.nbytes())
+        of = f" of about {size(self.expected_bytes)}" if self.expected_bytes else ""
         return f"{cannot_write(self._path, error)} with -o ({written}{of} were written, and are removed)"
 
     def finish(
@@ -109,7 +110,3 @@ class SuiteWriter:
             for name in filter(pattern.fullmatch, before.names(place)):
                 with before.open(f"{place}/{name}") as source, after.create(f"{place}/{name}") as target:
                     shutil.copyfileobj(source, target, 1 << 20)
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:.1f} MB"

@@ -1,6 +1,6 @@
 /**
  * IEEE 754 half precision to float32 by table. Float16Array is younger than the browsers we run in.
- * All 65,536 values take 256 KiB and are made on first use.
+ * All 65,536 values take 262 kB and are made on first use.
  */
 
 import { decodeHalf } from "../program/dtypes";

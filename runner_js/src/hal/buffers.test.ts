@@ -123,7 +123,7 @@ describe("Buffers", () => {
     }
     expect(report).toEqual({
       kind: "out-of-memory",
-      message: "needs a buffer of 1.5 GiB, this device allows maxBufferSize 1 GiB",
+      message: "needs a buffer of 1.6 GB, this device allows maxBufferSize 1.1 GB",
     });
     expect(made).toEqual([]);
     expect(buffers.statistics.live).toBe(0);

@@ -86,7 +86,7 @@ it("names the one that takes all the memory there is", async () => {
   expect(await report()).toMatchObject({
     lost_reason: "hung",
     kernel: "bomb",
-    message: "compiling kernel bomb took more than 4 GiB of memory: the GPU device is lost",
+    message: "compiling kernel bomb took more than 4 GB of memory: the GPU device is lost",
   });
 });
 

@@ -6,7 +6,7 @@ import { within } from "./within";
 /** Compilations under way at a time: browsers compile on several threads, and a pipeline may take a second. */
 const MOST_UNDER_WAY = 8;
 /** What compilations may add to this process's memory: a text of a few lines can ask for all of a machine's. */
-const MOST_BYTES = 4 * 2 ** 30;
+const MOST_BYTES = 4e9;
 /** A clock that was late by more than this stood still with its machine or its thread. */
 const LATE_TICKS = 2;
 

@@ -8,11 +8,12 @@ describe("sizes", () => {
   });
 
   it("are named as people do", () => {
-    expect([12, 1536, 128 << 20, 2 ** 38].map(describeBytes)).toEqual([
+    expect([12, 1536, 128 << 20, 2e9, 2 ** 38].map(describeBytes)).toEqual([
       "12 bytes",
-      "1.5 KiB",
-      "128 MiB",
-      "256 GiB",
+      "1.5 kB",
+      "134.2 MB",
+      "2 GB",
+      "274.9 GB",
     ]);
   });
 });

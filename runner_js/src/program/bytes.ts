@@ -1,9 +1,9 @@
-/** "1.5 MiB", for messages. */
+/** "1.5 MB", a million and a half, for messages: as the command writes it. */
 export function describeBytes(bytes: number): string {
   const units: [number, string][] = [
-    [2 ** 30, "GiB"],
-    [2 ** 20, "MiB"],
-    [2 ** 10, "KiB"],
+    [1e9, "GB"],
+    [1e6, "MB"],
+    [1e3, "kB"],
   ];
   const [unit, name] = units.find(([size]) => bytes >= size) ?? [1, "bytes"];
   return `${Math.round((bytes / unit) * 10) / 10} ${name}`;

@@ -29,7 +29,7 @@ describe("unmetRequirement", () => {
     const requires = (bytes: number) => ({ features: [], limits: { maxStorageBufferBindingSize: bytes } });
     const limits = { maxStorageBufferBindingSize: 2 ** 27 };
     expect(unmetRequirement(requires(160 * 2 ** 20), [], limits)).toBe(
-      "needs maxStorageBufferBindingSize 160 MiB, this device allows 128 MiB",
+      "needs maxStorageBufferBindingSize 167.8 MB, this device allows 134.2 MB",
     );
     expect(unmetRequirement(requires(2 ** 27 + 4), [], limits)).toBe(
       "needs maxStorageBufferBindingSize 134217732 bytes, this device allows 134217728 bytes",

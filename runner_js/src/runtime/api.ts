@@ -97,7 +97,7 @@ export interface CaptureOptions {
   nodes?: readonly string[] | undefined;
   /** The share of their calls that is captured, above 0 and at most 1: all if nothing is said. */
   sample?: number | undefined;
-  /** Bytes that the copies may take, 64 MiB if nothing is said. Calls beyond them are left out. */
+  /** Bytes that the copies may take, 67 MB (2^26) if nothing is said. Calls beyond them are left out. */
   maxBytes?: number | undefined;
   /** Whether weights go into the file. If nothing is said only their digests do. */
   weights?: boolean | undefined;

@@ -373,7 +373,7 @@ describe("loading", () => {
 
   it("names the bytes that the budget has not", async () => {
     const found = await fault(open(await modelOf(ADD), { memory: 5000 }));
-    expect(found).toContain("memory: little needs 7.8 KiB (8000 bytes) of GPU memory, the budget is 4.9 KiB");
+    expect(found).toContain("memory: little needs 8 kB (8000 bytes) of GPU memory, the budget is 5 kB");
     // A model that was not loaded leaves the budget as it was.
     (await open(await modelOf(ADD))).dispose();
   });

@@ -6,15 +6,15 @@ from gallery import Case, Fault
 from operators import normal, relax_model
 
 FAULT = Fault(
-    title="a binding of more than 128 MiB",
+    title="a binding of more than 134 MB",
     sources=("https://doi.org/10.1145/3728957", "https://github.com/apache/tvm/pull/16108"),
-    how="A device that allows bindings of 4 KiB and a tensor of 8 KiB: the same relation with less memory.",
+    how="A device that allows bindings of 4.1 kB and a tensor of 8.2 kB: the same relation with less memory.",
     model=lambda: relax_model(lambda x: relax.op.add(x, x), {"x": normal(9, 2048)}),
     correct=Case(),
     faulty=Case(
         device="node-dawn+small-bindings",
         verdicts=("unsupported",),
-        words=("maxStorageBufferBindingSize 8 KiB", "allows 4 KiB"),
+        words=("maxStorageBufferBindingSize 8.2 kB", "allows 4.1 kB"),
     ),
-    says="needs maxStorageBufferBindingSize 8 KiB, this device allows 4 KiB",
+    says="needs maxStorageBufferBindingSize 8.2 kB, this device allows 4.1 kB",
 )
