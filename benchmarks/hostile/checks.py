@@ -24,6 +24,7 @@ from tapml.errors import TapmlError
 from tapml.files import json_text
 from tapml.history import Recorder
 from tapml.importing.inputs import InputSpec, gather_steps
+from tapml.locating.barriers import unordered
 from tapml.lowering.model import read_model
 from tapml.operators.of_suite import read_operator
 from tapml.reports.console import SafeConsole
@@ -121,13 +122,18 @@ class Checks:
             if choose.random() < 0.2:
                 read_model(suite)
 
+        def texts() -> list[str]:
+            suite = Suite(path)
+            return [file.text for kernel in suite.kernels for file in suite.kernel_files(kernel)]
+
         yield "open", lambda: Suite(path)
         yield "show", show
         yield "detail", lambda: json_text(detail(ID, Suite(path)))
         yield "verify", lambda: Suite(path).verify()
         yield "size", lambda: Suite(path).nbytes()
         yield "plan", lambda: plan([path])
-        yield "kernels", lambda: [Suite(path).kernel_files(kernel) for kernel in Suite(path).kernels]
+        yield "kernels", texts
+        yield "barriers", lambda: [unordered(text) for text in texts()]
         yield "tensors", lambda: [Suite(path).tensors.get(ref) for test in Suite(path).tests for ref in test.refs]
         yield "results", lambda: json_text([Suite(path).results(kind) for kind in ("validation", "offload", "locate")])
         yield "recover", lambda: recover(Suite(path), Recorder(None, "serve"))

@@ -223,6 +223,50 @@ def mutate_bytes(data: bytes, choose: random.Random) -> bytes:
     return data[:at] + packed + data[at + size :]
 
 
+def mutate_wgsl(text: str, choose: random.Random) -> str:
+    """A kernel with something in it that takes a reader of its text long, or somewhere that it should not go. What is
+    put in stands behind a variable in workgroup memory and a barrier, without which nobody would read it."""
+    many = choose.choice((3, 130, 20_000, 100_000))
+    line = "tile[i] = tile[i + 1u]; "
+    inside = choose.choice(
+        (
+            "{" * many + line + "}" * many,
+            "for (;;) {" * many + line + "}" * many,
+            "if (i < 4u) {" * many + line + "}" * many,
+            "{" * many,
+            "}" * many,
+            "tile[" * many + "0" + "]" * many + " = 1.0;",
+            "tile[" * many + "] = 1.0;",
+            "(" * many + "tile[0]" + ")" * many + ";",
+            line * many,
+            "; " * many,
+            "/*" * many + line + "*/" * many,
+            "/*" * many + line,
+            "/* */ " * many + line,
+            "//" * many + line,
+            "let i0 = i; " + "".join(f"let i{n + 1} = i{n} * i{n} + i{n}; " for n in range(min(many, 20_000))) + line,
+            "".join(f"tile[i * {n}u] = tile[i + {n}u]; " for n in range(min(many, 20_000))),
+            "tile[" + "i + " * many + "i] = tile[" + "i * " * many + "2u];",
+            "if (i < 1u) { " + line + "} " + "else if (i < 2u) { " * many + line,
+            "x." * many + line,
+            "i" * many + line,
+            "1" * many + line,
+            "&" * many + line,
+            "workgroupUniformLoad(" * many + line,
+            "tile[99999999999999999999u] = tile[-i / 0u << 99u % 0x];",
+            "\r\u2028\x0b" * many + line,
+            "loop { continuing { " * many + line,
+        )
+    )
+    shared = "var<workgroup> tile : array<f32, 64>;\n"
+    if choose.random() < 0.1:
+        shared += "".join(f"var<workgroup> tile{n} : array<f32, 4>;\n" for n in range(min(many, 20_000)))
+    begun = "@compute @workgroup_size(64)\nfn hostile(@builtin(local_invocation_index) i : u32) { workgroupBarrier(); "
+    whole = text + shared + begun + inside + choose.choice(("}", "}}", "", "\n", "/*"))
+    at = choose.randrange(len(whole))
+    return choose.choice((whole, whole, whole[:at] + choose.choice('{}[]()/*;"\x00\u202e') + whole[at:]))
+
+
 def special_file(path: Path, choose: random.Random, outside: Path, *, links: bool = True) -> str:
     """Put something else than a plain file where `path` is; says what. `links`: also links to files outside, which
     whoever names a file on the command line may well use."""

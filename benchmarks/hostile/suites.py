@@ -24,10 +24,13 @@ def _file(pattern: str, *wanted: str) -> Callable[[Case], None]:
 def _wgsl(case: Case) -> None:
     path = case.any_of("kernels/*.wgsl")
     text = path.read_bytes()
+    if case.choose.random() < 0.3:
+        path.write_text(mutate.mutate_wgsl(text.decode(), case.choose))
+        return case.read_suite("kernels", "barriers")
     if case.choose.random() < 0.4:
         text = text.replace(b"\n", mutate.ESCAPES.encode() + b"\n", 2)
     path.write_bytes(mutate.mutate_bytes(text, case.choose))
-    case.read_suite("kernels", "export")
+    return case.read_suite("kernels", "barriers", "export")
 
 
 def _tensor(case: Case) -> None:

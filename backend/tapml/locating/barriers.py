@@ -4,112 +4,114 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
 
-_SHARED = re.compile(r"var<workgroup>\s+(\w+)\s*:\s*array<")
-_MOST_LINES = 20_000
-"""That are looked at: each loop doubles those in it."""
+from tapml.locating.invocations import MOST_INVOCATIONS, Invocations
+from tapml.locating.ordering import Module, Unordered, Unreadable, Walk
+from tapml.locating.wgsl_tokens import is_name, tokens
 
-_LOOP = re.compile(r"\s*(for|while|loop)\b")
+_MOST_CHARACTERS = 1 << 20
+_MOST_VARIABLES = 64
+_DEEPEST = 127
+"""Blocks in blocks that WGSL lets a function have."""
 
-
-@dataclass(frozen=True)
-class Unordered:
-    """Two accesses to elements of one array in workgroup memory that nothing orders, by their lines, counted from 1."""
-
-    array: str
-    written: int
-    read: int
-
-    def words(self) -> str:
-        """What is true of the text; whether other invocations' elements are read is for people to judge."""
-        return (
-            f"the kernel writes workgroup memory {self.array} in line {self.written} and reads other elements of it in "
-            f"line {self.read}, with no workgroupBarrier() between"
-        )
-
-
-@dataclass
-class _Since:
-    """Accesses since the last barrier: array -> (index as it is written, line)."""
-
-    written: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
-    read: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+_WORKGROUP = re.compile(r"var\s*<\s*workgroup\s*>")
+_BARRIERS = ("workgroupBarrier", "workgroupUniformLoad")
 
 
 def unordered(wgsl: str) -> Unordered | None:
-    """The first such pair, as the lines follow on each other and loops begin again; none where each index that is read
-    is the one that was written, which is the same invocation's."""
-    arrays = _SHARED.findall(wgsl)
-    lines = wgsl.splitlines()
-    if not arrays or not any("workgroupBarrier" in line for line in lines):
-        return None  # one that was never meant to share anything keeps to its own elements
-    access = re.compile(rf"\b({'|'.join(map(re.escape, arrays))})\[")
-    since = _Since()
-    for number in islice(_order(lines), _MOST_LINES):
-        line = lines[number].split("//")[0]
-        if "workgroupBarrier" in line:
-            since = _Since()
-        if (found := _line(line, number + 1, access, since)) is not None:
+    """The first such pair, as statements follow on each other and loops begin again.
+
+    None where no invocation reads what another one wrote, as far as the text tells: by the values that indices and
+    conditions have in each invocation of a workgroup where these are known, and else by how indices are spelled (an
+    element that is read as it was written is the same invocation's). None also for what is no WGSL, or has more than
+    a mebibyte. Takes time in proportion to the text's length, whatever that holds.
+    """
+    if len(wgsl) > _MOST_CHARACTERS or not _WORKGROUP.search(wgsl):
+        return None
+    found = tokens(wgsl)
+    if found is None:
+        return None
+    try:
+        texts = [*(token.text for token in found), ""]
+        return _unordered(texts, [*(token.line for token in found), 0])
+    except Unreadable:
+        return None
+
+
+def _unordered(texts: Sequence[str], lines: Sequence[int]) -> Unordered | None:
+    shared = frozenset(_shared(texts))
+    if len(shared) > _MOST_VARIABLES:
+        raise Unreadable
+    functions = list(_functions(texts))
+    barriers = _coming_to_a_barrier(texts, functions)
+    module = Module(texts, lines, shared, barriers, any(text in _BARRIERS for text in texts))
+    for start, body, end in functions:
+        found = Walk(module, body, end, _invocations(texts, start, body)).unordered() if shared else None
+        if found is not None:
             return found
     return None
 
 
-def _line(line: str, number: int, access: re.Pattern[str], since: _Since) -> Unordered | None:
-    """What a line adds to what there is since the last barrier; the pair that it makes with that, if any."""
-    stores: list[tuple[str, str]] = []
-    loads: list[tuple[str, str]] = []
-    for match in access.finditer(line):
-        if line.startswith("var<workgroup>"):
-            continue
-        end, ahead = _closing(line, match.end() - 1), line[: match.start()].rstrip()
-        index = line[match.end() : end].replace(" ", "")
-        begins = not ahead or ahead[-1] in "{};)" or ahead.endswith("else")
-        stored = begins and re.match(r"\s*=[^=]", line[end + 1 :])
-        (stores if stored else loads).append((match[1], index))
-    for array, index in loads:
-        before = next((at for other, at in since.written.get(array, ()) if other != index), None)
-        if before is not None:
-            return Unordered(array, before, number)
-    for array, index in stores:
-        before = next((at for other, at in since.read.get(array, ()) if other != index), None)
-        if before is not None:
-            return Unordered(array, number, before)
-    for kind, accesses in ((since.read, loads), (since.written, stores)):
-        for array, index in accesses:
-            kind.setdefault(array, []).append((index, number))
-    return None
+def _shared(texts: Sequence[str]) -> Iterator[str]:
+    """Variables in workgroup memory, but for atomics, which are ordered by themselves."""
+    for number in range(len(texts) - 5):
+        if texts[number] == "var" and texts[number + 1] == "<" and texts[number + 2] == "workgroup":
+            declared = texts[number + 4 : number + 60]
+            declared = declared[: declared.index(";")] if ";" in declared else declared
+            if declared and "atomic" not in declared and is_name(declared[0]):
+                yield declared[0]
 
 
-def _closing(line: str, position: int) -> int:
-    depth = 0
-    for place in range(position, len(line)):
-        depth += {"[": 1, "]": -1}.get(line[place], 0)
-        if depth == 0:
-            return place
-    return len(line)
+def _functions(texts: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+    """Of each: `fn`, what is behind the brace that opens, and the one that closes."""
+    depth, start, body = 0, -1, 0
+    for number, text in enumerate(texts):
+        if text == "fn" and depth == 0:
+            start = number
+        elif text == "{":
+            depth += 1
+            if depth == 1:
+                body = number + 1
+            elif depth > _DEEPEST + 1:
+                raise Unreadable
+        elif text == "}":
+            depth -= 1
+            if depth < 0:
+                raise Unreadable
+            if depth == 0 and start >= 0:
+                yield start, body, number
+                start = -1
+    if depth:
+        raise Unreadable
 
 
-def _order(lines: Sequence[str], begin: int = 0, end: int | None = None) -> Iterator[int]:
-    """Numbers of lines as they run, each loop twice: what one turn ends with, the next one begins with."""
-    number = begin
-    end = len(lines) if end is None else end
-    while number < end:
-        if _LOOP.match(lines[number]) and (last := _block(lines, number, end)) > number:
-            for _ in range(2):
-                yield from _order(lines, number + 1, last)
-            number = last + 1
-        else:
-            yield number
-            number += 1
+def _coming_to_a_barrier(texts: Sequence[str], functions: Sequence[tuple[int, int, int]]) -> frozenset[str]:
+    callers: dict[str, list[str]] = {}
+    for start, body, end in functions:
+        for number in range(body, end):
+            if texts[number + 1] == "(" and is_name(texts[number]):
+                callers.setdefault(texts[number], []).append(texts[start + 1])
+    found, todo = set(_BARRIERS), list(_BARRIERS)
+    while todo:
+        for caller in callers.get(todo.pop(), ()):
+            if caller not in found:
+                found.add(caller)
+                todo.append(caller)
+    return frozenset(found)
 
 
-def _block(lines: Sequence[str], start: int, end: int) -> int:
-    """The line in which the block ends that begins in line `start`."""
-    depth = 0
-    for number in range(start, end):
-        depth += lines[number].count("{") - lines[number].count("}")
-        if depth <= 0 and "{" in "".join(lines[start : number + 1]):
-            return number
-    return start
+def _invocations(texts: Sequence[str], start: int, body: int) -> Invocations | None:
+    """Of an entry point; None for a function that others call, or where it is not known how many there are."""
+    behind = max(
+        (number for number in range(max(0, start - 30), start) if texts[number] == "workgroup_size"), default=0
+    )
+    given = "".join(texts[behind + 1 : start]).partition(")")[0].strip("(").split(",") if behind else [""]
+    if any(re.fullmatch(r"[0-9]{1,5}[iu]?", one) is None for one in given if one or not behind):
+        return None
+    x, y, z = [*(int(one.rstrip("iu")) for one in given if one), 1, 1, 1][:3]
+    builtins = {
+        texts[number + 5]: texts[number + 3]
+        for number in range(start, body - 5)
+        if texts[number] == "@" and texts[number + 1] == "builtin"
+    }
+    return Invocations(texts, (x, y, z), builtins) if 0 < x * y * z <= MOST_INVOCATIONS else None

@@ -1,0 +1,51 @@
+"""WGSL as tokens: what any text is read as, in time that grows with its length."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_TOKEN = re.compile(
+    r"\s+|//[^\n\v\f\r\x85\u2028\u2029]*|/\*|[^\W\d]\w*|\d[\w.]*|[-+*/%&|^=<>!]=|<<|>>|&&|\|\||\+\+|--|.", re.DOTALL
+)
+_COMMENT = re.compile(r"/\*|\*/")
+
+
+@dataclass(frozen=True)
+class Token:
+    text: str
+    line: int
+    """Counted from 1."""
+
+
+def tokens(wgsl: str) -> list[Token] | None:
+    """Without comments, which WGSL lets stand in each other; None where one does not end."""
+    found: list[Token] = []
+    position, counted, line = 0, 0, 1
+    while position < len(wgsl):
+        match = _TOKEN.match(wgsl, position)
+        assert match is not None  # it matches any character
+        text, position = match[0], match.end()
+        if text == "/*":
+            end = _comment_end(wgsl, position)
+            if end is None:
+                return None
+            position = end
+        elif not text.isspace() and not text.startswith("//"):
+            line += wgsl.count("\n", counted, match.start())
+            counted = match.start()
+            found.append(Token(text, line))
+    return found
+
+
+def _comment_end(wgsl: str, position: int) -> int | None:
+    depth = 1
+    for match in _COMMENT.finditer(wgsl, position):
+        depth += 1 if match[0] == "/*" else -1
+        if depth == 0:
+            return match.end()
+    return None
+
+
+def is_name(token: str) -> bool:
+    return token[0].isalpha() or token[0] == "_"
