@@ -6,8 +6,9 @@ beside each value, computed here in float64, goes a bound of how far a device's 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +20,7 @@ _EXPONENT = 0x7FF0000000000000
 _MAX = {"float32": float(np.finfo(np.float32).max), "float16": 65504.0}
 
 
-@dataclass(frozen=True)
-class Uncertain:
+class Uncertain(NamedTuple):
     """`value`: float64 for floats, int64 or bool for the rest. `error`: float64, not negative, of a shape that
     broadcasts with it; Infinity where nothing is promised; None where the value is exact. `ends`: the least and the
     greatest that it may be, where that is known better: what was rounded to a whole number is often exact on one
@@ -36,8 +36,8 @@ class Uncertain:
 
     @property
     def spread(self) -> np.ndarray:
-        """The error as an array, also where there is none."""
-        return np.zeros((1,) * self.value.ndim) if self.error is None else self.error
+        """The error as an array, also where there is none; nobody may write to it."""
+        return _no_error(self.value.ndim) if self.error is None else self.error
 
     @property
     def low(self) -> np.ndarray:
@@ -50,6 +50,13 @@ class Uncertain:
         if self.ends is not None:
             return self.ends[1]
         return self.value if self.error is None else self.value + self.error
+
+
+@functools.cache
+def _no_error(rank: int) -> np.ndarray:
+    zero = np.zeros((1,) * rank)
+    zero.flags.writeable = False
+    return zero
 
 
 def elements(number: Uncertain, choose: Callable[[np.ndarray], np.ndarray]) -> Uncertain:
@@ -83,11 +90,17 @@ def largest(dtype: str) -> float:
 def ulp(magnitude: np.ndarray, dtype: str) -> np.ndarray:
     """The distance of neighbours at a magnitude; below the smallest normal number that of normal numbers."""
     with np.errstate(invalid="ignore"):
-        size = np.maximum(np.abs(magnitude), _NORMAL[dtype])
+        return _spacing(np.abs(magnitude), dtype)
+
+
+def _spacing(size: np.ndarray, dtype: str) -> np.ndarray:
+    """As `ulp`, of what is not negative."""
+    power = np.asarray(np.maximum(size, _NORMAL[dtype]), np.float64)
+    bits = power.view(np.int64)
     # Without its fraction a number is the power of two below it.
-    power = (np.asarray(size, np.float64).view(np.int64) & _EXPONENT).view(np.float64)
-    spacing: np.ndarray = _UNIT[dtype] * power
-    return spacing
+    bits &= _EXPONENT
+    power *= _UNIT[dtype]
+    return power
 
 
 def rounded(value: np.ndarray, error: np.ndarray, dtype: str, ulps: float = 1.0) -> Uncertain:
@@ -98,16 +111,33 @@ def rounded(value: np.ndarray, error: np.ndarray, dtype: str, ulps: float = 1.0)
     largest number does not count as overflow: implementations round to nearest, and real models add a score to a mask
     of the lowest number.
     """
+    return Uncertain(value, _off(value, error, dtype, ulps)[0])
+
+
+def _off(value: np.ndarray, error: np.ndarray, dtype: str, ulps: float) -> tuple[np.ndarray, bool]:
+    """What `rounded` is off by, and whether none of it may overflow (then all is finite).
+
+    Most numbers are neither exact nor subnormal nor beyond the range: what they would need is computed where one is.
+    """
     with np.errstate(invalid="ignore", over="ignore"):
-        size = np.abs(value) + error
-        total = error + ulps * ulp(size, dtype)
-        if ulps <= 1.0:
-            # Correctly rounded: what the dtype holds exactly stays as it is.
-            total = np.where((value.astype(np.dtype(dtype)) == value) & (error == 0), 0.0, total)
-        total = total + np.where((np.abs(value) - error < _NORMAL[dtype]) & (size > 0), _NORMAL[dtype], 0.0)
+        least = np.abs(value)
+        size = least + error
+        total = error
+        if ulps:
+            total = _spacing(size, dtype)
+            if ulps != 1.0:
+                total *= ulps
+            total += error
+            if ulps <= 1.0 and not (moved := error != 0).all():
+                # Correctly rounded: what the dtype holds exactly stays as it is.
+                total = np.where((value.astype(np.dtype(dtype)) == value) & ~moved, 0.0, total)
+        if (flushed := (least - error < _NORMAL[dtype]) & (size > 0)).any():
+            total = total + _NORMAL[dtype] * flushed
         # Half a unit above the largest number still rounds down to it.
-        overflow = ~(size < _MAX[dtype] * (1.0 + _UNIT[dtype] / 4.0))
-    return Uncertain(value, np.where(overflow, np.inf, total))
+        inside = size < _MAX[dtype] * (1.0 + _UNIT[dtype] / 4.0)
+    if inside.all():
+        return np.broadcast_to(total, size.shape), True
+    return np.where(inside, total, np.inf), False
 
 
 def add(a: Uncertain, b: Uncertain, dtype: str, sign: int = 1) -> Uncertain:
@@ -115,40 +145,67 @@ def add(a: Uncertain, b: Uncertain, dtype: str, sign: int = 1) -> Uncertain:
     unit of the largest of the three then."""
     with np.errstate(invalid="ignore", over="ignore"):
         value = a.value + b.value if sign > 0 else a.value - b.value
-        result = _of_infinities(rounded(value, a.spread + b.spread, dtype), a, b)
+        error = a.spread + b.spread
+        off, inside = _off(value, error, dtype, 1.0)
+        if not inside:
+            off = _of_infinities(value, off, a, b)
         if a.exact and b.exact:
-            return result
+            return Uncertain(value, off)
         if _has_ends(a, b) and _are_whole(dtype, a, b):
             ends = (b.low, b.high) if sign > 0 else (-b.high, -b.low)
             return between(value, a.low + ends[0], a.high + ends[1])
-        size = np.maximum(np.abs(a.value), np.abs(b.value))
-        idle = (a.value == 0) & (a.spread == 0) | (b.value == 0) & (b.spread == 0)
-        extra = np.where((size > np.abs(value)) & (result.spread > 0), ulp(size, dtype) - ulp(value, dtype), 0.0)
-        # Adding nothing moves nothing, however the sum is ordered.
-        return Uncertain(value, np.where(idle, a.spread + b.spread, result.spread + extra))
+        extra = _spacing(np.maximum(np.abs(a.value), np.abs(b.value)), dtype)
+        extra -= _spacing(np.abs(value), dtype)
+        # A sum that is larger than both needs nothing more, nor does one that is exact.
+        extra = np.fmax(extra, 0.0)
+        if not (inexact := off > 0).all():
+            extra = extra * inexact
+        off = off + extra
+        for operand in (a, b):
+            # Adding nothing moves nothing, however the sum is ordered.
+            off = _where_exactly(0.0, operand, error, off)
+        return Uncertain(value, off)
 
 
 def multiply(a: Uncertain, b: Uncertain, dtype: str) -> Uncertain:
     with np.errstate(invalid="ignore", over="ignore"):
         value = a.value * b.value
         error = product_error(a, b)
-        one = (np.abs(a.value) == 1) & (a.spread == 0) | (np.abs(b.value) == 1) & (b.spread == 0)
-        result = _of_infinities(rounded(value, error, dtype), a, b)
-        return Uncertain(value, np.where(one & np.isfinite(value), error, result.spread))
+        off, inside = _off(value, error, dtype, 1.0)
+        if not inside:
+            off = _of_infinities(value, off, a, b)
+        exact = off
+        for operand in (a, b):
+            exact = _where_exactly(1.0, operand, error, exact)
+        return Uncertain(value, exact if inside else np.where(np.isfinite(value), exact, off))
 
 
-def _of_infinities(result: Uncertain, a: Uncertain, b: Uncertain) -> Uncertain:
+def _where_exactly(size: float, number: Uncertain, error: np.ndarray, off: np.ndarray) -> np.ndarray:
+    """`error` where a number is of this `size` and off by nothing, elsewhere `off`."""
+    is_it = np.abs(number.value) == size
+    if not is_it.any():
+        return off
+    return np.where(is_it if number.error is None else is_it & (number.error == 0), error, off)
+
+
+def _of_infinities(value: np.ndarray, off: np.ndarray, a: Uncertain, b: Uncertain) -> np.ndarray:
     """An infinity that an operand is already, not one that the operation overflows to, stays what IEEE 754 makes of it:
     models mask with minus infinity, and what a kernel is given is not its own doing."""
     given = (np.isinf(a.value) & (a.spread == 0)) | (np.isinf(b.value) & (b.spread == 0))
-    known = given & np.isinf(result.value) & np.isfinite(a.spread) & np.isfinite(b.spread)
-    return Uncertain(result.value, np.where(known, 0.0, result.spread)) if known.any() else result
+    known = given & np.isinf(value) & np.isfinite(a.spread) & np.isfinite(b.spread)
+    return np.where(known, 0.0, off) if known.any() else off
 
 
 def product_error(a: Uncertain, b: Uncertain) -> np.ndarray:
     """What a product is off by because its factors are."""
     if a.exact and b.exact:
-        return np.zeros((1,) * a.value.ndim)
+        return a.spread
+    for exact, other in ((a, b), (b, a)):
+        # An infinity times no error is no number: then as below.
+        if exact.exact and np.isfinite(other.value).all() and np.isfinite(other.spread).all():
+            with np.errstate(invalid="ignore", over="ignore"):
+                error = np.abs(exact.value) * other.spread
+            return np.where(np.isnan(error), np.inf, error) if np.isnan(error).any() else error
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.abs(a.value) * b.spread + np.abs(b.value) * a.spread + a.spread * b.spread
     # 0 * Infinity: what nothing is promised for stays so.
@@ -167,16 +224,16 @@ def divide(a: Uncertain, b: Uncertain, dtype: str) -> Uncertain:
         least, most = np.abs(b.value) - b.spread, np.abs(b.value) + b.spread
         error = (a.spread + np.abs(value) * b.spread) / least
         outside = ~((least >= 1 / power) & (most <= power))
-    found = rounded(np.where(np.isnan(value), 0.0, value), error, dtype, 2.5)
-    zero = (a.value == 0) & (a.spread == 0)
-    return without_bound(Uncertain(found.value, np.where(zero, 0.0, found.spread)), outside)
+    if (unknown := np.isnan(value)).any():
+        value = np.where(unknown, 0.0, value)
+    found = rounded(value, error, dtype, 2.5)
+    return without_bound(Uncertain(value, _where_exactly(0.0, a, np.zeros(()), found.spread)), outside)
 
 
 def without_bound(number: Uncertain, where: np.ndarray) -> Uncertain:
     """Nothing is promised `where` this is true."""
-    with np.errstate(invalid="ignore"):
-        spread = np.where(np.isnan(number.spread), np.inf, number.spread)
-    return Uncertain(number.value, np.where(where, np.inf, spread))
+    where = where | np.isnan(number.spread)
+    return Uncertain(number.value, np.where(where, np.inf, number.spread)) if where.any() else number
 
 
 def extremum(a: Uncertain, b: Uncertain, *, largest: bool) -> Uncertain:
@@ -192,6 +249,9 @@ def extremum(a: Uncertain, b: Uncertain, *, largest: bool) -> Uncertain:
 def distance(value: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """How far the ends of an interval are from a value within it."""
     with np.errstate(invalid="ignore"):
+        error: np.ndarray = np.maximum(high - value, value - low)
+        if np.isfinite(error).all():
+            return error
         up = np.where(high == value, 0.0, high - value)
         down = np.where(low == value, 0.0, value - low)
         error = np.maximum(up, down)

@@ -57,7 +57,10 @@ def _exponential(
 
 def _of_nothing(found: Uncertain, x: Uncertain) -> Uncertain:
     """exp of what is masked with minus infinity is 0."""
-    found = without_bound(found, ~np.isfinite(x.high))
+    finite = np.isfinite(x.high)
+    if finite.all():
+        return found
+    found = without_bound(found, ~finite)
     masked = np.isneginf(x.value) & (x.spread == 0)
     return Uncertain(found.value, np.where(masked, 0.0, found.spread))
 
