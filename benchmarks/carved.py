@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pages import between
+from benchmarks.pages import between, check_docs
 from benchmarks.pool import Pool
 
 Record = Mapping[str, Any]
@@ -58,8 +58,12 @@ class Benchmark:
         records = [found[name] for name in names]
         self.said(records)
         if options.docs:
-            between(options.docs, f"made by make {self.name}", self.table(records))
+            between(options.docs, self._mark, self.table(records))
         return 1 if any(map(broken, records)) else 0
+
+    @property
+    def _mark(self) -> str:
+        return f"made by make {self.name}"
 
     def _options(self) -> argparse.Namespace:
         parser = argparse.ArgumentParser(
@@ -73,7 +77,9 @@ class Benchmark:
         add("--records", type=Path, default=Path("build") / f"{self.name}.jsonl")
         add("--resume", action="store_true", help="keep the records of a run that was interrupted, and do the rest")
         add("--docs", type=Path, help="page whose generated part is written anew")
-        return parser.parse_args()
+        options = parser.parse_args()
+        check_docs(parser, options.docs, self._mark)
+        return options
 
 
 def _records(path: Path, names: Sequence[str]) -> dict[str, Record]:

@@ -23,7 +23,7 @@ from benchmarks.localization.mutate import FURTHER
 from benchmarks.localization.recording import Record, chosen, recorded
 from benchmarks.localization.run import RESULTS, say
 from benchmarks.localization.working import WorkingCopy
-from benchmarks.pages import between
+from benchmarks.pages import between, check_docs
 from tapml.locating.locate import RUNS
 from tapml.locating.suspects import examined, suspect
 from tapml.server import Server
@@ -74,6 +74,7 @@ def main() -> int:
     parser.add_argument("--further", action="store_true", help="other kinds of mistakes: mutate.FURTHER")
     parser.add_argument("--docs", type=Path, help="write the table between the marks in this file")
     options = parser.parse_args()
+    check_docs(parser, options.docs, "explanations")
     found: list[dict[str, Any]] = []
     with Server() as server, tempfile.TemporaryDirectory() as temporary:
         for name in options.models:

@@ -20,6 +20,7 @@ from benchmarks.localization.baseline import TOLERANCES, Baseline
 from benchmarks.localization.cases import CASES_A_MODEL, Bug, Case, cases, digest, distinct
 from benchmarks.localization.equivalence import DETECTABLE, IMPLEMENTATIONS, Effect, Equivalence, classify
 from benchmarks.localization.working import WorkingCopy
+from benchmarks.pages import check_docs
 from tapml.devices import Blobs, Device
 from tapml.errors import TapmlError
 from tapml.files import sha256
@@ -128,7 +129,8 @@ class Benchmark:
             "seconds": round(seconds, 3),
             "parts": document["summary"]["parts"],
             "verdict": document["summary"]["verdict"],
-            "accused": document["summary"]["faulty_kernels"],
+            "accused": [*document["summary"]["faulty_kernels"], *document["summary"]["unbounded_kernels"]],
+            "racing": document["summary"]["racing_kernels"],
             "suspicious": {found["kernel"]: found["times"] for found in document["suspicious"]},
             "suspects": [
                 {
@@ -182,6 +184,7 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the records")
     parser.add_argument("--docs", type=Path, help="write the table between the marks in this file")
     options = parser.parse_args()
+    check_docs(parser, options.docs, options.device)
     try:
         benchmark = Benchmark(options.models, options.device, options.seed, options.limit, options.results)
         records = benchmark.run(benchmark.find_effects(), resume=options.resume)

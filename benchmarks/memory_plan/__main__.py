@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.memory_plan.stable_diffusion import Planned, network
-from benchmarks.pages import between
+from benchmarks.pages import between, check_docs
 from tapml.building.planning import best, buffers_for_sizes, plans
 from tapml.building.strategies import STRATEGIES
 from tapml.suite import Suite
@@ -86,6 +86,7 @@ def main() -> int:
     parser.add_argument("--only", type=re.compile, default=re.compile(""), metavar="REGEX")
     parser.add_argument("--docs", type=Path, metavar="FILE")
     options = parser.parse_args()
+    check_docs(parser, options.docs, "made by make bench-plan")
     cases = {name: case for name, case in _CASES.items() if options.only.search(name)}
     cases |= {f"`{path.name}`": (lambda path=path: _of_suite(path), "") for path in options.suites}
     records = json.loads(RECORDS.read_text()) if RECORDS.exists() else {}

@@ -13,7 +13,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -26,6 +25,8 @@ import numpy as np
 from benchmarks.onnx_models import table
 from benchmarks.onnx_models.fetch import model_file
 from benchmarks.onnx_models.models import MODELS, Model
+from benchmarks.pages import check_docs
+from benchmarks.processes import running
 from tapml.suite import Suite
 
 _CHECKOUT = Path(__file__).parents[2]
@@ -42,6 +43,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=Path("build/onnx_models"))
     parser.add_argument("--docs", type=Path, help="page whose generated part is written anew")
     options = parser.parse_args()
+    check_docs(parser, options.docs, table.MARK)
     models = [model for model in MODELS if re.search(options.only, model.name)]
     if not models:
         parser.error(f"no model has a name like {options.only!r}: {', '.join(model.name for model in MODELS)}")
@@ -126,18 +128,19 @@ class Bench:
         command = [sys.executable, "-W", "ignore", "-m", "tapml", *map(str, arguments)]
         env = {**os.environ, "PYTHONPATH": f"{_CHECKOUT}/backend"}
         began = time.monotonic()
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
-        # As Ctrl-C would: it ends its browsers itself.
-        timer = threading.Timer(self._seconds, process.send_signal, [signal.SIGINT])
-        timer.start()
-        assert process.stdout
-        said = process.stdout.read()
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        seconds = round(time.monotonic() - began, 1)
-        if not timer.is_alive():
-            said += f"\nit did not end within {self._seconds:g} s"
-        timer.cancel()
+        with running(command, env) as process:
+            # As Ctrl-C would: it ends its browsers itself.
+            timer = threading.Timer(self._seconds, process.send_signal, [signal.SIGINT])
+            timer.daemon = True
+            timer.start()
+            assert process.stdout
+            said = process.stdout.read()
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            seconds = round(time.monotonic() - began, 1)
+            if not timer.is_alive():
+                said += f"\nit did not end within {self._seconds:g} s"
+            timer.cancel()
         print(f"  {arguments[0]} {seconds:.0f} s: {_last(said)[:160]}", flush=True)
         return process.returncode, said, seconds, used.ru_maxrss * 1024
 

@@ -37,9 +37,12 @@ def sentence(record: Mapping[str, Any]) -> str:
     return "; ".join(problems) or f"all right: {record['nodes']} operators"
 
 
+MARK = "made by make bench-models"
+
+
 def write(path: Path, records: Mapping[str, Mapping[str, Any]]) -> None:
     """Write the generated part of a page anew. Models that have no record here keep the lines that they have there."""
-    between(path, "made by make bench-models", "".join(_lines(records, path.read_text().splitlines())))
+    between(path, MARK, "".join(_lines(records, path.read_text().splitlines())))
 
 
 _FACTS = ["model", "package", "licence", "operators", "kernels", "carved in", "memory"]

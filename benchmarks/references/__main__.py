@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.pages import between
+from benchmarks.pages import between, check_docs
 from benchmarks.references import models, mutate
 from tapml.bounds import NotDerivable, rounded
 from tapml.carving.judge import judged
@@ -55,6 +55,7 @@ def main() -> int:
     parser.add_argument("models", nargs="*", help="only these")
     parser.add_argument("--docs", type=Path, help="page whose generated part is written anew")
     options = parser.parse_args()
+    check_docs(parser, options.docs, "made by make bench-references")
     names = [*models.ONNX, *(f"{name} (torch)" for name in models.BLOCKS), "minilm"]
     kept = Path("build/bench-references")
     kept.mkdir(parents=True, exist_ok=True)

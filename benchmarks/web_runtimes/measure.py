@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pages import between
+from benchmarks.pages import between, check_docs
 from benchmarks.web_runtimes.chromium import LOADS, session
 from benchmarks.web_runtimes.table import page, targets
 
@@ -127,6 +127,7 @@ def main() -> int:
     parser.add_argument("--docs", type=Path, help="the page that the tables go to")
     parser.add_argument("--megabits", type=float, help="of the line, each second; without it as fast as it goes")
     options = parser.parse_args()
+    check_docs(parser, options.docs, "made by make bench-runtime")
     if options.found:
         found = json.loads(options.found.read_text())
     else:

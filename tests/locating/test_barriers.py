@@ -74,7 +74,7 @@ def test_a_kernel_with_its_barriers(text: str) -> None:
 def test_a_barrier_that_is_missing(text: str, number: int, array: str, written: int, read: int) -> None:
     found = unordered(dropped(text, number))
     assert found is not None
-    assert (found.array, found.written, found.read) == (array, written, read)
+    assert (found.variable, found.written, found.read) == (array, written, read)
     assert f"writes workgroup memory {array} in line {written}" in found.words()
 
 
@@ -174,7 +174,7 @@ def test_any_text_is_read(text: str, within: bool) -> None:
     found = unordered(whole)
     if found is not None:
         lines = whole.split("\n")
-        assert all(found.array in lines[number - 1] for number in (found.written, found.read))
+        assert all(found.variable in lines[number - 1] for number in (found.written, found.read))
 
 
 @settings(max_examples=80, deadline=None)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from computing_device import ComputingDevice
 from flask.testing import FlaskClient
 
-from helpers import FakeRunner, all_pass
 from tapml.cli import main
 from tapml.server.local import create_app
 from tapml.server.security import Security
@@ -34,7 +34,7 @@ def client(state: State) -> FlaskClient:
 
 
 def test_a_search_is_a_job(client: FlaskClient, state: State, suite: Suite) -> None:
-    device = FakeRunner(state.hub, all_pass).device
+    device = ComputingDevice(suite, state=state).device
     body = {"kind": "locate", "suite": "small", "devices": [device.id], "kernels": None, "runs": 2, "model": False}
     job = client.post("/api/jobs", json=body, headers=CHANGE).json["job"]
     deadline = time.monotonic() + 30

@@ -12,6 +12,7 @@ from tvm import relax
 from tapml.carving.carve import carve
 from tapml.importing import ImportedModel, Step
 from tapml.locating import Locate
+from tapml.reports.locate import verdict_line
 from tapml.suite import Suite
 from tapml.validation.context import JobContext
 
@@ -53,7 +54,10 @@ def test_a_kernel_that_calls_tanh_beyond_its_domain_is_unbounded(tanh_suite: Sui
     device = ComputingDevice(tanh_suite)
     document = Locate(JobContext(tanh_suite, [device.device], device.blobs)).run()
     (found,) = document["kernels"]
-    assert document["summary"]["faulty_kernels"] == [found["kernel"]]
+    assert document["summary"]["unbounded_kernels"] == [found["kernel"]]
+    assert document["summary"]["faulty_kernels"] == []
+    assert document["summary"]["verdict"] == "unbounded"
+    assert verdict_line(document).endswith(f"1 unbounded kernel: {found['kernel']}")
     assert found["verdict"] == "unbounded"
     assert found["reason"].startswith("1 of 4 elements are unbounded: the kernel calls tanh")
 

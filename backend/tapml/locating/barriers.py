@@ -14,7 +14,9 @@ _MOST_VARIABLES = 64
 _DEEPEST = 127
 """Blocks in blocks that WGSL lets a function have."""
 
-_WORKGROUP = re.compile(r"var\s*<\s*workgroup\s*>")
+SHARED = re.compile(r"var\s*<\s*workgroup\s*>")
+"""Before each variable in workgroup memory."""
+
 _BARRIERS = ("workgroupBarrier", "workgroupUniformLoad")
 
 
@@ -26,7 +28,7 @@ def unordered(wgsl: str) -> Unordered | None:
     element that is read as it was written is the same invocation's). None also for what is no WGSL, or has more than
     a mebibyte. Takes time in proportion to the text's length, whatever that holds.
     """
-    if len(wgsl) > _MOST_CHARACTERS or not _WORKGROUP.search(wgsl):
+    if len(wgsl) > _MOST_CHARACTERS or not SHARED.search(wgsl):
         return None
     found = tokens(wgsl)
     if found is None:

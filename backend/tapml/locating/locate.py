@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError
 from tapml.locating.examine import Examiner
+from tapml.locating.races import irreproducible, missing_barriers
 from tapml.locating.reliance import relying
 from tapml.locating.suspects import Examined, clearest, examined, racing, suspect
 from tapml.locating.suspicious import suspicious
-from tapml.results.locate import LocateDocument, ModelCheck, Suspect, Suspicious
+from tapml.results.locate import LocateDocument, LocateVerdict, MissingBarrier, ModelCheck, Suspect, Suspicious
 from tapml.results.validation import TestResult, ValidationDocument
 from tapml.results.verdicts import SEVERITY
 from tapml.suite import CarvedTest, Suite
@@ -69,67 +70,83 @@ class Locate:
         with self._timed("validate"):
             validation = operators.run()
             relies = relying(self.suite, validation["tests"], self._context.message)
-        by_kernel: dict[str, list[TestResult]] = defaultdict(list)
+        by_kernel: Mapping[str, list[TestResult]] = defaultdict(list)
         for result in validation["tests"]:
             if what := relies.get(result["id"]):
                 result = {**result, "verdict": "unbounded", "message": what}
             by_kernel[result["kernel"]].append(result)
-        bad = {name: found for name, found in by_kernel.items() if any(test["verdict"] != "pass" for test in found)}
         interrupted = validation["interrupted"]
         suspects: list[Suspect] = []
         beyond: list[Suspicious] = []
+        unordered: list[MissingBarrier] = []
         model: ModelCheck | None = None
         tests: dict[str, list[Examined]] = {}
         races: dict[str, int] = {}
+        bad = _failing(by_kernel)
         try:
             with self._timed("examine"):
                 if not interrupted:
-                    tests, races = self._examine(bad)
+                    races = irreproducible(self._context, _without(bad, by_kernel), self._emit_examined)
+                    by_kernel = _accused(by_kernel, races)
+                    bad = _failing(by_kernel)
+                    unordered = missing_barriers(self.suite, _without(bad, by_kernel))
+                    tests, more = self._examine(bad, races)
+                    races |= more
                 suspects = self._suspects(bad, tests, races)
             with self._timed("rounding"):
                 if not interrupted:
-                    passing = {name: found for name, found in by_kernel.items() if name not in bad}
-                    beyond = suspicious(self._context, passing, self._emit_examined)
+                    beyond = suspicious(self._context, _without(bad, by_kernel), self._emit_examined)
             if self._model and not interrupted and all(found["verdict"] == "unsupported" for found in suspects):
                 with self._timed("model"):
                     model = self._whole_model(by_kernel)
         except Cancelled:
             interrupted = True
             suspects = suspects or self._suspects(bad, tests, races)
-        return self._document(validation, suspects, beyond, model, interrupted=interrupted)
+        return self._document(validation, suspects, beyond, unordered, model, interrupted=interrupted)
 
     def _document(
         self,
         validation: ValidationDocument,
         suspects: list[Suspect],
         beyond: list[Suspicious],
+        unordered: list[MissingBarrier],
         model: ModelCheck | None,
         *,
         interrupted: bool,
     ) -> LocateDocument:
-        faulty = [found["kernel"] for found in suspects if found["verdict"] != "unsupported"]
+        faulty = [found["kernel"] for found in suspects if found["verdict"] in ("fail", "error")]
+        unbounded = [found["kernel"] for found in suspects if found["verdict"] == "unbounded"]
         compound = model is not None and model["verdict"] != "pass"
         edited = validation["edited_kernels"]
+        verdict: LocateVerdict = "unknown" if interrupted else "clean"
+        if faulty or unbounded or compound:
+            verdict = "faulty" if faulty else "unbounded" if unbounded else "compound"
         return {
             "format": "tapml.locate/1",
             **header(self.suite, [self.device], interrupted=interrupted, edited=edited),
             "runs": self._runs,
             "summary": {
                 "faulty_kernels": faulty,
-                "verdict": "faulty" if faulty else "compound" if compound else "unknown" if interrupted else "clean",
+                "unbounded_kernels": unbounded,
+                "verdict": verdict,
                 "tests": len(validation["tests"]),
                 "seconds": round(sum(self._seconds.values()), 4),
                 "parts": {name: round(seconds, 4) for name, seconds in self._seconds.items()},
                 "suspicious_kernels": [found["kernel"] for found in beyond],
+                "racing_kernels": list(dict.fromkeys(found["kernel"] for found in unordered)),
             },
             "kernels": suspects,
             "suspicious": beyond,
+            "missing_barriers": unordered,
             "model": model,
         }
 
-    def _examine(self, bad: Mapping[str, Sequence[TestResult]]) -> tuple[dict[str, list[Examined]], dict[str, int]]:
+    def _examine(
+        self, bad: Mapping[str, Sequence[TestResult]], racy: Mapping[str, int]
+    ) -> tuple[dict[str, list[Examined]], dict[str, int]]:
         """All failing tests run again: (kernel -> its clearest ones with their patterns, test -> elements that differ
-        from run to run). A device that is gone leaves what the verdicts tell."""
+        from run to run). `racy`: tests that passed, and differ from run to run. A device that is gone leaves what the
+        verdicts tell."""
         failing = {name: clearest(results, self.suite) for name, results in bad.items()}
         chosen = [test for tests in failing.values() for test in tests[:_TESTS_A_KERNEL]]
         rest = [test for tests in failing.values() for test in tests[_TESTS_A_KERNEL:]] if self._runs > 1 else []
@@ -138,6 +155,7 @@ class Locate:
         if not chosen:
             return found, races
         verdicts = {result["id"]: result["verdict"] for results in bad.values() for result in results}
+        verdicts |= dict.fromkeys(racy, "pass")
         names = [name for name, tests in failing.items() if tests]
         with KernelMessages(self.suite, self._context.blobs, names) as messages:
             examiner = Examiner(self._context, messages)
@@ -191,6 +209,28 @@ class Locate:
             yield
         finally:
             self._seconds[part] = time.perf_counter() - started
+
+
+def _failing(by_kernel: Mapping[str, list[TestResult]]) -> dict[str, list[TestResult]]:
+    return {name: found for name, found in by_kernel.items() if any(test["verdict"] != "pass" for test in found)}
+
+
+def _without(
+    bad: Mapping[str, Sequence[TestResult]], by_kernel: Mapping[str, list[TestResult]]
+) -> dict[str, list[TestResult]]:
+    return {name: found for name, found in by_kernel.items() if name not in bad}
+
+
+def _accused(by_kernel: Mapping[str, list[TestResult]], races: Mapping[str, int]) -> dict[str, list[TestResult]]:
+    """With a failure for each test that passed and gives other results each time."""
+
+    def judged(result: TestResult) -> TestResult:
+        if not (count := races.get(result["id"])):
+            return result
+        text = f"{count} elements differ from run to run with the same inputs: a race"
+        return {**result, "verdict": "fail", "message": text}
+
+    return {name: [judged(result) for result in found] for name, found in by_kernel.items()}
 
 
 def save_locate(suite: Suite, document: LocateDocument) -> None:

@@ -32,15 +32,15 @@ class Unreadable(Exception):
 class Unordered:
     """Two accesses to elements of one variable in workgroup memory that nothing orders, by their lines, from 1 on."""
 
-    array: str
+    variable: str
     written: int
     read: int
 
     def words(self) -> str:
         """What is true of the text."""
         return (
-            f"the kernel writes workgroup memory {self.array} in line {self.written} and reads other elements of it in "
-            f"line {self.read}, with no workgroupBarrier() between"
+            f"one invocation writes workgroup memory {self.variable} in line {self.written}, another one reads it in "
+            f"line {self.read}, and no workgroupBarrier() is between"
         )
 
 

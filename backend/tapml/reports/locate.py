@@ -10,7 +10,16 @@ from rich.text import Text
 
 from tapml.reports.console import Table
 from tapml.reports.terminal import COLOURS, mark, number, warn_synthetic
-from tapml.results.locate import GrownNode, HeatMap, LocateDocument, ModelCheck, Suspect, Suspicious, WrongOutput
+from tapml.results.locate import (
+    GrownNode,
+    HeatMap,
+    LocateDocument,
+    MissingBarrier,
+    ModelCheck,
+    Suspect,
+    Suspicious,
+    WrongOutput,
+)
 from tapml.text import counted, exact, listed, one_line
 
 _SHADES = ((0.0, "·"), (0.4, "░"), (0.6, "▒"), (0.8, "▓"), (1.0, "█"))
@@ -31,19 +40,24 @@ def show_locate(console: Console, document: LocateDocument) -> None:
             _suspect(console, place + 1, found, picture=place < _MOST_PICTURES)
     for beyond in document["suspicious"]:
         _suspicious(console, beyond)
+    for lacking in document["missing_barriers"]:
+        _missing_barrier(console, lacking)
     if document["model"] is not None:
         _model(console, document["model"])
     alike = {"clean": "pass", "faulty": "fail", "compound": "fail", "unknown": "unsupported"}
     verdict = document["summary"]["verdict"]
-    wary = verdict == "clean" and document["suspicious"]
+    wary = verdict == "clean" and (document["suspicious"] or document["missing_barriers"])
     console.print()
-    console.print(one_line(verdict_line(document), 5000), style=COLOURS["suspicious" if wary else alike[verdict]])
+    console.print(
+        one_line(verdict_line(document), 5000), style=COLOURS["suspicious" if wary else alike.get(verdict, verdict)]
+    )
 
 
 def verdict_line(document: LocateDocument) -> str:
     """One line: what was looked at, who is accused, and who is suspicious."""
-    names = document["summary"]["suspicious_kernels"]
-    return _verdict(document) + (f"; suspicious: {', '.join(names)}" if names else "")
+    summary = document["summary"]
+    named = {"suspicious": summary["suspicious_kernels"], "without a barrier": summary["racing_kernels"]}
+    return _verdict(document) + "".join(f"; {what}: {', '.join(names)}" for what, names in named.items() if names)
 
 
 def _verdict(document: LocateDocument) -> str:
@@ -52,9 +66,12 @@ def _verdict(document: LocateDocument) -> str:
     looked = f"{counted(summary['tests'], 'test')} on {device} in {summary['seconds']:.1f} s"
     if document["interrupted"]:
         looked += ", interrupted"
-    faulty = summary["faulty_kernels"]
-    if faulty:
-        return f"{looked}: {len(faulty)} faulty kernel{'s' if len(faulty) > 1 else ''}: {', '.join(faulty)}"
+    accused = {"faulty": summary["faulty_kernels"], "unbounded": summary["unbounded_kernels"]}
+    if any(accused.values()):
+        named = [
+            f"{counted(len(names), f'{what} kernel')}: {', '.join(names)}" for what, names in accused.items() if names
+        ]
+        return f"{looked}: {'; '.join(named)}"
     if summary["verdict"] == "compound":
         return f"{looked}: no kernel is faulty by itself, but the whole model fails"
     if summary["verdict"] == "unknown":
@@ -108,6 +125,13 @@ def _suspect(console: Console, place: int, found: Suspect, *, picture: bool) -> 
 def _suspicious(console: Console, found: Suspicious) -> None:
     console.print()
     head = f"suspicious: {found['kernel']}{' (edited)' if found['edited'] else ''}, test {found['test']}"
+    console.print(Text(one_line(head), style=f"bold {COLOURS['suspicious']}"))
+    console.print(Text(f"   {one_line(found['text'])}"))
+
+
+def _missing_barrier(console: Console, found: MissingBarrier) -> None:
+    console.print()
+    head = f"a barrier is missing: {found['kernel']} (edited), {found['file']}:{found['written']}"
     console.print(Text(one_line(head), style=f"bold {COLOURS['suspicious']}"))
     console.print(Text(f"   {one_line(found['text'])}"))
 

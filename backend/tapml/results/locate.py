@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -10,6 +10,8 @@ from tapml.protocol.base import JsonNumber, LongText
 from tapml.protocol.fields import Count, Line, Plain
 from tapml.protocol.methods import Verdict
 from tapml.results.base import Axes, Element, Header, ModelMetric, ModelTolerance, Seconds
+
+LocateVerdict: TypeAlias = Literal["clean", "faulty", "unbounded", "compound", "unknown"]
 
 
 class HeatMap(Plain):
@@ -117,6 +119,21 @@ class Suspicious(Plain):
     edited: bool
 
 
+class MissingBarrier(Plain):
+    """An edited kernel that passes, and whose text orders two accesses to workgroup memory by nothing: a race, which
+    the device does not show."""
+
+    kernel: Line
+    nodes: list[Line]
+    """Those that call it."""
+    file: Line
+    variable: Line
+    written: Count
+    """The line, from 1 on."""
+    read: Count
+    text: LongText
+
+
 class GrownNode(Plain):
     """One node, in the order of the graph: how far its output is off when all nodes run on the device."""
 
@@ -146,15 +163,19 @@ class LocateSummary(Plain):
     """What was found."""
 
     faulty_kernels: list[Line]
-    """Most certain first."""
-    verdict: Literal["clean", "faulty", "compound", "unknown"]
-    """unknown: interrupted before anything was suspected."""
+    """Those that fail, have errors or race; most certain first."""
+    unbounded_kernels: Annotated[list[Line], Field(default_factory=list)]
+    """Those that are within their bounds where they have one, and rely on what WGSL does not promise elsewhere."""
+    verdict: LocateVerdict
+    """unbounded: no kernel is faulty, and some are unbounded; unknown: interrupted before anything was suspected."""
     tests: Count
     seconds: float
     parts: Seconds
     """validate, examine, rounding, model."""
     suspicious_kernels: Annotated[list[Line], Field(default_factory=list)]
     """Furthest first. They are not faulty: the verdict is as it would be without them."""
+    racing_kernels: Annotated[list[Line], Field(default_factory=list)]
+    """Those of `missing_barriers`. They pass: the verdict is as it would be without them."""
 
 
 class LocateDocument(Header):
@@ -168,4 +189,5 @@ class LocateDocument(Header):
     """Most certain first; what is unsupported last."""
     suspicious: Annotated[list[Suspicious], Field(default_factory=list)]
     """Furthest first."""
+    missing_barriers: Annotated[list[MissingBarrier], Field(default_factory=list)]
     model: ModelCheck | None

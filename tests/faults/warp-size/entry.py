@@ -12,6 +12,6 @@ FAULT = Fault(
     model=lambda: relax_model(lambda x: relax.op.sum(x, axis=-1), {"x": normal(10, 8, 64)}),
     correct=Case(Wgsl("correct.wgsl", ((8, 1, 1),))),
     faulty=Case(Wgsl("faulty.wgsl", ((8, 1, 1),)), verdicts=("fail",), words=("8 of 8",)),
-    pattern="scattered",
-    says="8 of 8 elements are wrong",
+    pattern="race",
+    says="one invocation writes workgroup memory part in line 13, another one reads it in line 14",
 )

@@ -1,5 +1,11 @@
 import { describe, expect, it } from "vitest";
-import type { LocateDocument, ModelCheck, Suspect, Suspicious } from "../api/generated/results";
+import type {
+  LocateDocument,
+  MissingBarrier,
+  ModelCheck,
+  Suspect,
+  Suspicious,
+} from "../api/generated/results";
 import { device, suite } from "./fixture";
 import {
   accusation,
@@ -8,6 +14,7 @@ import {
   locateMarks,
   locateNodeStates,
   MINIMAL,
+  RACING,
   SUSPICIOUS,
   steepest,
   timesRounding,
@@ -67,9 +74,12 @@ function document(
       seconds: 1,
       parts: {},
       suspicious_kernels: [],
+      unbounded_kernels: [],
+      racing_kernels: [],
     },
     kernels: verdict ? [] : [suspect],
     suspicious: [],
+    missing_barriers: [],
     model: null,
     ...changes,
   };
@@ -119,6 +129,24 @@ describe("the graph", () => {
     );
   });
 
+  it("marks edited kernels that pass without a barrier", () => {
+    const found: MissingBarrier = {
+      kernel: "norm",
+      nodes: ["n1"],
+      file: "norm.wgsl",
+      variable: "red",
+      written: 5,
+      read: 9,
+      text: "",
+    };
+    const passing = document({ missing_barriers: [found] }, "clean");
+    passing.summary.racing_kernels = ["norm"];
+    expect(locateMarks(passing).get("n1")?.label).toBe(RACING);
+    expect(verdictSentence(passing, "firefox")).toBe(
+      "No faulty kernel on firefox, but 1 edited kernel without a barrier: a race that it does not show.",
+    );
+  });
+
   it("knows which nodes are accused", () => {
     expect(accusation(document(), "n3")?.reason).toBe("wrong only at the end");
     expect(accusation(document(), "n1")).toBeUndefined();
@@ -150,6 +178,12 @@ describe("the sentence", () => {
 
   it("counts the accused", () => {
     expect(verdictSentence(document(), "a")).toBe("1 faulty kernel on a.");
+    const mixed = document();
+    mixed.summary.unbounded_kernels = ["take", "tanh"];
+    expect(verdictSentence(mixed, "a")).toBe("1 faulty kernel and 2 unbounded kernels on a.");
+    mixed.summary.faulty_kernels = [];
+    mixed.summary.verdict = "unbounded";
+    expect(verdictSentence(mixed, "a")).toBe("2 unbounded kernels on a.");
     expect(verdictSentence(document({}, "compound"), "a")).toContain("compound");
   });
 });

@@ -16,6 +16,7 @@ export type Marks = ReadonlyMap<string, Mark>;
 
 export const MINIMAL = "◆";
 export const SUSPICIOUS = "?";
+export const RACING = "∦";
 
 /** Kernels that are accused, most certain first; what could not run at all is no suspect. */
 export function suspects(document: LocateDocument): Suspect[] {
@@ -54,6 +55,8 @@ export function locateMarks(document: LocateDocument | undefined): Marks {
   if (document === undefined) return marks;
   for (const found of document.suspicious)
     for (const node of found.nodes) marks.set(node, { label: SUSPICIOUS, word: "suspicious" });
+  for (const found of document.missing_barriers)
+    for (const node of found.nodes) marks.set(node, { label: RACING, word: "a barrier is missing" });
   for (const [at, suspect] of suspects(document).entries())
     for (const node of suspect.nodes) marks.set(node, { label: String(at + 1), word: `suspect ${at + 1}` });
   if (document.summary.verdict === "compound")
@@ -71,9 +74,9 @@ export function accusation(document: LocateDocument | undefined, node: string): 
 export function verdictSentence(document: LocateDocument, device: string): string {
   const { verdict, tests } = document.summary;
   if (verdict === "unknown") return `The search on ${device} was interrupted; nothing was found until then.`;
-  if (verdict === "faulty") {
-    const named = suspects(document).length;
-    return `${count(named, "faulty kernel")} on ${device}${document.interrupted ? ", and the search was interrupted" : ""}.`;
+  if (verdict === "faulty" || verdict === "unbounded") {
+    const named = accusedCounts(document.summary).join(" and ");
+    return `${named} on ${device}${document.interrupted ? ", and the search was interrupted" : ""}.`;
   }
   if (verdict === "compound")
     return `No kernel is faulty by itself on ${device}, but the whole model is off: the error is a compound one.`;
@@ -83,10 +86,25 @@ export function verdictSentence(document: LocateDocument, device: string): strin
     const named = count(document.suspicious.length, "suspicious kernel");
     return `No faulty kernel on ${device}, but ${named}: rounding does not explain the errors.`;
   }
+  if (document.missing_barriers.length > 0) {
+    const named = count(document.summary.racing_kernels.length, "edited kernel");
+    return `No faulty kernel on ${device}, but ${named} without a barrier: a race that it does not show.`;
+  }
   const all = tests === 1 ? "the one test passes" : `all ${grouped(tests)} tests pass`;
   return document.model === null
     ? `All is well on ${device}: ${all}. The whole model was not run.`
     : `All is well on ${device}: ${all}, and so does the whole model.`;
+}
+
+/** "2 faulty kernels", "1 unbounded kernel". */
+export function accusedCounts(summary: LocateDocument["summary"]): string[] {
+  const named = [
+    { word: "faulty kernel", kernels: summary.faulty_kernels },
+    { word: "unbounded kernel", kernels: summary.unbounded_kernels },
+  ];
+  return named
+    .filter(({ kernels }) => kernels.length > 0)
+    .map(({ word, kernels }) => count(kernels.length, word));
 }
 
 /** "22 x what rounding explains", with a digit behind the point below 10. */

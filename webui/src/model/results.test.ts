@@ -162,6 +162,8 @@ describe("a search for faulty kernels", () => {
     runs: 3,
     summary: {
       faulty_kernels: [],
+      unbounded_kernels: [],
+      racing_kernels: [],
       verdict: "clean",
       tests: 3,
       seconds: 1,
@@ -170,6 +172,7 @@ describe("a search for faulty kernels", () => {
     },
     kernels: [],
     suspicious: [],
+    missing_barriers: [],
     model: null,
   };
   const search: JobEvent = { type: "started", kind: "locate", total: 3 };

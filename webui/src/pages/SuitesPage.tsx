@@ -4,6 +4,7 @@ import { api } from "../api/client";
 import type { DeviceDocument } from "../api/generated/results";
 import type { Results, SuiteSummary } from "../api/types";
 import { count, date } from "../model/format";
+import { accusedCounts } from "../model/locate";
 import { VERDICTS } from "../model/verdicts";
 import { Doubts, Link, Pending, Problem, TopBar, VerdictBadge, WarningBadge } from "../parts/Basics";
 import { DeviceList } from "../parts/DeviceList";
@@ -174,7 +175,7 @@ function OffloadLine(props: { document: Results["offloads"][number] }) {
 
 function LocateLine(props: { document: Results["locates"][number] }) {
   const { summary, interrupted } = props.document;
-  const faulty = summary.faulty_kernels;
+  const accused = [...summary.faulty_kernels, ...summary.unbounded_kernels];
   return (
     <Line document={props.document}>
       <span>locate</span>
@@ -182,15 +183,21 @@ function LocateLine(props: { document: Results["locates"][number] }) {
         <VerdictBadge state={interrupted ? "none" : "pass"} word="no faulty kernel" />
       ) : (
         <VerdictBadge
-          state="fail"
-          word={summary.verdict === "compound" ? "compound error" : count(faulty.length, "faulty kernel")}
+          state={summary.verdict === "unbounded" ? "unbounded" : "fail"}
+          word={summary.verdict === "compound" ? "compound error" : accusedCounts(summary).join(", ")}
         />
       )}
-      <Kernels names={faulty} />
+      <Kernels names={accused} />
       {summary.suspicious_kernels.length > 0 && (
         <>
           <WarningBadge word="suspicious" />
           <Kernels names={summary.suspicious_kernels} />
+        </>
+      )}
+      {summary.racing_kernels.length > 0 && (
+        <>
+          <WarningBadge word="a barrier is missing" />
+          <Kernels names={summary.racing_kernels} />
         </>
       )}
     </Line>

@@ -1,10 +1,10 @@
 /** What a search for faulty kernels found on one device: who is suspected, why, and what that looks like. */
 
-import type { LocateDocument, Suspect, Suspicious } from "../api/generated/results";
+import type { LocateDocument, MissingBarrier, Suspect, Suspicious } from "../api/generated/results";
 import { date, seconds } from "../model/format";
-import { notRun, SUSPICIOUS, suspects, timesRounding, verdictSentence } from "../model/locate";
+import { notRun, RACING, SUSPICIOUS, suspects, timesRounding, verdictSentence } from "../model/locate";
 import type { JobState } from "../model/results";
-import { GLYPH } from "../model/verdicts";
+import { GLYPH, type State } from "../model/verdicts";
 import { Doubts, Edited, VerdictBadge, WarningBadge } from "./Basics";
 import { ModelCheckCard } from "./ModelCheckCard";
 import { NodeButtons } from "./NodeButtons";
@@ -57,7 +57,7 @@ function Searching({ job }: { job: JobState }) {
         {job.phase === null
           ? "Every kernel runs on its carved inputs; those that fail run again after that."
           : job.phase.total > 0
-            ? "What fails runs again, and what it gives is compared with what was expected."
+            ? "What fails runs again, and what it gives is compared with what was expected; kernels that share memory run twice, for races."
             : "Every kernel is right by itself: now the whole model runs."}
       </p>
       {job.failing.length > 0 && (
@@ -74,19 +74,26 @@ function Searching({ job }: { job: JobState }) {
   );
 }
 
+const STATES: Partial<Record<LocateDocument["summary"]["verdict"], State>> = {
+  unknown: "unsupported",
+  unbounded: "unbounded",
+};
+
 /** Also the page of `tapml locate --html`. */
 export function LocateResult(props: Selection & { document: LocateDocument; name: string }) {
   const { document, name } = props;
   const { summary } = document;
   const good = summary.verdict === "clean";
-  const state = good ? "pass" : summary.verdict === "unknown" ? "unsupported" : "fail";
-  const wary = good && document.suspicious.length > 0;
+  const state = good ? "pass" : (STATES[summary.verdict] ?? "fail");
+  const doubted =
+    document.suspicious.length > 0 ? SUSPICIOUS : document.missing_barriers.length > 0 ? RACING : null;
+  const wary = good && doubted !== null;
   const rest = notRun(document);
   return (
     <>
       <div class={`locate-verdict is-${wary ? "warning" : state}`}>
         <p>
-          <span aria-hidden="true">{wary ? SUSPICIOUS : GLYPH[state]} </span>
+          <span aria-hidden="true">{wary ? doubted : GLYPH[state]} </span>
           {verdictSentence(document, name)}
         </p>
         <Doubts what={document.suite_name} doubts={document.doubts} />
@@ -100,6 +107,9 @@ export function LocateResult(props: Selection & { document: LocateDocument; name
       ))}
       {document.suspicious.length > 0 && (
         <SuspiciousCard found={document.suspicious} node={props.node} select={props.select} />
+      )}
+      {document.missing_barriers.length > 0 && (
+        <MissingBarriers found={document.missing_barriers} node={props.node} select={props.select} />
       )}
       {rest.length > 0 && <NotRun suspects={rest} node={props.node} select={props.select} />}
       {document.model !== null && (
@@ -127,6 +137,33 @@ function SuspiciousCard(props: {
             </p>
             <p class="muted">
               Test {found.test}: {found.text}.
+            </p>
+            <NodeButtons nodes={found.nodes} state="pass" node={props.node} select={props.select} />
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function MissingBarriers(props: {
+  found: readonly MissingBarrier[];
+  node: string | null;
+  select: (node: string | null) => void;
+}) {
+  return (
+    <section class="stack card locate-card" aria-label="Missing barriers">
+      <h2>A barrier is missing, though {props.found.length === 1 ? "it passes" : "they pass"}</h2>
+      <p class="muted">Results depend on which invocation comes first; another device may give others.</p>
+      <ul class="stack">
+        {props.found.map((found) => (
+          <li key={found.file}>
+            <p>
+              <code>{found.kernel}</code> <WarningBadge word="race" />{" "}
+              <Edited title="The WGSL differs from what was generated." />
+            </p>
+            <p class="muted">
+              <code>{found.file}</code>: {found.text}.
             </p>
             <NodeButtons nodes={found.nodes} state="pass" node={props.node} select={props.select} />
           </li>
