@@ -291,8 +291,8 @@ def test_a_capture_is_no_exported_test_nor_the_other_way_round(suite: Suite, tmp
 @pytest.mark.parametrize(
     ("left_out", "why", "said"),
     [
-        (1, [], "1 call was chosen in the page, and is not in the file\n"),
-        (2, ["too\nlarge", "odd"], "2 calls were chosen in the page, and are not in the file: too large; odd\n"),
+        (1, [], "1 call was chosen, and is not in the file\n"),
+        (2, ["too\nlarge", "odd"], "2 calls were chosen, and are not in the file: too large; odd\n"),
     ],
 )
 def test_calls_that_were_left_out_are_said_with_the_reason(

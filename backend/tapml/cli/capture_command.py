@@ -15,7 +15,7 @@ from tapml.reports.progress import ProgressReport
 from tapml.reports.terminal import COLOURS, mark, warn_doubts
 from tapml.results.base import adapter_name
 from tapml.results.verdicts import FAILING
-from tapml.sharing.capture import Capture
+from tapml.sharing.capture import Capture, CaptureDocument
 from tapml.sharing.captured import CapturedVerdict, judge
 from tapml.sharing.imports import add_all, new_suite_of
 from tapml.suite import Suite
@@ -81,12 +81,18 @@ def _show(console: Console, capture: Capture, found: Sequence[CapturedVerdict]) 
         wrong = sum(one.verdict == "fail" for one in calls)
         if wrong:
             console.print(f"{kernel} is wrong on {device['name']}: {wrong} of {len(calls)} calls", style="red")
-    if document.left_out:
-        calls_are = "1 call was" if document.left_out == 1 else f"{document.left_out} calls were"
-        verb = "is" if document.left_out == 1 else "are"
-        why = f": {'; '.join(document.why)}" if document.why else ""
-        text = f"{calls_are} chosen in the page, and {verb} not in the file{why}"
-        console.print(one_line(text, _LONGEST), style="yellow", soft_wrap=True)
+    if text := left_out_text(document):
+        console.print(text, style="yellow", soft_wrap=True)
+
+
+def left_out_text(document: CaptureDocument) -> str:
+    """Which calls are not in the file, and why; empty where all are."""
+    if not document.left_out:
+        return ""
+    calls_are = "1 call was" if document.left_out == 1 else f"{document.left_out} calls were"
+    verb = "is" if document.left_out == 1 else "are"
+    why = f": {'; '.join(document.why)}" if document.why else ""
+    return one_line(f"{calls_are} chosen, and {verb} not in the file{why}", _LONGEST)
 
 
 def _common_notes(found: Sequence[CapturedVerdict]) -> dict[str, list[str]]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from tapml.cli.arguments import JSON, Commands, add_inputs, count, run_arguments
 
 _DEVICE = """what to run on: cpu (this machine, the default), a name that `tapml devices` lists, such as chromium or \
-node-dawn, or open (wait for someone to open the device page in any browser)"""
+node-dawn, open (wait for someone to open the device page in any browser), or http://HOST:PORT of a running \
+`tapml serve` that has the model, with #NAME for one of its devices"""
 
 _VALIDATED = """validate the kernels before, on a device as `tapml validate` has it, such as chromium (default: none; \
 what the suite's results say is in the model all the same)"""
@@ -61,3 +62,18 @@ def add_compiled(commands: Commands, add_carving: Callable[[argparse.ArgumentPar
         help="write the outputs; those of a call before the last have @ and its number behind their names. A FILE.npy "
         "has the one output of the last call",
     )  # fmt: skip
+    capturing = parser.add_argument_group("captures (docs/capture.md)")
+    capturing.add_argument(
+        "--capture", type=Path, metavar="FILE",
+        help="write what operators of the last call were given and gave on the device, for `tapml import`",
+    )  # fmt: skip
+    capturing.add_argument(
+        "--nodes", nargs="+", metavar="NODE", help="only these nodes, or kernels, as `tapml show` names them"
+    )
+    capturing.add_argument(
+        "--sample", type=float, metavar="SHARE", help="only this share of their calls, above 0 and at most 1"
+    )
+    capturing.add_argument(
+        "--max-bytes", type=count, metavar="N", help="what the copies may take of GPU memory (default 2^26, 67 MB)"
+    )
+    capturing.add_argument("--weights", action="store_true", help="with the bytes of weights, not only their digests")

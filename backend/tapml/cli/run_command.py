@@ -10,30 +10,35 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
+from tapml.cli.capture_command import left_out_text
 from tapml.cli.commands import named_inputs
 from tapml.cli.outputs import Outputs, check_writable
-from tapml.cli.runs import acquire, interruptible, served
+from tapml.cli.runs import JobEvents, acquire, elsewhere, interruptible, served
 from tapml.compiled.call import CompiledRun, call_of, function_of, taken
 from tapml.compiled.files import CompiledFiles
 from tapml.compiled.text import text_inputs
-from tapml.compiled.validated import unvalidated, unvalidated_text
-from tapml.devices.compiled import run_compiled
+from tapml.compiled.validated import unvalidated_text
 from tapml.errors import InputError
 from tapml.files import cannot_write, write_pieces
+from tapml.formats import validated
 from tapml.importing.inputs import InputSpec, gather_steps
+from tapml.jobs.run import RunOptions, check_capture, run_on_device
 from tapml.reports.compiled import run_document, show_run
 from tapml.reports.progress import ProgressReport
 from tapml.reports.terminal import warn_doubts
-from tapml.text import listed
+from tapml.sharing.capture import read_capture
+from tapml.text import counted, listed, one_line, size
 
 _CPU = "cpu"
 _NPY, _NPZ = ".npy", ".npz"
+_FEW = 4
 
 
 def run_model(options: argparse.Namespace, console: Console, progress: Console) -> int:
     """Run a function of a compiled model and write its outputs."""
     check_writable(options.json)
     check_writable(options.output)
+    check_writable(options.capture)
     files = CompiledFiles(options.model)
     if options.output is not None:
         _check_form(options.output, files, options.function)
@@ -49,19 +54,18 @@ def run_model(options: argparse.Namespace, console: Console, progress: Console) 
     )
     if options.output is not None:
         outputs.write(lambda: _write(options.output, found))
+    if options.capture is not None and (data := found.capture) is not None:
+        outputs.write(lambda: _keep_capture(options.capture, data, progress))
     return outputs.exit_code(0)
 
 
 def _device(options: argparse.Namespace) -> str:
-    """By name. Raises InputError for several, and for one of another server."""
+    """By name. Raises InputError for several, and for this machine where a device is wanted."""
     names = options.device or [_CPU]
     if len(names) > 1:
         raise InputError("give one --device: a model runs on one at a time")
-    if names[0].startswith(("http://", "https://")):
-        raise InputError(
-            f"--device {names[0]} is another server, which runs jobs of suites: give a device that is started here, or "
-            "open, and open the printed address where the device is"
-        )
+    if names[0] == _CPU and options.capture is not None:
+        raise InputError("--capture is of a device, which the CPU is compared with: give one with --device")
     return str(names[0])
 
 
@@ -107,24 +111,49 @@ def _run(
         from tapml.platforms.compiled import run_on_cpu
 
         return run_on_cpu(files, calls, function=options.function, repeat=options.repeat), []
-    with ProgressReport(progress) as report, interruptible() as cancel, served(None, options, [name]) as server:
-        device = acquire(server, name, report, cancel)
-        if device.hello.unavailable:
-            raise InputError(f"{device.name} cannot run kernels: {device.hello.unavailable}")
-        missing = unvalidated(files.model, device.hello.name, device.hello.runtime)
+    asked = _asked(options)
+    check_capture(files, asked)
+    with ProgressReport(progress) as report, interruptible() as cancel:
+        if remote := elsewhere(name):
+            found, missing = remote.run_model(files, calls, asked, JobEvents(report), cancel)
+            name = remote.address
+        else:
+            with served(None, options, [name]) as server:
+                device = acquire(server, name, report, cancel)
+                found, missing = run_on_device(device, server.state.blobs, files, calls, asked, cancel.check)
         if missing:
             report.line(unvalidated_text(files.model, missing, name))
-        found = run_compiled(
-            device,
-            server.state.blobs,
-            files,
-            calls,
-            function=options.function,
-            repeat=options.repeat,
-            hang_seconds=options.hang_seconds,
-            check=cancel.check,
-        )
         return found, missing
+
+
+def _asked(options: argparse.Namespace) -> RunOptions:
+    """Raises InputError for an option beyond its range."""
+    given = {name: getattr(options, name) for name in ("nodes", "sample", "max_bytes", "weights")}
+    given = {name: value for name, value in given.items() if value}
+    if given and options.capture is None:
+        option = next(iter(given)).replace("_", "-")
+        raise InputError(f"--{option} says what is captured: give --capture FILE with it")
+    fields = {"function": options.function, "repeat": options.repeat, "hang_seconds": options.hang_seconds}
+    capture = None if options.capture is None else given
+    return validated("the command", RunOptions, {**fields, "capture": capture}, "")
+
+
+def _keep_capture(path: Path, data: bytes, console: Console) -> None:
+    """Write the captured call, and say what is in it."""
+    try:
+        write_pieces(path, [data])
+    except OSError as error:
+        raise InputError(cannot_write(path, error)) from error
+    capture = read_capture(path)
+    if capture is None:
+        raise InputError(f"{path} is no captured call: the device sent something else")
+    calls = capture.document.calls
+    kernels = listed(list(dict.fromkeys(call.kernel for call in calls)), _FEW)
+    text = f"{path} has {counted(len(calls), 'operator call')} ({kernels}), {size(len(data))}"
+    console.print(one_line(text, 2000), soft_wrap=True)
+    if text := left_out_text(capture.document):
+        console.print(text, style="yellow", soft_wrap=True)
+    console.print(f"compare it: `tapml import {path} --into` the suite that the model was built of", soft_wrap=True)
 
 
 def _check_form(path: Path, files: CompiledFiles, function: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from tapml.program import TensorType
 from tapml.program.graph import numpy_dtype
 from tapml.program.program import MAIN, SymbolicType
 from tapml.text import listed
+
+_File: TypeAlias = bytes
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class CompiledRun:
     """Kernel -> the variant that ran; none on this machine."""
     bytes: int
     """Of weights, arenas, states and the like."""
+    capture: _File | None = None
+    """The file of what was captured of the last call (docs/capture.md), where it was asked for."""
 
 
 def function_of(model: CompiledModel, name: str = MAIN) -> CompiledFunction:

@@ -68,6 +68,11 @@ class CompiledFiles:
         return self.model
 
     @property
+    def content(self) -> str:
+        """Digest of the document, which names everything else by its own: that of copies is the same."""
+        return hashlib.sha256(document_bytes(self.model)).hexdigest()
+
+    @property
     def nbytes(self) -> int:
         """Of all its files."""
         return self.path.stat().st_size if self._single else self._folder.nbytes()

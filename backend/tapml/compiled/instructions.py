@@ -6,6 +6,7 @@ are over the model's symbols and the names that `let`, `read` and loops around t
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -118,3 +119,13 @@ Instruction = TypeAliasType(
 
 If.model_rebuild()
 Loop.model_rebuild()
+
+
+def every_instruction(code: Iterable[Instruction]) -> Iterator[Instruction]:
+    """Those inside branches and loops, too, once."""
+    for found in code:
+        yield found
+        if isinstance(found, If):
+            yield from every_instruction((*found.then, *found.otherwise))
+        elif isinstance(found, Loop):
+            yield from every_instruction(found.body)

@@ -27,10 +27,11 @@ OnProgress: TypeAlias = Callable[[CompileProgress | TestVerdict], None]
 
 @dataclass(frozen=True)
 class CallResult(Generic[Result]):
-    """What a call gave: its result, and its downloads in order."""
+    """What a call gave: its result, its downloads in order, and the bytes behind them of which it may give some."""
 
     result: Result
     arrays: list[np.ndarray]
+    more: bytes = b""
 
 
 class PendingCall(Generic[Params, Result]):
@@ -43,12 +44,14 @@ class PendingCall(Generic[Params, Result]):
         types: Sequence[TensorType],
         hang_seconds: float,
         on_progress: OnProgress,
+        most_more: int = 0,
     ) -> None:
-        """`types`: of the downloads."""
+        """`types`: of the downloads; `most_more`: bytes that may come behind them."""
         self.id = secrets.token_urlsafe(16)
         self.message = method.call(call=self.id, hang_seconds=hang_seconds, params=params)
         self.name: str = self.message.method  # type: ignore[attr-defined]  # every call's message has one
-        self.download_limit = sum(tensor.nbytes for tensor in types)
+        self._expected = sum(tensor.nbytes for tensor in types)
+        self.download_limit = self._expected + most_more
         self.downloads = b""
         self._result = method.result
         self._types = types
@@ -105,10 +108,10 @@ class PendingCall(Generic[Params, Result]):
             result = self._result.model_validate(self._reply.result)
         except ValidationError as error:
             raise DeviceError(f"{device} sent a malformed result: {first_error(error)}", "protocol") from error
-        if len(self.downloads) != self.download_limit:
-            found = f"{len(self.downloads)} bytes where {self.download_limit} were asked for"
+        if not self._expected <= len(self.downloads) <= self.download_limit:
+            found = f"{len(self.downloads)} bytes where {self._expected} were asked for"
             raise DeviceError(f"{device} sent {found}", "protocol")
-        return CallResult(result, list(self._arrays()))
+        return CallResult(result, list(self._arrays()), self.downloads[self._expected :])
 
     def _arrays(self) -> Iterator[np.ndarray]:
         rest = memoryview(self.downloads)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +13,13 @@ from tapml.compiled.files import CompiledFiles, document_bytes
 from tapml.devices.blobs import Blobs
 from tapml.devices.commands import message
 from tapml.devices.device import HANG_SECONDS, Device
+from tapml.errors import DeviceError, InputError
 from tapml.program.program import MAIN
-from tapml.protocol.methods import RunCompiledParams
+from tapml.protocol.methods import CaptureOptions, RunCompiledParams
 from tapml.protocol.session import RUN_COMPILED
+
+MOST_CAPTURE_BYTES = 1 << 31
+"""Of a file that a device sends; `tapml import` takes 2^30 bytes of tensors."""
 
 
 def run_compiled(
@@ -27,9 +32,10 @@ def run_compiled(
     repeat: int = 0,
     hang_seconds: float = HANG_SECONDS,
     check: Callable[[], None] = lambda: None,
+    capture: CaptureOptions | None = None,
 ) -> CompiledRun:
     """Load the model on a device and call its function, once for each of `calls` (inputs by name), then `repeat` times
-    again with the last, for its time. States go from each call to the next.
+    again with the last, for its time. States go from each call to the next. `capture`: what is captured of the last.
 
     Raises InputError for inputs that the function does not take and a damaged file of the model, and what
     `Device.call` raises.
@@ -49,11 +55,16 @@ def run_compiled(
             "function": function,
             "calls": refs,
             "repeat": repeat,
+            "capture": None if capture is None else held.enter_context(_with_operators(capture, blobs, files)),
         }
         # What is stored of an output is nobody's business: it comes as its dtype says.
         outputs = [output.logical for call in found for output in call.outputs.values()]
         params = message(RunCompiledParams, fields, files.model.name)
-        called = device.call(RUN_COMPILED, params, outputs, hang_seconds=hang_seconds, check=check)
+        more = 0 if capture is None else MOST_CAPTURE_BYTES
+        called = device.call(RUN_COMPILED, params, outputs, hang_seconds=hang_seconds, check=check, most_more=more)
+    if len(called.more) != called.result.captured:
+        said = f"{len(called.more)} bytes of a capture that has {called.result.captured}"
+        raise DeviceError(f"{device.name} sent {said}", "protocol")
     arrays_of = iter(called.arrays)
     result = called.result
     return CompiledRun(
@@ -62,7 +73,19 @@ def run_compiled(
         result.seconds.calls,
         result.variants,
         result.bytes,
+        None if capture is None else called.more,
     )
+
+
+@contextmanager
+def _with_operators(capture: CaptureOptions, blobs: Blobs, files: CompiledFiles) -> Iterator[dict[str, Any]]:
+    """With the texts of the operators that are there: a model may be deployed without."""
+    texts = {}
+    for kernel in files.model.kernels:
+        with suppress(InputError):
+            texts[kernel.kernel] = files.attachment(f"operators/{kernel.kernel}.json")
+    with blobs.holding(texts.values()) as digests:
+        yield {**capture.model_dump(), "operators": dict(zip(texts, digests, strict=True))}
 
 
 @contextmanager

@@ -110,10 +110,12 @@ class Device:
         hang_seconds: float = HANG_SECONDS,
         check: Callable[[], None] = lambda: None,
         generation: int | None = None,
+        most_more: int = 0,
     ) -> CallResult[Result]:
         """Run one call to its end. Another thread's call waits for it.
 
-        `types`: of the tensors that the call will send back; more, or fewer, bytes are an error.
+        `types`: of the tensors that the call will send back; fewer bytes are an error, and so are more, but for
+        `most_more` behind them.
         `hang_seconds`: how long the GPU may work on one piece, or one compilation take, before it counts as hung.
         `check` is called now and then and may raise to give the call up; the runner is told to drop it.
         `generation`: the only one the call makes sense on, because it uses what was left there.
@@ -121,7 +123,7 @@ class Device:
         with what it reported.
         """
         with self._one_call:
-            call = PendingCall(method, params, types, hang_seconds, on_progress)
+            call = PendingCall(method, params, types, hang_seconds, on_progress, most_more)
             with self._lock:
                 if not self._reachable():
                     raise lost(self.name, self._gone or "it is not connected any more")

@@ -31,16 +31,16 @@ def _printable(text: str) -> str:
     return text
 
 
-_Name = Annotated[Name, AfterValidator(_printable)]
+PlainName = Annotated[Name, AfterValidator(_printable)]
 
 
 class JobSpecification(Message):
     """The body of `POST /api/jobs`, but for the suite's id; the command line's options make the same."""
 
     kind: Literal["validation", "offload", "locate", "reduce"]
-    devices: Annotated[list[_Name], Field(min_length=1, max_length=32)]
+    devices: Annotated[list[PlainName], Field(min_length=1, max_length=32)]
     """By the names that `--device` takes. Only a validation runs on several."""
-    kernels: Annotated[list[_Name], Field(min_length=1, max_length=20_000)] | None = None
+    kernels: Annotated[list[PlainName], Field(min_length=1, max_length=20_000)] | None = None
     """Of "validation" and "locate": only these kernels' tests."""
     tests: Annotated[list[Name], Field(min_length=1, max_length=100_000)] | None = None
     """Of "validation": only the tests of these ids (and of those kernels). Of "reduce": the one test."""

@@ -9,6 +9,7 @@ from typing_extensions import TypeAliasType
 
 from tapml.expressions import Sizes
 from tapml.protocol.base import (
+    MAX_BYTES,
     Bytes,
     Digest,
     JsonNumber,
@@ -333,6 +334,21 @@ MOST_CALLS = 1000
 """Of a function, in one message."""
 
 
+class CaptureOptions(Message):
+    """What `model.capture` of the runtime is told (docs/capture.md)."""
+
+    nodes: Annotated[list[Name], Field(min_length=1, max_length=20_000)] | None = None
+    """Nodes of the model's program, or kernels; null for all."""
+    sample: Annotated[float, Field(gt=0, le=1)] = 1.0
+    max_bytes: Annotated[int, Field(gt=0, le=MAX_BYTES)] = 1 << 26
+    weights: bool = False
+
+
+class CaptureParams(CaptureOptions):
+    operators: Annotated[dict[Line, Digest], Field(max_length=20_000)]
+    """By kernel, the text of what it computes, as far as the model has it."""
+
+
 class RunCompiledParams(Message):
     """The blobs of a compiled model are its document and its shards of weights, by their digests (model-format.md)."""
 
@@ -344,6 +360,8 @@ class RunCompiledParams(Message):
     each are downloaded, element by element as their dtypes say, whatever their encodings."""
     repeat: Annotated[int, Field(ge=0, le=10_000)]
     """How often the last call is made again, for its time alone."""
+    capture: CaptureParams | None = None
+    """Of the last call (before it is repeated). The file is what comes behind the downloads."""
 
 
 class RunCompiledSeconds(Message):
@@ -356,6 +374,8 @@ class RunCompiledSeconds(Message):
 class RunCompiledResult(Message):
     downloads: list[Bytes]
     """Bytes of each output of each call, in order."""
+    captured: Bytes = 0
+    """Bytes of the captured call's file."""
     variants: dict[str, str]
     """Kernel -> variant taken."""
     bytes: Bytes

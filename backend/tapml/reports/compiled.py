@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
 from tapml.compiled.call import CompiledRun
-from tapml.compiled.instructions import Dispatch, If, Instruction, Loop
+from tapml.compiled.instructions import Dispatch, If, Instruction, every_instruction
 from tapml.compiled.model import CompiledFunction, CompiledModel, InputPort, Port, Validation
 from tapml.program.graph import Typed
 from tapml.reports.console import Table
@@ -65,20 +65,11 @@ def _kernel_document(model: CompiledModel, name: str) -> dict[str, Any]:
 
 def dispatches(code: Iterable[Instruction], kernel: int | None = None) -> int:
     """Instructions that dispatch (that kernel), those inside branches and loops once."""
-    return sum(isinstance(found, Dispatch) and kernel in (None, found.kernel) for found in _all(code))
-
-
-def _all(code: Iterable[Instruction]) -> Iterator[Instruction]:
-    for found in code:
-        yield found
-        if isinstance(found, If):
-            yield from _all((*found.then, *found.otherwise))
-        elif isinstance(found, Loop):
-            yield from _all(found.body)
+    return sum(isinstance(found, Dispatch) and kernel in (None, found.kernel) for found in every_instruction(code))
 
 
 def _calls_text(model: CompiledModel) -> str:
-    code = [instruction for function in model.functions.values() for instruction in _all(function.code)]
+    code = [instruction for function in model.functions.values() for instruction in every_instruction(function.code)]
     conditions = sum(isinstance(found, If) for found in code)
     calls = f"{sum(isinstance(found, Dispatch) for found in code)} dispatches in a call"
     return f"at most {calls}, by {counted(conditions, 'condition')}" if conditions else calls

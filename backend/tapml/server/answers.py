@@ -59,6 +59,29 @@ class Started(Open):
     job: Name
 
 
+class ServedModel(Open):
+    """Of a ModelSummary: what finds the model. Of one that no page could load there is only its id."""
+
+    id: Name
+    content: Line = ""
+
+
+class Models(Open):
+    """`GET /api/models`."""
+
+    models: Annotated[list[ServedModel], Field(max_length=10_000)]
+
+
+class RunDocument(Open):
+    """The document of a job of `POST /api/runs`."""
+
+    variants: dict[Line, Line]
+    unvalidated: Annotated[list[Line], Field(max_length=20_000)]
+    bytes: Count
+    load_seconds: float
+    call_seconds: Annotated[list[float], Field(max_length=20_000)]
+
+
 class State(Open):
     """`GET /api/jobs/<job>`."""
 

@@ -8,16 +8,25 @@ import json
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+import numpy as np
+
 from tapml.browsers import STARTABLE_NAMES, startable_kind
+from tapml.compiled.call import CompiledRun, call_of, taken
+from tapml.compiled.files import CompiledFiles
+from tapml.devices.compiled import MOST_CAPTURE_BYTES
 from tapml.devices.hub import device_named
 from tapml.errors import InputError, TapmlError
 from tapml.jobs import JobSpecification
 from tapml.jobs.job import Offer
+from tapml.jobs.run import RunOptions, RunSpecification
+from tapml.program.graph import numpy_dtype
 from tapml.server import answers
 from tapml.sharing import read
+from tapml.sharing.arrays_file import arrays_file, calls_of, named_by_call, read_arrays
 from tapml.strict_json import parse_json
 from tapml.suite import Suite
 from tapml.text import listed, one_line
@@ -28,6 +37,7 @@ _TIMEOUT_SECONDS = 30.0
 _UNREACHABLE_SECONDS = 30.0
 _MOST_REASON_BYTES = 100_000
 _MOST_REPRO_BYTES = 1 << 30
+_MOST_HEADER = 1 << 24
 
 
 class _Unreachable(InputError):
@@ -86,8 +96,7 @@ class RemoteServer:
         suite_id = self._suite(suite)
         device = self.device(emit, cancel)["id"]
         body = {**specification.model_dump(), "suite": suite_id, "devices": [device]}
-        job = answers.checked(self.base, answers.Started, self._request("POST", "/api/jobs", body)).job
-        path = f"/api/jobs/{quote(job, safe='')}"
+        path = self._started(self._request("POST", "/api/jobs", body))
         try:
             document = self._follow(path, emit, cancel)
         except _Gone as gone:
@@ -99,6 +108,76 @@ class RemoteServer:
         if offer is not None:
             data, _ = self._fetch("GET", f"{path}/export?form=safetensors", most=_MOST_REPRO_BYTES)
             offer(read(f"the answer of {self.base}", lambda: io.BytesIO(data)))
+        return found
+
+    def run_model(
+        self,
+        files: CompiledFiles,
+        calls: Sequence[Mapping[str, np.ndarray]],
+        options: RunOptions,
+        emit: Emit,
+        cancel: Cancel,
+    ) -> tuple[CompiledRun, list[str]]:
+        """Call a compiled model that the server has, too, on `device`: what that gave, and the kernels that are not
+        validated there.
+
+        Raises InputError where the server cannot be reached, does not serve the model or has no such device, and
+        Cancelled.
+        """
+        model = self._model(files)
+        calls = [taken(files.model, options.function, arrays) for arrays in calls]
+        types = [call_of(files.model, options.function, arrays).outputs for arrays in calls]
+        asked = RunSpecification(
+            **dict(options),
+            model=model,
+            content=files.content,
+            device=self.device(emit, cancel)["id"],
+            calls=len(calls),
+        )
+        body = b"".join(arrays_file(asked.model_dump_json(), named_by_call(calls)))
+        answer, _ = self._fetch("POST", "/api/runs", body, content_type="application/octet-stream")
+        path = self._started(self._parsed(answer))
+        try:
+            found = self._follow(path, emit, cancel)
+        except _Gone as gone:
+            raise TapmlError(
+                f"{self.base} was stopped in the middle of this run ({gone}); run this command again"
+            ) from gone
+        document = answers.checked(self.base, answers.RunDocument, found)
+        where = f"the answer of {self.base}"
+        expected = sum(found.nbytes for outputs in types for found in outputs.values())
+        data, _ = self._fetch("GET", f"{path}/outputs", most=expected + _MOST_HEADER)
+        arrays = calls_of(read_arrays(where, lambda: io.BytesIO(data))[1], len(calls))
+        for outputs, given in zip(types, arrays, strict=True):
+            got = {name: (array.dtype, array.shape) for name, array in given.items()}
+            if got != {name: (numpy_dtype(found.dtype), found.shape) for name, found in outputs.items()}:
+                raise InputError(f"{where} has not the outputs that the model gives")
+        capture = None
+        if options.capture is not None:
+            capture, _ = self._fetch("GET", f"{path}/capture", most=MOST_CAPTURE_BYTES)
+        run = CompiledRun(
+            [{name: given[name] for name in outputs} for outputs, given in zip(types, arrays, strict=True)],
+            document.load_seconds,
+            document.call_seconds,
+            document.variants,
+            document.bytes,
+            capture,
+        )
+        return run, document.unvalidated
+
+    def _started(self, answer: Any) -> str:
+        """The address of the job that was started."""
+        job = answers.checked(self.base, answers.Started, answer).job
+        return f"/api/jobs/{quote(job, safe='')}"
+
+    def _model(self, files: CompiledFiles) -> str:
+        served = answers.checked(self.base, answers.Models, self._request("GET", "/api/models"))
+        found = next((model.id for model in served.models if model.content == files.content), None)
+        if found is None:
+            raise InputError(
+                f"{self.base} does not serve {files.path}: start it with `tapml serve --models "
+                f"{files.path.absolute().parent}`"
+            )
         return found
 
     def _suite(self, suite: Suite) -> str:
@@ -185,7 +264,11 @@ class RemoteServer:
                 raise _Gone(str(error)) from error
 
     def _request(self, method: str, path: str, body: Any = None) -> Any:
-        answer, whole = self._fetch(method, path, body)
+        data = None if body is None else json.dumps(body).encode()
+        answer, whole = self._fetch(method, path, data)
+        return self._parsed(answer, whole=whole)
+
+    def _parsed(self, answer: bytes, *, whole: bool = True) -> Any:
         try:
             return parse_json(answer, f"the answer of {self.base}", "see that it is a tapml server")
         except InputError as error:
@@ -196,13 +279,17 @@ class RemoteServer:
             ) from error
 
     def _fetch(
-        self, method: str, path: str, body: Any = None, most: int = answers.MOST_ANSWER_BYTES
+        self,
+        method: str,
+        path: str,
+        data: bytes | None = None,
+        most: int = answers.MOST_ANSWER_BYTES,
+        content_type: str = "application/json",
     ) -> tuple[bytes, bool]:
         """The answer, and whether it is known to be whole."""
-        headers = {"X-Tapml": "1", "Content-Type": "application/json"}
+        headers = {"X-Tapml": "1", "Content-Type": content_type}
         if self._token:
             headers["Cookie"] = f"tapml-token={self._token}"
-        data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.base + path, data=data, headers=headers, method=method)
         try:
             with _OPENER.open(request, timeout=_TIMEOUT_SECONDS) as response:

@@ -6,18 +6,23 @@ import json
 import secrets
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from tapml.compiled.call import CompiledRun
+from tapml.compiled.files import CompiledFiles
 from tapml.devices import Blobs, Device
 from tapml.errors import TapmlError
 from tapml.history import Recorder
 from tapml.jobs import JobSpecification, run_job
+from tapml.jobs.run import RunSpecification, run_on_device
 from tapml.sharing import Repro
 from tapml.suite import Suite
 from tapml.validation.context import JobContext
-from tapml.validation.events import Cancel, Cancelled
+from tapml.validation.events import Cancel, Cancelled, Emit
 
 _KEPT_JOBS = 16  # with all their events; their documents are in their suites
 
@@ -35,8 +40,8 @@ class RunningJob:
     events: list[dict[str, Any]] = field(default_factory=list)
     document: Any = None
     error: str | None = None
-    repro: Repro | None = None
-    """The exported test that the job made, as long as no later one made another: they may be large."""
+    made: Repro | CompiledRun | None = None
+    """The exported test, or the outputs, that the job made, as long as no later one made others: they may be large."""
     cancel: Cancel = field(default_factory=Cancel)
     done: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -90,14 +95,51 @@ class Jobs:
         acquire: Callable[[str], Device],
     ) -> RunningJob:
         """`acquire` gives a device by its name (it may have to start a browser), inside the job's thread."""
-        job = RunningJob(secrets.token_urlsafe(12), specification.kind, suite_id)
+
+        def work(job: RunningJob, emit: Emit) -> Any:
+            devices = [acquire(name) for name in dict.fromkeys(specification.devices)]
+            context = JobContext(suite, devices, self._blobs, emit, job.cancel)
+            return run_job(specification, context, history=self._history, offer=lambda repro: self._keep(job, repro))
+
+        return self._begin(RunningJob(secrets.token_urlsafe(12), specification.kind, suite_id), work)
+
+    def start_run(
+        self,
+        asked: RunSpecification,
+        files: CompiledFiles,
+        calls: Sequence[Mapping[str, np.ndarray]],
+        acquire: Callable[[str], Device],
+    ) -> RunningJob:
+        """Call a compiled model. The job is of no suite."""
+
+        def work(job: RunningJob, emit: Emit) -> Any:
+            device = acquire(asked.device)
+            emit({"type": "device", "device": device.describe()})
+            found, missing = run_on_device(device, self._blobs, files, calls, asked, job.cancel.check)
+            self._keep(job, found)
+            return {
+                "interrupted": False,
+                "variants": dict(found.variants),
+                "unvalidated": missing,
+                "bytes": found.bytes,
+                "load_seconds": found.load_seconds,
+                "call_seconds": list(found.call_seconds),
+            }
+
+        return self._begin(RunningJob(secrets.token_urlsafe(12), "run", ""), work)
+
+    def _keep(self, job: RunningJob, made: Repro | CompiledRun) -> None:
+        for other in self._all():
+            other.made = None
+        job.made = made
+
+    def _begin(self, job: RunningJob, work: Callable[[RunningJob, Emit], Any]) -> RunningJob:
         with self._lock:
             self._jobs[job.id] = job
             ended = [known for known in self._jobs.values() if known.done.is_set()]
             for old in ended[: max(0, len(self._jobs) - _KEPT_JOBS)]:
                 del self._jobs[old.id]
-        arguments = (job, specification, suite, acquire)
-        threading.Thread(target=self._run, args=arguments, name=f"job {job.id}", daemon=True).start()
+        threading.Thread(target=self._run, args=(job, work), name=f"job {job.id}", daemon=True).start()
         return job
 
     def cancel_all(self) -> None:
@@ -108,21 +150,14 @@ class Jobs:
         with self._lock:
             return list(self._jobs.values())
 
-    def _run(self, job: RunningJob, asked: JobSpecification, suite: Suite, acquire: Callable[[str], Device]) -> None:
+    def _run(self, job: RunningJob, work: Callable[[RunningJob, Emit], Any]) -> None:
         def emit(event: dict[str, Any], *, last: bool = False) -> None:
             self.listener(job, job.add(event, last=last), event)
-
-        def offer(repro: Repro) -> None:
-            for other in self._all():
-                other.repro = None
-            job.repro = repro
 
         for other in self._all():
             other.pack()
         try:
-            devices = [acquire(name) for name in dict.fromkeys(asked.devices)]
-            context = JobContext(suite, devices, self._blobs, emit, job.cancel)
-            job.document = run_job(asked, context, history=self._history, offer=offer)
+            job.document = work(job, emit)
             job.state = "cancelled" if job.document["interrupted"] else "done"
         except Cancelled:
             job.state = "cancelled"

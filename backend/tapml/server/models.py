@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tapml.compiled.files import DOCUMENT, CompiledFiles, is_compiled
-from tapml.compiled.model import CompiledFunction, CompiledModel, Port
+from tapml.compiled.model import CompiledFunction, Port
 from tapml.errors import InputError
 from tapml.folder import FileMissing, Folder
 from tapml.text import one_line
@@ -62,6 +62,17 @@ class ModelFolder:
             raise FileMissing(f"{path} is no compiled model")
         return self._folder.open(name if file is None else f"{name}/{file}")
 
+    def compiled(self, name: str) -> CompiledFiles:
+        """That of this name. Raises FileMissing where there is none, InputError for one that no page could load."""
+        path = self._folder.path / name
+        if name.startswith(".") or "/" in name or not is_compiled(path):
+            raise FileMissing(f"{path} is no compiled model")
+        _stamp(path)
+        files = CompiledFiles(path)
+        _incomplete(files)
+        files.proven()
+        return files
+
     def _names(self) -> list[str]:
         with os.scandir(self._folder.path) as entries:
             return sorted(entry.name for entry in entries if not entry.name.startswith("."))
@@ -91,7 +102,8 @@ class ModelFolder:
         files = CompiledFiles(path)
         incomplete = _incomplete(files)
         if known is None or known_stamp != stamp:
-            known = _summary_of(files.proven(), files.nbytes, single=path.is_file())
+            files.proven()
+            known = _summary_of(files, single=path.is_file())
             with self._lock:
                 self._known[name] = (stamp, known)
         return {**known, "incomplete": incomplete}
@@ -129,15 +141,17 @@ def _incomplete(files: CompiledFiles) -> str | None:
     return incomplete
 
 
-def _summary_of(model: CompiledModel, nbytes: int, *, single: bool) -> dict[str, Any]:
+def _summary_of(files: CompiledFiles, *, single: bool) -> dict[str, Any]:
     """ModelSummary of docs/http-api.md, without its id and `incomplete`."""
+    model = files.model
     made = model.provenance
     return {
         "single": single,
+        "content": files.content,
         "name": model.name,
         "title": model.title,
         "source": made.model.source,
-        "bytes": nbytes,
+        "bytes": files.nbytes,
         "weights": sum(model.weights.buffers),
         "kernels": len(model.kernels),
         "symbols": [symbol.model_dump(include={"name", "minimum", "maximum"}) for symbol in model.symbols],

@@ -118,9 +118,9 @@ def _files(routes: Blueprint, state: State) -> None:
     @routes.get("/api/jobs/<job_id>/export")
     def export_reduced(job_id: str) -> Response:
         job = state.jobs.get(job_id)
-        if job is None or job.repro is None:
+        if job is None or not isinstance(job.made, Repro):
             abort(404, f"job {job_id} has no reduced test (any more): run it again")
-        return _exported(job.repro)
+        return _exported(job.made)
 
     @routes.post("/api/imports")
     def open_file() -> Response:

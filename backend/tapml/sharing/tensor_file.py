@@ -17,18 +17,19 @@ from tapml.sharing.document import MOST_DOCUMENT_BYTES, carved_ref, nbytes, pars
 from tapml.sharing.repro import Repro, of_pieces
 from tapml.strict_json import parse_json
 
-_KEY = "tapml"
+KEY = "tapml"
 _AGAIN = "get the file again, or make it again: export the test, or capture the call"
 _CAPTURE = re.compile(r'\s*\{\s*"format"\s*:\s*"tapml\.capture/')
-_DTYPES = {
+DTYPE_NAMES = {
     "float32": "F32",
     "float16": "F16",
     "int32": "I32",
     "uint32": "U32",
     "int8": "I8",
     "uint8": "U8",
+    "bool": "BOOL",
 }
-"""Of what is stored."""
+"""The format's names."""
 
 _MOST_HEADER = MOST_DOCUMENT_BYTES + 4_000_000
 """The document, and what the format says of each tensor."""
@@ -38,7 +39,7 @@ _MOST_CONTAINERS = 500_000
 
 def safetensors_file(repro: Repro) -> Iterator[bytes]:
     """The file's bytes in pieces."""
-    header: dict[str, object] = {"__metadata__": {_KEY: repro.document.model_dump_json()}}
+    header: dict[str, object] = {"__metadata__": {KEY: repro.document.model_dump_json()}}
     # As the format's own library does it: what is aligned to more bytes comes first.
     tensors = sorted(repro.document.named_tensors.items(), key=lambda item: (-int(_stored(item[1])[0][1:]), item[0]))
     at = 0
@@ -92,9 +93,11 @@ def described(where: Path | str, open_file: Open) -> tuple[str, Mapping[str, Ent
     except ValueError as error:
         raise InputError(f"{where} is no readable safetensors file: {error}; {_AGAIN}") from error
     metadata = header.get("__metadata__")
-    text = metadata.get(_KEY) if isinstance(metadata, dict) else None
+    text = metadata.get(KEY) if isinstance(metadata, dict) else None
     if not isinstance(text, str):
-        raise InputError(f"{where} holds tensors, but no test: export it with `tapml export SUITE TEST --safetensors`")
+        raise InputError(
+            f"{where} holds tensors, and nothing of tapml: export a test with `tapml export SUITE TEST --safetensors`"
+        )
     return text, entries, start
 
 
@@ -106,7 +109,7 @@ def is_capture(text: str) -> bool:
 def _stored(tensor: TensorRef) -> tuple[str, list[int]]:
     """The format's name of its dtype, and its shape."""
     found = carved_ref(tensor).type.stored
-    return _DTYPES[found.dtype], list(found.shape)
+    return DTYPE_NAMES[found.dtype], list(found.shape)
 
 
 @dataclass(frozen=True)

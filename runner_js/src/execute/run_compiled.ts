@@ -2,12 +2,13 @@ import { type Blobs, postDownloads } from "../engine/blobs";
 import type { CallContext, Engine } from "../engine/engine";
 import { DeviceFailure } from "../hal/errors";
 import { arrayOf, bytesOf, decoded } from "../program/dtypes";
-import type { RunCompiledParams, RunCompiledResult, TensorRef } from "../protocol/messages";
-import { load, type RunResult, TapmlError } from "../runtime";
+import type { CaptureParams, RunCompiledParams, RunCompiledResult, TensorRef } from "../protocol/messages";
+import { load, type Model, type RunResult, TapmlError } from "../runtime";
 
 /** The model as the runtime asks for it: a folder, whose files are blobs of the server. */
 const ADDRESS = "https://tapml.invalid/model/";
 const SHARD = /^weights\/([0-9a-f]{64})\.bin$/;
+const OPERATOR = /^operators\/(.+)\.json$/;
 const KERNELS_OF_A_MODEL = 10;
 
 /** Runs a compiled model as a page does: with the runtime, on the device that all calls share. */
@@ -18,7 +19,7 @@ export async function runCompiled(call: CallContext, params: RunCompiledParams):
   const guarded = <T>(work: Promise<T>) => engine.gpu.guard(work, signal, whole);
   const start = performance.now();
   try {
-    const fetch = fetchBlobs(engine.blobs, params.model, signal);
+    const fetch = fetchBlobs(engine.blobs, params, signal);
     const model = await guarded(
       load(ADDRESS, { device: engine.gpu, fetch, cache: false, unvalidated: "ignore", signal }),
     );
@@ -28,19 +29,28 @@ export async function runCompiled(call: CallContext, params: RunCompiledParams):
         throw new DeviceFailure({ kind: "protocol", message: `there is no function ${params.function}` });
       const seconds = { load: secondsSince(start), calls: [] as number[] };
       const downloads: Uint8Array<ArrayBuffer>[] = [];
+      let file: Promise<Blob> | null = null;
       for (const [number, refs] of params.calls.entries()) {
         const inputs = await inputsOf(engine, refs, signal);
         const last = number === params.calls.length - 1;
         for (let run = 0; run <= (last ? params.repeat : 0); run++) {
+          if (last && run === 0 && params.capture) file = captured(model, params, params.capture, signal);
           const begun = performance.now();
           const outputs = await guarded(called.run(inputs, { signal }));
           seconds.calls.push(secondsSince(begun));
           if (run === 0) downloads.push(...called.outputs.map(({ name }) => bytesOfData(outputs[name])));
         }
       }
-      await postDownloads(engine.blobs, call.id, downloads, signal);
+      const more = file ? [new Uint8Array(await (await file).arrayBuffer())] : [];
+      await postDownloads(engine.blobs, call.id, [...downloads, ...more], signal);
       const { variants, memory } = model;
-      return { downloads: downloads.map((data) => data.byteLength), variants, bytes: memory.total, seconds };
+      return {
+        downloads: downloads.map((data) => data.byteLength),
+        captured: more[0]?.byteLength ?? 0,
+        variants,
+        bytes: memory.total,
+        seconds,
+      };
     } finally {
       model.dispose();
     }
@@ -49,11 +59,25 @@ export async function runCompiled(call: CallContext, params: RunCompiledParams):
   }
 }
 
+/** The file of what is captured of the function's next call. */
+function captured(
+  model: Model,
+  { function: name }: RunCompiledParams,
+  { nodes, sample, max_bytes: maxBytes, weights }: CaptureParams,
+  signal: AbortSignal,
+): Promise<Blob> {
+  const options = { function: name, sample, maxBytes, weights, signal, ...(nodes ? { nodes } : {}) };
+  const file = model.capture(options).then((capture) => capture.file);
+  file.catch(() => {}); // the call itself may fail first
+  return file;
+}
+
 /** A page's fetch, of a model whose parts are known by their digests. */
-function fetchBlobs(blobs: Blobs, document: string, signal: AbortSignal) {
+function fetchBlobs(blobs: Blobs, { model: document, capture }: RunCompiledParams, signal: AbortSignal) {
   return (url: string, init?: RequestInit): Promise<Response> => {
     const name = url.slice(ADDRESS.length);
-    const digest = name === "model.json" ? document : SHARD.exec(name)?.[1];
+    const operator = OPERATOR.exec(name)?.[1] ?? "";
+    const digest = name === "model.json" ? document : (SHARD.exec(name)?.[1] ?? capture?.operators[operator]);
     if (!url.startsWith(ADDRESS) || !digest) return Promise.resolve(new Response(null, { status: 404 }));
     return blobs.request(`/blobs/${digest}`, { ...init, signal: init?.signal ?? signal });
   };

@@ -59,6 +59,7 @@ export interface ModelPort {
 export interface ModelSummary {
   id: string;
   single: boolean;
+  content: string;
   name: string;
   title: string;
   source: string;

@@ -1,0 +1,165 @@
+"""`tapml run` on a device of a running server, and what it captures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers import FakeRunner, all_pass, small_oracle
+from tapml.building.build import build
+from tapml.cli import main
+from tapml.compiled.files import CompiledFiles
+from tapml.server import Server
+from tapml.sharing.capture import read_capture
+from tapml.suite import Suite
+
+
+@pytest.fixture(scope="module")
+def folder(carved: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of models: two that are told apart by what they hold, as a folder and as a single file."""
+    folder = tmp_path_factory.mktemp("models")
+    build(Suite(carved), folder / "first.tapml", name="first")
+    build(Suite(carved), folder / "second.tapml", name="second", single=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[Server]:
+    with Server(models=folder) as started:
+        yield started
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> list[str]:
+    """Of two calls."""
+    words = []
+    for number, array in enumerate(CALLS):
+        np.savez(tmp_path / f"{number}.npz", x=array)
+        words += ["--inputs", str(tmp_path / f"{number}.npz")]
+    return words
+
+
+CALLS = [np.random.default_rng(seed).standard_normal((6, 16)).astype(np.float32) for seed in range(2)]
+
+
+def run(folder: Path, *arguments: str, name: str = "first.tapml") -> int:
+    return main(["run", str(folder / name), *arguments])
+
+
+@pytest.mark.parametrize("name", ["first.tapml", "second.tapml"])
+def test_it_gives_there_what_it_gives_here(
+    name: str, folder: Path, server: Server, inputs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document, out = tmp_path / "y.json", tmp_path / "y.npz"
+    more = ["--repeat", "2", "-o", str(out), "--json", str(document)]
+    assert run(folder, *inputs, "--device", f"{server.url}#node-dawn", *more, name=name) == 0
+    said = capsys.readouterr()
+    assert f"{server.url}#node-dawn: loaded in" in said.out
+    assert f"3 of 3 kernels (fused_matmul_add_gelu, matmul1, softmax) are not validated on {server.url}" in said.err
+    with np.load(out) as found:
+        for output, array in zip(("probabilities@0", "probabilities"), CALLS, strict=True):
+            np.testing.assert_allclose(found[output], small_oracle(array), rtol=1e-4, atol=1e-6)
+    told = json.loads(document.read_text())
+    assert told["variants"] == dict.fromkeys(("fused_matmul_add_gelu", "matmul1", "softmax"), "256")
+    assert [len(told["seconds"][kind]) for kind in ("calls", "repeated")] == [2, 2]
+
+
+def test_a_model_or_a_device_that_is_not_there_is_one_sentence(
+    folder: Path, server: Server, suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build(suite, tmp_path / "other.tapml", name="other")
+    runner = FakeRunner(server.state.hub, all_pass, "Blind 1", unavailable="it has no WebGPU")
+    try:
+        for path, device, sentence in (
+            (tmp_path / "other.tapml", server.url, f"{server.url} does not serve {tmp_path / 'other.tapml'}: start it"),
+            (
+                folder / "first.tapml",
+                f"{server.url}#Nobody 9",
+                "no device 'Nobody 9': give the name or id of a connected",
+            ),
+            (folder / "first.tapml", f"{server.url}#Blind 1", "Blind 1 cannot run kernels: it has no WebGPU"),
+            (folder / "first.tapml", "http://127.0.0.1:1", "cannot reach a tapml server at http://127.0.0.1:1"),
+        ):
+            assert main(["run", str(path), "--random-inputs", "--device", device]) != 0
+            said = " ".join(capsys.readouterr().err.split())
+            assert sentence in said
+            assert "Traceback" not in said
+    finally:
+        runner.vanish()
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_what_is_captured_is_imported(
+    there: bool,
+    folder: Path,
+    server: Server,
+    suite: Suite,
+    inputs: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "call.capture"
+    device = f"{server.url}#node-dawn" if there else "node-dawn"
+    chosen = ["--capture", str(file), "--nodes", "softmax", "n001"]
+    assert run(folder, *inputs, "--device", device, *chosen, "--repeat", "1") == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{file} has 3 operator calls (" in said
+    capture = read_capture(file)
+    assert capture is not None
+    assert {call.kernel for call in capture.document.calls} == {"matmul1", "softmax"}
+    assert set(capture.document.operators) == {"matmul1", "softmax"}, "it opens without a suite, too"
+    # Of the last call, and not of the one before.
+    assert main(["import", str(file), "--into", str(suite.path)]) == 0
+    out = capsys.readouterr().out
+    assert out.count("✓ pass") == 3
+    assert "(reported)" not in out
+    given = Suite(suite.path).imported.tests[0].inputs[0]
+    assert given.digest not in {ref.digest for test in suite.tests for ref in test.refs}
+
+
+def test_what_is_left_out_of_a_capture_is_said(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "call.capture"
+    arguments = ["--random-inputs", "--device", "node-dawn", "--capture", str(file)]
+    assert run(folder, *arguments, "--max-bytes", "2000") == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "were chosen, and are not in the file: they take more than 2000 bytes: maxBytes of" in said
+    assert run(folder, *arguments, "--max-bytes", "4") == 1
+    assert "nothing was captured" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--capture", "x"], "--capture is of a device, which the CPU is compared with"),
+        (["--device", "node-dawn", "--nodes", "n001"], "--nodes says what is captured: give --capture FILE with it"),
+        (
+            ["--device", "node-dawn", "--capture", "x", "--nodes", "n001", "foo"],
+            "first has no node or kernel 'foo' in main",
+        ),
+        (["--device", "node-dawn", "--capture", "x", "--sample", "2"], "sample"),
+    ],
+)
+def test_a_wrong_capture_is_one_sentence_before_anything_starts(
+    arguments: list[str],
+    sentence: str,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(folder, "--random-inputs", *arguments) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert sentence in said
+    assert "starting" not in said
+
+
+def test_the_digest_of_a_single_file_is_that_of_its_document(folder: Path) -> None:
+    contents = [CompiledFiles(folder / name).content for name in ("first.tapml", "second.tapml")]
+    assert contents[0] != contents[1]
