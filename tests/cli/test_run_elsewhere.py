@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
+from captures import captured_bytes, replaced
 from helpers import FakeRunner, all_pass, small_oracle
 from tapml.building.build import build
 from tapml.cli import main
 from tapml.compiled.files import CompiledFiles
+from tapml.npy import opening
 from tapml.server import Server
 from tapml.sharing.capture import read_capture
+from tapml.sharing.tensor_file import described
 from tapml.suite import Suite
 
 
@@ -158,6 +163,68 @@ def test_a_wrong_capture_is_one_sentence_before_anything_starts(
     said = " ".join(capsys.readouterr().err.split())
     assert sentence in said
     assert "starting" not in said
+
+
+def test_a_model_in_float16_runs_and_is_captured_where_there_is_float16(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Deno's device has it here; node-dawn's software GPU has not."""
+    half = TensorProto.FLOAT16
+    weights = np.random.default_rng(3).standard_normal((16, 8)).astype(np.float16) / 4
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["h"]),
+            helper.make_node("Add", ["h", "h"], ["s"]),
+            helper.make_node("Softmax", ["s"], ["y"], axis=-1),
+        ],
+        "half",
+        [helper.make_tensor_value_info("x", half, [5, 16])],
+        [helper.make_tensor_value_info("y", half, [5, 8])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    model, suite, built = (tmp_path / name for name in ("half.onnx", "half.suite", "half.tapml"))
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
+    given = np.random.default_rng(4).standard_normal((5, 16)).astype(np.float16)
+    np.save(tmp_path / "x.npy", given)
+    inputs = ["--input", f"x={tmp_path / 'x.npy'}"]
+    assert main(["carve", str(model), *inputs, "-o", str(suite)]) == 0
+    assert main(["build", str(suite), "-o", str(built)]) == 0
+    other, out, file = (str(tmp_path / name) for name in ("other.npy", "y.npy", "call.capture"))
+    np.save(other, given[::-1])
+    run_it = ["run", str(built), "--input", f"x={other}", "-o", out]
+    assert main([*run_it, "--device", "node-dawn"]) == 1
+    assert "needs the feature shader-f16" in " ".join(capsys.readouterr().err.split())
+    assert main(run_it) == 0
+    expected = np.load(out)
+    assert main([*run_it, "--device", "deno", "--capture", file, "--weights"]) == 0
+    got = np.load(out)
+    assert (got.dtype, got.shape) == (np.float16, (5, 8))
+    np.testing.assert_allclose(got.astype(np.float32), expected.astype(np.float32), rtol=2e-2, atol=2e-3)
+    capture = read_capture(Path(file))
+    assert capture is not None
+    assert {tensor.dtype for call in capture.document.calls for tensor in call.operands} == {"float16"}
+    capsys.readouterr()
+    assert main(["import", file, "--into", str(suite)]) == 0
+    out_text = capsys.readouterr().out
+    assert out_text.count("✓ pass") == len(capture.document.calls) > 0
+    # With weights and programs in the file it is a suite of its own, too; and a wrong element is told.
+    assert main(["import", file, "-o", str(tmp_path / "alone.suite")]) == 0
+    assert main(["import", wrong_element(Path(file)), "-o", str(tmp_path / "wrong.suite")]) == 1
+    assert "✗ fail" in capsys.readouterr().out
+
+
+def wrong_element(path: Path) -> str:
+    """The same capture, with one element of its last output twice as large."""
+    text, entries, start = described(path, opening(path))
+    document, data = json.loads(text), path.read_bytes()
+    tensors = {name: data[start + entry.begin :][: entry.length] for name, entry in entries.items()}
+    output = document["calls"][-1]["outputs"][0]
+    array = np.frombuffer(tensors[output["digest"]], np.float16).copy()
+    array[7] *= 2
+    replaced(output, tensors, array.tobytes())
+    other = path.with_suffix(".wrong")
+    other.write_bytes(captured_bytes(document, tensors))
+    return str(other)
 
 
 def test_the_digest_of_a_single_file_is_that_of_its_document(folder: Path) -> None:
