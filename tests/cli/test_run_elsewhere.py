@@ -61,8 +61,9 @@ def test_it_gives_there_what_it_gives_here(
 ) -> None:
     document, out = tmp_path / "y.json", tmp_path / "y.npz"
     more = ["--repeat", "2", "-o", str(out), "--json", str(document)]
-    assert run(folder, *inputs, "--device", f"{server.url}#node-dawn", *more, name=name) == 0
+    assert run(folder, *inputs, "--device", f"{server.url}/?token=secret#node-dawn", *more, name=name) == 0
     said = capsys.readouterr()
+    assert "secret" not in said.out + said.err + document.read_text()
     assert f"{server.url}#node-dawn: loaded in" in said.out
     assert f"3 of 3 kernels (fused_matmul_add_gelu, matmul1, softmax) are not validated on {server.url}" in said.err
     with np.load(out) as found:

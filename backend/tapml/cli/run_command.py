@@ -45,12 +45,12 @@ def run_model(options: argparse.Namespace, console: Console, progress: Console) 
     warn_doubts(progress, options.model, files.proven().provenance.doubts)
     device = _device(options)
     calls = _calls(files, options)
-    found, unvalidated = _run(files, calls, device, options, progress)
+    found, unvalidated, where = _run(files, calls, device, options, progress)
     outputs = Outputs(progress)
     outputs.report(
         options.json,
-        run_document(files.model, options.function, device, found, unvalidated),
-        lambda: show_run(console, device, found),
+        run_document(files.model, options.function, where, found, unvalidated),
+        lambda: show_run(console, where, found),
     )
     if options.output is not None:
         outputs.write(lambda: _write(options.output, found))
@@ -104,13 +104,14 @@ def _run(
     name: str,
     options: argparse.Namespace,
     progress: Console,
-) -> tuple[CompiledRun, list[str]]:
-    """What the calls gave, and the kernels that are not validated on the device."""
+) -> tuple[CompiledRun, list[str], str]:
+    """What the calls gave, the kernels that are not validated on the device, and what it is called: a server's token
+    is in no report."""
     if name == _CPU:
         # Late: TVM takes seconds to load.
         from tapml.platforms.compiled import run_on_cpu
 
-        return run_on_cpu(files, calls, function=options.function, repeat=options.repeat), []
+        return run_on_cpu(files, calls, function=options.function, repeat=options.repeat), [], name
     asked = _asked(options)
     check_capture(files, asked)
     with ProgressReport(progress) as report, interruptible() as cancel:
@@ -123,7 +124,7 @@ def _run(
                 found, missing = run_on_device(device, server.state.blobs, files, calls, asked, cancel.check)
         if missing:
             report.line(unvalidated_text(files.model, missing, name))
-        return found, missing
+        return found, missing, name
 
 
 def _asked(options: argparse.Namespace) -> RunOptions:
