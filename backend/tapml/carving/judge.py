@@ -101,9 +101,7 @@ def _in_detail(runs: Sequence[Run], in_detail: Callable[[], ImportedModel]) -> d
     return {
         value: f"{node.kernel} (node {node.id}) gives {run.graph.values[value].name}, {no_other}"
         for run, other in zip(runs, detailed, strict=True)
-        for node in run.graph.kernel_nodes
-        for value in strangers(run, other)
-        if value in node.outputs
+        for node, value in strangers(run, other)
     }
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from tapml.carving.runs import Run
 from tapml.importing.model import Array
+from tapml.program import Node
 
 _SAMPLES = 2048
 _NEAR = 2.0**-5
@@ -97,10 +98,10 @@ def near(one: Array, other: Array | Seen) -> bool:
     return one.size == other.size and _distance(_sample(one), sample) <= _NEAR
 
 
-def strangers(run: Run, among: Run) -> list[str]:
+def strangers(run: Run, among: Run) -> list[tuple[Node, str]]:
     """Values that the operators of a run give, and that no value of another run of the same model is anywhere near."""
     return [
-        value
+        (node, value)
         for node in run.graph.kernel_nodes
         for value in node.outputs
         if run.arrays[value].size and not any(near(run.arrays[value], array) for array in among.arrays.values())
