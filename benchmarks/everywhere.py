@@ -89,7 +89,8 @@ def problem(suite: Suite, found: CompiledRun) -> str:
     there; the states that are no outputs show in what they make of them."""
     main = suite.program.main
     states = {main.outputs.index(after) for _, after in main.states.values()}
-    places = [place for place in range(len(main.outputs)) if place not in states]
+    # Nor are limits: a call beyond them is refused.
+    places = [place for place in range(len(main.outputs)) if place not in {*states, *suite.limits}]
     names = [suite.output_names[place] for place in places]
     if len(found.outputs) != len(suite.manifest["steps"]):
         return f"{len(found.outputs)} calls gave outputs, of {len(suite.manifest['steps'])}"

@@ -147,6 +147,7 @@ _MENDS = {
     "unsupported": "use a device that has it, or compile other variants; the device is still usable",
     "internal": "this may be a defect of browser or tapml: please report it with this text; the device is still usable",
     "cancelled": "the device is still usable",
+    "input": "the device is still usable",
     "device-lost": (
         "tensors and libraries on it are gone; the next use makes a new GPU device (tml.webgpu(...) in Python), "
         "then upload again"

@@ -70,3 +70,36 @@ def test_numbers_of_another_width_are_taken_where_they_fit(tmp_path: Path) -> No
     for refused in (IDS + 2**40, IDS.astype(np.float32), IDS > 1):
         with pytest.raises(InputError, match=r"input ids is .*\[1, 3\]: give int32\[1, 3\]"):
             run_on_cpu(files, [{"ids": refused}])
+
+
+def test_what_only_a_branch_reads_is_no_index_in_the_other(tmp_path: Path) -> None:
+    text = """<ir_version: 10, opset_import: ["": 17]>
+    agraph (float[4] x, int64[3] ids, int64[3] others) => (float[3, 4] rows, float[3, 4] y) {
+        sum = ReduceSum<keepdims = 0>(x)
+        none = Constant<value = float {0}>()
+        large = Greater(sum, none)
+        rows = Gather<axis = 0>(table, ids)
+        y = If(large) <
+            then_branch = more () => (float[3, 4] a) { found = Gather<axis = 0>(table, others) a = Add(found, x) },
+            else_branch = less () => (float[3, 4] b) { b = Sub(rows, x) }
+        >
+    }"""
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(TABLE, "table"))
+    onnx.save(model, tmp_path / "x.onnx")
+    files = []
+    for number, sign in enumerate((1, -1)):
+        files.append(tmp_path / f"{number}.npz")
+        np.savez(files[-1], x=np.full(4, sign, np.float32), ids=IDS[0], others=IDS[0])
+    suite = carve(import_model(str(tmp_path / "x.onnx"), input_files=files), tmp_path / "x.suite", name="x")
+    found = CompiledFiles(build(suite, tmp_path / "x.tapml").path)
+    assert {port.name: port.range for port in found.model.functions["main"].inputs} == {
+        "x": None,
+        "ids": (-ROWS, ROWS - 1),
+        "others": None,
+    }
+    x, ids, far = -np.ones(4, np.float32), IDS[0].astype(np.int32), np.full(3, ROWS, np.int32)
+    (outputs,) = run_on_cpu(found, [{"x": x, "ids": ids, "others": far}]).outputs
+    np.testing.assert_array_equal(outputs["y"], TABLE[IDS[0]] + 1)
+    with pytest.raises(InputError, match=r"input ids is 7 at \[0\], and must be from -7 to 6"):
+        run_on_cpu(found, [{"x": x, "ids": far, "others": ids}])

@@ -25,6 +25,7 @@ from tapml.kernels.bundle import CompiledKernel, WgslFile
 from tapml.lowering.lower import Lowered, lower
 from tapml.platforms.reference import Reference
 from tapml.program import Graph, NodeKind, TensorType
+from tapml.program.limits import MEND
 from tapml.protocol import methods
 from tapml.protocol.base import DTYPES
 from tapml.sharing import Repro
@@ -43,6 +44,8 @@ class Program:
     compiled: Mapping[str, CompiledKernel] | Reference
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Of the symbols of its kernels."""
+    limits: Mapping[int, str] = field(default_factory=dict)
+    """As those of a Module."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +96,8 @@ def compile(  # the paper's name
             if kind == "webgpu"
             else Reference(model, platform=kind)
         )
-        programs[name] = Program(model.graph, lowered.constants, compiled)
+        limits = whole.limits if whole.limits and name == whole.main else {}
+        programs[name] = Program(model.graph, lowered.constants, compiled, limits=limits)
     return Library(kind, programs, device)
 
 
@@ -221,18 +225,22 @@ class _Kernels:
 class Function:
     """A function on a device: call it with its inputs, then the tensors its outputs go to."""
 
-    def __init__(self, name: str, graph: Graph, device: Device) -> None:
+    def __init__(self, name: str, program: Program, device: Device) -> None:
+        graph = program.graph
         self.name = name
         self.device = device
         self.graph = graph
+        self._limits = program.limits
         self.inputs = [graph.values[value].type for value in graph.inputs]
         self.outputs: list[TensorType] = [graph.values[value].type for value in graph.outputs]
         self._expected = [*self.inputs, *self.outputs]
 
     def __call__(self, *arguments: Tensor) -> None:
-        """On WebGPU asynchronous: the call is made in the background, after those before it.
+        """On WebGPU asynchronous: the call is made in the background, after those before it (but a model's whose loops
+        have limits, which is waited for).
 
-        Raises InputError for arguments of the wrong number, type or device. What the device says is raised as
+        Raises InputError for arguments of the wrong number, type or device, and for a call that needs more turns of a
+        loop than there are: what its outputs hold then means nothing. What the device says is raised as
         DeviceError by whatever touches the device next, with the place of the call; with TAPML_BLOCKING=1 here.
         """
         if len(arguments) != len(self._expected):
@@ -248,6 +256,9 @@ class Function:
             if given.device is not self.device:
                 raise InputError(f"argument {number} of {self.name} is on {given.device!r}, not on {self.device!r}")
         self._run([argument.handle for argument in arguments])
+        for place, cause in self._limits.items():
+            if arguments[len(self.inputs) + place].numpy().any():
+                raise InputError(f"{self.name}: {cause}: {MEND}")
 
     def _run(self, handles: Sequence[Any]) -> None:
         raise NotImplementedError
@@ -259,7 +270,7 @@ class Function:
 
 class _LocalFunction(Function):
     def __init__(self, name: str, program: Program, device: Device) -> None:
-        super().__init__(name, program.graph, device)
+        super().__init__(name, program, device)
         assert isinstance(program.compiled, Reference)
         self._reference = program.compiled
         self._constants = self._reference.values(program.constants)
@@ -276,7 +287,7 @@ class _RemoteFunction(Function):
     """Its nodes as commands; a call fills in the names of its tensors."""
 
     def __init__(self, name: str, program: Program, kernels: _Kernels, device: Device) -> None:
-        super().__init__(name, program.graph, device)
+        super().__init__(name, program, device)
         self._kernels = kernels
         self._session = kernels.session
         self._sizes = program.sizes

@@ -31,8 +31,11 @@ class Module:
         ir_module: tvm.IRModule,
         parameters: Mapping[str, np.ndarray] | None = None,
         input_count: int | None = None,
+        limits: Mapping[int, str] | None = None,
     ) -> None:
-        """`parameters`: weights by name, which are main's arguments after the first `input_count`.
+        """`parameters`: weights by name, which are main's arguments after the first `input_count`. `limits`: places of
+        main's outputs (int32 [1]) that are not 0 where a call asks for more than the model can do, with what is wrong
+        then: such a call is refused.
 
         Raises InputError where there is no Relax function.
         """
@@ -42,6 +45,7 @@ class Module:
         self.ir_module = ir_module
         self.parameters: dict[str, np.ndarray] = dict(parameters or {})
         self._input_count = input_count
+        self.limits: dict[int, str] = dict(limits or {})
         self.checked = False
         """Whether it was run and held against an oracle when it was loaded."""
         self.functions: list[str] = [
@@ -96,8 +100,10 @@ def load(
     random_inputs: bool = False,
     keep_disagreeing: bool = False,
     no_oracle: bool = False,
+    loop_limit: int | None = None,
 ) -> Module:
     """A model as a Module: "minilm", a .onnx file or a .pt2 file; the inputs fix its shapes, as in `tapml carve`.
+    `loop_limit`: the most turns of loops whose number depends on values, by default twice what the inputs take.
 
     It is run once on this machine, and held against ONNX Runtime or PyTorch. Raises InputError for what cannot be
     imported, and where the two disagree or an operator gives something else each time (a UserWarning with
@@ -109,9 +115,11 @@ def load(
         input_arrays=dict(input_arrays or {}),
         input_files=list(input_files),
         random_inputs=random_inputs,
+        loop_limit=loop_limit,
     )
     for line in distrust(str(source), checked(imported, keep_disagreeing=keep_disagreeing, no_oracle=no_oracle)):
         warnings.warn(line, stacklevel=2)
-    module = Module(imported.module, dict(imported.parameters), len(imported.input_names))
+    limits = {imported.outputs.index(name): cause for name, cause in imported.limits.items()}
+    module = Module(imported.module, dict(imported.parameters), len(imported.input_names), limits)
     module.checked = True
     return module

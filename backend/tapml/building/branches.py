@@ -35,32 +35,44 @@ class Branch:
     otherwise: Sequence[Item]
 
 
-Item: TypeAlias = Node | Branch
+@dataclass(frozen=True)
+class Check:
+    """A call where `number` (a value) is not 0 is refused, for the `cause`."""
+
+    number: str
+    cause: str
+
+
+Item: TypeAlias = Node | Branch | Check
 
 
 @dataclass(frozen=True)
 class Flow:
     """`function` with its nodes in the order of `items`; a branch begins with a node of the kernel `read`, which takes
-    its number, and the choices that it stands for are copies."""
+    its number, as a check is one, and the choices that it stands for are copies."""
 
     function: Function
     items: Sequence[Item]
     read: str
 
 
-def with_branches(moves: Moves, before: Mapping[str, str], choosing: Collection[str]) -> Flow:
-    """`before`: state -> the value that it is before the call. `choosing`: kernels that are choices."""
+def with_branches(
+    moves: Moves, before: Mapping[str, str], choosing: Collection[str], checks: Mapping[str, str]
+) -> Flow:
+    """`before`: state -> the value that it is before the call. `choosing`: kernels that are choices. `checks`: numbers
+    (values) that are 0 where a call can be made, with what is wrong where they are not."""
     function = moves.function
     read = unique("read", lambda name: any(node.kernel == name for node in function.nodes))
     found = branched(function, choosing)
     outermost = sorted((len(sides), n) for n, (item, sides) in enumerate(found) if isinstance(item, Choice))
     taken = {found[n][0] for depth, n in outermost[:_MOST_BRANCHES] if depth < _DEEPEST}
-    if not taken:
+    if not taken and not checks:
         return Flow(function, function.nodes, read)
     blocks = _Blocks(moves.copy, shown_by(function))
     for item, sides in found:
         blocks.put(item, sides, item in taken)
-    items = _states_last(blocks.outermost, moves.states, before, shown_by(function))
+    items = _checked(blocks.outermost, checks, shown_by(function))
+    items = _states_last(items, moves.states, before, shown_by(function))
     return Flow(replace(function, nodes=list(_flat(items, read))), items, read)
 
 
@@ -79,7 +91,7 @@ class _Blocks:
             block.append(item)
             return
         then, otherwise = (self._found.pop((item, side), []) for side in (0, 1))
-        calls = any(isinstance(inner, Branch) or inner.kind is NodeKind.KERNEL for inner in (*then, *otherwise))
+        calls = any(not isinstance(inner, Node) or inner.kind is NodeKind.KERNEL for inner in (*then, *otherwise))
         if calls and may_branch:
             then, otherwise = (self._written(side, item, 1 + n) for n, side in enumerate((then, otherwise)))
             block.append(Branch(item.number, then, otherwise))
@@ -99,6 +111,19 @@ class _Blocks:
             else:
                 copies.append(Node(f"{node.id}.{operand}", NodeKind.KERNEL, self._copy, (value,), (result,)))
         return [_renamed(item, renamed) for item in (*side, *copies)]
+
+
+def _checked(items: Sequence[Item], checks: Mapping[str, str], shown: Mapping[str, str]) -> list[Item]:
+    """With each check right behind what makes its number."""
+    waiting = dict(checks)
+    found: list[Item] = []
+    for item in items:
+        found.append(item)
+        made = _made(item)
+        for number in [number for number in waiting if shown[number] in made]:
+            found.append(Check(number, waiting.pop(number)))
+    # What no kernel makes is the same in all calls, and was 0 when the model was carved.
+    return found
 
 
 def _states_last(
@@ -123,8 +148,9 @@ def _flat(items: Iterable[Item], read: str) -> Iterator[Node]:
     for item in items:
         if isinstance(item, Node):
             yield item
-        else:
-            yield Node(f"read.{item.number}", NodeKind.KERNEL, read, (item.number,), ())
+            continue
+        yield Node(f"read.{item.number}", NodeKind.KERNEL, read, (item.number,), ())
+        if isinstance(item, Branch):
             yield from _flat((*item.then, *item.otherwise), read)
 
 
@@ -132,6 +158,8 @@ def _made(item: Item) -> set[str]:
     """What it writes whichever way it goes; of a branch, what it chooses."""
     if isinstance(item, Node):
         return set(item.outputs) if item.kind is NodeKind.KERNEL else set()
+    if isinstance(item, Check):
+        return set()
     then, otherwise = ({v for inner in side for v in _made(inner)} for side in (item.then, item.otherwise))
     return then & otherwise
 
@@ -143,5 +171,7 @@ def _renamed(item: Item, names: Mapping[str, str]) -> Item:
     if isinstance(item, Branch):
         then, otherwise = ([_renamed(inner, names) for inner in side] for side in (item.then, item.otherwise))
         return Branch(names.get(item.number, item.number), then, otherwise)
+    if isinstance(item, Check):
+        return replace(item, number=names.get(item.number, item.number))
     inputs, outputs = (tuple(names.get(value, value) for value in values) for values in (item.inputs, item.outputs))
     return replace(item, inputs=inputs, outputs=outputs)

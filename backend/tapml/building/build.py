@@ -174,8 +174,8 @@ class _Writing:
                 function,
                 suite.output_names if name == MAIN else function.outputs,
                 parts,
-                # What only some branch reads is no index in another.
-                {} if choosing else index_ranges(function, programs.get),
+                suite.limits if name == MAIN else {},
+                index_ranges(function, programs.get, choosing),
             )
             for name, function in program.functions.items()
         }

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from tapml.building.branches import READ_DOCUMENT, Branch, Flow, Item, with_branches
+from tapml.building.branches import READ_DOCUMENT, Branch, Check, Flow, Item, with_branches
 from tapml.building.moves import COPY_DOCUMENT, Moves, with_moves
 from tapml.building.plan import Placement, Plan, Temporary
 from tapml.building.planning import plan_for_range
@@ -24,6 +24,7 @@ _MOST_ARENA = 2**32
 """Bytes: no WebGPU device makes larger buffers."""
 _EXAMPLE = 128
 _ANY: Mapping[str, tuple[int, int]] = MappingProxyType({})
+_NONE: Mapping[int, str] = MappingProxyType({})
 
 Documents = Mapping[str, Mapping[str, Any]]
 
@@ -50,15 +51,25 @@ class Parts:
 
 
 def compiled_function(
-    function: Function, outputs: Sequence[str], parts: Parts, ranges: Mapping[str, tuple[int, int]] = _ANY
+    function: Function,
+    outputs: Sequence[str],
+    parts: Parts,
+    limits: Mapping[int, str] = _NONE,
+    ranges: Mapping[str, tuple[int, int]] = _ANY,
 ) -> CompiledFunction:
-    """`outputs`: names of all that the function gives, its states among them; `ranges`: of the elements of inputs, by
-    value id.
+    """`outputs`: names of all that the function gives, its states among them; `limits`: places of those that are not
+    given, for a call where they are not 0 is refused, with the reason; `ranges`: of the elements of inputs, by value
+    id.
 
     Raises InputError for what no plan can be made of.
     """
+    checks = {function.outputs[place]: cause for place, cause in limits.items()}
+    kept = [place for place in range(len(function.outputs)) if place not in limits]
+    function = replace(function, outputs=tuple(function.outputs[place] for place in kept))
+    outputs = [outputs[place] for place in kept]
     moves = with_moves(function)
-    flow = with_branches(moves, {name: before for name, (before, _) in function.states.items()}, parts.choosing)
+    before = {name: before for name, (before, _) in function.states.items()}
+    flow = with_branches(moves, before, parts.choosing, checks)
     kernels = {**parts.kernels, moves.copy: COPY_DOCUMENT, flow.read: READ_DOCUMENT}
     plan = plan_for_range(flow.function, kernels, parts.symbols)
     if max(plan.arenas, default=0) > _MOST_ARENA:
@@ -95,7 +106,7 @@ class _Lowering:
     tensors: list[dict[str, Any]] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     """Value id -> place among the tensors."""
-    conditions: set[str] = field(default_factory=set)
+    names_read: set[str] = field(default_factory=set)
     """The names of the numbers that are read."""
 
     def document(self) -> dict[str, Any]:
@@ -141,21 +152,25 @@ class _Lowering:
         for item in items:
             if isinstance(item, Branch):
                 code += self._branch(item)
+            elif isinstance(item, Check):
+                code.append({**self._read(item.number, f"limit{len(self.names_read)}", 0, 0), "otherwise": item.cause})
             elif item.kind is NodeKind.KERNEL:
                 code.append(self._instruction(item))
         return code
 
     def _branch(self, branch: Branch) -> list[dict[str, Any]]:
-        taken = {symbol.name for symbol in self.parts.symbols} | self.conditions
-        name = unique(f"condition{len(self.conditions)}", lambda found: found in taken, "_")
-        self.conditions.add(name)
         least, most = limits(self.flow.function.values[branch.number].type.dtype)
-        read = {"op": "read", "name": name, "tensor": self._tensor(branch.number), "index": 0}
+        read = self._read(branch.number, f"condition{len(self.names_read)}", least, most)
         then, otherwise = self._block(branch.then), self._block(branch.otherwise)
-        return [
-            {**read, "minimum": least, "maximum": most},
-            {"op": "if", "condition": name, "then": then, "else": otherwise},
-        ]
+        return [read, {"op": "if", "condition": read["name"], "then": then, "else": otherwise}]
+
+    def _read(self, value: str, name: str, least: int, most: int) -> dict[str, Any]:
+        """A number under a name of its own."""
+        taken = {symbol.name for symbol in self.parts.symbols} | self.names_read
+        name = unique(name, lambda found: found in taken, "_")
+        self.names_read.add(name)
+        tensor = self._tensor(value)
+        return {"op": "read", "name": name, "tensor": tensor, "index": 0, "minimum": least, "maximum": most}
 
     def _instruction(self, node: Node) -> dict[str, Any]:
         operands = [self._tensor(value) for value in (*node.inputs, *node.outputs)]

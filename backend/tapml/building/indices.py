@@ -7,11 +7,13 @@ has no range.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tapml.operators.program import Block, Expression, Let, OperatorProgram, Store, limits, parts_of
 from tapml.program import NodeKind
+from tapml.program.branches import branched, nodes_of
 from tapml.program.graph import shown_by
 from tapml.program.program import Function
 
@@ -47,10 +49,14 @@ class _Unknown(Exception):
     """What an index is depends on more than the element that was given."""
 
 
-def index_ranges(function: Function, operator: Callable[[str], object]) -> dict[str, Range]:
+def index_ranges(
+    function: Function, operator: Callable[[str], object], choosing: Collection[str] = ()
+) -> dict[str, Range]:
     """Of the inputs (value ids) that index an axis of fixed size: from the least to the greatest element that lies in
-    it. `operator` gives a kernel's program, at any sizes."""
+    it. `operator` gives a kernel's program, at any sizes; `choosing`: kernels that are choices. What only one side of a
+    choice reads is no index where the other is taken."""
     found = {}
+    function = _in_every_call(function, choosing)
     for value in function.inputs:
         if (dtype := function.values[value].type.dtype) in _DTYPES:
             ranges = [_taken(*index, dtype) for index in _of_input(function, value, operator)]
@@ -59,6 +65,16 @@ def index_ranges(function: Function, operator: Callable[[str], object]) -> dict[
             if least is not None and most is not None and least <= most:
                 found[value] = least, most
     return found
+
+
+def _in_every_call(function: Function, choosing: Collection[str]) -> Function:
+    kept = {
+        node.id
+        for item, sides in branched(function, choosing)
+        for node in nodes_of(item)
+        if node.kind is not NodeKind.KERNEL or not sides
+    }
+    return replace(function, nodes=[node for node in function.nodes if node.id in kept])
 
 
 def _of_input(function: Function, given: str, operator: Callable[[str], object]) -> Iterator[tuple[Expression, int]]:

@@ -111,6 +111,7 @@ def carve(
             "parameters": {value: ref.result().to_json() for value, ref in parameters.items()},
             "arguments": lowered.arguments,
             "outputs": list(model.outputs),
+            **({"limits": dict(model.limits)} if model.limits else {}),
             "steps": [_described(run, refs, model.input_names) for run, refs in zip(runs, stored, strict=True)],
             "oracle": judgement.oracle,
             "oracle_missing": model.oracle_missing,

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tapml.errors import InputError
 from tapml.importing import ImportedModel, Step
 from tapml.lowering.lower import Lowered
 from tapml.operators.external import External
 from tapml.operators.program import OperatorProgram
 from tapml.platforms.reference import Reference, Values, to_numpy
 from tapml.program import Graph, Node
+from tapml.program.limits import MEND
 
 Progress = Callable[[str, int, int], None]
 """progress(phase, done, total)"""
@@ -55,7 +57,9 @@ class ReferenceRun:
         self.weights: Values = {value: platform.shared(array) for value, array in self.parameters.items()}
 
     def record(self, graphs: Sequence[Graph], progress: Progress = lambda phase, done, total: None) -> list[Run]:
-        """Every step, at its graph; what is a state begins with what the step before left."""
+        """Every step, at its graph; what is a state begins with what the step before left.
+
+        Raises InputError for a step that asks for more than the model can do (`ImportedModel.limits`)."""
         runs: list[Run] = []
         total = sum(len(graph.nodes) for graph in graphs)
         done = itertools.count(1)
@@ -72,8 +76,14 @@ class ReferenceRun:
                 progress("carving", next(done), total)
 
             self.platform.run(graph, {**self.weights, **self.platform.values(inputs)}, after=after)
+            self._check_limits(run)
             runs.append(run)
         return runs
+
+    def _check_limits(self, run: Run) -> None:
+        for name, cause in self.model.limits.items():
+            if run.outputs[self.model.outputs.index(name)].any():
+                raise InputError(f"{run.step.description}: {cause}: {MEND}")
 
     def again(
         self,

@@ -27,6 +27,8 @@ class Commands:
 DEFAULT_SERVER = "http://127.0.0.1:8808"
 """Where `tapml serve` listens unless told otherwise."""
 
+_MOST_TURNS = 20_000
+"""No loop is written out to more."""
 _DATABASE_VARIABLE = "TAPML_DATABASE_URL"
 _DEVICE = """what to run on, such as chromium (the default) or node-dawn: a name that `tapml devices` lists, open \
 (wait for someone to open the device page in any browser), or the address of a running `tapml serve`, with #NAME for \
@@ -94,6 +96,14 @@ def count(text: str) -> int:
     value = int(text)
     if value < 0:
         raise argparse.ArgumentTypeError(f"{text} is negative")
+    return value
+
+
+def turns(text: str) -> int:
+    """An argument that is a number of turns of a loop."""
+    value = int(text)
+    if not 0 < value <= _MOST_TURNS:
+        raise argparse.ArgumentTypeError(f"{text}: give 1 to {_MOST_TURNS}")
     return value
 
 

@@ -85,6 +85,7 @@ def carved(
         input_arrays=named_inputs(options.input),
         random_inputs=options.random_inputs,
         seed=options.seed,
+        loop_limit=options.loop_limit,
         reference=options.reference,
         variants=options.variants.split(","),
         name=name,

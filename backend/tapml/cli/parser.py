@@ -17,6 +17,7 @@ from tapml.cli.arguments import (
     add_inputs,
     count,
     run_arguments,
+    turns,
 )
 from tapml.cli.compiled_parsers import add_compiled
 from tapml.cli.sharing_parsers import add_sharing
@@ -135,6 +136,11 @@ def _carving(parser: argparse.ArgumentParser) -> None:
         "--external", action="append", default=[], type=Path, metavar="FILE.py|FOLDER",
         help="what the compiler lacks: a Python file with a function for each operator that nothing else computes, or "
         "a folder with kernels written by hand (NAME.json and WGSL); repeat for several",
+    )  # fmt: skip
+    parser.add_argument(
+        "--loop-limit", type=turns, metavar="N",
+        help="room for N turns of loops of which values of inputs say how many they take (ONNX Loop; default: twice "
+        "what the given inputs take); a call that needs more is refused, and inputs that count turns stay inputs",
     )  # fmt: skip
     parser.add_argument(
         "--keep-disagreeing", action="store_true",

@@ -79,6 +79,8 @@ class Read(Message):
     index: CheckedExpression
     minimum: HostInteger
     maximum: HostInteger
+    otherwise: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
+    """What is wrong where it is outside its range, for people: a call asks for more turns than a loop has."""
 
 
 class If(Message):

@@ -37,8 +37,8 @@ def run_compiled(
     """Load the model on a device and call its function, once for each of `calls` (inputs by name), then `repeat` times
     again with the last, for its time. States go from each call to the next. `capture`: what is captured of the last.
 
-    Raises InputError for inputs that the function does not take and a damaged file of the model, and what
-    `Device.call` raises.
+    Raises InputError for inputs that the function does not take, for a call that asks for more than the model can do
+    and for a damaged file of the model, and what `Device.call` raises.
     """
     calls = [taken(files.model, function, arrays) for arrays in calls]
     found = [call_of(files.model, function, arrays) for arrays in calls]
@@ -61,7 +61,12 @@ def run_compiled(
         outputs = [output.logical for call in found for output in call.outputs.values()]
         params = message(RunCompiledParams, fields, files.model.name)
         more = 0 if capture is None else MOST_CAPTURE_BYTES
-        called = device.call(RUN_COMPILED, params, outputs, hang_seconds=hang_seconds, check=check, most_more=more)
+        try:
+            called = device.call(RUN_COMPILED, params, outputs, hang_seconds=hang_seconds, check=check, most_more=more)
+        except DeviceError as error:
+            if error.report is None or error.kind != "input":
+                raise
+            raise InputError(f"{files.model.name}: {error.report.message}") from error
     if len(called.more) != called.result.captured:
         said = f"{len(called.more)} bytes of a capture that has {called.result.captured}"
         raise DeviceError(f"{device.name} sent {said}", "protocol")

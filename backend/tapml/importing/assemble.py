@@ -36,13 +36,14 @@ def assemble(
     second: Callable[[], tuple[str, Sequence[Sequence[Array]]]] | None = None,
     intermediates: Callable[[bool], Iterable[Intermediate]] | None = None,
     in_detail: Callable[[], ImportedModel] | None = None,
+    limits: Mapping[str, str] = MappingProxyType({}),
 ) -> ImportedModel:
     """Finish an import whose `module` has its weights inline and takes the steps' inputs in their
         order.
 
     `tensors` are the source's own, by name, each once; `expected` holds the oracle's outputs of
-    each step; `states` are inputs that are outputs too, by their places there. Raises InputError
-    where a dtype cannot be narrowed or the model is not plain data flow.
+    each step; `states` are inputs that are outputs too, by their places there; `limits` as in ImportedModel. Raises
+    InputError where a dtype cannot be narrowed or the model is not plain data flow.
     """
     dtypes = {str(array.dtype) for array in steps[0].arrays.values()}
 
@@ -94,6 +95,7 @@ def assemble(
         second=second and second_cast,
         intermediates=intermediates,
         in_detail=in_detail,
+        limits=limits,
     )
 
 

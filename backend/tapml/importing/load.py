@@ -25,6 +25,7 @@ def import_model(
     random_inputs: bool = False,
     seed: int = 0,
     functions: Functions = MappingProxyType({}),
+    loop_limit: int | None = None,
     progress: Progress = lambda _: None,
 ) -> ImportedModel:
     """Bring a model and its inputs in: `minilm`, a .onnx file or a .pt2 file.
@@ -36,11 +37,16 @@ def import_model(
     that are the same in all steps are fixed in the model, those that differ are its symbols.
 
     `functions` compute the operators of their names; others that TVM lacks are computed by ONNX
-    Runtime or PyTorch. `progress` is told what is being done. Raises InputError for whatever cannot be used: one
-    sentence that names the file, operator or tensor and what to do about it.
+    Runtime or PyTorch. `loop_limit`: the most turns of an ONNX file's loops whose number depends on values; without it
+    some more than the given inputs take. `progress` is told what is being done. Raises InputError for whatever cannot
+    be used: one sentence that names the file, operator or tensor and what to do about it.
     """
+    if loop_limit is not None and loop_limit < 1:
+        raise InputError(f"a limit of {loop_limit} turns of a loop leaves none: give 1 or more")
     given = bool(input_files or input_arrays)
     if model == "minilm":
+        if loop_limit is not None:
+            raise InputError("minilm has no loops: leave out --loop-limit")
         if given or random_inputs:
             raise InputError("minilm takes text: give --text instead of input tensors")
         from tapml.importing.minilm import import_minilm
@@ -58,8 +64,10 @@ def import_model(
     if path.suffix == ".onnx":
         from tapml.importing.onnx_model import import_onnx
 
-        import_file = import_onnx
+        import_file = partial(import_onnx, loop_limit=loop_limit)
     else:
+        if loop_limit is not None:
+            raise InputError(f"{path} has no loops whose turns values count: leave out --loop-limit")
         try:  # before TVM's importer of its programs asks for it
             import torch  # noqa: F401
         except ImportError as error:

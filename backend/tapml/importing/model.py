@@ -78,3 +78,6 @@ class ImportedModel:
     in_detail: Callable[[], ImportedModel] | None = None
     """The same model for the same inputs, with every value that its operators give as an output, in their order, said
     with the operator. Raises InputError where that cannot be had."""
+    limits: Mapping[str, str] = field(default_factory=dict)
+    """Outputs (int32 [1]) that are not 0 where a call asks for more than the module can do, so that nothing that it
+    gives may be believed: with what is wrong then, for people."""

@@ -16,9 +16,15 @@ from tapml.importing.onnx_operands import zero
 from tapml.importing.onnx_run import read_by
 from tapml.importing.onnx_values import RANDOM, Known, constant
 from tapml.importing.relax_ir import Expr, axes_of, tensor_dtype
+from tapml.importing.sizes import Sizes
 
 MOST_OPERATORS = 20_000
 """That the turns of all loops of a model may call."""
+
+_OF_BRANCHES = (
+    "depends on the values of the input, and its results are of several shapes: export the model with one branch, or "
+    "with results of one shape"
+)
 
 Value = Any
 """Of an ONNX graph: `Known`, or a Relax expression."""
@@ -42,6 +48,9 @@ class Scope(Protocol):
         """None: it has no value any more."""
 
     def tensor(self, value: Value) -> Expr: ...
+
+    @property
+    def sizes(self) -> Sizes: ...
 
 
 class Body:
@@ -84,7 +93,11 @@ class Bodies:
         return name in self._varying
 
     def failure(self, node: Any, why: str) -> InputError:
-        return InputError(f"{described(node, self._versions)} {why}")
+        return InputError(f"{self.described(node)} {why}")
+
+    def described(self, node: Any) -> str:
+        """For people."""
+        return described(node, self._versions)
 
     def entered(self, node: Any, graph: Any) -> Body:
         """A graph inside a node; inside of a loop it is entered in each turn."""
@@ -110,9 +123,9 @@ class Bodies:
         self._turning -= 1
         return found
 
-    def check_turns(self, node: Any, body: Body, turns: int) -> None:
-        """Raise InputError where so many are too many."""
-        if turns * len(body.each) > MOST_OPERATORS:
+    def check_turns(self, node: Any, operators: int, turns: int) -> None:
+        """Raise InputError where so many, of so many operators each, are too many."""
+        if turns * operators > MOST_OPERATORS:
             raise self._too_long(node)
 
     def _count(self, node: Any, operators: int) -> None:
@@ -132,21 +145,21 @@ class Bodies:
         builder = self._scope.builder
         return in_stored(builder, builder.emit(op.reshape(self._scope.tensor(condition), relax.ShapeExpr([1]))))
 
-    def chosen(self, node: Any, flag: Expr, a: Value, b: Value) -> Value:
-        """`a` where the flag is not 0, else `b`. Raises InputError for values of several shapes."""
+    def chosen(self, node: Any, flag: Expr, a: Value, b: Value, why: str = _OF_BRANCHES) -> Value:
+        """`a` where the flag is not 0, else `b`. Raises InputError that says `why` for values of several shapes."""
         if a is b or (isinstance(a, Known) and isinstance(b, Known) and a.same(b)):
             return a
         dtype, other = (found.dtype if isinstance(found, Known) else tensor_dtype(found.ty) for found in (a, b))
         a, b = self._operand(a), self._operand(b)
         if dtype != other or not _equal(axes_of(a), axes_of(b)):
-            raise self.failure(
-                node,
-                "depends on the values of the input, and its results are of several shapes: export the model with one "
-                "branch, or with results of one shape",
-            )
+            raise self.failure(node, why)
         # Alone: fused with what computes or reads it, it would be no branch.
         made = call(self._scope.builder, _either, [flag, a, b], name="choose", alone=True)
         return as_dtype(self._scope.builder, made, dtype)
+
+    def either(self, a: Value, b: Value) -> Value:
+        """A number that is not 0 where one of two, none of which is negative, is not."""
+        return self._scope.builder.emit(op.maximum(self._scope.tensor(a), self._scope.tensor(b)))
 
     def _operand(self, value: Value) -> Expr:
         """Of what is known, what is stored of it: a cast would wrap numbers that mean "to the end"."""

@@ -6,7 +6,7 @@ ONNX lets axes, shapes, pads, scales and trip counts arrive with each call; kern
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,15 +53,16 @@ _MOST = 256
 
 
 def fix_inputs(
-    model: Any, specs: Sequence[InputSpec], steps: Sequence[RawStep]
+    model: Any, specs: Sequence[InputSpec], steps: Sequence[RawStep], *, loops: bool
 ) -> tuple[list[InputSpec], list[RawStep], list[str]]:
-    """Make constants of such inputs, where they are the same in all steps.
+    """Make constants of such inputs, where they are the same in all steps; with `loops` those that say how many turns a
+    loop takes, too.
 
     `model` is changed; gives the inputs that are left, the steps without them, and a note for each.
     """
     from onnx import numpy_helper
 
-    needed = set(_needed(model.graph))
+    needed = set(_needed(model.graph, () if loops else ("Loop",)))
     found = {
         spec.name: step
         for spec in specs
@@ -86,13 +87,14 @@ def _common(arrays: Sequence[Any]) -> Any:
     return first if same and first.size <= _MOST else None
 
 
-def _needed(graph: Any) -> Iterator[str]:
-    """Names of the values that such an operand is, or is computed of."""
+def _needed(graph: Any, without: Collection[str]) -> Iterator[str]:
+    """Names of the values that such an operand is, or is computed of; `without` some operators."""
+    asking = [node for node in nodes(graph) if node.op_type not in without]
     makers = {name: node for node in nodes(graph) for name in node.output}
-    yield from _computed_of([name for node in nodes(graph) for name in _operands(node, _FIXED)], makers)
+    yield from _computed_of([name for node in asking for name in _operands(node, _FIXED)], makers)
     graphs = [graph, *(inner for node in nodes(graph) for inner in subgraphs(node))]
     given = {found.name for found in (*(value for inner in graphs for value in inner.input), *tensors(graph))}
-    for condition in (name for node in nodes(graph) for name in _operands(node, _CONDITIONS)):
+    for condition in (name for node in asking for name in _operands(node, _CONDITIONS)):
         found = _computed_of([condition], makers)
         if all(makers[name].op_type in _KNOWN if name in makers else name in given for name in found):
             yield from found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +25,7 @@ from tapml.importing.onnx_file import CONTROL_FLOW, described, fill_in, known
 from tapml.importing.onnx_operands import Operands
 from tapml.importing.onnx_operators import converter
 from tapml.importing.onnx_run import read_by
+from tapml.importing.onnx_turns import Turns
 from tapml.importing.onnx_values import Known, evaluate, is_weight, symbolic, tensor_of
 from tapml.importing.relax_ir import Expr
 from tapml.importing.sizes import Sizes
@@ -35,8 +37,9 @@ _MOST_NOTES = 20
 class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no types
     """`from_onnx` as TVM's, for one model. Raises InputError naming the operator that cannot be imported."""
 
-    def __init__(self, sizes: Sizes, opsets: Any, functions: Functions) -> None:
-        """`functions` compute the operators of their names; what TVM lacks, or fails to convert, ONNX Runtime does."""
+    def __init__(self, sizes: Sizes, opsets: Any, functions: Functions, turns: Turns) -> None:
+        """`functions` compute the operators of their names; what TVM lacks, or fails to convert, ONNX Runtime does.
+        `turns`: of loops whose number of turns depends on values."""
         super().__init__(sizes.shapes, "float32", sanitize=False)
         self._sizes = sizes
         self._opsets = opsets
@@ -44,7 +47,7 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         self._functions = functions
         self._known: dict[str, Known] = {}
         self._failed: dict[str, str] = {}
-        self._control = ControlFlow(self, self._versions)
+        self._control = ControlFlow(self, self._versions, turns)
         self._counts = Counts(self, self._versions)
 
     @property
@@ -67,6 +70,11 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         """Outputs with a count: their counted axes, and how long they are there (`Counts.outputs`)."""
         return self._counts.outputs
 
+    @property
+    def causes(self) -> Mapping[str, str]:
+        """The last outputs: of loops that may need more turns than there are (`ControlFlow.causes`)."""
+        return self._control.causes
+
     def _parse_graph_initializers(self, graph: Any) -> None:
         from onnx import numpy_helper
 
@@ -78,6 +86,7 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
     def _construct_nodes(self, graph: Any) -> None:
         self._construct(graph)
         self._counts.add_to_outputs(graph)
+        self._control.add_to_outputs(graph)
 
     def _construct(self, graph: Any) -> None:
         for node in graph.node:
@@ -143,6 +152,10 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
     @property
     def builder(self) -> Expr:
         return self.bb
+
+    @property
+    def sizes(self) -> Sizes:
+        return self._sizes
 
     def enter(self, graph: Any) -> None:
         self._parse_graph_initializers(graph)

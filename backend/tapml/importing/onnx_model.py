@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from tapml.errors import InputError
 from tapml.importing.assemble import assemble
 from tapml.importing.converted import converted
@@ -21,18 +23,27 @@ from tapml.importing.onnx_file import fingerprint, input_specs, nodes, read, wit
 from tapml.importing.onnx_fixed import fix_inputs
 from tapml.importing.onnx_graph import GraphImporter
 from tapml.importing.onnx_run import OnnxReference, OnnxRuntime, drop_unused
+from tapml.importing.onnx_turns import Turns
 from tapml.importing.onnx_widened import exact, widen
 from tapml.importing.sizes import Sizes
 from tapml.memory import give_back
 
 
 def import_onnx(
-    path: Path, gather: GatherSteps, progress: Progress, functions: Functions, *, detailed: bool = False
+    path: Path,
+    gather: GatherSteps,
+    progress: Progress,
+    functions: Functions,
+    *,
+    loop_limit: int | None = None,
+    detailed: bool = False,
 ) -> ImportedModel:
     """Import an ONNX file for the sizes of the given inputs; ONNX Runtime is its oracle.
 
     `gather` gives the steps for the model's inputs; `functions` compute the operators of their names; `detailed` makes
-    every value an output, as `ImportedModel.in_detail` wants it. Raises InputError naming file, node or tensor.
+    every value an output, as `ImportedModel.in_detail` wants it. `loop_limit`: to how many turns loops are written out
+    of which values say how many they take, else to some more than the given inputs take. Raises InputError naming
+    file, node or tensor.
     """
     progress(f"reading {path.name}")
     model = read(path)
@@ -52,7 +63,7 @@ def import_onnx(
     names = outputs
 
     def closer() -> ImportedModel:
-        found = import_onnx(path, lambda _: list(raw), lambda _: None, functions, detailed=True)
+        found = import_onnx(path, lambda _: list(raw), lambda _: None, functions, loop_limit=loop_limit, detailed=True)
         return replace(found, functions=functions)
 
     def plain() -> Any:
@@ -66,33 +77,38 @@ def import_onnx(
         names, outputs, expected = detail.names, detail.said, detail.expected
         outputs_of(model, detail)
     give_back()
-    specs, steps, notes = fix_inputs(model, specs, steps)
+    specs, steps, notes = fix_inputs(model, specs, steps, loops=loop_limit is None)
     drop_unused(model.graph)
     _load_external(model, path)
     progress("converting to Relax")
+    turns = Turns(model, steps, loop_limit)
     try:
         sizes = Sizes(specs, steps, {})
         try:
-            module, importer = _convert(model, path, sizes, functions)
+            module, importer = _convert(model, path, sizes, functions, turns)
         except InputError:
             if not sizes.mergeable:
                 raise
             # Exporters may have several names for one size.
             sizes = Sizes(specs, steps, {}, merged=True)
-            module, importer = _convert(model, path, sizes, functions)
+            module, importer = _convert(model, path, sizes, functions, turns)
     except InputError as error:
         if missing and not (error.operator and error.operator in missing):
             # Where ONNX Runtime refused the file for another reason it may be at fault itself.
             raise InputError(f"{error}; {missing}", **error.refusal()) from error
         raise
-    counted = importer.counted_outputs
+    counted, limits = importer.counted_outputs, importer.causes
+
+    def as_module(found: Sequence[Array]) -> list[Array]:
+        # An oracle ends its loops.
+        return [*filled_up(names, found, counted), *(np.zeros(1, np.int32) for _ in limits)]
 
     def again() -> list[list[Array]]:
-        return [filled_up(names, found, counted) for found in _ask_again(ask, raw)]
+        return [as_module(found) for found in _ask_again(ask, raw)]
 
     def second() -> tuple[str, list[list[Array]]]:
         runtime = OnnxReference(source, path.parent)
-        return runtime.name, [filled_up(names, runtime.run(names, step.arrays), counted) for step in raw]
+        return runtime.name, [as_module(runtime.run(names, step.arrays)) for step in raw]
 
     def between(second: bool) -> Iterator[Intermediate]:
         return intermediates(path, plain, raw, OnnxReference if second else answer.start)
@@ -105,8 +121,9 @@ def import_onnx(
         tensors=itertools.chain(_tensors(model), importer.computed),
         steps=steps,
         symbols=sizes.symbols,
-        expected=expected and [filled_up(names, found, counted) for found in expected],
-        outputs=[*outputs, *map(count_name, counted)],
+        expected=expected and [as_module(found) for found in expected],
+        outputs=[*outputs, *map(count_name, counted), *limits],
+        limits=limits,
         oracle=answer.oracle,
         oracle_missing=missing,
         again=again,
@@ -118,7 +135,7 @@ def import_onnx(
             "source": path.name,
             "sha256": sha256,
             "title": path.stem,
-            "notes": [*wide_notes, *notes, *map(_counted_note, counted.items()), *importer.notes],
+            "notes": [*wide_notes, *notes, *map(_counted_note, counted.items()), *turns.notes, *importer.notes],
             "opset": max((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), default=1),
             "producer": f"{model.producer_name} {model.producer_version}".strip(),
         },
@@ -188,12 +205,12 @@ def _counted_note(output: tuple[str, tuple[int, int]]) -> str:
     return f"output {name} has {size} places along axis {axis}, as many as could be: {count_name(name)} of them count"
 
 
-def _convert(model: Any, path: Path, sizes: Sizes, functions: Functions) -> tuple[Any, GraphImporter]:
+def _convert(model: Any, path: Path, sizes: Sizes, functions: Functions, turns: Turns) -> tuple[Any, GraphImporter]:
     """The module, and the importer, which knows what it computed of shapes alone, and which outputs have counts."""
     opset = next((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), 1)
 
     def convert() -> tuple[Any, GraphImporter]:
-        importer = GraphImporter(sizes, model.opset_import, functions)
+        importer = GraphImporter(sizes, model.opset_import, functions, turns)
         return importer.from_onnx(model.graph, opset), importer
 
     return converted(path, "ONNX", convert)

@@ -97,6 +97,10 @@ class Sizes:
         self._require(condition if truth else tirx.Not(condition))
         return truth
 
+    def most_given(self, expression: Any) -> int:
+        """The most that it is in a step."""
+        return max(self._at(expression, number) for number in range(len(self._steps)))
+
     # ------------------------------------------------ what the inputs have
 
     def _shape(self, spec: InputSpec) -> list[Any]:

@@ -26,6 +26,7 @@ from tapml.operators.program import OperatorProgram
 from tapml.operators.read import read_document
 from tapml.platforms.reference import Reference, to_numpy
 from tapml.program import Graph, TensorType
+from tapml.program.limits import MEND
 from tapml.program.program import MAIN, SymbolicType
 from tapml.strict_json import parse_json
 
@@ -188,6 +189,8 @@ class _Run:
     def _element(self, found: Read, names: Names) -> int:
         value = int(self.read(found.tensor).reshape(-1)[evaluate(found.index, names)])
         if not found.minimum <= value <= found.maximum:
+            if found.otherwise is not None:
+                raise InputError(f"{self._on.model.name}: {found.otherwise}: {MEND}")
             tensor = self._function.tensors[found.tensor].name
             raise InputError(
                 f"{self._on.model.name}: {found.name}, of {tensor}, is {value}, and must be from {found.minimum} to "

@@ -21,11 +21,13 @@ ErrorKind = TypeAliasType(
         "protocol",
         "unsupported",
         "cancelled",
+        "input",
     ],
 )
 """compile: WGSL or its pipeline; validation, out-of-memory, internal: the GPU's error scopes (internal also: the runner
 itself); device-lost: the GPU device is gone, with all tensors; fetch: bytes did not travel; protocol: the message made
-no sense; unsupported: the device lacks something; cancelled: nobody waited any more."""
+no sense; unsupported: the device lacks something; cancelled: nobody waited any more; input: what a
+compiled model was given is more than it takes."""
 
 
 class Diagnostic(Message):

@@ -93,6 +93,8 @@ class Manifest(Open):
     arguments: list[Id]
     outputs: list[Line] = Field(default_factory=list)
     """The model's own names of its outputs; none in suites of former versions."""
+    limits: dict[Line, Line] = Field(default_factory=dict)
+    """Outputs (int32 [1]) that are not 0 where a call asks for more than the model can do, with what is wrong then."""
     steps: list[StepDocument]
     oracle: OracleDocument | None
     oracle_missing: Line | None = None

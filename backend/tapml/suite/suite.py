@@ -15,7 +15,7 @@ from tapml.files import json_bytes, sha256, slug
 from tapml.folder import Folder
 from tapml.formats import MOST_BYTES, REMEDY, format_version, read_json
 from tapml.kernels.document import DOCUMENTED, argument_types, kernel_document
-from tapml.program import Graph, Node
+from tapml.program import Graph, Node, TensorType
 from tapml.protocol.base import MAX_WGSL_BYTES
 from tapml.results.locate import LocateDocument
 from tapml.results.offload import OffloadDocument
@@ -264,6 +264,19 @@ class Suite:
         names = [str(name) for name in self.manifest.get("outputs", [])]
         fit = len(names) == len(self.model_graph.outputs) == len(set(names))
         return names if fit else [f"output{place}" for place in range(len(self.model_graph.outputs))]
+
+    @property
+    def limits(self) -> dict[int, str]:
+        """Places among the model's outputs of those that are not 0 where a call asks for more than the model can do,
+        with what is wrong then. Raises InputError where such an output is not one int32."""
+        found = {}
+        for name, cause in self.manifest.get("limits", {}).items():
+            names = self.output_names
+            value = self.model_graph.outputs[names.index(name)] if name in names else None
+            if value is None or self.model_graph.values[value].type != TensorType((1,), "int32"):
+                raise InputError(f"{self.path / 'suite.json'}: limits.{name}: no output that is one int32{REMEDY}")
+            found[names.index(name)] = str(cause)
+        return found
 
     def refs(self) -> Iterator[TensorRef]:
         """Every tensor the suite refers to, as often as it does."""

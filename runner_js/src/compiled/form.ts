@@ -178,6 +178,7 @@ const INSTRUCTIONS: Record<string, Check> = Object.fromEntries(
       index: expression,
       minimum: integer(-(2 ** 31), 2 ** 32 - 1),
       maximum: integer(-(2 ** 31), 2 ** 32 - 1),
+      "otherwise?": orNull(text(1000, "", 1)),
     },
     // biome-ignore lint/suspicious/noThenProperty: the name of the field
     if: { condition: expression, then: code, "else?": code },

@@ -102,7 +102,8 @@ function reported(cause: unknown): unknown {
   if (!(cause instanceof TapmlError)) return cause;
   if (cause.cause instanceof DeviceFailure) return cause.cause;
   const { kind, message } = cause;
-  if (kind === "unsupported" || kind === "device-lost") return new DeviceFailure({ kind, message });
+  if (kind === "unsupported" || kind === "device-lost" || kind === "input")
+    return new DeviceFailure({ kind, message });
   if (kind === "download") return new DeviceFailure({ kind: "fetch", message });
   if (kind === "memory") return new DeviceFailure({ kind: "out-of-memory", message });
   return new DeviceFailure({ kind: "protocol", message });

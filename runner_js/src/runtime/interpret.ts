@@ -151,7 +151,7 @@ export class Interpreter {
   }
 
   private async read(
-    { name, tensor, index, minimum, maximum }: Extract<Step, { op: "read" }>["instruction"],
+    { name, tensor, index, minimum, maximum, otherwise }: Extract<Step, { op: "read" }>["instruction"],
     values: Sizes,
     waiting: Waiting,
   ): Promise<Sizes> {
@@ -160,6 +160,12 @@ export class Interpreter {
     const place = extent(index, values, `the place in ${of.name} that ${name} is read from`, 0, elements - 1);
     const found = await this.element(tensor, place, waiting);
     if (minimum <= found && found <= maximum) return { [name]: found };
+    if (otherwise)
+      throw new TapmlError(
+        "input",
+        otherwise,
+        "give inputs that need fewer, or carve the model with a larger --loop-limit",
+      );
     const sentence = `${name}, read from ${of.name}, is ${found}, and must be from ${minimum} to ${maximum}`;
     throw new TapmlError("program", sentence, "give other inputs, or build the model for a larger range");
   }
