@@ -13,7 +13,7 @@ STATIC := backend/tapml/server/static
 CACHE := $(or $(TAPML_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tapml)
 WASM := $(CACHE)/wasm-runtime/.ready
 STEP := scripts/step
-PYTHON_SOURCES := backend tests e2e benchmarks scripts
+PYTHON_SOURCES := backend tests e2e benchmarks scripts training
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 

