@@ -38,7 +38,7 @@ def _plain(text: str) -> list[str]:
     """Lines without comments, dropped directives and the marks of roles; paragraphs on one line each."""
     lines: list[str] = []
     skip = code = -1  # the indentation of a directive that is dropped; of the line that begins code
-    for line in re.sub(r"\\\\\n\s*", "", text.replace("\t", "    ")).split("\n"):
+    for line in re.sub(r"\\\n\s*", "", text.replace("\t", "    ")).split("\n"):
         indent = len(line) - len(line.lstrip())
         if line.strip():
             if skip >= 0 and indent > skip:

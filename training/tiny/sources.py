@@ -166,12 +166,13 @@ def bible(folder: Path) -> Iterator[Document]:
 def _book(text: str) -> Iterator[Document]:
     name = re.search(r'<milestone n="([^"]*)" type="x-usfm-h"/>', text)
     for chapter in re.finditer(r'<chapter n="(\d+)"[^>]*sID[^>]*/>(.*?)<chapter eID', text, re.DOTALL):
-        body = re.sub(r"<(note|title|rdg|catchWord)\b[^>]*>.*?</\1>", "", chapter[2], flags=re.DOTALL)
+        body = re.sub(r"<(note|title|rdg|catchWord)\b[^>]*>.*?</\1>", " ", chapter[2], flags=re.DOTALL)
         body = re.sub(r"\s+", " ", body)
         body = re.sub(r'<div [^>]*type="x-p"[^>]*/>|<lg [^>]*/>', "\n\n", body)
         body = re.sub(r"<l [^>]*sID[^>]*/>|<lb[^>]*/>", "\n", body)
         body = re.sub(r"<[^>]*>", "", body)
         body = re.sub(r" *\n *", "\n", re.sub(r" +", " ", body))
+        body = re.sub(r" (?=[,.;:?!\u201d\u2019])", "", body)
         body = re.sub(r"\n{3,}", "\n\n", body).strip()
         if name and len(body) > 200:
             title = f"{name[1]}, chapter {chapter[1]}"
