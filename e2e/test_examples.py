@@ -41,8 +41,9 @@ degrees => {
 
 
 KEEP_DEVICE = """\
-const request = GPUAdapter.prototype.requestDevice;
-GPUAdapter.prototype.requestDevice = async function (...given) {
+const { prototype } = globalThis.GPUAdapter ?? { prototype: {} };  // an empty page has none
+const request = prototype.requestDevice;
+prototype.requestDevice = async function (...given) {
   return (globalThis.usedDevice = await request.apply(this, given));
 };
 """

@@ -149,6 +149,8 @@ def test_what_is_left_out_of_a_capture_is_said(
             "first has no node or kernel 'foo' in main",
         ),
         (["--device", "node-dawn", "--capture", "x", "--sample", "2"], "sample"),
+        (["--device", "node-dawn", "--capture", "x", "--sample", "0"], "sample"),
+        (["--device", "node-dawn", "--capture", "x", "--max-bytes", "0"], "max_bytes"),
     ],
 )
 def test_a_wrong_capture_is_one_sentence_before_anything_starts(

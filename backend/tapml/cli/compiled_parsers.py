@@ -68,7 +68,7 @@ def add_compiled(commands: Commands, add_carving: Callable[[argparse.ArgumentPar
         help="write what operators of the last call were given and gave on the device, for `tapml import`",
     )  # fmt: skip
     capturing.add_argument(
-        "--nodes", nargs="+", metavar="NODE", help="only these nodes, or kernels, as `tapml show` names them"
+        "--nodes", nargs="+", metavar="NODE", help="only these kernels, or nodes of the model's program (n004)"
     )
     capturing.add_argument(
         "--sample", type=float, metavar="SHARE", help="only this share of their calls, above 0 and at most 1"

@@ -130,7 +130,7 @@ def _run(
 def _asked(options: argparse.Namespace) -> RunOptions:
     """Raises InputError for an option beyond its range."""
     given = {name: getattr(options, name) for name in ("nodes", "sample", "max_bytes", "weights")}
-    given = {name: value for name, value in given.items() if value}
+    given = {name: value for name, value in given.items() if value is not None and value is not False}
     if given and options.capture is None:
         option = next(iter(given)).replace("_", "-")
         raise InputError(f"--{option} says what is captured: give --capture FILE with it")
