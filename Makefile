@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts training
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo examples test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-localization bench-explanations bench-onnx bench-torch bench-references bench-plan bench-runtime docs wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo examples test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-localization bench-explanations bench-onnx bench-torch bench-references bench-plan bench-runtime bench-loads docs wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -61,6 +61,7 @@ help:
 	@echo 'make bench-torch  tiny transformers and blocks from torch.export, carved and validated (DEVICES=node-dawn,deno)'
 	@echo 'make bench-plan  memory plans of Stable Diffusion without weights, and of suites (SUITES="x.suite ..."), some minutes'
 	@echo 'make bench-runtime  MiniLM in @tapml/runtime, ONNX Runtime Web, transformers.js and tvmjs: time, bytes, host cost, memory'
+	@echo 'make bench-loads  what a page keeps that loads and disposes of a model 1,200 times, in Chromium and Firefox, ten minutes'
 	@echo 'make wheel      dist/tapml-*.whl, with the pages in it: what CI installs (docs/ci.md)'
 	@echo 'make bench-reports  reports of 10,000 tests: seconds, sizes, and until the page can be used'
 	@echo 'make clean      remove what was built; make distclean: also what was downloaded into the checkout'
@@ -226,6 +227,10 @@ bench-plan: setup-dev build/diffusers/.ready
 # Needs a GPU to mean something; without one it takes ten minutes.
 bench-runtime: setup-dev
 	$(BIN)/python -m benchmarks.web_runtimes --docs docs/performance.md
+
+# Ten minutes: Chromium and Firefox, 1,200 loads each.
+bench-loads: setup-dev
+	$(BIN)/python -m benchmarks.loads --docs docs/performance.md
 
 bench-memory: setup
 	$(BIN)/python -m benchmarks.memory
