@@ -19,8 +19,8 @@ from tapml.models import folder_of
 FOLDER = folder_of("tiny")
 CARD = (FOLDER / "README.md").read_text()
 HELD_OUT = json.loads((Path(__file__).parent / "held_out.json").read_text())
-"""Documents that it was not trained on: `source` and `text`."""
-BITS_A_BYTE = 1.3094
+"""Documents that it was not trained on, or their beginnings: `source` and `text`."""
+BITS_A_BYTE = 1.4041
 """Of those, by transformers on a CPU when the model was checked in."""
 WRITTEN = {
     "The king said to": " him, “You are not the God of the spirits of the king,"
