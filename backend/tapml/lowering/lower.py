@@ -21,6 +21,7 @@ from tapml.errors import InputError
 from tapml.expressions import ExpressionError, Symbol, symbols_of
 from tapml.files import sha256
 from tapml.lowering.fuse import fuse, with_narrow_joins
+from tapml.lowering.legalize import legalized
 from tapml.lowering.operator import Operator
 from tapml.lowering.pooling import with_bounded_windows
 from tapml.lowering.quiet import quiet_tvm, reason
@@ -96,7 +97,7 @@ def lower(module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol] = ()
         [
             transform.DecomposeOpsForInference(),
             transform.CanonicalizeBindings(),
-            transform.LegalizeOps(),
+            tvm.ir.transform.module_pass(lambda found, _: legalized(found), opt_level=0),
             transform.AnnotateTIROpPattern(),
             transform.DeadCodeElimination(),
         ]
