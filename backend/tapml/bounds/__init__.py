@@ -1,8 +1,19 @@
 """Bounds of what an operator's outputs may differ by on a device, element by element."""
 
+from tapml.bounds.converted import Converted
 from tapml.bounds.derive import Bound, Operator
 from tapml.bounds.expression import NotDerivable
 from tapml.bounds.rounding import APPROXIMATED, COARSE
 from tapml.bounds.simulation import Simulated, rounded, simulate
 
-__all__ = ["APPROXIMATED", "COARSE", "Bound", "NotDerivable", "Operator", "Simulated", "rounded", "simulate"]
+__all__ = [
+    "APPROXIMATED",
+    "COARSE",
+    "Bound",
+    "Converted",
+    "NotDerivable",
+    "Operator",
+    "Simulated",
+    "rounded",
+    "simulate",
+]

@@ -11,30 +11,54 @@ import numpy as np
 def contract(a: np.ndarray, b: np.ndarray, extents: Sequence[int], axes: Sequence[int]) -> np.ndarray:
     """sum(a * b) over `axes`, which stay with extent 1. Both operands have an axis for each of `extents`, of that
     extent or 1; axes that neither has are of extent 1 in the result too, unless they are summed."""
-    rank = len(extents)
-    summed = set(axes)
-    # What only one of them has can be summed before; what none has repeats.
-    scale = 1
-    for axis in axes:
-        in_a, in_b = a.shape[axis] > 1, b.shape[axis] > 1
-        if not in_a and not in_b:
-            scale *= extents[axis]
-        elif not in_b:
-            a = a.sum(axis=axis, keepdims=True)
-        elif not in_a:
-            b = b.sum(axis=axis, keepdims=True)
-    inner = [i for i in range(rank) if i in summed and a.shape[i] > 1]
-    batch = [i for i in range(rank) if i not in summed and a.shape[i] > 1 and b.shape[i] > 1]
-    rows = [i for i in range(rank) if i not in summed and a.shape[i] > 1 and i not in batch]
-    columns = [i for i in range(rank) if i not in summed and b.shape[i] > 1 and i not in batch]
-    left = _matrix(a, batch, rows, inner)
-    right = _matrix(b, batch, inner, columns)
-    product = (left @ right) * scale
-    order = [*batch, *rows, *columns]
-    product = product.reshape([extents[i] for i in order])
-    shape = [extents[i] if i in order else 1 for i in range(rank)]
-    result: np.ndarray = product.transpose([order.index(i) for i in sorted(order)]).reshape(shape)
-    return result
+    return Product(a, b, extents, axes).sum()
+
+
+class Product:
+    """a * b, to be summed as `contract` says."""
+
+    def __init__(self, a: np.ndarray, b: np.ndarray, extents: Sequence[int], axes: Sequence[int]) -> None:
+        self._operands, self._extents, self._axes = (a, b), extents, axes
+        rank = len(extents)
+        summed = set(axes)
+        # What only one of them has can be summed before; what none has repeats.
+        scale = 1
+        for axis in axes:
+            in_a, in_b = a.shape[axis] > 1, b.shape[axis] > 1
+            if not in_a and not in_b:
+                scale *= extents[axis]
+            elif not in_b:
+                a = a.sum(axis=axis, keepdims=True)
+            elif not in_a:
+                b = b.sum(axis=axis, keepdims=True)
+        inner = [i for i in range(rank) if i in summed and a.shape[i] > 1]
+        batch = [i for i in range(rank) if i not in summed and a.shape[i] > 1 and b.shape[i] > 1]
+        rows = [i for i in range(rank) if i not in summed and a.shape[i] > 1 and i not in batch]
+        columns = [i for i in range(rank) if i not in summed and b.shape[i] > 1 and i not in batch]
+        self._summed_before = a is not self._operands[0] or b is not self._operands[1]
+        self._matrices = _matrix(a, batch, rows, inner), _matrix(b, batch, inner, columns)
+        self._scale, self._order = scale, [*batch, *rows, *columns]
+
+    def sum(self) -> np.ndarray:
+        """The sum, with an axis for each of the extents."""
+        left, right = self._matrices
+        product = (left @ right) * self._scale
+        order = self._order
+        product = product.reshape([self._extents[i] for i in order])
+        shape = [extent if i in order else 1 for i, extent in enumerate(self._extents)]
+        result: np.ndarray = product.transpose([order.index(i) for i in sorted(order)]).reshape(shape)
+        return result
+
+    def each(self, function: np.ufunc) -> Product:
+        """`function` of a times `function` of b. This product is not to be used any more: its copies, in which the
+        operands' elements are many times where a convolution reads them so, become those of the other."""
+        if self._summed_before:
+            a, b = map(function, self._operands)
+            return Product(a, b, self._extents, self._axes)
+        pairs = zip(self._matrices, self._operands, strict=True)
+        left, right = (function(m, out=None if np.may_share_memory(m, operand) else m) for m, operand in pairs)
+        self._matrices = left, right
+        return self
 
 
 def _matrix(array: np.ndarray, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int]) -> np.ndarray:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tapml.bounds.converted import Converted
 from tapml.bounds.expression import NotDerivable
 from tapml.bounds.program import Run, accumulation_factor
 from tapml.bounds.ties import alternatives, tie_groups
@@ -40,10 +41,11 @@ class Bound:
 class Operator:
     """One operator's program, whose bounds are derived for one input after the other."""
 
-    def __init__(self, program: OperatorProgram, wgsl: Sequence[str] = ()) -> None:
+    def __init__(self, program: OperatorProgram, wgsl: Sequence[str] = (), converted: Converted | None = None) -> None:
         """`wgsl`: the texts of the kernel that runs on the device; they tell whether it calls WGSL's tanh,
-        and WGSL's sin or one of its own."""
+        and WGSL's sin or one of its own. `converted`: inputs of this operator and of others."""
         self._program = program
+        self._converted = converted or Converted()
         self._numerics = numerics(program)
         self._functions = functions_of(wgsl)
         self._reduced = [name for name, function in REDUCED.items() if self._functions[name] is function]
@@ -55,9 +57,12 @@ class Operator:
         result is not what the reference gives.
         """
         functions = self._functions
-        first = Run(self._program, inputs, functions)
+        first = Run(self._program, inputs, functions, converted=self._converted)
         found, rankings, choices = first.outputs, first.rankings, min(first.most_equals, _MOST_CHOICES)
-        others = [Run(self._program, inputs, functions, number).outputs for number in range(1, choices)]
+        others = [
+            Run(self._program, inputs, functions, number, converted=self._converted).outputs
+            for number in range(1, choices)
+        ]
         results = []
         for number, (output, carved) in enumerate(zip(found, expected, strict=True)):
             runs = [output, *(other[number] for other in others)]

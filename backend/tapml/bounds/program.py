@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from tapml.bounds.blocks import accumulation, apart, is_product_sum, last_uses, loads_floats_only, parts
-from tapml.bounds.contraction import contract
+from tapml.bounds.contraction import Product, contract
+from tapml.bounds.converted import Converted
 from tapml.bounds.expression import Grid, NotDerivable, Operation, wrapped
 from tapml.bounds.rounding import Rounding
 from tapml.bounds.ties import Ranking
@@ -49,9 +50,11 @@ class Run:
         functions: Mapping[str, Operation],
         choice: int = 0,
         rounding: Rounding | None = None,
+        converted: Converted | None = None,
     ) -> None:
         """`functions` as of a Grid. `choice`: of equals an argmax takes this one, where there are so many.
-        `rounding`: every result is rounded by it, and nothing is off by anything then.
+        `rounding`: every result is rounded by it, and nothing is off by anything then. `converted`: of former runs that
+        may have had the same inputs.
 
         Raises NotDerivable where the program has something else than maps and reductions.
         """
@@ -63,8 +66,9 @@ class Run:
         """The most candidates among which an argmax could choose."""
         self.rankings: list[Ranking] = []
         """What was ranked (importing/portable.py, `_ranked`)."""
+        converted = converted or Converted()
         self._buffers = {
-            buffer.name: _input(array, buffer.dtype, buffer.shape)
+            buffer.name: converted.input(array, buffer.dtype, buffer.shape)
             for buffer, array in zip(program.parameters, inputs, strict=False)
         }
         temporaries = {buffer.name for buffer in program.temporaries}
@@ -192,15 +196,17 @@ class Run:
         extents = [len(values) for values in grid.ranges.values()]
         if update.dtype == dtype and loads_floats_only(update):
             a, b = map(grid.evaluate, update.operands)
-            value = contract(a.value, b.value, extents, axes)
             if dtype not in FLOATS:
                 if not (a.exact and b.exact):
                     raise NotDerivable("an integer sum of what depends on rounding")
+                value = contract(a.value, b.value, extents, axes)
                 return Uncertain(wrapped(value.astype(np.int64), dtype) + start)
+            product = Product(a.value, b.value, extents, axes)
+            value = product.sum()
             if self._rounding is not None:
-                squares = functools.partial(contract, a.value**2, b.value**2, extents, axes)
-                return Uncertain(self._rounding.sum(value, squares, terms, dtype, products=True) + start)
-            size = contract(np.abs(a.value), np.abs(b.value), extents, axes)
+                rounded = self._rounding.sum(value, lambda: product.each(np.square).sum(), terms, dtype, products=True)
+                return Uncertain(rounded + start)
+            size = product.each(np.abs).sum()
             off = np.zeros((1,) * grid.rank)
             if not (a.exact and b.exact):
                 off = self._products_off(a, b, extents, axes)
@@ -301,31 +307,3 @@ def _sums_exactly(
 
 def _kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> list[int]:
     return [extent for axis, extent in enumerate(shape) if axis not in axes]
-
-
-def _input(array: np.ndarray, dtype: str, shape: tuple[int, ...]) -> Uncertain:
-    if dtype in FLOATS:
-        value = array.astype(np.float64).reshape(shape)
-        if not _any_subnormal(array.reshape(-1), dtype):
-            return Uncertain(value)
-        # A device may take it for zero.
-        size = np.abs(value)
-        return Uncertain(value, np.where(size < smallest_normal(dtype), size, 0.0))
-    if dtype == "bool":
-        return Uncertain(array.astype(np.bool_).reshape(shape))
-    if not np.issubdtype(array.dtype, np.integer):
-        raise NotDerivable(f"{dtype} inputs")
-    return Uncertain(array.astype(np.int64).reshape(shape))
-
-
-def _any_subnormal(elements: np.ndarray, dtype: str) -> bool:
-    """Looks at a few at a time: weights are large, and a copy of all of them is not needed."""
-    normal = smallest_normal(dtype)
-    for start in range(0, elements.size, _AT_ONCE):
-        size = np.abs(elements[start : start + _AT_ONCE])
-        if ((size < normal) & (size > 0)).any():
-            return True
-    return False
-
-
-_AT_ONCE = 1 << 16

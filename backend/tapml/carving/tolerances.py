@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapml.bounds import Converted
 from tapml.carving.runs import Progress, ReferenceRun, Run
 from tapml.compare.agreement import Agreement, agreement
 from tapml.compare.operators import OperatorTolerances
@@ -40,6 +41,7 @@ class Tolerances:
         self._reference = reference
         self._platform = reference.platform
         self._store = store
+        self._converted = Converted()
         self._symbols = {found.name: [symbol.name for symbol in found.symbols] for found in lowered.operators}
         self._operators = {graph: self._of_kernels(model, kernels) for graph, model in models.items()}
 
@@ -47,7 +49,8 @@ class Tolerances:
         found = {}
         for name, kernel in kernels.items():
             texts = [file.text for file in kernel.files]
-            found[name] = OperatorTolerances(model.programs[name], texts, self._store.put, stated(kernel.document))
+            said = stated(kernel.document)
+            found[name] = OperatorTolerances(model.programs[name], texts, self._store.put, said, self._converted)
         return found
 
     def tests(self, runs: Sequence[Run], stored: Sequence[Stored], progress: Progress) -> list[CarvedTest]:

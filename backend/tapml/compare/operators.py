@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tapml.bounds import Bound, NotDerivable, Operator
+from tapml.bounds import Bound, Converted, NotDerivable, Operator
 from tapml.bounds.uncertain import FLOATS
 from tapml.compare.tolerance import UNIT, derived, estimated
 from tapml.operators.external import External
@@ -31,9 +31,10 @@ class OperatorTolerances:
         wgsl: Sequence[str],
         put: Callable[[np.ndarray], TensorRef],
         said: Numerics,
+        converted: Converted | None = None,
     ) -> None:
         """`wgsl`: of its kernel; `put` stores the tensors of bounds; `said`: by its kernel's document, which counts
-        where there is no program.
+        where there is no program; `converted`: inputs of this operator and of others.
         """
         self.numerics = said if isinstance(program, External) else numerics(program)
         self._put = put
@@ -42,7 +43,7 @@ class OperatorTolerances:
         if isinstance(program, External):
             self._obstacle = f"{program.who} computes it, and how is not known"
         else:
-            self._operator = Operator(program, wgsl)
+            self._operator = Operator(program, wgsl, converted)
 
     @property
     def rounds(self) -> bool:
