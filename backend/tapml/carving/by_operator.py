@@ -10,7 +10,7 @@ ours it is, then those that operators are held against, each for as long as an o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,9 +33,6 @@ _MOST_TOGETHER = 16
 _COPIED = 64.0
 """Units that what is only moved or chosen may be off by: of values that are alike another one was moved than is taken
 for it, and a wrong choice or constant shows by thousands."""
-
-Ask = Callable[[], Iterable[Intermediate]]
-"""The oracle's values, each time that it is called."""
 
 
 @dataclass
@@ -60,11 +57,12 @@ class ByOperator:
         self._oracle = oracle
         self._in_full = InFull(reference, models)
 
-    def held(self, runs: Sequence[Run], ask: Ask, *, choosing_together: bool = True) -> Held:
-        """Without `choosing_together` several operators of which one chooses may give what they like: of equals, in
-        the order of a sort, any comes first. Raises InputError where the oracle gives no values."""
+    def held(self, runs: Sequence[Run], values: Iterable[Intermediate], *, choosing_together: bool = True) -> Held:
+        """`values`: the oracle's, which are gone through twice. Without `choosing_together` several operators of which
+        one chooses may give what they like: of equals, in the order of a sort, any comes first. Raises InputError where
+        the oracle gives no values."""
         oracle: list[list[Seen]] = [[] for _ in runs]
-        for number, said, array in ask():
+        for number, said, array in values:
             if (one := seen(said, array)) is not None:
                 oracle[number].append(one)
         found = Held(of=sum(len(run.graph.kernel_nodes) for run in runs))
@@ -75,8 +73,8 @@ class ByOperator:
             found.unclear = found.unclear or _unclear(run, pairs, planned, own)
             waiting.append(_Waiting(run, pairs, planned))
         judged: set[tuple[int, str]] = set()
-        for run, group, pair, values in _arriving(waiting, ask):
-            said = self._wrong(run, group, pair, values)
+        for run, group, pair, given in _arriving(waiting, values):
+            said = self._wrong(run, group, pair, given)
             judged |= {(run.number, node.id) for node in group.nodes if node.kind is NodeKind.KERNEL}
             alone = len(group.kernels) == 1 or not group.jumps(self._models[run.graph])
             if said and (choosing_together or alone):
@@ -158,10 +156,12 @@ class _Waiting:
                     del self._arrays[value]
 
 
-def _arriving(waiting: Sequence[_Waiting], ask: Ask) -> Iterator[tuple[Run, Group, Paired, dict[str, Array]]]:
+def _arriving(
+    waiting: Sequence[_Waiting], values: Iterable[Intermediate]
+) -> Iterator[tuple[Run, Group, Paired, dict[str, Array]]]:
     for one in waiting:
         yield from ((one.run, *ready) for ready in one.known())
-    for number, said, array in ask():
+    for number, said, array in values:
         yield from ((waiting[number].run, *ready) for ready in waiting[number].arrived(said, array))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,9 +62,8 @@ def _by_operator(opened: Prepared, runs: Sequence[Run]) -> tuple[dict[str, Any],
     none = {"operators": {"held": 0, "of": sum(len(run.graph.kernel_nodes) for run in runs)}}
     if model.intermediates is None or model.oracle is None:
         return none, []
-    first, second = (partial(model.intermediates, choice) for choice in (False, True))
     try:
-        held = ByOperator(opened.reference, opened.models, model.oracle).held(runs, first)
+        held = ByOperator(opened.reference, opened.models, model.oracle).held(runs, model.intermediates(False))
     except InputError:  # what gives the outputs need not give what is between
         return none, []
     wrong = held.wrong
@@ -73,7 +71,7 @@ def _by_operator(opened: Prepared, runs: Sequence[Run]) -> tuple[dict[str, Any],
         # What only one of two oracles gives is that one's own: ONNX Runtime has kernels that are coarse.
         _, asked = other
         try:
-            again = ByOperator(opened.reference, opened.models, model.oracle).held(asked, second)
+            again = ByOperator(opened.reference, opened.models, model.oracle).held(asked, model.intermediates(True))
         except InputError:
             again = held
         wrong = {name: said for name, said in wrong.items() if name in again.wrong}
@@ -94,7 +92,7 @@ def _in_detail(runs: Sequence[Run], in_detail: Callable[[], ImportedModel]) -> d
     except InputError:  # as one graph it can be imported, in pieces it need not be
         return {}
     who = model.oracle or "the oracle"
-    wrong = ByOperator(opened.reference, opened.models, who).held(detailed, list, choosing_together=False).wrong
+    wrong = ByOperator(opened.reference, opened.models, who).held(detailed, [], choosing_together=False).wrong
     if wrong:
         return wrong
     no_other = "which nothing in the model gives"

@@ -15,7 +15,7 @@ from tapml.files import sha256
 from tapml.importing.assemble import assemble
 from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, InputSpec, RawStep
-from tapml.importing.model import Array, Functions, ImportedModel, Intermediate, Progress
+from tapml.importing.model import Array, EachTime, Functions, ImportedModel, Intermediate, Progress
 from tapml.importing.sizes import LONGEST, Bounds, Sizes
 from tapml.importing.torch_detail import in_detail, intermediates
 from tapml.importing.torch_export import decomposed, load
@@ -54,13 +54,17 @@ def import_exported_program(
         found = import_exported_program(path, lambda _: list(given), lambda _: None, functions, detailed=True)
         return dataclasses.replace(found, functions=functions)
 
-    def between(second: bool) -> Iterator[Intermediate]:
-        if second or expected is None:
-            raise InputError("nothing but PyTorch runs an exported program")
+    def run_in_detail() -> Iterator[Intermediate]:
+        assert expected is not None
         try:
             yield from intermediates(program, steps, written, expected)
         except Exception as error:  # as below
             raise InputError(f"PyTorch could not run the model in detail: {reason(error)}") from error
+
+    def between(second: bool) -> Iterable[Intermediate]:
+        if second or expected is None:
+            raise InputError("nothing but PyTorch runs an exported program")
+        return EachTime(run_in_detail)
 
     progress("running the model in PyTorch")
     oracle: str | None = f"torch {torch.__version__}"

@@ -13,7 +13,7 @@ from tvm.relax import op
 
 from tapml.importing.dtypes import stored
 from tapml.importing.fold import Folded
-from tapml.importing.relax_ir import Expr, names, operator_name, tensor_dtype
+from tapml.importing.relax_ir import Expr, elements, names, operator_name, tensor_dtype
 
 _CARRIES = names(
     "add astype broadcast_to concat expand_dims flatten flip full full_like maximum minimum multiply "
@@ -106,7 +106,6 @@ def _has_lowest(operand: Expr, program: Folded, lowest: set[Expr]) -> bool:
     operand = program.known.get(operand, operand) if isinstance(operand, tvm.ir.Var) else operand
     dtype = stored(tensor_dtype(getattr(operand, "ty", None)) or "")
     if isinstance(operand, tvm.ir.GenericConst) and dtype in ("float32", "float16"):
-        values = operand.value.numpy()
-        least = values.min(initial=0)
+        least = elements(operand).min(initial=0)
         return bool(np.isfinite(least) and least < float(np.finfo(dtype).min) / 2)
     return operand in lowest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from tapml.errors import InputError
 from tapml.importing.assemble import assemble
 from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, RawStep
-from tapml.importing.model import Array, Functions, ImportedModel, Intermediate, Progress
+from tapml.importing.model import Array, EachTime, Functions, ImportedModel, Intermediate, Progress
 from tapml.importing.onnx_counted import count_name, filled_up
 from tapml.importing.onnx_detail import in_detail, intermediates, outputs_of
 from tapml.importing.onnx_file import fingerprint, input_specs, nodes, read, with_known_operators
@@ -110,8 +110,9 @@ def import_onnx(
         runtime = OnnxReference(source, path.parent)
         return runtime.name, [as_module(runtime.run(names, step.arrays)) for step in raw]
 
-    def between(second: bool) -> Iterator[Intermediate]:
-        return intermediates(path, plain, raw, OnnxReference if second else answer.start)
+    def between(second: bool) -> Iterable[Intermediate]:
+        start = OnnxReference if second else answer.start
+        return EachTime(lambda: intermediates(path, plain, raw, start))
 
     if loops:
         answer = ask(raw, progress)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+import numpy as np
 import tvm
 from tvm import relax
 
@@ -67,3 +68,9 @@ def axes_of(tensor: Expr) -> list[Any]:
     if not isinstance(getattr(tensor.ty, "shape", None), relax.ShapeExpr):
         raise InputError("a shape depends on the values of the input: tapml needs shapes of sizes")
     return [getattr(axis, "value", axis) for axis in tensor.ty.shape.values]
+
+
+def elements(constant: Expr) -> np.ndarray:
+    """Of a constant, in its own memory."""
+    found: np.ndarray = np.from_dlpack(constant.value)
+    return found

@@ -14,7 +14,7 @@ from tvm import relax
 from tapml.files import unique
 from tapml.importing.dtypes import narrow_array
 from tapml.importing.model import Array
-from tapml.importing.relax_ir import Expr, attributes, operator_name
+from tapml.importing.relax_ir import Expr, attributes, elements, operator_name
 
 
 def digest(array: Array) -> str:
@@ -69,14 +69,14 @@ class Weights:
         key, number = self._key(constant)
         if key in self._source_names:
             return self._source_names[key][number]
-        array = _elements(constant)
+        array = elements(constant)
         # An importer may transpose a matrix before tapml sees it.
         turned = self._source_names.get(digest(array.T)) if array.ndim == 2 else None
         return f"{turned[0]}.T" if turned else "computed"
 
     def parameter(self, constant: Expr) -> Expr:
         """The variable of a constant; raises InputError where its values cannot be narrowed."""
-        return self._declare(self._key(constant), self.name(constant), _elements(constant))
+        return self._declare(self._key(constant), self.name(constant), elements(constant))
 
     def permuted(self, call: Expr) -> Expr | None:
         """The variable of an already permuted tensor, where `call` permutes one that is only read
@@ -90,7 +90,7 @@ class Weights:
         if self._permuted.get(key) != {axes}:
             return None
         suffix = ".T" if axes == (1, 0) else ".permuted" + "".join(map(str, axes))
-        array = _elements(constant).transpose(axes)
+        array = elements(constant).transpose(axes)
         return self._declare((key, axes), self.name(constant) + suffix, array)
 
     def scalar(self, constant: Expr) -> Array:
@@ -117,7 +117,7 @@ class Weights:
     def _key(self, constant: Expr) -> tuple[str, int]:
         """Tells tensors apart: by content, and equal ones by the source tensor they stand for."""
         if constant not in self._keys:
-            content = digest(_elements(constant))
+            content = digest(elements(constant))
             last = len(self._source_names.get(content, [""])) - 1
             self._keys[constant] = (content, min(self._seen[content], last))
             self._seen[content] += 1
@@ -127,11 +127,6 @@ class Weights:
 def as_tvm_holds(array: Array) -> Array:
     """In memory that TVM takes as it is (`Reference.shared`): the weights are in a process once."""
     return array if array.ctypes.data % 64 == 0 else np.from_dlpack(tvm.runtime.tensor(array))
-
-
-def _elements(constant: Expr) -> Array:
-    """Of a constant, in its own memory."""
-    return np.from_dlpack(constant.value)
 
 
 def _permutation(value: Expr) -> tuple[int, ...] | None:
