@@ -21,7 +21,9 @@ from tapml.errors import InputError
 from tapml.importing import import_model
 from tapml.importing.onnx_run import OnnxRuntime
 from tapml.platforms.compiled import run_on_cpu
+from tapml.protocol.methods import CaptureOptions
 from tapml.server import Server
+from tapml.sharing.captured import CapturedVerdict
 from tapml.suite import Suite
 
 HEAD = '<ir_version: 10, opset_import: ["": 17]>\n'
@@ -340,3 +342,27 @@ def test_a_state_that_changes_its_type_is_refused(tmp_path: Path) -> None:
     }"""
     with pytest.raises(InputError, match="has another shape or type after a turn than before"):
         Carved(text, tmp_path, [{"x": x(1, 2, 3), "many": int64(many)} for many in (1, 2)])
+
+
+def test_a_capture_has_the_turns_and_branches_that_were_taken(server: Server, tmp_path: Path) -> None:
+    """And the suite that the model was built from judges them, each as the turn that it was of."""
+    carved = Carved(COMPUTED, tmp_path, [{"x": x(1, 0.5, 0.75)}, {"x": x(1, 1, -0.5)}])
+    device = server.state.device("node-dawn")
+
+    def captured(*given: float) -> list[CapturedVerdict]:
+        found = run_compiled(device, server.state.blobs, carved.built, [{"x": x(*given)}], capture=CaptureOptions())
+        (tmp_path / "page.capture").write_bytes(found.capture or b"")
+        return tml.import_capture(tmp_path / "page.capture", carved.suite.path)
+
+    none, one, four = captured(0, 0, 0.5), captured(1, -2, 2), captured(1, 1, 2)
+    for verdicts in (none, one, four):
+        assert {found.verdict for found in verdicts} == {"pass"}, [found.message for found in verdicts]
+    nodes = [{found.call.node for found in verdicts} for verdicts in (none, one, four)]
+    assert nodes[0] < nodes[1], "no turn, and one"
+    assert len(nodes[2]) > 3 * len(nodes[1] - nodes[0])
+
+    def turns(verdicts: Sequence[CapturedVerdict], kernel: str) -> int:
+        return sum(kernel in found.call.kernel for found in verdicts)
+
+    # Each other turn of the last is of the other branch, as what a branch gives says.
+    assert [turns(verdicts, "sin") for verdicts in (none, one, four)] == [0, 0, 2]
