@@ -135,7 +135,7 @@ def test_what_is_left_out_of_a_capture_is_said(
     assert run(folder, *arguments, "--max-bytes", "2000") == 0
     said = " ".join(capsys.readouterr().err.split())
     assert "were chosen, and are not in the file: they take more than 2000 bytes: maxBytes of" in said
-    assert run(folder, *arguments, "--max-bytes", "4") == 1
+    assert run(folder, *arguments, "--max-bytes", "4") == 2
     assert "nothing was captured" in " ".join(capsys.readouterr().err.split())
 
 
