@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from benchmarks.localization.cases import Bug
+from tapml.locating.evidence import Finding
 from tapml.results.locate import FoundPattern, Suspect
 
 GOOD, VAGUE, MISLEADING = "good", "vague", "misleading"
@@ -82,13 +83,20 @@ def grade(bug: Bug, suspect: Suspect) -> str:
     alone says as much."""
     if not suspect["findings"]:
         return VAGUE
-    grades = [_grade(bug, finding) for finding in suspect["findings"] if _is_said(finding, suspect)]
+    grades = [_grade(bug, finding) for finding in suspect["findings"] if is_said(finding, suspect)]
     if MISLEADING in grades:
         return MISLEADING
     return GOOD if GOOD in grades else VAGUE
 
 
-def _is_said(finding: FoundPattern, suspect: Suspect) -> bool:
+def grade_by_kind(causes: set[str], finding: Finding) -> str:
+    """Of a finding that says no formula, where these patterns are no wrong names for the mistake."""
+    if finding.pattern in _FACTS or (finding.pattern in causes and finding.pattern not in _SAYS_LITTLE):
+        return GOOD
+    return VAGUE if finding.pattern in _SAYS_LITTLE | _DESCRIBES else MISLEADING
+
+
+def is_said(finding: FoundPattern, suspect: Suspect) -> bool:
     edit = finding["details"].get("edit")
     return finding is suspect["findings"][0] or bool(edit and edit in suspect["reason"])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.localization import architectures, training
+from benchmarks.localization import architectures, layers, training
 from tapml.cache import cache_dir
 from tapml.carving.carve import carve
 from tapml.files import sha256
@@ -65,7 +65,12 @@ def _quantised() -> Made:
     return architectures.quantise(model), (training.text_ids()[None, 4000:4010].to(torch.int32),)
 
 
+def _layers() -> Made:
+    return layers.Layers(), layers.inputs()
+
+
 _MAKERS: dict[str, Callable[[], Made]] = {
+    "layers": _layers,
     "decoder": _decoder,
     "mixture": _mixture,
     "recurrent": _recurrent,
@@ -81,6 +86,8 @@ ARCHITECTURES = {
     "quantised": "like GPT-2, four-bit weights in groups of 32",
 }
 MODELS = tuple(ARCHITECTURES)
+FURTHER = (*MODELS, "layers")
+"""Those that explanations are tested on besides."""
 
 
 def suite(name: str) -> Suite:
@@ -117,7 +124,8 @@ def sources(*folders: str) -> str:
 
 def _made_by() -> str:
     """A digest of what a suite is made by and of."""
-    files = [Path(module.__file__ or "") for module in (architectures, training)] + [Path(__file__), training.TEXT]
+    modules = (architectures, layers, training)
+    files = [Path(module.__file__ or "") for module in modules] + [Path(__file__), training.TEXT]
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("apache-tvm", "torch", "numpy")]
     return sha256(" ".join([sources(*_DEPENDS_ON), _digest(files), *versions]))[:12]
 

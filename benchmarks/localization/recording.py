@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pickle
 import random
-import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from benchmarks.localization.cases import Bug, Mutable, digest
 from benchmarks.localization.mutate import Operators
@@ -15,9 +16,11 @@ from benchmarks.localization.working import WorkingCopy
 from tapml.devices import Blobs, Device
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError
+from tapml.locating.evidence import Evidence
 from tapml.locating.examine import Examiner, Outputs
 from tapml.locating.locate import RUNS
 from tapml.locating.suspects import clearest
+from tapml.locating.trials import Trials
 from tapml.results.validation import TestResult
 from tapml.suite import Suite
 from tapml.validation.context import JobContext
@@ -35,6 +38,10 @@ class Record:
     bug: Bug
     results: list[TestResult]
     outputs: dict[str, list[Outputs]]
+    trials: list[list[Evidence]]
+    """What locate tries besides (trials.py), of the first of these tests."""
+    judged: list[list[Evidence]]
+    """And what neither it nor an explanation has seen: the same numbers in another order."""
 
 
 def chosen(model: str, suite: Suite, seed: int, each: int, operators: Operators | None = None) -> list[Bug]:
@@ -58,18 +65,22 @@ def chosen(model: str, suite: Suite, seed: int, each: int, operators: Operators 
 
 
 def recorded(
-    model: str, suite: Suite, bugs: list[Bug], folder: Path, started: Callable[[], Device], blobs: Blobs
-) -> Iterator[Record]:
-    """The records of these bugs; what is not in `folder` is run now, on the device that is `started` for it."""
+    model: str,
+    suite: Suite,
+    bug: Bug,
+    folder: Path,
+    copy: Callable[[Suite], WorkingCopy],
+    started: Callable[[], Device],
+    blobs: Blobs,
+) -> Record:
+    """The record of a bug; where it is not in `folder`, it is run now, in a `copy` of the suite, on the device that is
+    `started` for it."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as temporary:
-        copy: WorkingCopy | None = None
-        for bug in bugs:
-            path = folder / f"{model}-{suite.id[:8]}-{digest(suite, bug.kernel, bug)}.pickle"
-            if not path.is_file():
-                copy = copy or WorkingCopy(suite, Path(temporary))
-                path.write_bytes(pickle.dumps(_record(model, bug, copy, started(), blobs)))
-            yield pickle.loads(path.read_bytes())  # written above, or by an earlier run
+    path = folder / f"{model}-{suite.id[:8]}-{digest(suite, bug.kernel, bug)}.pickle"
+    if not path.is_file():
+        path.write_bytes(pickle.dumps(_record(model, bug, copy(suite), started(), blobs)))
+    found: Record = pickle.loads(path.read_bytes())  # written above, or by an earlier run
+    return replace(found, bug=bug)  # another kind of mistake may make the same text
 
 
 def _record(model: str, bug: Bug, copy: WorkingCopy, device: Device, blobs: Blobs) -> Record:
@@ -78,11 +89,23 @@ def _record(model: str, bug: Bug, copy: WorkingCopy, device: Device, blobs: Blob
         results = OperatorRun(context, kernels=[bug.kernel]).run()["tests"]
         verdicts = {result["verdict"] for result in results}
         outputs: dict[str, list[Outputs]] = {}
+        trials: list[list[Evidence]] = []
+        judged: list[list[Evidence]] = []
         if "error" not in verdicts and verdicts & {"fail", "unbounded"}:
             tests = clearest(results, suite)[:_TESTS]
             with KernelMessages(suite, blobs, [bug.kernel]) as messages:
+                examiner = Examiner(context, messages)
                 try:
-                    outputs = Examiner(context, messages).run(tests, RUNS)
+                    outputs = examiner.run(tests, RUNS)
+                    if tests[0].id in outputs:
+                        trials = Trials(context, examiner).run(tests[0])
+                        judged = Trials(context, examiner, _shuffled, 2).run(tests[0])
                 except DeviceError:
                     outputs = {}
-        return Record(model, bug, results, outputs)
+        return Record(model, bug, results, outputs, trials, judged)
+
+
+def _shuffled(inputs: Sequence[np.ndarray], seed: int) -> list[np.ndarray] | None:
+    chance = np.random.default_rng(1000 + seed)
+    found = [chance.permuted(array) if array.dtype.kind == "f" else array for array in inputs]
+    return found if any(not np.array_equal(a, b) for a, b in zip(found, inputs, strict=True)) else None

@@ -24,9 +24,12 @@ class Finding:
     text: str
     strength: float
     details: Mapping[str, Any] = field(default_factory=dict)
+    formula: object = field(default=None, repr=False, compare=False)
+    """What the output is by this, a Node (formula/nodes.py), where a formula says it."""
 
     def to_json(self) -> FoundPattern:
-        return cast(FoundPattern, {**jsonable(vars(self)), "strength": round(float(self.strength), 4)})
+        said = {name: value for name, value in vars(self).items() if name != "formula"}
+        return cast(FoundPattern, {**jsonable(said), "strength": round(float(self.strength), 4)})
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Evidence:
     `fills`: the byte that the output's buffer held before each run.
     `accepted`: elements that differ and are right all the same (ties). `names`: of the inputs. `program`:
     the operator's, where it has one; `output`: which of its outputs this is; `beside`: that output of other failing
-    tests, on which an explanation has to hold as well.
+    tests, on which an explanation has to hold as well; `trials`: and of calls that nobody carved (trials.py).
     """
 
     got: np.ndarray
@@ -51,6 +54,7 @@ class Evidence:
     program: OperatorProgram | None = None
     output: int = 0
     beside: Sequence[Evidence] = ()
+    trials: Sequence[Evidence] = ()
 
     @cached_property
     def g(self) -> np.ndarray:
@@ -152,6 +156,13 @@ class Evidence:
         places = np.flatnonzero(self.finite.reshape(-1))
         return np.asarray(places[:: max(1, len(places) // 1024)][:1024])
 
+    @cached_property
+    def allowed(self) -> np.ndarray:
+        """What each element of a hypothesis may differ by, `bound` at least. Of what the operator cuts off, negative
+        numbers say, nothing is uncertain; of what it is where it is not cut off, as much as of the others."""
+        known = self.bound[np.isfinite(self.bound) & (self.bound > 0)]
+        return np.maximum(self.bound, float(np.median(known))) if known.size else self.bound
+
     def explains(self, predicted: np.ndarray, where: np.ndarray | None = None) -> np.ndarray:
         """Mask of the wrong elements (of `where`) that a hypothesis gives, but for rounding.
 
@@ -159,7 +170,7 @@ class Evidence:
         is merely a little nearer explains nothing.
         """
         mask = self.finite if where is None else where & self.finite
-        return np.asarray(mask & explained(self.g, predicted, self.e, self.bound))
+        return np.asarray(mask & explained(self.g, predicted, self.e, self.allowed))
 
 
 def explained(got: np.ndarray, predicted: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> np.ndarray:

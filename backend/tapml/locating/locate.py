@@ -14,6 +14,7 @@ from tapml.locating.races import irreproducible, missing_barriers
 from tapml.locating.reliance import relying
 from tapml.locating.suspects import Examined, clearest, examined, racing, suspect
 from tapml.locating.suspicious import suspicious
+from tapml.locating.trials import Trials
 from tapml.results.locate import LocateDocument, LocateVerdict, MissingBarrier, ModelCheck, Suspect, Suspicious
 from tapml.results.validation import TestResult, ValidationDocument
 from tapml.results.verdicts import SEVERITY
@@ -159,6 +160,7 @@ class Locate:
         names = [name for name, tests in failing.items() if tests]
         with KernelMessages(self.suite, self._context.blobs, names) as messages:
             examiner = Examiner(self._context, messages)
+            trials = Trials(self._context, examiner)
             total = len(chosen) + len(rest)
             try:
                 outputs = examiner.run(chosen, self._runs)
@@ -166,7 +168,8 @@ class Locate:
                 for tests in failing.values():
                     self._context.cancel.check()
                     known = [(t, outputs[t.id], verdicts[t.id]) for t in tests[:_TESTS_A_KERNEL] if t.id in outputs]
-                    for one in examined(self.suite, known):
+                    tried = trials.run(known[0][0]) if known else []
+                    for one in examined(self.suite, known, tried):
                         self._context.cancel.check()
                         found[one.test.kernel].append(one)
                     number += len(tests[:_TESTS_A_KERNEL])

@@ -66,10 +66,14 @@ def clearest(results: Sequence[TestResult], suite: Suite) -> list[CarvedTest]:
     return [suite.test(result["id"]) for result in sorted(worst, key=key)]
 
 
-def examined(suite: Suite, tests: Sequence[tuple[CarvedTest, Sequence[Outputs], str]]) -> Iterator[Examined]:
+def examined(
+    suite: Suite,
+    tests: Sequence[tuple[CarvedTest, Sequence[Outputs], str]],
+    trials: Sequence[Sequence[Evidence]] = (),
+) -> Iterator[Examined]:
     """Look for patterns in what the device gave for failing tests of one kernel, the clearest first: test, its outputs
     of each run, its verdict. The others are what an explanation is tested on; they are looked at themselves as long as
-    none before them was clear."""
+    none before them was clear. `trials`: of the first one's operator, what the device gave for other inputs."""
     known = [_evidence(suite, test, runs) for test, runs, _ in tests]
     for number, (test, runs, verdict) in enumerate(tests[:_LOOKED_AT]):
         others = known[:number] + known[number + 1 :]
@@ -81,7 +85,8 @@ def examined(suite: Suite, tests: Sequence[tuple[CarvedTest, Sequence[Outputs], 
             ties = test.tolerances[place].ties is not None
             # Its program explains it on all of them or not at all.
             program = evidence.program if number == 0 else None
-            looked_at = replace(evidence, beside=beside, program=program)
+            tried = [trial[place] for trial in trials] if number == 0 else []
+            looked_at = replace(evidence, beside=beside, program=program, trials=tried)
             found += [(place, one) for one in _of_output(looked_at, has_ties=ties)]
         if verdict == "fail" and not any(evidence.count for evidence in known[number]):
             text = "it failed when it was validated and passed when it ran again: the result differs from run to run"
@@ -97,7 +102,7 @@ def _evidence(suite: Suite, test: CarvedTest, runs: Sequence[Outputs]) -> list[E
     """Of each output."""
     inputs = [suite.tensors.get(ref) for ref in test.inputs]
     names = [argument["name"] for argument in suite.bundle(test.kernel)["arguments"]]
-    program = _program(suite, test)
+    program = program_of(suite, test)
     outputs = []
     for place, (ref, tolerance) in enumerate(zip(test.outputs, test.tolerances, strict=True)):
         expected = suite.tensors.get(ref)
@@ -119,7 +124,7 @@ def _evidence(suite: Suite, test: CarvedTest, runs: Sequence[Outputs]) -> list[E
     return outputs
 
 
-def _program(suite: Suite, test: CarvedTest) -> OperatorProgram | None:
+def program_of(suite: Suite, test: CarvedTest) -> OperatorProgram | None:
     """The operator's program at the sizes of the test; None where the suite has none that could be read."""
     graph = suite.graphs[test.step] if test.step < len(suite.graphs) else None
     if graph is None or all((node.id, node.kernel) != (test.node, test.kernel) for node in graph.nodes):
@@ -214,7 +219,7 @@ def _named(place: int, finding: Finding, several: bool) -> Finding:
     if not several:
         return finding
     text = f"output {place}: {finding.text}"
-    return Finding(finding.pattern, text, finding.strength, {"output": place, **finding.details})
+    return replace(finding, text=text, details={"output": place, **finding.details})
 
 
 def reason(verdict: str, message: str, found: Sequence[Finding]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,24 +11,18 @@ from typing import Any
 from tapml.locating.evidence import short
 from tapml.locating.formula.build import Formula
 from tapml.locating.formula.indices import index_changes, number_changes, tile_changes
-from tapml.locating.formula.narrow import NARROW, WHOLE
-from tapml.locating.formula.nodes import Node, in_order, within
+from tapml.locating.formula.narrow import COARSE, NARROW, WHOLE
+from tapml.locating.formula.nodes import Node, within
 from tapml.locating.formula.operations import Change, operation_changes, reduction_changes
+from tapml.locating.formula.uses import MOST_PARENTS, Path, Uses
 from tapml.locating.formula.words import Words
 from tapml.operators.program import FLOATS
 
 _TYPES = tuple(name for name in NARROW if name != "float32")
-_MOST_PARENTS = 6
 _DIGITS = 3
 """A number of more is less likely to be what somebody wrote."""
 _MOST_USES = 32
 _FEW_USES = 16
-
-Place = tuple[Node, int]
-"""A node and which of its operands."""
-
-Path = tuple[Place, ...]
-"""From a node up: who uses it, who uses that, and so on."""
 
 
 @dataclass(frozen=True)
@@ -54,29 +47,25 @@ class Edits:
         self._formula = formula
         self._words = words
         self.root = root or formula.root
-        self._order = in_order(self.root)
+        self.uses = Uses(formula.nodes, self.root)
         self._outside = {id(node) for node in within(self.root)}
-        self._parents: dict[int, list[Place]] = defaultdict(list)
-        self._rank = {id(node): rank for rank, node in enumerate(self._order)}
         self._sums: dict[int, Node] = {}
         """id of a load in the terms of a reduction -> that."""
-        for node in self._order:
-            for place, operand in enumerate(node.operands):
-                self._parents[id(operand)].append((node, place))
+        for node in self.uses.order:
             if node.kind == "reduce":
                 self._sums |= {id(part): node for part in within(node.operands[0]) if part.kind == "load"}
 
     def operations(self) -> Iterator[Edit]:
         """Of operations, conditions and sums: those that have no number to be found."""
-        for node in self._order:
-            used_by = [parent.kind for parent, _ in self._parents[id(node)]]
+        for node in self.uses.order:
+            used_by = [parent.kind for parent, _ in self.uses.of(node)]
             yield from self._of(node, operation_changes(self._formula, self._words, node, used_by))
             if node.kind == "reduce":
                 yield from self._of(node, reduction_changes(self._formula, self._words, node))
 
     def indices(self) -> Iterator[Edit]:
         """Of where is read."""
-        for node in self._order:
+        for node in self.uses.order:
             if node.kind in ("load", "read"):
                 yield from self._of(node, index_changes(self._formula, self._words, node))
             yield from self._of(node, number_changes(self._formula, self._words, node))
@@ -85,7 +74,7 @@ class Edits:
     def _exchanged(self) -> Iterator[Edit]:
         """Two inputs, each read in place of the other."""
         nodes = self._formula.nodes
-        loads = {str(node.value): node.dtype for node in self._order if node.kind == "load"}
+        loads = {str(node.value): node.dtype for node in self.uses.order if node.kind == "load"}
         for pair in itertools.combinations(loads, 2):
             if len({(self._formula.shapes[name], loads[name]) for name in pair}) == 1:
                 other = dict(zip(pair, pair[::-1], strict=True))
@@ -106,29 +95,36 @@ class Edits:
     def _scope(self, load: Node) -> str:
         """In words, which of the loads of one input it is, where some stand in a sum and others do not."""
         if id(load) not in self._sums:
-            others = [node for node in self._order if node.value == load.value and id(node) in self._sums]
+            others = [node for node in self.uses.order if node.value == load.value and id(node) in self._sums]
             return f", but not in {self._words.of(self._sums[id(others[0])])}" if others else ""
-        outside = any(node.value == load.value and id(node) not in self._sums for node in self._order)
+        outside = any(node.value == load.value and id(node) not in self._sums for node in self.uses.order)
         return f", in {self._words.of(self._sums[id(load)])}" if outside else ""
 
     def of_tiles(self) -> Iterator[Edit]:
         """Of what is read for the terms of a sum: the neighbour in a tile, which at its edge is in another row."""
-        for node in self._order:
+        for node in self.uses.order:
             if node.kind == "load":
                 for pattern, new, text, cost, details in tile_changes(self._formula, self._words, node):
-                    yield Edit(pattern, text, self.replaced(node, new), cost, details)
+                    yield Edit(pattern, text, self.uses.replaced(node, new), cost, details)
 
     def rounded_inputs(self) -> Iterator[Edit]:
         """All of its inputs through a narrower type."""
-        loads = [node for node in self._order if node.kind == "load" and node.dtype in FLOATS]
+        loads = [node for node in self.uses.order if node.kind == "load" and node.dtype in FLOATS]
         for name in _TYPES:
             yield self._all_rounded(loads, f"its inputs {_rounded(name)}", name, 2)
 
     def roundings(self) -> Iterator[Edit]:
         """One value through a narrower type."""
-        for node in self._order:
+        for node in self.uses.order:
             for edit in self._rounded(node):
                 yield from self._everywhere(node, edit.root, edit)
+        for node in self.uses.order:
+            if node.dtype in FLOATS and (node.kind == "load" or node is self.root):
+                for name in COARSE:
+                    new = self._formula.nodes.make("rounded", node.dtype, (node,), name)
+                    what = "the result" if node is self.root else self._words.of(node)
+                    edit = Edit("dtype-conversion", f"{what} rounded to {name}", new, 5, {"dtype": name})
+                    yield from self._everywhere(node, new, edit)
 
     def _rounded(self, node: Node) -> Iterator[Edit]:
         if node.dtype not in FLOATS or node.kind in ("constant", "reduce"):
@@ -148,29 +144,14 @@ class Edits:
 
         return Edit("dtype-conversion", text, nodes.rewritten(self.root, change), cost, {"dtype": name})
 
-    def replaced(self, old: Node, new: Node) -> Node:
-        """The formula with `new` wherever `old` stands."""
-        nodes, done = self._formula.nodes, {id(old): new}
-        above: dict[int, Node] = {}
-        todo = [old]
-        while todo:
-            for parent, _ in self._parents[id(todo.pop())]:
-                if id(parent) not in above:
-                    above[id(parent)] = parent
-                    todo.append(parent)
-        for key in sorted(above, key=self._rank.__getitem__):
-            operands = tuple(done.get(id(operand), operand) for operand in above[key].operands)
-            done[key] = nodes.with_operands(above[key], operands)
-        return done.get(id(self.root), self.root)
-
     # ------------------------------------------------ numbers
 
     def constants(self) -> Iterator[tuple[Node, Path]]:
         """(a number of the formula, where it is to be another: an empty path is everywhere)."""
-        for node in self._order:
+        for node in self.uses.order:
             if node.kind != "constant" or node.dtype not in FLOATS:
                 continue
-            parents = self._parents[id(node)]
+            parents = self.uses.of(node)
             if all(parent.kind != "reduce" for parent, _ in parents):
                 yield node, ()
             elif len(parents) == 1:
@@ -179,7 +160,7 @@ class Edits:
 
     def with_constant(self, node: Node, path: Path, value: float) -> Node:
         """The formula with another number for a constant."""
-        return self._along(node, path, Node("constant", "float64", (), value))
+        return self.uses.along(node, path, Node("constant", "float64", (), value))
 
     def of_constant(self, node: Node, path: Path, value: float) -> Edit:
         """That the constant is another number."""
@@ -187,7 +168,7 @@ class Edits:
         if node is self.root:
             text = f"{short(value)} in place of {short(float(node.value))}"
             return Edit("wrong-constant", text, root, 1, {"constant": float(node.value), "value": value})
-        parent = (path or self._parents[id(node)])[0][0]
+        parent = (path or self.uses.of(node))[0][0]
         number, said = short(float(node.value)), self._words.of(parent)
         if parent.kind == "reduce":
             text = f"{said} beginning at {short(value)} in place of {number}"
@@ -204,18 +185,14 @@ class Edits:
     def _everywhere(self, node: Node, new: Node, edit: Edit) -> Iterator[Edit]:
         """The change wherever the node stands, and in some of the places where it, or what it is a part of, is used:
         kernels write a value out at each of its uses."""
-        yield replace(edit, root=self.replaced(node, new))
+        yield replace(edit, root=self.uses.replaced(node, new))
         for path in self._few(node):
             text = edit.text + self.only(path)
-            yield replace(edit, text=text, root=self._along(node, path, new), cost=edit.cost + 1)
-
-    def rank(self, node: Node) -> int:
-        """Its place among the formula's nodes, operands first."""
-        return self._rank[id(node)]
+            yield replace(edit, text=text, root=self.uses.along(node, path, new), cost=edit.cost + 1)
 
     def of_node(self, node: Node) -> Iterator[Edit]:
         """Changes of a node where it stands alone: their root is what it is then."""
-        used_by = [parent.kind for parent, _ in self._parents[id(node)]]
+        used_by = [parent.kind for parent, _ in self.uses.of(node)]
         changes = [operation_changes(self._formula, self._words, node, used_by)]
         if node.kind in ("load", "read"):
             changes.append(index_changes(self._formula, self._words, node))
@@ -224,12 +201,12 @@ class Edits:
         yield from self._rounded(node)
 
     def uses_of(
-        self, node: Node, most: int, parents: int = _MOST_PARENTS
+        self, node: Node, most: int, parents: int = MOST_PARENTS
     ) -> Iterator[tuple[Path, str, Callable[[Node], Node]]]:
         """(way up, in words, the formula with another node there): wherever the node stands, and at some of its uses,
         those in what has more than so many `parents` left out."""
-        for path in ((), *itertools.islice(self._uses(node, parents), most)):
-            yield path, self.only(path), partial(self._along, node, path)
+        for path in ((), *itertools.islice(self.uses.ways(node, parents), most)):
+            yield path, self.only(path), partial(self.uses.along, node, path)
 
     def only(self, path: Path) -> str:
         """In words, that it is so at the end of this way only."""
@@ -237,30 +214,9 @@ class Edits:
 
     def _few(self, node: Node) -> list[Path]:
         """Ways up that are worth going one by one: many uses of a value of each element are worked back (wanted.py)."""
-        paths = list(itertools.islice(self._uses(node), _MOST_USES))
+        paths = list(itertools.islice(self.uses.ways(node), _MOST_USES))
         many = len(paths) > _FEW_USES and id(node) in self._outside and node.dtype in FLOATS
         return [] if many else paths
-
-    def _uses(self, node: Node, most: int = _MOST_PARENTS) -> Iterator[Path]:
-        """Ways up from a node that has several users, or that something with several users is made of, each to a node
-        that is changed wherever it stands."""
-        todo: list[tuple[Path, Node, bool]] = [((), node, False)]
-        while todo:
-            path, top, one = todo.pop(0)
-            parents = self._parents[id(top)]
-            several = len(parents) > 1
-            if one and (several or not parents):
-                yield path
-            for place in parents if len(parents) <= most else ():
-                todo.append(((*path, place), place[0], one or several))
-
-    def _along(self, node: Node, path: Path, new: Node) -> Node:
-        """The formula with `new` for the node in what is at the end of the path, wherever that stands."""
-        nodes = self._formula.nodes
-        for parent, place in path:
-            new = nodes.with_operands(parent, (*parent.operands[:place], new, *parent.operands[place + 1 :]))
-            node = parent
-        return self.replaced(node, new)
 
 
 def _rounded(name: str) -> str:

@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tapml.bounds.expression import wrapped
-from tapml.bounds.uncertain import Uncertain
-from tapml.bounds.wgsl import FUNCTIONS
 from tapml.locating.formula.build import Formula
-from tapml.locating.formula.narrow import NARROW
+from tapml.locating.formula.functions import constant, operation, placed, plain
+from tapml.locating.formula.narrow import COARSE, NARROW
 from tapml.locating.formula.nodes import Node, NotAFormula, Reduction, in_order
 from tapml.locating.formula.work import Work
-from tapml.operators.program import FLOATS, INTEGERS
+from tapml.operators.program import FLOATS
 
 MOST_POINTS = 1 << 19
 """Of a reduction that are held at once."""
@@ -59,7 +57,7 @@ class Values:
             shape = formula.shapes[name]
             if place >= len(inputs) or inputs[place].size != math.prod(shape):
                 raise NotAFormula("its inputs are others")
-            self._arrays[name] = np.ascontiguousarray(_plain(inputs[place])).reshape(shape)
+            self._arrays[name] = np.ascontiguousarray(plain(inputs[place])).reshape(shape)
         self._formula = formula
         self._rounding = rounding
         self._work = work
@@ -138,7 +136,7 @@ class Values:
     def _computed(self, node: Node, scope: Scope) -> np.ndarray:
         kind = node.kind
         if kind == "constant":
-            return _constant(node)
+            return constant(node)
         if kind == "variable":
             if node.value in scope.variables:
                 return scope.variables[str(node.value)]
@@ -163,7 +161,7 @@ class Values:
             among[0, np.array(node.value)] = True
             return np.where(among, operands[0], operands[1])
         if kind == "rounded":
-            return NARROW[node.value](operands[0])
+            return (NARROW.get(node.value) or COARSE[node.value])(operands[0])
         return operation(node, operands)
 
     def _load(self, node: Node, scope: Scope) -> np.ndarray:
@@ -178,7 +176,7 @@ class Values:
         if node.kind == "placed" and node.value[1] == "instead":
             array = self._arrays[node.value[2]]
         elif node.kind == "placed":
-            place = _placed(place, *node.value[1:])
+            place = placed(place, *node.value[1:])
         # Indices need not be in range: what is beyond a row is in the next one, as in a kernel, and what is out of the
         # buffer is the last element, as WebGPU's implementations have it.
         return array.reshape(-1)[np.where((place >= 0) & (place < array.size), place, array.size - 1)]
@@ -255,141 +253,3 @@ class Values:
         for lane in range(lanes):
             found = self._rounding(found + total[:, lane])
         return found
-
-
-def _placed(place: np.ndarray, how: str, number: int) -> np.ndarray:
-    if how == "exchanged":
-        return np.asarray(place % number * number + place // number)
-    if how == "mirrored":
-        return np.asarray(place - place % number + (number - 1 - place % number))
-    assert how == "halves"
-    return np.asarray(place ^ number)
-
-
-def _plain(array: np.ndarray) -> np.ndarray:
-    if array.dtype == np.bool_:
-        return array
-    if np.issubdtype(array.dtype, np.integer):
-        return array.astype(np.int64)
-    return array.astype(np.float64)
-
-
-def _constant(node: Node) -> np.ndarray:
-    if node.dtype in FLOATS:
-        return np.full((1, 1), float(np.dtype(node.dtype).type(node.value)))
-    return np.full((1, 1), node.value, np.bool_ if node.dtype == "bool" else np.int64)
-
-
-def operation(node: Node, operands: Sequence[np.ndarray]) -> np.ndarray:
-    """An operation on arrays. Raises NotAFormula for one that is not known."""
-    kind, dtype = node.kind, node.dtype
-    if kind in ("select", "if_then_else"):
-        return np.where(operands[0], operands[1], operands[2])
-    if kind == "cast":
-        return _cast(operands[0], node.operands[0].dtype, dtype)
-    if kind == "call":
-        return _call(str(node.value), operands, dtype)
-    if kind in _FLOAT_DIVISIONS and dtype in FLOATS:
-        return np.asarray(_FLOAT_DIVISIONS[kind](*operands))
-    if kind in _WHOLE_DIVISIONS:
-        a, b = operands
-        return wrapped(np.asarray(_WHOLE_DIVISIONS[kind](a, np.where(b == 0, 1, b))).astype(np.int64), dtype)
-    if kind not in _PLAIN:
-        raise NotAFormula(f"{kind} in its program")
-    found = np.asarray(_PLAIN[kind](*operands))
-    return wrapped(found, dtype) if dtype in INTEGERS and found.dtype != np.bool_ else found
-
-
-def _cast(x: np.ndarray, source: str, target: str) -> np.ndarray:
-    if target == source:
-        return x
-    if target in FLOATS:
-        found = x.astype(np.float64)
-        return NARROW["float16"](found) if target == "float16" else found
-    if target == "bool":
-        return np.asarray(x != 0)
-    if source in FLOATS:
-        info = np.iinfo(np.dtype(target))
-        whole = np.trunc(np.where(np.isfinite(x), x, 0.0))
-        return np.asarray(np.clip(whole, info.min, info.max), np.int64)
-    return wrapped(x.astype(np.int64), target)
-
-
-def _call(name: str, operands: Sequence[np.ndarray], dtype: str) -> np.ndarray:
-    if dtype not in FLOATS:
-        raise NotAFormula(f"{name} of integers")
-    if name in _CALLS:
-        return np.asarray(_CALLS[name](*operands))
-    if name not in FUNCTIONS:
-        raise NotAFormula(f"the function {name}")
-    return FUNCTIONS[name](*(Uncertain(np.asarray(x, np.float64)) for x in operands), dtype).value
-
-
-_FLOAT_DIVISIONS: Mapping[str, Callable[..., Any]] = {
-    "div": np.divide,
-    "mod": np.fmod,
-    "floordiv": np.floor_divide,
-    "floormod": np.mod,
-}
-_WHOLE_DIVISIONS: Mapping[str, Callable[..., Any]] = {
-    "div": lambda a, b: np.trunc(a / b),
-    "mod": np.fmod,
-    "floordiv": np.floor_divide,
-    "floormod": np.mod,
-}
-_PLAIN: Mapping[str, Callable[..., Any]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-    "and": np.logical_and,
-    "or": np.logical_or,
-    "not": np.logical_not,
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "bitwise_and": np.bitwise_and,
-    "bitwise_or": np.bitwise_or,
-    "bitwise_xor": np.bitwise_xor,
-    "bitwise_not": np.invert,
-    "shift_left": np.left_shift,
-    "shift_right": np.right_shift,
-}
-_CALLS: Mapping[str, Callable[..., Any]] = {
-    "exp": np.exp,
-    "exp2": np.exp2,
-    "exp10": lambda x: np.power(10.0, x),
-    "log": np.log,
-    "log2": np.log2,
-    "log10": np.log10,
-    "log1p": np.log1p,
-    "rsqrt": lambda x: 1.0 / np.sqrt(x),
-    "sqrt": np.sqrt,
-    "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
-    "tanh": np.tanh,
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-    "fabs": np.abs,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round": np.round,
-    "nearbyint": np.round,
-    "trunc": np.trunc,
-    "pow": np.power,
-    "atan2": np.arctan2,
-    "copysign": np.copysign,
-    "hypot": np.hypot,
-}

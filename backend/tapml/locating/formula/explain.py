@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from tapml.locating.classes import classes
 from tapml.locating.evidence import Evidence, Finding, short
 from tapml.locating.formula.arithmetic import narrow_arithmetic
 from tapml.locating.formula.build import Formula, formula
 from tapml.locating.formula.edits import Edit, Edits
 from tapml.locating.formula.evaluate import Values
 from tapml.locating.formula.gathers import gathers
+from tapml.locating.formula.narrow import NARROW, WHOLE
 from tapml.locating.formula.nodes import NotAFormula
 from tapml.locating.formula.not_finite import not_finite
 from tapml.locating.formula.sample import Sample, sample
@@ -42,6 +45,8 @@ _PREDICTS = 0.9
 """Of the elements that it was not made from an explanation has to give so much to be said: what is refuted in more
 places is at best near the cause. Roundings differ from device to device, and may give less (search.py)."""
 
+_FORMATS = frozenset(NARROW) - frozenset(WHOLE)
+
 _ALIKE = 0.6
 _MORE = 0.05
 """Of the wrong elements, so many have one value; an explanation has to give so many more."""
@@ -55,18 +60,33 @@ _TELLS_WHERE = 0.98
 
 def detect(evidence: Evidence) -> list[Finding]:
     """The best explanation by a change of the operator's program; none where no change explains half of it."""
-    if evidence.program is None or evidence.count < 2:
+    if evidence.program is None or evidence.count + max((trial.count for trial in evidence.trials), default=0) < 2:
         return []
+    found: list[Finding] = []
     with contextlib.suppress(NotAFormula, RecursionError, MemoryError):
-        return list(_found(evidence, evidence.program))
-    return []
+        found = list(_found(evidence, evidence.program, WORK))
+        if not any(finding.details.get("edit") or finding.pattern == "dtype-conversion" for finding in found):
+            found += itertools.islice(_of_classes(evidence, evidence.program), 1)
+    return found
 
 
-def _found(evidence: Evidence, program: OperatorProgram) -> Iterator[Finding]:
+def _of_classes(evidence: Evidence, program: OperatorProgram) -> Iterator[Finding]:
+    """What explains those wrong elements that a register of each thread's tile makes, every fourth column say, where
+    nothing explains all of them."""
+    for one in classes(evidence):
+        for finding in _found(one.of(evidence), program, WORK // 4):
+            if finding.details.get("edit") and finding.details["share"] >= _PREDICTS:
+                text = f"in {one.words}, where {one.count} of {evidence.count} wrong elements are, {finding.text}"
+                details = {**finding.details, "class": one.to_json()}
+                yield replace(finding, text=text, strength=0.93 * finding.strength, details=details)
+
+
+def _found(evidence: Evidence, program: OperatorProgram, most: int) -> Iterator[Finding]:
+    """`most`: what the search may compute."""
     found = formula(program, len(evidence.inputs), evidence.output)
-    work = Work(WORK)
+    work = Work(most)
     calls = []
-    for each in (evidence, *evidence.beside):
+    for each in (evidence, *evidence.beside, *evidence.trials):
         if math.prod(found.shape) == each.got.size:
             values = Values(found, each.inputs, work=work)
             parts = _affordable(each, found, values)
@@ -95,11 +115,11 @@ def _found(evidence: Evidence, program: OperatorProgram) -> Iterator[Finding]:
             Wanted(edits, found.nodes, words, calls[0][0], calls[0][1].fitted, work).found(),
         )
         if not best or not best[0].enough:
-            work.more(WORK)
+            work.more(most)
             best = sorted([*best, *_of_sums(found, pools, words, edits, search, work)], key=lambda one: one.key)
     elif row.information >= _TESTED_A_LITTLE:
         best = search.best(search.numbers(plain=True), (edit for edit in edits.operations() if edit.cost <= _COMMON))
-    best = [one for one in best if one.share >= _PREDICTS or one.edit.pattern == "dtype-conversion"]
+    best = [one for one in best if one.share >= _PREDICTS or one.edit.details.get("dtype") in _FORMATS]
     # One value is easily had: from what explains no more than that, no cause follows.
     counts = np.unique(evidence.g[evidence.wrong], return_counts=True)[1]
     alike = float(counts.max()) / evidence.count
@@ -113,7 +133,7 @@ def _found(evidence: Evidence, program: OperatorProgram) -> Iterator[Finding]:
             or (tells and one.unchanged >= _TELLS_WHERE)
         ]
     if best:
-        yield _finding(best)
+        yield _finding(best, found)
     if not best or best[0].share < 0.9:
         made = narrow_arithmetic(found, list(evidence.inputs), calls[0][1].every_wrong)
         if made is not None:
@@ -146,7 +166,7 @@ def _of_sums(
             if one.whole is None:
                 yield Explanation(edit, one.share, unchanged)
             else:
-                tested = search.tested(replace(edit, root=edits.replaced(pool.whole, one.whole)))
+                tested = search.tested(replace(edit, root=edits.uses.replaced(pool.whole, one.whole)))
                 if tested is not None:
                     unchanged = min(unchanged, tested.unchanged)
                     yield tested
@@ -181,7 +201,7 @@ def _affordable(evidence: Evidence, found: Formula, values: Values) -> Sample | 
     return None
 
 
-def _finding(best: list[Explanation]) -> Finding:
+def _finding(best: list[Explanation], found: Formula) -> Finding:
     first, *rest = best
     edit = first.edit
     share = "all" if first.share == 1.0 else f"{first.share:.0%}"
@@ -206,4 +226,5 @@ def _finding(best: list[Explanation]) -> Finding:
         "unchanged": round(first.unchanged, 4),
         "others": [one.edit.text for one in rest[:3]],
     }
-    return Finding(edit.pattern, text, strength, details)
+    said = None if edit.root is found.root else edit.root  # of the steps of a sum none says it
+    return Finding(edit.pattern, text, strength, details, said)

@@ -131,7 +131,9 @@ def _in_memory(formula: Formula, words: Words, node: Node) -> Iterator[Change]:
     for axis in range(len(shape) - 1):
         stride = math.prod(shape[axis + 1 :])
         power = 1 << (stride.bit_length() - 1)
-        for wrong in sorted({stride - 1, stride + 1, power, 2 * power} | sizes) if shape[axis] > 1 else ():
+        for wrong in (
+            sorted({0, 1, stride - 1, stride + 1, power, 2 * power, 2 * stride} | sizes) if shape[axis] > 1 else ()
+        ):
             if wrong != stride:
                 text = f"{what} read with {wrong} in place of {stride} elements between its indices of axis {axis}"
                 index, column = node.operands[axis], node.operands[-1]

@@ -42,6 +42,21 @@ def _cut(values: np.ndarray) -> np.ndarray:
     return found
 
 
+def _fraction_cut(bits: int) -> Callable[[np.ndarray], np.ndarray]:
+    """To so many bits after the point, towards zero."""
+    mask = np.uint32(0xFFFFFFFF << (23 - bits) & 0xFFFFFFFF)
+
+    def rounded(values: np.ndarray) -> np.ndarray:
+        kept = (np.ascontiguousarray(values, np.float32).view(np.uint32) & mask).view(np.float32)
+        return np.where(np.isfinite(values), kept.astype(np.float64), values)
+
+    return rounded
+
+
+def _multiples(step: float) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda values: np.asarray(np.rint(values / step) * step)
+
+
 def _float32(values: np.ndarray) -> np.ndarray:
     found: np.ndarray = values.astype(np.float32).astype(np.float64)
     return found
@@ -59,5 +74,11 @@ NARROW: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
     "float32": _float32,
 }
 """By what people call them."""
+
+COARSE: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
+    **{f"multiples of 1/{1 << power}": _multiples(2.0**-power) for power in range(1, 13)},
+    **{f"{bits} bits of its fraction": _fraction_cut(bits) for bits in (2, 3, 4, 5, 6, 8, 9, 11, 12)},
+}
+"""Of one value alone."""
 
 WHOLE = ("an integer, cut off", "a whole number")

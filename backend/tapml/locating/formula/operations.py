@@ -19,7 +19,8 @@ _NEIGHBOURS = {"lt": "le", "le": "lt", "gt": "ge", "ge": "gt", "eq": "ne", "ne":
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _OPPOSITES = {"add": "sub", "sub": "add", "mul": "div", "div": "mul", "max": "min", "min": "max"}
 _OTHERS = {
-    "exp": ("exp2",), "exp2": ("exp",), "rsqrt": ("sqrt",), "sqrt": ("rsqrt",), "sin": ("cos",), "cos": ("sin",),
+    "exp": ("exp2",), "exp2": ("exp",), "rsqrt": ("sqrt", "log"), "sqrt": ("rsqrt", "log"), "sin": ("cos",),
+    "cos": ("sin",), "tanh": ("sin",),
     "log": ("log2", "log1p"), "log2": ("log",), "floor": ("ceil", "trunc", "round"), "ceil": ("floor",),
     "round": ("floor", "trunc"), "nearbyint": ("floor", "trunc"), "trunc": ("floor", "round"),
 }  # fmt: skip
@@ -61,7 +62,8 @@ def operation_changes(formula: Formula, words: Words, node: Node, used_by: Seque
         negative = formula.nodes.make("sub", dtype, (formula.nodes.constant(0.0, dtype), node))
         yield "wrong-operation", negative, f"-{words.of(node)} in place of {words.of(node)}", 3, {}
         yield instead(words, "wrong-operation", node, formula.nodes.make("call", dtype, (node,), "fabs"), 4)
-    if node is formula.root or (kind in ("load", "read", "sub", "add", "mul") and {"call", "sub"} & set(used_by)):
+    narrower = kind in ("read", "sub", "add", "mul") and {"call", "sub"} & set(used_by)
+    if node is formula.root or kind == "load" or narrower:
         yield from _limits(formula, words, node)
 
 
@@ -101,21 +103,36 @@ def _arithmetic(formula: Formula, words: Words, node: Node) -> Iterator[Change]:
         yield instead(words, "wrong-operation", node, make(kind, dtype, (b, a)), 2)
     cost = 3 if kind in ("mul", "div") else 2
     yield instead(words, "wrong-operation", node, make(_OPPOSITES[kind], dtype, (a, b)), cost)
-    if kind == "sub":
-        yield instead(words, "wrong-operation", node, make("mul", dtype, (a, b)), 4)
-    if kind in ("add", "mul") and b.kind != "constant":
-        other = make("mul" if kind == "add" else "add", dtype, (a, b))
-        yield instead(words, "wrong-operation", node, other, 4)
     if kind in ("max", "min", "add", "mul") and b.kind != "constant":
         yield _left_out(words, node, b, words.of(a))
     if a.kind != "constant":
         yield _left_out(words, node, a, words.of(b))
-    # fma(a, b, c), its operands in another order
+    yield from _one_operand(formula, words, node)
+    # fma(a, b, c), its operands in another order, or one of them in the place of two
     for product, summand in ((a, b), (b, a)):
         if kind == "add" and product.kind == "mul":
             for one, other in (product.operands, product.operands[::-1]):
-                changed = make("add", dtype, (make("mul", dtype, (one, summand)), other))
-                yield instead(words, "wrong-operation", node, changed, 4)
+                for changed in (
+                    make("add", dtype, (make("mul", dtype, (one, summand)), other)),
+                    make("add", dtype, (product, one)),
+                    make("add", dtype, (make("mul", dtype, (one, one)), summand)),
+                    make("add", dtype, (one, summand)),
+                    make("add", dtype, (make("add", dtype, (one, other)), summand)),
+                ):
+                    yield instead(words, "wrong-operation", node, changed, 4)
+
+
+def _one_operand(formula: Formula, words: Words, node: Node) -> Iterator[Change]:
+    """One operand in the place of both, and operations that are not the opposite."""
+    a, b = node.operands
+    make, kind, dtype = formula.nodes.make, node.kind, node.dtype
+    if "constant" in (a.kind, b.kind) or a is b:
+        return
+    for one in (a, b) if kind in ("add", "mul") else ():
+        yield instead(words, "wrong-operation", node, make(kind, dtype, (one, one)), 4)
+    for other in ("add", "sub", "mul", "div"):
+        if kind in ("add", "sub", "mul", "div") and other not in (kind, _OPPOSITES[kind]):
+            yield instead(words, "wrong-operation", node, make(other, dtype, (a, b)), 5)
 
 
 def _left_out(words: Words, node: Node, kept: Node, what: str) -> Change:

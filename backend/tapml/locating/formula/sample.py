@@ -95,4 +95,4 @@ def _part(evidence: Evidence, places: np.ndarray) -> Part:
         found: np.ndarray = array.reshape(-1)[places]
         return found
 
-    return Part(places, of(evidence.g), of(evidence.e), of(evidence.bound))
+    return Part(places, of(evidence.g), of(evidence.e), of(evidence.allowed))

@@ -108,6 +108,8 @@ def worked_back(edits: Edits, whole: Node, reader: Node, values: Values, part: P
 
     Each of them is moved, by the secant method, until one element that is made of it is what the device gave.
     """
+    if not len(part):
+        return None
     places = values.read_at(reader, part.places)
     distinct, back = np.unique(places, return_inverse=True)
     # Where a result makes several elements, the one that is furthest outside its bound tells it best.
@@ -117,7 +119,7 @@ def worked_back(edits: Edits, whole: Node, reader: Node, values: Values, part: P
 
     def given(amounts: np.ndarray) -> np.ndarray:
         shifted = Node("shifted", whole.dtype, (whole,), dict(zip(distinct.tolist(), amounts.tolist(), strict=True)))
-        found: np.ndarray = values.at(edits.replaced(whole, shifted), part.places)
+        found: np.ndarray = values.at(edits.uses.replaced(whole, shifted), part.places)
         return found.astype(np.float64)
 
     got, bound = part.got[anchors], part.bound[anchors]

@@ -16,12 +16,13 @@ from tapml.locating.formula.choices import choices, which
 from tapml.locating.formula.edits import Edits
 from tapml.locating.formula.mixtures import Changed, mixtures
 from tapml.locating.formula.narrow import WHOLE
-from tapml.locating.formula.nodes import Node, NotAFormula
+from tapml.locating.formula.nodes import Node, NotAFormula, in_order, within
 from tapml.locating.formula.search import LEAST
 from tapml.locating.formula.sums import Pool
 from tapml.locating.formula.words import Words
 from tapml.locating.formula.work import Work
 from tapml.locating.held_out import accepted, halves
+from tapml.locating.moves import Move
 
 _MOST, _FEW = 128, 40
 """Sums that are looked at; fewer where each has many terms."""
@@ -30,6 +31,9 @@ _MANY_TERMS = 512
 
 _MOST_CHANGES = 256
 _MIXED = ("wrong-index", "wrong-terms")
+
+_APART = (1, 2, 3, 4, 8, 12, 16, 24, 32)
+"""Elements of a tile are so far from each other along one axis."""
 
 _PLAIN = 5
 """What costs more is said only where nothing that happens to the sum on the way explains it."""
@@ -54,6 +58,7 @@ class Terms:
     def __init__(self, pool: Pool, formula: Formula, words: Words, work: Work) -> None:
         self._work = work
         self._pool = pool = pool.limited(_MOST if pool.whole.value.terms <= _MANY_TERMS else _FEW)
+        self._formula = formula
         self._make = formula.nodes.make
         self._edits = Edits(formula, words, pool.whole.operands[0])
         self._fitted, self._held = (np.sort(half) for half in halves(len(pool.off)))
@@ -66,7 +71,7 @@ class Terms:
         if not len(self._held) or self._pool.terms.shape[1] < 2:
             return []
         found: list[Found] = []
-        for hypotheses in (self._whole, self._lost, self._chains, self._edited, self._mixed):
+        for hypotheses in (self._whole, self._lost, self._chains, self._edited, self._moved, self._mixed):
             if any(one.share >= 0.9 and (one.cost <= _PLAIN or hypotheses == self._mixed) for one in found):
                 break
             found += hypotheses()
@@ -131,6 +136,23 @@ class Terms:
                 what = f"{text}, in {{which}} of {{sum}}"
                 yield from self._some(edit.pattern, edit.root, change, edit.cost + 1, what, **edit.details)
 
+    def _moved(self) -> Iterator[Found]:
+        """Those of another element, as where a tile's registers are mistaken for each other."""
+        pool, spatial = self._pool, self._pool.whole.value.spatial
+        for moved in _neighbours([extent for _, extent in spatial]):
+            if self._work.over():
+                return
+            try:
+                new = _at_another(self._formula, pool.whole, moved)
+                change = pool.of_terms(new) - pool.terms
+            except NotAFormula:
+                continue
+            if change.any() and np.isfinite(change).all():
+                said = Move(tuple(("more", by) for by in moved)).words([extent for _, extent in spatial])
+                what = f"{{which}} of {{sum}} taken from the element {said}".replace("too far", "on")
+                what = what.replace("too early", "before")
+                yield from self._some("wrong-index", new, change, 4, what, moved=list(moved))
+
     def _mixed(self) -> Iterator[Found]:
         """Several changes together, each of some terms."""
         pool, whole = self._pool, self._pool.whole
@@ -178,6 +200,45 @@ class Terms:
             # Of sums below 1 an integer leaves nothing: that is as if the terms before were left out.
             cost = _PLAIN + (details.get("dtype") in WHOLE)
             yield from self._tested(off, pattern, text.format(sum=self._sum), cost, None, **details)
+
+
+def _neighbours(extents: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """How far the elements of a tile are from each other, along one axis or two."""
+    axes = [axis for axis, extent in enumerate(extents) if extent > 1]
+    for axis in axes:
+        for by in (by for size in _APART for by in (size, -size) if size < extents[axis]):
+            yield tuple(by if place == axis else 0 for place in range(len(extents)))
+    near = (-3, -2, -1, 1, 2, 3)
+    for one, other in itertools.combinations(axes, 2):
+        for by, across in itertools.product(near, near):
+            yield tuple(by if place == one else across if place == other else 0 for place in range(len(extents)))
+
+
+def _at_another(formula: Formula, whole: Node, moved: Sequence[int]) -> Node:
+    """The terms of the sum of another element; beyond an edge there is none, and tiles are filled with zeros."""
+    make, term = formula.nodes.make, whole.operands[0]
+    inside: Node | None = None
+    indices: dict[str, Node] = {}
+    for (name, extent), by in zip(whole.value.spatial, moved, strict=True):
+        variables = [node for node in within(term) if node.kind == "variable" and node.value == name]
+        for variable in variables[:1] if by else ():
+            index = make("add", variable.dtype, (variable, formula.nodes.constant(by, variable.dtype)))
+            indices[name] = index
+            ends = (
+                make("ge", "bool", (index, formula.nodes.constant(0, variable.dtype))),
+                make("lt", "bool", (index, formula.nodes.constant(extent, variable.dtype))),
+            )
+            for end in ends:
+                inside = end if inside is None else make("and", "bool", (inside, end))
+    if inside is None:
+        raise NotAFormula("its terms are the same there")
+    done: dict[int, Node] = {}
+    for node in in_order(term, reductions=False):
+        operands = tuple(done.get(id(operand), operand) for operand in node.operands)
+        known = node.kind == "variable" and node.value in indices
+        done[id(node)] = indices[str(node.value)] if known else formula.nodes.with_operands(node, operands)
+    zero = formula.nodes.constant(0.0, term.dtype)
+    return make("select", term.dtype, (inside, done[id(term)], zero))
 
 
 def _plain(value: float) -> float:

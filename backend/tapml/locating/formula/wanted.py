@@ -9,11 +9,12 @@ from dataclasses import replace
 import numpy as np
 
 from tapml.locating.evidence import allowance, short
-from tapml.locating.formula.edits import Edit, Edits, Path
+from tapml.locating.formula.edits import Edit, Edits
 from tapml.locating.formula.evaluate import Values
 from tapml.locating.formula.nodes import Node, Nodes, NotAFormula, within
 from tapml.locating.formula.numbers import plainest
 from tapml.locating.formula.sample import Part
+from tapml.locating.formula.uses import Path
 from tapml.locating.formula.words import Words
 from tapml.locating.formula.work import Work
 from tapml.operators.program import FLOATS
@@ -36,7 +37,7 @@ class Wanted:
         """Changes of one value, or of one of its uses; each gives half of the elements or more."""
         if len(self._part) < 2:
             return
-        for node in sorted(within(self._edits.root), key=self._edits.rank):
+        for node in sorted(within(self._edits.root), key=self._edits.uses.rank):
             if node.dtype in FLOATS:
                 yield from self._of(node)
 
@@ -93,6 +94,7 @@ class Wanted:
             return
         for number in plainest(value, allowed, _ENOUGH):
             if np.ptp(before) > 0:
+                yield from self._limit(node, before, value, number, text, put)
                 new, what = self._number(number), f"{short(number)} in place of {said}{text}"
                 yield Edit("wrong-constant", what, put(new), cost, {"value": number})
         with np.errstate(all="ignore"):
@@ -104,6 +106,17 @@ class Wanted:
             new, sign = make("add", node.dtype, (node, self._number(number))), "+" if number > 0 else "-"
             what = f"{said} {sign} {short(abs(number))} in place of {said}{text}"
             yield Edit("offset", what, put(new), cost + 1, {"offset": number})
+
+    def _limit(
+        self, node: Node, before: np.ndarray, value: np.ndarray, number: float, text: str, put: Callable[[Node], Node]
+    ) -> Iterator[Edit]:
+        """What becomes one number where it is beyond it, or, of several, one of two."""
+        make, known = self._nodes.make, np.isfinite(value)
+        for kind, side, beyond in (("max", "at least", before < number), ("min", "at most", before > number)):
+            if beyond[known].all():
+                new = make(kind, node.dtype, (node, self._number(number)))
+                what = f"{self._words.of(node)} limited to {side} {short(number)}{text}"
+                yield Edit("saturation", what, put(new), 3, {"limit": number})
 
     def _number(self, value: float) -> Node:
         return Node("constant", "float64", (), value)

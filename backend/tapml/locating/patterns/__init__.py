@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
@@ -31,6 +32,12 @@ SIMPLE = frozenset(
 _TELLS_WHERE = 0.98
 """Of the right elements so many stay as they are."""
 
+_BORNE_OUT = ("factor", "offset", "axis", "shift", "value", "dtype", "axes", "period")
+"""What a finding says that has to be the same for other inputs."""
+
+_FEWEST = 8
+"""Wrong elements that show a pattern."""
+
 _TELLING = 0.5
 """From this strength on nothing needs to be said of how the rest looks."""
 
@@ -57,6 +64,8 @@ def findings(evidence: Evidence) -> list[Finding]:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for detector in DETECTORS:
             for finding in detector(evidence):
+                if not _borne_out(finding, detector, evidence):
+                    continue
                 key = (finding.pattern, by_program(finding))
                 known = found.get(key)
                 if known is None or finding.strength > known.strength:
@@ -70,6 +79,24 @@ def findings(evidence: Evidence) -> list[Finding]:
 def by_program(finding: Finding) -> bool:
     """Is it by a change of the operator's program (formula/explain.py)?"""
     return "edit" in finding.details
+
+
+def _borne_out(finding: Finding, detector: Detector, evidence: Evidence) -> bool:
+    """Does what the output alone shows come again where the inputs are others? A program's change is tested there by
+    itself."""
+    if finding.pattern not in SIMPLE or by_program(finding) or finding.pattern == "mask":
+        return True
+    tried = [trial for trial in evidence.trials if trial.count >= _FEWEST]
+    return all(any(_alike(finding, other) for other in detector(trial)) for trial in tried)
+
+
+def _alike(one: Finding, other: Finding) -> bool:
+    if one.pattern != other.pattern:
+        return False
+    said = [(one.details[key], other.details.get(key)) for key in _BORNE_OUT if key in one.details]
+    return all(
+        math.isclose(a, b, rel_tol=1e-3) if isinstance(a, float) and isinstance(b, float) else a == b for a, b in said
+    )
 
 
 def _behind_simpler(found: list[Finding], evidence: Evidence) -> list[Finding]:
