@@ -116,7 +116,7 @@ class Wanted:
             if beyond[known].all():
                 new = make(kind, node.dtype, (node, self._number(number)))
                 what = f"{self._words.of(node)} limited to {side} {short(number)}{text}"
-                yield Edit("saturation", what, put(new), 3, {"limit": number})
+                yield Edit("saturation", what, put(new), 4, {"limit": number})
 
     def _number(self, value: float) -> Node:
         return Node("constant", "float64", (), value)
