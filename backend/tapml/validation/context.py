@@ -47,7 +47,7 @@ class JobContext:
         """Run commands that free what is on the device, where it is still there."""
         if self.device.connected:
             with contextlib.suppress(DeviceError):  # it is gone, and its memory with it
-                self.device.execute(commands)
+                self.device.execute(commands, hang_seconds=self.hang_seconds)
 
     def only(self, *types: str) -> JobContext:
         """For a part of the job, of whose events those of these types are the job's."""
