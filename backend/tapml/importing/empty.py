@@ -26,8 +26,9 @@ _KEPT = names("scatter_elements scatter_nd index_put")
 
 
 def is_empty(ty: Expr) -> bool:
-    """Whether a type is that of a tensor without elements."""
-    return 0 in (static_shape(ty) or ())
+    """Whether a type is that of a tensor without elements, whatever its other sizes are."""
+    shape = getattr(ty, "shape", None)
+    return isinstance(shape, relax.ShapeExpr) and any(getattr(size, "value", None) == 0 for size in shape.values)
 
 
 def without_empty(var: Expr, value: Expr) -> Expr | None:
