@@ -68,7 +68,7 @@ class ByOperator:
         found = Held(of=sum(len(run.graph.kernel_nodes) for run in runs))
         waiting = []
         for run, own in zip(runs, oracle, strict=True):
-            pairs = paired(run, own, self._reference.model.outputs)
+            pairs = paired(run, own, self._reference.model.outputs) | _states_before(runs, run)
             planned = groups(run.graph, pairs)
             found.unclear = found.unclear or _unclear(run, pairs, planned, own)
             waiting.append(_Waiting(run, pairs, planned))
@@ -109,6 +109,15 @@ class ByOperator:
             f"given {self._oracle}'s own inputs, {what} (node {group.nodes[-1].id}) gives something else for "
             f"{said}: element {element} is {mine}, and {self._oracle} gives {theirs} ({why})"
         )
+
+
+def _states_before(runs: Sequence[Run], run: Run) -> dict[str, Paired]:
+    """The states that a run begins with, as the oracle left them in the run before."""
+    expected = next((before.step.expected for before in runs if before.number == run.number - 1), None)
+    if not expected:
+        return {}
+    left = run.graph.carried(expected)
+    return {value: Paired(f"state {run.graph.values[value].name}", array) for value, array in left.items()}
 
 
 class _Waiting:
