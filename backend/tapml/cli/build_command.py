@@ -12,6 +12,7 @@ from rich.console import Console
 
 from tapml.building.build import Built, build, check_output, narrowed
 from tapml.cli.commands import carved
+from tapml.cli.decoder_arguments import DECODER, check_model
 from tapml.cli.outputs import Outputs, check_writable
 from tapml.cli.runs import run, specification
 from tapml.errors import InputError
@@ -27,7 +28,7 @@ _MINILM = "minilm"
 _TEXTS = ["A quick brown fox jumps over the lazy dog near the river bank.", "Good morning"]
 """Of different lengths: the model is made for all."""
 
-_CARVING = ("text", "one_by_one", "inputs", "input", "random_inputs", "external", "no_oracle", "loop_limit")
+_CARVING = ("text", "one_by_one", "inputs", "input", "random_inputs", "external", "no_oracle", "loop_limit", *DECODER)
 """Options that are about a model, and not about a suite."""
 
 
@@ -88,8 +89,8 @@ def _suite(
 ) -> Iterator[Suite]:
     """The suite that was given, or one that is carved from the model for the length of a `with` block. Ranges that it
     does not take are an error before it is carved or validated."""
-    path = Path(options.model)
-    if path.is_dir():
+    check_model(options)
+    if options.model is not None and (path := Path(options.model)).is_dir():
         given = [f"--{name.replace('_', '-')}" for name in _CARVING if getattr(options, name)]
         if given:
             raise InputError(f"{path} is a suite, which was carved already: leave out {given[0]}, or give its model")
@@ -110,6 +111,6 @@ def _suite(
         name = options.name or options.output.name.removesuffix(".tapml")
 
         def check(symbols: Sequence[Symbol]) -> None:
-            narrowed(options.model, symbols, ranges)
+            narrowed(options.model or str(options.hf), symbols, ranges)
 
         yield carved(options, folder / f"{name}.suite", report, name=name, check=check)

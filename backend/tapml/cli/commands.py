@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,6 +17,7 @@ from rich.console import Console
 
 from tapml.cache import cache_dir
 from tapml.cli.arguments import database_url
+from tapml.cli.decoder_arguments import check_model, decoder_options
 from tapml.cli.external import external
 from tapml.cli.memory_command import show_memory_plan
 from tapml.cli.outputs import Outputs, check_writable
@@ -42,6 +44,7 @@ from tapml.text import counted, listed, one_line
 from tapml.validation.operatorwise import passed
 from tapml.validation.results import succeeded
 
+_MINILM = "minilm"
 CheckSizes: TypeAlias = Callable[[Sequence[Symbol]], object]
 
 _DEMO_TEXT = "A model is carved into tests, and each operator moves to the browser."
@@ -75,17 +78,12 @@ def carved(
     check: CheckSizes = lambda symbols: None,
 ) -> Suite:
     """A suite, by the options of `tapml carve`. `check` may raise, by the sizes that differ, before it is carved."""
+    check_model(options)
     return _carve(
-        options.model,
+        options.model or str(options.hf),
+        partial(_import, options),
         output,
         report,
-        texts=options.text,
-        one_by_one=options.one_by_one,
-        input_files=options.inputs,
-        input_arrays=named_inputs(options.input),
-        random_inputs=options.random_inputs,
-        seed=options.seed,
-        loop_limit=options.loop_limit,
         reference=options.reference,
         variants=options.variants.split(","),
         name=name,
@@ -97,8 +95,35 @@ def carved(
     )
 
 
+def _import(options: argparse.Namespace, **given: Any) -> Any:
+    """The model that the options name, with its inputs."""
+    # Late: TVM takes seconds to load, and most commands go without.
+    from tapml.importing import import_decoder, import_model
+
+    if options.hf is not None:
+        return import_decoder(options.hf, **decoder_options(options), **given)
+    return import_model(
+        options.model,
+        texts=options.text,
+        one_by_one=options.one_by_one,
+        input_files=options.inputs,
+        input_arrays=named_inputs(options.input),
+        random_inputs=options.random_inputs,
+        seed=options.seed,
+        loop_limit=options.loop_limit,
+        **given,
+    )
+
+
+def _import_minilm(texts: Sequence[str], **given: Any) -> Any:
+    from tapml.importing import import_model
+
+    return import_model(_MINILM, texts=texts, **given)
+
+
 def _carve(
     model: str,
+    importer: Callable[..., Any],
     output: Path,
     report: ProgressReport,
     *,
@@ -110,14 +135,13 @@ def _carve(
     no_oracle: bool = False,
     external_paths: Sequence[Path] = (),
     check: CheckSizes = lambda symbols: None,
-    **inputs: Any,
 ) -> Suite:
-    # Late: TVM takes seconds to load, and most commands go without.
+    """`importer` is given `functions` and `progress`."""
+    # Late, as above.
     from tapml.carving.carve import carve as carve_model
     from tapml.carving.judge import require_oracle
     from tapml.compilers.choose import COMPILERS
     from tapml.compilers.external.by_hand import ByHand
-    from tapml.importing import import_model
     from tapml.suite.writer import check_place
 
     # What is wrong with these is an error before the model is loaded.
@@ -126,7 +150,7 @@ def _carve(
     functions, folders = external(external_paths)
     by_hand = ByHand(*folders)
     report.update("importing", 0, 1)
-    imported = import_model(model, progress=report.line, functions=functions, **inputs)
+    imported = importer(progress=report.line, functions=functions)
     report.update("importing", 1, 1)
     check(imported.symbols)
     if not no_oracle:
@@ -281,7 +305,7 @@ def demo(options: argparse.Namespace, console: Console, progress: Console) -> in
     _refuse_to_lose_work(options.output, texts, progress)
     console.rule("1. carve: run the model on the CPU and record every operator call", align="left")
     with ProgressReport(progress) as report:
-        suite = _carve("minilm", options.output, report, texts=texts, overwrite=True)
+        suite = _carve(_MINILM, partial(_import_minilm, texts), options.output, report, overwrite=True)
     show_suite(console, suite)
     with Server([suite.path], port=_free(options.port), database_url=database_url(options)) as server:
         console.rule(f"2. validate: every operator's WGSL kernel in {options.device}, on real WebGPU", align="left")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tapml.cli.arguments import JSON, Commands, add_inputs, count, run_arguments
+from tapml.cli.decoder_arguments import add_model
 
 _DEVICE = """what to run on: cpu (this machine, the default), a name that `tapml devices` lists, such as chromium or \
 node-dawn, open (wait for someone to open the device page in any browser), or http://HOST:PORT of a running \
@@ -27,7 +28,7 @@ def add_compiled(commands: Commands, add_carving: Callable[[argparse.ArgumentPar
         "where the reference is in doubt and --keep-disagreeing built it all the same, and where a kernel failed on a "
         "device that was named.",
     )  # fmt: skip
-    parser.add_argument("model", metavar="MODEL|SUITE", help="a suite, or minilm, a .onnx file, a .pt2 file")
+    add_model(parser, "MODEL|SUITE", "a suite, or minilm, a .onnx file, a .pt2 file")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="MODEL.tapml", help="what to write")
     parser.add_argument("--single", action="store_true", help="write one file in place of a folder")
     parser.add_argument(

@@ -20,6 +20,7 @@ from tapml.cli.arguments import (
     turns,
 )
 from tapml.cli.compiled_parsers import add_compiled
+from tapml.cli.decoder_arguments import add_model
 from tapml.cli.sharing_parsers import add_sharing
 
 _DESCRIPTION = """\
@@ -32,6 +33,7 @@ examples:
   tapml demo                                               all of it on a real sentence encoder
   tapml carve minilm --text "Good morning" -o morning.suite
   tapml carve model.onnx --inputs real-inputs.npz -o model.suite
+  tapml carve --hf folder --prompt "Once upon a time" -o decoder.suite
   tapml validate model.suite --device chromium --device firefox --json result.json
   tapml test *.suite --device chromium --device firefox --junit junit.xml --html report.html --retries 1
   tapml offload model.suite --device chromium
@@ -103,7 +105,7 @@ def _carve(commands: Commands) -> None:
         description="Run MODEL with a real input on the reference platform, record every operator call (inputs, "
         "outputs, tolerance) and write a suite: a folder of plain files with WGSL kernels you may edit.",
     )  # fmt: skip
-    parser.add_argument("model", metavar="MODEL", help="minilm, a .onnx file, or a .pt2 file (torch.export.save)")
+    add_model(parser, "MODEL", "minilm, a .onnx file, or a .pt2 file (torch.export.save)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="SUITE", help="folder to write")
     parser.add_argument("--name", help="the suite's name (default: the output's)")
     parser.add_argument(

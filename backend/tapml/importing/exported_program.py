@@ -1,11 +1,12 @@
-"""The door for .pt2 files: programs saved by torch.export.save."""
+"""Programs of torch.export; the door for .pt2 files, which torch.export.save writes."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,22 +25,48 @@ from tapml.importing.torch_widened import NOTE, widened
 from tapml.lowering.quiet import reason
 
 
-def import_exported_program(
-    path: Path, gather: GatherSteps, progress: Progress, functions: Functions, *, detailed: bool = False
-) -> ImportedModel:
-    """Import an exported program for the shapes of the given inputs; PyTorch itself is its oracle.
-
-    `gather` gives the steps for the program's inputs, which have the names torch.export gave them.
-    `functions` compute the operators of their names; `detailed` makes every value an output, as
-    `ImportedModel.in_detail` wants it. Raises InputError where the file is no exported program, or nothing computes an
-    operator.
-    """
+def import_exported_program(path: Path, gather: GatherSteps, progress: Progress, functions: Functions) -> ImportedModel:
+    """Import a file of torch.export.save, as `import_program` does. Raises InputError where it is none."""
     import torch
 
     progress(f"reading {path.name}")
-    program = load(path)
+    provenance = {
+        "kind": "exported_program",
+        "source": path.name,
+        "sha256": sha256(path.read_bytes()),
+        "title": path.stem,
+        "torch": torch.__version__,
+    }
+    return import_program(path, lambda: load(path), gather, progress, functions, provenance=provenance)
+
+
+def import_program(
+    path: Path,
+    loaded: Callable[[], Any],
+    gather: GatherSteps,
+    progress: Progress,
+    functions: Functions,
+    *,
+    provenance: Mapping[str, Any],
+    outputs: Sequence[str] = (),
+    sizes: Mapping[str, tuple[int, int]] = MappingProxyType({}),
+    detailed: bool = False,
+) -> ImportedModel:
+    """Import an exported program for the shapes of the given inputs; PyTorch itself is its oracle.
+
+    `path` is what it came from, for people; `loaded` gives it, the same each time. `gather` gives the steps for the
+    program's inputs, which have the names torch.export gave them.
+    `functions` compute the operators of their names; `outputs` are called as torch.export has it, or as given here.
+    `sizes` are names and ranges, in the order in which they are met, for the program's symbols, which have none.
+    `detailed` makes every value an output, as `ImportedModel.in_detail` wants it. Raises InputError where nothing
+    computes an operator.
+    """
+    import torch
+
+    program = loaded()
     notes = [NOTE] if widened(program) else []
-    specs = _specs(program, path)
+    called = _called(program, sizes)
+    specs = _specs(program, path, called)
     functional = decomposed(program, path, known(functions))
     written = _written(functional)
     buffers = {name: _array(buffer).copy() for name, buffer in functional.named_buffers() if name in written}
@@ -48,10 +75,19 @@ def import_exported_program(
     given = gather(specs)
     steps = [dataclasses.replace(step, arrays={**buffers, **step.arrays}) for step in given]
     states = {name: written.index(name) for name in buffers}
-    outputs = [*written, *map(str, program.graph_signature.user_outputs)]
+    outputs = [*written, *(outputs or map(str, program.graph_signature.user_outputs))]
 
     def closer() -> ImportedModel:
-        found = import_exported_program(path, lambda _: list(given), lambda _: None, functions, detailed=True)
+        found = import_program(
+            path,
+            loaded,
+            lambda _: list(given),
+            lambda _: None,
+            functions,
+            provenance=provenance,
+            sizes=sizes,
+            detailed=True,
+        )
         return dataclasses.replace(found, functions=functions)
 
     def run_in_detail() -> Iterator[Intermediate]:
@@ -81,15 +117,15 @@ def import_exported_program(
     progress("converting to Relax")
     _pass_in_and_out(functional, buffers)
     bounds = _bounds(functional)
-    sizes = Sizes(specs, steps, bounds)
+    sized = Sizes(specs, steps, {**bounds, **sizes})
     # What it writes has a size of its own.
-    shapes = [sizes.shapes.get(name, list(array.shape)) for name, array in steps[0].arrays.items()]
+    shapes = [sized.shapes.get(name, list(array.shape)) for name, array in steps[0].arrays.items()]
     module = converted(path, "PyTorch", lambda: _convert(functional, shapes, bounds, functions))
     return assemble(
         module,
         tensors=_tensors(functional),
         steps=steps,
-        symbols=sizes.symbols,
+        symbols=sized.symbols,
         expected=expected,
         outputs=outputs,
         states=states,
@@ -98,18 +134,23 @@ def import_exported_program(
         again=lambda: _run(program, steps, [spec.name for spec in specs], written),
         intermediates=None if detailed or expected is None else between,
         in_detail=None if detailed else closer,
-        provenance={
-            "kind": "exported_program",
-            "source": path.name,
-            "sha256": sha256(path.read_bytes()),
-            "title": path.stem,
-            "torch": torch.__version__,
-            "notes": notes,
-        },
+        provenance={**provenance, "notes": [*provenance.get("notes", ()), *notes]},
     )
 
 
-def _specs(program: Any, path: Path) -> list[InputSpec]:
+def _called(program: Any, sizes: Iterable[str]) -> dict[str, str]:
+    """What the program's symbols are called, where `sizes` has names for them."""
+    met = [
+        str(size)
+        for node in program.graph.nodes
+        if node.op == "placeholder"
+        for size in getattr(node.meta.get("val"), "shape", ())
+        if not isinstance(size, int)
+    ]
+    return dict(zip(dict.fromkeys(met), sizes, strict=False))
+
+
+def _specs(program: Any, path: Path, called: Mapping[str, str]) -> list[InputSpec]:
     examples = _examples(program)
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     specs = []
@@ -119,7 +160,7 @@ def _specs(program: Any, path: Path) -> list[InputSpec]:
             raise InputError(
                 f"{path}: the input {name} is {value!r} and no tensor: export the model with tensor inputs only"
             )
-        shape = tuple(size if isinstance(size, int) else str(size) for size in value.shape)
+        shape = tuple(size if isinstance(size, int) else called.get(str(size), str(size)) for size in value.shape)
         example = examples[position] if position < len(examples) else None
         dtype = str(value.dtype).removeprefix("torch.")
         specs.append(InputSpec(str(name), dtype, shape, _table_rows(placeholders[name]), example))

@@ -1,4 +1,4 @@
-"""`import_model`: which door a model goes through."""
+"""`import_model` and `import_decoder`: which door a model goes through."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from tapml.errors import InputError
+from tapml.errors import InputError, ToolchainError
 from tapml.importing.inputs import GatherSteps, gather_steps
 from tapml.importing.model import Functions, ImportedModel, Progress
 from tapml.memory import give_back, only_new_garbage
@@ -86,3 +86,39 @@ def import_model(
     imported = replace(import_file(path, gather, progress, functions), functions=functions)
     give_back()
     return imported
+
+
+@only_new_garbage()
+def import_decoder(
+    path: Path,
+    *,
+    prompt: str | Sequence[int] | None = None,
+    steps: int = 3,
+    capacity: int | None = None,
+    chunk: int = 32,
+    seed: int = 0,
+    functions: Functions = MappingProxyType({}),
+    progress: Progress = lambda _: None,
+) -> ImportedModel:
+    """Bring a decoder of transformers in, from a folder with its weights or from a config.json, whose weights are made
+    up from `seed`: a step for each chunk of at most `chunk` tokens of the prompt, then `steps` with a token each, which
+    are those that transformers itself continues with.
+
+    The prompt is text (where there is a tokenizer.json) or tokens; without one it is made up, of the same seed, and so
+    marked. `capacity` tokens fit in the cache (default: what the model takes, at most 1024).
+    Raises InputError for whatever cannot be used, and for a model that does more than the export keeps; ToolchainError
+    without PyTorch or transformers.
+    """
+    try:
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
+    except ImportError as error:
+        how = "pip install 'tapml[transformers]', or scripts/pytorch in a checkout"
+        raise ToolchainError(f"{path}: reading decoders of transformers needs {error.name}: {how}") from error
+    from tapml.importing.hf_import import Prompt, import_decoder
+
+    imported = import_decoder(
+        path, progress, functions, prompt=Prompt(prompt, steps), capacity=capacity, chunk=chunk, seed=seed
+    )
+    give_back()
+    return replace(imported, functions=functions)

@@ -30,6 +30,8 @@ _ARITHMETIC: Mapping[type, Callable[[Any, Any], Any]] = {
 }
 # torch.onnx makes up a name of its own for each axis that was given none.
 _MADE_UP = re.compile(r".*_dynamic_axes_\d+")
+_OF_TORCH_EXPORT = re.compile(r"[su]\d+")
+"""A symbol, where it is given a name by number."""
 
 
 class Sizes:
@@ -134,7 +136,8 @@ class Sizes:
                 raise InputError(
                     f"{step.description}: the size of {of} along axis {axis} is {size}, the model takes {low} to {high}"
                 )
-        own = isinstance(name, str) and name not in self._given and not _MADE_UP.fullmatch(name)
+        numbered = name in self._given and _OF_TORCH_EXPORT.fullmatch(str(name))
+        own = isinstance(name, str) and not numbered and not _MADE_UP.fullmatch(name)
         called = str(name) if own else f"{of}_{axis}"
         plain = re.sub(r"\W", "_", called, flags=re.ASCII)[:60].lstrip("0123456789") or "size"
         taken = {var.name for var in self._ranges}

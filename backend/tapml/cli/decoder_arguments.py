@@ -1,0 +1,74 @@
+"""What a decoder of transformers is carved with."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from tapml.errors import InputError
+
+DECODER = ("prompt", "prompt_ids", "steps", "capacity", "chunk")
+"""Options that are about a decoder only."""
+
+_CHUNK, _STEPS = 32, 3
+
+
+def add_model(parser: argparse.ArgumentParser, metavar: str, help: str) -> None:
+    """MODEL, or --hf with what belongs to it."""
+    parser.add_argument("model", nargs="?", metavar=metavar, help=help)
+    group = parser.add_argument_group("decoders of transformers (docs/generation.md)")
+    group.add_argument(
+        "--hf", type=Path, metavar="CONFIG|FOLDER",
+        help="in place of MODEL: a folder of transformers (config.json, *.safetensors, tokenizer.json), or a "
+        "config.json alone, of which the weights are made up from --seed",
+    )  # fmt: skip
+    group.add_argument("--prompt", metavar="TEXT", help="what the model continues, where the folder has a tokenizer")
+    group.add_argument("--prompt-ids", type=_ids, metavar="N,N,...", help="the same as tokens")
+    group.add_argument(
+        "--steps", type=_positive, metavar="N",
+        help=f"tokens after the prompt that are carved, a step each (default {_STEPS})",
+    )  # fmt: skip
+    group.add_argument(
+        "--capacity", type=_positive, metavar="N",
+        help="tokens that fit in the cache (default: what the model takes, at most 1024)",
+    )  # fmt: skip
+    group.add_argument("--chunk", type=_positive, metavar="N", help=f"most tokens that a call takes (default {_CHUNK})")
+
+
+def check_model(options: argparse.Namespace) -> None:
+    """Raise InputError unless there is one model, and options that belong to it."""
+    if (options.model is None) == (options.hf is None):
+        raise InputError("give one model: MODEL, or --hf with a folder or a config.json of transformers")
+    given = [name for name in DECODER if getattr(options, name) is not None]
+    if options.hf is None and given:
+        raise InputError(f"--{given[0].replace('_', '-')} is for decoders of transformers: give one with --hf")
+    if options.hf is not None and (options.text or options.one_by_one or options.inputs or options.input):
+        raise InputError("a decoder takes a prompt: give --prompt or --prompt-ids in place of inputs")
+    if options.prompt is not None and options.prompt_ids is not None:
+        raise InputError("give --prompt or --prompt-ids, not both")
+
+
+def decoder_options(options: argparse.Namespace) -> dict[str, Any]:
+    """As `importing.import_decoder` takes them."""
+    return {
+        "prompt": options.prompt_ids if options.prompt is None else options.prompt,
+        "steps": options.steps or _STEPS,
+        "capacity": options.capacity,
+        "chunk": options.chunk or _CHUNK,
+        "seed": options.seed,
+    }
+
+
+def _ids(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: give whole numbers with commas, such as 3,17,42") from None
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text}: give 1 or more")
+    return value

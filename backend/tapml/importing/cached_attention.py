@@ -1,0 +1,109 @@
+"""The operators of a cache of keys and values, as kernels: appending to it, and attending to it.
+
+Their meaning is the plain one: attention computes all scores over the whole capacity. What is faster is a compiler's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tvm import te, tirx
+
+from tapml.importing.kernel_calls import call
+
+_NOWHERE = -1e30
+"""The score of a place that is not seen: below any other, and what softmax makes of it is 0."""
+
+
+def converters() -> Mapping[str, Callable[[Any, Any], Any]]:
+    """By the operator's name as torch.export spells it (hf_attention.py defines them)."""
+    return {"cache_append.default": _append_node, "cached_attention.default": _attention_node}
+
+
+def _append_node(node: Any, importer: Any) -> Any:
+    cache, new, positions = (importer.env[argument] for argument in node.args)
+    return call(importer.block_builder, cache_append, [cache, new, positions], name="cache_append", alone=True)
+
+
+def _attention_node(node: Any, importer: Any) -> Any:
+    *tensors, sinks, scaling, window, softcap = node.args
+    given = [importer.env[argument] for argument in (*tensors, *([] if sinks is None else [sinks]))]
+    return call(
+        importer.block_builder,
+        lambda query, keys, values, positions, *sinks: cached_attention(
+            query, keys, values, positions, *sinks, scaling=scaling, window=window, softcap=softcap
+        ),
+        given,
+        name="cached_attention",
+        alone=True,
+    )
+
+
+def cache_append(cache: Any, new: Any, positions: Any) -> Any:
+    """The cache [heads, capacity, dim] with `new` [heads, n, dim] from positions[0] on: `positions` [n] follow one
+    another. What would lie beyond the capacity is left out."""
+    n = new.shape[1]
+
+    def appended(head: Any, place: Any, column: Any) -> Any:
+        row = _int32(place) - positions[0]
+        inside = tirx.max(tirx.min(row, _int32(n) - 1), tirx.const(0, "int32"))
+        return tirx.Select(tirx.all(row >= 0, row < _int32(n)), new[head, inside, column], cache[head, place, column])
+
+    return te.compute(cache.shape, appended, name="cache_append")
+
+
+def cached_attention(
+    query: Any,
+    keys: Any,
+    values: Any,
+    positions: Any,
+    sinks: Any = None,
+    *,
+    scaling: float,
+    window: int = 0,
+    softcap: float = 0.0,
+) -> Any:
+    """What `query` [heads, n, dim] sees in `keys` [kv heads, capacity, dim] and `values` [kv heads, capacity, dim of
+    values]: [n, heads, dim of values]. hf_attention.py says what of them."""
+    heads, n, dim = query.shape
+    _, capacity, width = values.shape
+    groups, dtype = int(heads) // int(keys.shape[0]), str(query.dtype)
+    r = te.reduce_axis((0, dim), "r")
+    scores = te.compute(
+        (heads, n, capacity), lambda h, i, j: te.sum(query[h, i, r] * keys[h // groups, j, r], axis=r), "scores"
+    )
+
+    def seen(i: Any, j: Any) -> Any:
+        place, position = _int32(j), positions[i]
+        return tirx.all(place <= position, place > position - window) if window else place <= position
+
+    def limited(h: Any, i: Any, j: Any) -> Any:
+        score = scores[h, i, j] * tirx.const(scaling, dtype)
+        if softcap:
+            score = tirx.tanh(score / tirx.const(softcap, dtype)) * tirx.const(softcap, dtype)
+        return tirx.Select(seen(i, j), score, tirx.const(_NOWHERE, dtype))
+
+    masked = te.compute((heads, n, capacity), limited, "masked")
+    over = [te.reduce_axis((0, capacity), name) for name in ("most", "all", "mixed")]
+    highest = te.compute((heads, n), lambda h, i: te.max(masked[h, i, over[0]], axis=over[0]), "highest")
+    if sinks is not None:
+        seen_most = highest
+        highest = te.compute((heads, n), lambda h, i: tirx.max(seen_most[h, i], sinks[h]), "highest_with_sink")
+    weights = te.compute((heads, n, capacity), lambda h, i, j: tirx.exp(masked[h, i, j] - highest[h, i]), "weights")
+    total = te.compute((heads, n), lambda h, i: te.sum(weights[h, i, over[1]], axis=over[1]), "total")
+    if sinks is not None:
+        of_seen = total
+        total = te.compute(
+            (heads, n), lambda h, i: of_seen[h, i] + tirx.exp(sinks[h] - highest[h, i]), "total_with_sink"
+        )
+    mixed = te.compute(
+        (n, heads, width),
+        lambda i, h, d: te.sum(weights[h, i, over[2]] * values[h // groups, over[2], d], axis=over[2]),
+        "mixed",
+    )
+    return te.compute((n, heads, width), lambda i, h, d: mixed[i, h, d] / total[h, i], "attended")
+
+
+def _int32(size: Any) -> Any:
+    return tirx.const(size, "int32") if isinstance(size, int) else size.astype("int32")

@@ -1,0 +1,190 @@
+"""Attention of transformers' decoders as two operators over a cache, which they see in place of transformers' own.
+
+transformers calls whatever attention a model is told to use by name. Under the name `NAME` it calls `_attention`, with
+the keys and values of the new tokens; no mask is known under that name, so transformers makes none, and what exists in
+a mask only is lost: whoever captures a model so has to compare it with the model as it was (hf_compare.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+import transformers
+
+from tapml.errors import InputError
+
+NAME = "tapml"
+
+_HARMLESS = {
+    *("dropout", "is_causal", "layer_idx", "position_ids", "position_embeddings", "cache_position", "use_cache"),
+    *(
+        "output_attentions",
+        "output_hidden_states",
+        "output_router_logits",
+        "return_dict",
+        "logits_to_keep",
+        "head_mask",
+    ),
+}
+"""What models pass to their attention that changes nothing of it, or that is read off the model."""
+
+
+@torch.library.custom_op("tapml::cache_append", mutates_args=())  # type: ignore[untyped-decorator]  # torch has no types
+def cache_append(cache: torch.Tensor, new: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    """The cache [heads, capacity, dim] with `new` [heads, n, dim] at `positions` [n], which follow one another."""
+    appended = cache.clone()
+    appended[:, positions.long()] = new
+    return appended
+
+
+@cache_append.register_fake  # type: ignore[untyped-decorator]  # as above
+def _(cache: torch.Tensor, new: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(cache)
+
+
+@torch.library.custom_op("tapml::cached_attention", mutates_args=())  # type: ignore[untyped-decorator]  # as above
+def cached_attention(
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    positions: torch.Tensor,
+    sinks: torch.Tensor | None,
+    scaling: float,
+    window: int,
+    softcap: float,
+) -> torch.Tensor:
+    """What `query` [heads, n, dim] sees in the caches [kv heads, capacity, dim and dim of values]: [n, heads, dim of
+    values].
+
+    A query at position p sees the places 0 to p; with a `window` (0: none) the last so many of them. `softcap` (0:
+    none) limits scores to below it; `sinks` [heads] takes a share of each head's weights.
+    """
+    groups = query.shape[0] // keys.shape[0]
+    scores = query @ keys.repeat_interleave(groups, 0).transpose(1, 2) * scaling
+    if softcap:
+        scores = softcap * torch.tanh(scores / softcap)
+    places, own = torch.arange(keys.shape[1])[None, :], positions.long()[:, None]
+    unseen = places > own
+    if window:
+        unseen = unseen | (places <= own - window)
+    scores = scores.masked_fill(unseen, -torch.inf)
+    if sinks is not None:
+        scores = torch.cat([scores, sinks.reshape(-1, 1, 1).expand(-1, scores.shape[1], 1)], -1)
+    weights = scores.softmax(-1)[..., : keys.shape[1]]
+    return (weights @ values.repeat_interleave(groups, 0)).transpose(0, 1).contiguous()
+
+
+@cached_attention.register_fake
+def _(query, keys, values, positions, sinks, scaling, window, softcap):  # type: ignore[no-untyped-def]
+    return query.new_empty((query.shape[1], query.shape[0], values.shape[2]))
+
+
+class Attended(Protocol):
+    """What becomes of a call of a model's attention, of one sequence."""
+
+    def attend(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        sinks: torch.Tensor | None,
+        scaling: float,
+        window: int,
+        softcap: float,
+    ) -> torch.Tensor:
+        """query [heads, n, dim], key and value [kv heads, n, dim]: gives [n, heads, dim of values]."""
+
+
+@dataclass
+class _Listening:
+    to: list[Attended] = field(default_factory=list)
+
+
+_listening = _Listening()
+
+
+@contextlib.contextmanager
+def attending(to: Attended) -> Iterator[None]:
+    """While the block runs, `to` gets what models of this attention call."""
+    _listening.to.append(to)
+    try:
+        yield
+    finally:
+        _listening.to.pop()
+
+
+@contextlib.contextmanager
+def own_attention(model: Any) -> Iterator[None]:
+    """While the block runs, the model calls the attention of this file. Raises InputError where it has another way."""
+    before = model.config._attn_implementation
+    what = type(model).__name__
+    try:
+        model.set_attn_implementation(NAME)
+    except Exception as error:  # whatever the model's own check raises
+        raise _no_interface(what) from error
+    try:
+        if model.config._attn_implementation != NAME:
+            raise _no_interface(what)
+        yield
+    finally:
+        model.set_attn_implementation(before)
+
+
+def _no_interface(what: str) -> InputError:
+    return InputError(
+        f"{what} does not call its attention through transformers' interface (AttentionInterface), by which tapml gets "
+        "hold of keys and values: use another architecture",
+        reason="it has an attention of its own",
+    )
+
+
+def _attention(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
+    **others: Any,
+) -> tuple[torch.Tensor, None]:
+    """As transformers calls it: query, key and value are [batch, heads, n, dim]."""
+    what = type(module).__name__
+    _check(what, module, attention_mask, others)
+    found = _listening.to[-1].attend(
+        query.squeeze(0),
+        key.squeeze(0),
+        value.squeeze(0),
+        s_aux,
+        query.shape[-1] ** -0.5 if scaling is None else float(scaling),
+        int(sliding_window or 0),
+        float(softcap or 0.0),
+    )
+    return found.unsqueeze(0), None
+
+
+def _check(what: str, module: Any, mask: torch.Tensor | None, others: dict[str, Any]) -> None:
+    unknown = sorted(name for name, given in others.items() if given is not None and name not in _HARMLESS)
+    if unknown or mask is not None:
+        given = unknown or ["attention_mask"]
+        raise InputError(
+            f"{what} gives its attention {_listed(given)}, and tapml does not know what that changes: use another "
+            "architecture",
+            reason=f"unknown arguments of its attention: {_listed(given)}",
+        )
+    causal = others.get("is_causal")
+    if not (getattr(module, "is_causal", True) if causal is None else causal):
+        raise InputError(f"{what} lets tokens see later ones: tapml generates with causal decoders only")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)
+
+
+transformers.AttentionInterface.register(NAME, _attention)

@@ -1,0 +1,84 @@
+"""Whether an exported step with its cache computes what the model does without one.
+
+What exists only in a mask, and what changes with the length of a sequence, is lost by the export without a word. So the
+two are compared on a sequence that is longer than every window and chunk of the model's configuration.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from tapml.errors import InputError
+from tapml.importing.hf_lengths import lengths_of, told
+
+_ALLOWED = 1e-4
+"""Of the largest logit: rounding moves logits by some 1e-6 of it."""
+
+_BEYOND = 9
+"""Tokens behind the longest of them."""
+
+_SINGLE = 4
+"""Tokens at the end that are given one by one."""
+
+
+def compare(model: Any, program: Any, capacity: int, chunk: int, seed: int = 0) -> float:
+    """The largest difference of logits, over the largest logit, for a sequence of random tokens that is given to the
+    program in chunks of up to `chunk`, then one by one, and to the model as a whole, up to each of its lengths.
+
+    Raises InputError where it is more than rounding, with the first position and what the configuration says of it.
+    """
+    config = model.config.get_text_config()
+    lengths = lengths_of(config, capacity)
+    longest = min(capacity, max(lengths.values(), default=0) + _BEYOND + _SINGLE)
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(0, config.vocab_size, (1, longest), generator=generator)
+    worst = 0.0
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = list(_stepwise(program, ids, chunk))
+        for length in sorted({min(length, longest) for length in lengths.values()} | {longest}):
+            expected = model(input_ids=ids[:, :length], use_cache=False).logits[0]
+            largest = float(expected.abs().max())
+            for last, logits in found:
+                if last < length:
+                    difference = float((logits - expected[last]).abs().max())
+                    if not difference <= _ALLOWED * largest:
+                        raise _differs(model, lengths, last, length, difference, largest)
+                    worst = max(worst, difference / largest)
+    return worst
+
+
+def _stepwise(program: Any, ids: torch.Tensor, chunk: int) -> Iterator[tuple[int, torch.Tensor]]:
+    """The last position of each call, and its logits."""
+    module = program.module()
+    length, begin = ids.shape[1], 0
+    # Of all sorts of lengths, so that ends of chunks lie everywhere in windows.
+    sizes = itertools.chain((1, 2, 3, 5), itertools.cycle((chunk, max(1, chunk // 2 - 1))))
+    while begin < length:
+        left = length - begin - _SINGLE
+        count = min(next(sizes), chunk, left) if left > 0 else 1
+        positions = torch.arange(begin, begin + count, dtype=torch.int32)
+        last = torch.tensor([count - 1], dtype=torch.int32)
+        logits = module(ids[:, begin : begin + count].int(), positions, last)
+        begin += count
+        yield begin - 1, logits[0]
+
+
+def _differs(
+    model: Any, lengths: Mapping[str, int], last: int, length: int, difference: float, largest: float
+) -> InputError:
+    # What sets in at a length shows behind it, or makes of a shorter sequence something else.
+    passed = {name: found for name, found in lengths.items() if found <= max(last, length)}
+    why = f"its configuration has {told(passed)}: what" if passed else "what"
+    mend = f", or give --capacity {min(passed.values())}" if passed else ""
+    return InputError(
+        f"{type(model).__name__}, exported with a cache, differs from transformers' own at position {last} of {length}:"
+        f" by {difference:.2g}, where logits reach {largest:.2g}; {why} a model does in its mask only, or by the "
+        f"length of a sequence, is lost: use another architecture{mend}",
+        reason=f"the export differs from the model at position {last} of {length}",
+    )

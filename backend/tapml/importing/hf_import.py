@@ -1,0 +1,153 @@
+"""The door for decoders of transformers: a prompt, and the steps that follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+from tapml.errors import InputError
+from tapml.importing.exported_program import import_program
+from tapml.importing.hf_capture import cached_program
+from tapml.importing.hf_compare import compare
+from tapml.importing.hf_model import Decoder, open_decoder
+from tapml.importing.inputs import RawStep
+from tapml.importing.model import Functions, ImportedModel, Progress
+
+TOKENS = "tokens"
+"""The symbol: how many of them a call takes."""
+
+MOST_CAPACITY = 1024
+"""Where nobody says how many tokens are to fit."""
+
+_MADE_UP = 7
+"""Tokens of a prompt that nobody gave."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Text, tokens, or None for tokens that are made up, and how many steps follow."""
+
+    given: str | Sequence[int] | None
+    steps: int
+
+
+def import_decoder(
+    path: Path,
+    progress: Progress,
+    functions: Functions,
+    *,
+    prompt: Prompt,
+    capacity: int | None,
+    chunk: int,
+    seed: int,
+) -> ImportedModel:
+    """As load.import_decoder, whose arguments these are."""
+    progress(f"reading {path.name}")
+    decoder = open_decoder(path, seed)
+    capacity = _capacity(decoder, capacity)
+    chunk = min(chunk, capacity)
+    tokens = _tokens(decoder, prompt, capacity, seed)
+    progress(f"exporting {decoder.name}")
+    program = cached_program(decoder.model, capacity)
+    progress("comparing the export with transformers")
+    worst = compare(decoder.model, program, capacity, chunk)
+    following = greedy(decoder.model, tokens, prompt.steps)
+    calls = _calls([*tokens, *following], len(tokens), chunk, synthetic=prompt.given is None)
+    imported = import_program(
+        path,
+        lambda: program,
+        lambda _: calls,
+        progress,
+        functions,
+        outputs=["logits"],
+        sizes={TOKENS: (1, chunk)},
+        provenance={
+            "kind": "transformers",
+            "source": f"{path.name} ({decoder.name})",
+            "sha256": decoder.sha256,
+            "title": decoder.name,
+            "torch": torch.__version__,
+            "notes": [
+                f"captured from transformers {transformers.__version__}: the logits of its own attention differ by "
+                f"{worst:.1g} of the largest at most",
+                *([f"weights are random numbers of seed {seed}"] if decoder.random else []),
+            ],
+        },
+    )
+    return replace(imported, tokenizer=decoder.tokenizer)
+
+
+def greedy(model: Any, tokens: Sequence[int], count: int) -> list[int]:
+    """transformers' own next tokens, `count` of them, by its own cache and its eager attention."""
+    with torch.no_grad():
+        found = model.generate(
+            torch.tensor([list(tokens)]),
+            attention_mask=torch.ones(1, len(tokens), dtype=torch.long),
+            max_new_tokens=count,
+            min_new_tokens=count,
+            do_sample=False,
+            num_beams=1,
+            use_cache=True,
+            eos_token_id=None,
+            pad_token_id=0,
+        )
+    return [int(token) for token in found[0, len(tokens) :]]
+
+
+def _capacity(decoder: Decoder, wanted: int | None) -> int:
+    most = getattr(decoder.config, "max_position_embeddings", None)
+    if wanted is None:
+        return min(most or MOST_CAPACITY, MOST_CAPACITY)
+    if most is not None and wanted > most:
+        raise InputError(f"{decoder.path}: {decoder.name} takes {most} tokens: give a --capacity of at most that")
+    return wanted
+
+
+def _tokens(decoder: Decoder, prompt: Prompt, capacity: int, seed: int) -> list[int]:
+    words = int(decoder.config.vocab_size)
+    if prompt.given is None:
+        count = max(2, min(_MADE_UP, capacity - prompt.steps))
+        found = [int(token) for token in np.random.default_rng(seed).integers(0, words, count)]
+    else:
+        found = _encoded(decoder, prompt.given) if isinstance(prompt.given, str) else [*prompt.given]
+    if len(found) < 2 or prompt.steps < 1:
+        raise InputError("a decoder is carved with a prompt of two tokens or more, and at least one step after it")
+    if outside := [token for token in found if not 0 <= token < words]:
+        raise InputError(
+            f"the prompt has token {outside[0]}, and the vocabulary of {decoder.name} goes from 0 to {words - 1}"
+        )
+    if len(found) + prompt.steps > capacity:
+        raise InputError(
+            f"{len(found)} tokens and {prompt.steps} steps are more than the {capacity} tokens that fit in the cache: "
+            "give a shorter prompt, or a larger --capacity"
+        )
+    return found
+
+
+def _encoded(decoder: Decoder, text: str) -> list[int]:
+    from tokenizers import Tokenizer
+
+    if decoder.tokenizer is None:
+        raise InputError(f"{decoder.path} has no tokenizer.json: give the prompt as tokens, --prompt-ids 1,2,3")
+    return list(Tokenizer.from_str(decoder.tokenizer).encode(text).ids)
+
+
+def _calls(tokens: Sequence[int], prompt: int, chunk: int, *, synthetic: bool) -> list[RawStep]:
+    """The prompt in chunks, then token by token."""
+    begins = [*range(0, prompt, chunk), *range(prompt, len(tokens))]
+    calls = []
+    for begin, end in zip(begins, [*begins[1:], len(tokens)], strict=True):
+        arrays = {
+            "input_ids": np.array([tokens[begin:end]], np.int32),
+            "positions": np.arange(begin, end, dtype=np.int32),
+            "last": np.array([end - begin - 1], np.int32),
+        }
+        what = f"prompt, tokens {begin} to {end - 1}" if begin < prompt else f"token {begin}"
+        calls.append(RawStep(what, arrays, synthetic))
+    return calls

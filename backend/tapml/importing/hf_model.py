@@ -1,0 +1,155 @@
+"""A transformers decoder from a config.json, with random weights, or from a folder with weights."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from tapml.errors import InputError
+from tapml.files import sha256
+from tapml.lowering.quiet import reason
+from tapml.text import listed
+
+_CONFIG, _TOKENIZER = "config.json", "tokenizer.json"
+_MOST_CONFIG = 4_000_000
+_SPREAD = 1.2
+"""Of random weights, over what keeps the length of a vector: large enough for the tokens to differ."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """`model` computes in float32, with its eager attention. `random`: its weights were made up."""
+
+    path: Path
+    model: Any
+    sha256: str
+    random: bool
+    tokenizer: str | None
+    """Of a tokenizer.json."""
+
+    @property
+    def name(self) -> str:
+        return type(self.model).__name__
+
+    @property
+    def config(self) -> Any:
+        return self.model.config.get_text_config()
+
+
+def open_decoder(path: Path, seed: int = 0) -> Decoder:
+    """A decoder of `path`: a folder as transformers saves it (config.json, *.safetensors, tokenizer.json), or a
+    config.json alone, whose weights are random numbers of `seed`.
+
+    Raises InputError for what is none, naming missing and surplus tensors.
+    """
+    folder = path if path.is_dir() else path.parent
+    file = path / _CONFIG if path.is_dir() else path
+    weights = sorted(folder.glob("*.safetensors")) if path.is_dir() else []
+    with _quiet():
+        config = _config(file)
+        try:
+            if weights:
+                model = _with_weights(folder, config)
+            elif path.is_dir():
+                raise InputError(f"{path} has no *.safetensors: give its {_CONFIG} for random weights")
+            else:
+                model = _with_random_weights(config, seed)
+        except InputError:
+            raise
+        except Exception as error:  # whatever transformers and safetensors raise
+            raise InputError(f"{path}: transformers cannot make a decoder of it: {reason(error)}") from error
+    tokenizer = folder / _TOKENIZER
+    text = tokenizer.read_text("utf-8") if path.is_dir() and tokenizer.is_file() else None
+    digest = sha256("".join(sha256(found.read_bytes()) for found in (file, *weights)))
+    return Decoder(path, model.eval(), digest, not weights, text)
+
+
+def _config(file: Path) -> Any:
+    if not file.is_file():
+        raise InputError(f"{file}: there is no such file: give a folder of transformers with one, or a {_CONFIG}")
+    try:
+        found = json.loads(file.read_bytes()[:_MOST_CONFIG])
+        if not isinstance(found, dict) or not isinstance(found.get("model_type"), str):
+            raise InputError(f"{file} names no model_type: it is no config of transformers")
+        if found.get("auto_map"):
+            raise InputError(f"{file} wants code of its own to be run (auto_map): tapml takes what transformers has")
+        config = transformers.AutoConfig.from_pretrained(str(file), trust_remote_code=False, local_files_only=True)
+    except InputError:
+        raise
+    except Exception as error:  # whatever json and transformers raise
+        raise InputError(f"{file} is no config that transformers can read: {reason(error)}") from error
+    if getattr(config, "quantization_config", None):
+        raise InputError(
+            f"{file}: weights in a format of {config.quantization_config.get('quant_method')} are not read"
+        )
+    if getattr(config, "is_encoder_decoder", False):
+        raise InputError(f"{file}: {config.model_type} has an encoder, too: tapml generates with decoders only")
+    return config
+
+
+def _with_weights(folder: Path, config: Any) -> Any:
+    model, info = transformers.AutoModelForCausalLM.from_pretrained(
+        str(folder),
+        config=config,
+        dtype=torch.float32,
+        attn_implementation="eager",
+        use_safetensors=True,
+        local_files_only=True,
+        trust_remote_code=False,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,
+    )
+    missing, surplus = sorted(info["missing_keys"]), sorted(info["unexpected_keys"])
+    other = [
+        f"{name} is {list(given)}, and {type(model).__name__} takes {list(wanted)}"
+        for name, given, wanted in info["mismatched_keys"]
+    ]
+    faults = [
+        *([f"without {listed(missing, 8)}"] if missing else []),
+        *([f"with {listed(surplus, 8)}, which {type(model).__name__} has not"] if surplus else []),
+        *other[:8],
+    ]
+    if faults:
+        raise InputError(f"{folder}: its tensors are not those of its {_CONFIG}: {'; '.join(faults)}")
+    return model
+
+
+def _with_random_weights(config: Any, seed: int) -> Any:
+    """So large that tokens differ, and tied to nothing: tied ones make a model that repeats its last token."""
+    config.get_text_config().tie_word_embeddings = False
+    config.tie_word_embeddings = False
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = transformers.AutoModelForCausalLM.from_config(
+            config, dtype=torch.float32, attn_implementation="eager", trust_remote_code=False
+        )
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.dim() > 1:
+                    parameter.normal_(0, _SPREAD * parameter.shape[-1] ** -0.5)
+                else:
+                    parameter.add_(torch.randn_like(parameter) * 0.1)
+    return model
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """transformers reports at length what becomes an error here."""
+    logger = logging.getLogger("transformers")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,155 @@
+"""What depends on positions alone (rotary embeddings, mostly) becomes a table, a row for each position.
+
+WGSL promises little for sin and cos, and nothing for angles beyond pi: tables are computed here, by PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
+
+from tapml.errors import InputError
+
+_aten = torch.ops.aten
+_SAME_NUMBERS = (
+    "unsqueeze", "squeeze", "view", "reshape", "_unsafe_view", "expand", "alias", "clone", "slice", "select", "permute",
+    "transpose", "t", "_to_copy", "to", "detach", "contiguous", "lift_fresh_copy",
+)  # fmt: skip
+"""Operators that compute nothing: a table holds what they are given, so that all layers share it."""
+
+
+def with_tables(program: Any, positions: str, capacity: int, hint: str = "") -> Any:
+    """A functional program with floating-point values of `positions` (an input of int32 [n]) read from constants of
+    `capacity` rows.
+
+    Raises InputError for a value that is no function of each position by itself, with `hint` at the sentence's end.
+    """
+    graph = program.graph
+    given = next(node for node in graph.nodes if node.op == "placeholder" and node.name == positions)
+    values = _constants(program)
+    alone = _of_positions(graph, given, values)
+    wanted = [node for node in alone if _is_computed(node) and any(_read_by_others(user, alone) for user in node.users)]
+    if not wanted:
+        return program
+    rows = torch.arange(capacity, dtype=torch.int32)
+    few = max(1, capacity // 8)
+    of_all, turned, of_few = (
+        _evaluated(graph, alone, values, given, at, wanted) for at in (rows, torch.flip(rows, (0,)), rows[:few])
+    )
+    for number, (node, table) in enumerate(zip(wanted, of_all, strict=True)):
+        axis = _axis(node, table, capacity)
+        same = torch.equal(table.flip(axis), turned[number]) and torch.equal(table.narrow(axis, 0, few), of_few[number])
+        if not same:
+            raise InputError(
+                f"{node.name} ({node.target.__name__}) is no function of each position by itself, but of all positions "
+                f"of a call: tapml makes tables of positions, and cannot of this{hint}",
+                node=node.name,
+                reason="it depends on the positions of the whole call",
+            )
+        _replace(program, node, f"table{number}", table, axis, given)
+    graph.eliminate_dead_code()
+    program.graph_module.recompile()
+    return program
+
+
+def _constants(program: Any) -> dict[str, torch.Tensor]:
+    """Buffers and constants, which the model does not write, by the names of their placeholders."""
+    signature = program.graph_signature
+    written = set(signature.buffers_to_mutate.values())
+    found = {}
+    for spec in signature.input_specs:
+        if spec.kind in (InputKind.BUFFER, InputKind.CONSTANT_TENSOR) and spec.target not in written:
+            held = program.state_dict.get(spec.target, program.constants.get(spec.target))
+            found[spec.arg.name] = held
+    return found
+
+
+def _of_positions(graph: Any, given: Any, constants: dict[str, torch.Tensor]) -> list[Any]:
+    """The nodes that depend on positions, constants and the number of tokens, and on nothing else, in order."""
+    alone: dict[Any, bool] = {}  # whether it depends on positions
+    for node in graph.nodes:
+        if node is given:
+            alone[node] = True
+        elif node.op == "placeholder":
+            if node.name in constants:
+                alone[node] = False
+        elif node.target is _aten.sym_size.int:
+            alone[node] = False
+        elif node.op == "call_function" and all(source in alone for source in node.all_input_nodes):
+            alone[node] = any(alone[source] for source in node.all_input_nodes)
+    return [node for node, depends in alone.items() if depends and node is not given and node.op == "call_function"]
+
+
+def _is_computed(node: Any) -> bool:
+    value = node.meta.get("val")
+    floating = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return floating and node.target.__name__.partition(".")[0] not in _SAME_NUMBERS
+
+
+def _read_by_others(user: Any, alone: Sequence[Any]) -> bool:
+    """Whether what is not of positions alone reads it, itself or through operators that compute nothing."""
+    if user not in alone:
+        return True
+    return not _is_computed(user) and any(_read_by_others(further, alone) for further in user.users)
+
+
+def _evaluated(
+    graph: Any,
+    alone: Sequence[Any],
+    constants: dict[str, torch.Tensor],
+    given: Any,
+    positions: torch.Tensor,
+    wanted: Sequence[Any],
+) -> list[torch.Tensor]:
+    from torch.fx.node import map_arg
+
+    known: dict[Any, Any] = {given: positions}
+
+    def value(node: Any) -> Any:
+        if node not in known:
+            if node.op == "placeholder":
+                known[node] = constants[node.name]
+            elif node.target is _aten.sym_size.int:
+                known[node] = len(positions)  # of a call, all sizes that differ are its number of tokens
+            else:
+                arguments = map_arg((node.args, node.kwargs), value)
+                known[node] = node.target(*arguments[0], **arguments[1])
+        return known[node]
+
+    with torch.no_grad():
+        return [value(node) for node in wanted]
+
+
+def _axis(node: Any, table: torch.Tensor, capacity: int) -> int:
+    """Along which the positions lie."""
+    axes = [axis for axis, size in enumerate(node.meta["val"].shape) if not isinstance(size, int)]
+    if len(axes) != 1 or table.shape[axes[0]] != capacity:
+        raise InputError(
+            f"{node.name} ({node.target.__name__}) has the shape {list(node.meta['val'].shape)}, of which not one axis "
+            "is that of the positions: tapml cannot make a table of it",
+            node=node.name,
+            reason="positions are not along one axis",
+        )
+    return axes[0]
+
+
+def _replace(program: Any, node: Any, name: str, table: torch.Tensor, axis: int, positions: Any) -> None:
+    """The node's value becomes the rows of a constant at `positions`."""
+    graph = program.graph
+    first = next(iter(graph.nodes))
+    placeholder_name = f"c_{name}"
+    with graph.inserting_before(first):
+        constant = graph.placeholder(placeholder_name)
+    mode = node.meta["val"].fake_mode
+    constant.meta["val"] = mode.from_tensor(table.contiguous(), static_shapes=True)
+    program.constants[name] = table.contiguous()
+    program.graph_signature.input_specs.insert(
+        0, InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(placeholder_name), name, None)
+    )
+    with graph.inserting_before(node):
+        rows = graph.call_function(_aten.index_select.default, (constant, axis, positions))
+    rows.meta = dict(node.meta)
+    node.replace_all_uses_with(rows)

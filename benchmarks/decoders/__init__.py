@@ -1,0 +1,1 @@
+"""Decoders of transformers: do they generate what transformers generates?"""

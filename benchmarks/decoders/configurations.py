@@ -1,0 +1,106 @@
+"""Tiny configurations of decoders, by architecture, and of what they are told apart by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_SMALL = {
+    **{"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 128},
+    **{"max_position_embeddings": 128, "tie_word_embeddings": False},
+    **{"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0},
+}
+_WIDE = {**_SMALL, "intermediate_size": 96}
+GROUPED = {**_WIDE, "num_key_value_heads": 2}
+_GPT = {
+    **{"n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 128, "n_positions": 128, "tie_word_embeddings": False},
+    **{"bos_token_id": 1, "eos_token_id": 2},
+}
+_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+_LATENT = {
+    **{"num_key_value_heads": 4, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8},
+    **{"v_head_dim": 16, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
+    **{"first_k_dense_replace": 1, "n_shared_experts": 1, "topk_group": 1},
+}
+_LLAMA_3 = {
+    **{"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+    "original_max_position_embeddings": 64,
+}
+_LONG = {
+    **{"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 64},
+    **{"short_factor": [1.0] * 8, "long_factor": [2.0] * 8},
+}
+_PLAIN_ROPE = {"rope_type": "default", "rope_theta": 1e4}
+
+CONFIGURATIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "llama": ("LlamaConfig", GROUPED),
+    "llama, llama3 rope": ("LlamaConfig", {**GROUPED, "rope_parameters": _LLAMA_3}),
+    "mistral": ("MistralConfig", {**GROUPED, "sliding_window": 8}),
+    "mixtral": ("MixtralConfig", {**GROUPED, "num_local_experts": 4}),
+    "qwen2": ("Qwen2Config", GROUPED),
+    "qwen2_moe": ("Qwen2MoeConfig", {**GROUPED, **_EXPERTS, "shared_expert_intermediate_size": 32}),
+    "qwen3": ("Qwen3Config", {**GROUPED, "head_dim": 16}),
+    "qwen3_moe": ("Qwen3MoeConfig", {**GROUPED, **_EXPERTS, "head_dim": 16}),
+    "gemma": ("GemmaConfig", {**GROUPED, "head_dim": 16}),
+    "gemma2": (
+        "Gemma2Config",
+        {**GROUPED, "head_dim": 16, "sliding_window": 8, "attn_logit_softcapping": 5.0, "query_pre_attn_scalar": 16},
+    ),
+    "gemma3": ("Gemma3TextConfig", {**GROUPED, "head_dim": 16, "sliding_window": 8, "query_pre_attn_scalar": 16}),
+    "phi": ("PhiConfig", _WIDE),
+    "phi3": ("Phi3Config", GROUPED),
+    "phi3, longrope": (
+        "Phi3Config",
+        {**GROUPED, "original_max_position_embeddings": 64, "rope_parameters": _LONG},
+    ),
+    "starcoder2": ("Starcoder2Config", {**GROUPED, "sliding_window": 8}),
+    "gpt2": ("GPT2Config", _GPT),
+    "gpt_neox": ("GPTNeoXConfig", _WIDE),
+    "gpt_bigcode": ("GPTBigCodeConfig", _GPT),
+    "gptj": ("GPTJConfig", {**_GPT, "rotary_dim": 8}),
+    "opt": ("OPTConfig", {**_SMALL, "ffn_dim": 96, "word_embed_proj_dim": 64}),
+    "stablelm": ("StableLmConfig", GROUPED),
+    "cohere": ("CohereConfig", GROUPED),
+    "cohere2": ("Cohere2Config", {**GROUPED, "sliding_window": 8}),
+    "olmo2": ("Olmo2Config", GROUPED),
+    "granite": ("GraniteConfig", {**GROUPED, "attention_multiplier": 0.25}),
+    "gpt_oss": (
+        "GptOssConfig",
+        {
+            **GROUPED,
+            **{"head_dim": 16, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 8},
+            "rope_parameters": _PLAIN_ROPE,
+        },
+    ),
+    "deepseek_v2": ("DeepseekV2Config", {**_WIDE, **_LATENT, "n_group": 1}),
+    "deepseek_v3": ("DeepseekV3Config", {**_WIDE, **_LATENT, "n_group": 2}),
+    "falcon": ("FalconConfig", {**_SMALL, "alibi": False}),
+    "falcon, alibi": ("FalconConfig", {**_SMALL, "alibi": True}),
+    "bloom": ("BloomConfig", {"hidden_size": 64, "n_layer": 2, "n_head": 4, "vocab_size": 128}),
+    "mpt": ("MptConfig", {"d_model": 64, "n_layers": 2, "n_heads": 4, "vocab_size": 128, "max_seq_len": 128}),
+    "rwkv": (
+        "RwkvConfig",
+        {
+            **{"hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 128},
+            **{"context_length": 128, "attention_hidden_size": 64},
+        },
+    ),
+    "mamba": ("MambaConfig", {"hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 128, "state_size": 8}),
+    "llama4": (
+        "Llama4TextConfig",
+        {
+            **GROUPED,
+            **{"head_dim": 16, "intermediate_size_mlp": 96, "num_local_experts": 2, "attention_chunk_size": 8},
+        },
+    ),
+    "smollm3": ("SmolLM3Config", GROUPED),
+}
+"""By name: class and fields. Nothing is tied, or random models repeat their last token."""
+
+
+def configuration(name: str) -> Any:
+    """transformers' own object."""
+    import transformers
+
+    kind, fields = CONFIGURATIONS[name]
+    return getattr(transformers, kind)(**fields)

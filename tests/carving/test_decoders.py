@@ -1,0 +1,80 @@
+"""A decoder of transformers from its configuration to tokens that a compiled model gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tapml as tml
+from decoders import PROMPT, calls, decoder
+from tapml.cli import main
+from tapml.suite import Suite
+
+pytestmark = pytest.mark.torch
+
+STEPS = 40
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return decoder("grouped queries", tmp_path_factory.mktemp("decoder"))
+
+
+@pytest.fixture(scope="module")
+def suite(config: Path) -> Suite:
+    path = config.parent / "decoder.suite"
+    prompt = ",".join(map(str, PROMPT))
+    options = ["--prompt-ids", prompt, "--capacity", "64", "--chunk", "16", "--steps", "2"]
+    assert main(["carve", "--hf", str(config), *options, "-o", str(path)]) == 0
+    return Suite(path)
+
+
+def test_every_operator_is_held_against_pytorch_with_the_states_that_it_left(suite: Suite) -> None:
+    """The second step's cache_append only moves numbers: given our own states, it would differ from PyTorch's in their
+    last places."""
+    operators = suite.manifest["oracle"]["operators"]
+    assert operators["held"] == operators["of"] > 100
+    assert suite.doubts == []
+
+
+def test_a_compiled_model_gives_the_tokens_of_transformers(suite: Suite, config: Path, tmp_path: Path) -> None:
+    """In calls of other lengths than it was carved with."""
+    from tapml.importing.hf_import import greedy
+    from tapml.importing.hf_model import open_decoder
+
+    wanted = greedy(open_decoder(config).model, PROMPT, STEPS)
+    assert len(set(wanted)) > 10
+    tokens = [*PROMPT, *wanted]
+    model = tml.build(suite, tmp_path / "decoder.tapml")
+    made = calls(tokens, [3, 4, len(PROMPT), *range(len(PROMPT) + 1, len(tokens))])
+    for device in (tml.cpu(), tml.webgpu("node-dawn")):
+        outputs = model.run_calls(made, device).outputs
+        got = [int(np.argmax(found["logits"])) for found in outputs[2:]]
+        assert got == wanted, device
+
+
+def test_a_position_beyond_the_capacity_is_refused(suite: Suite, tmp_path: Path) -> None:
+    model = tml.build(suite, tmp_path / "decoder.tapml")
+    beyond = calls([0] * 65, [64, 65])[1:]
+    with pytest.raises(tml.TapmlError, match=r"positions is 64 at .*, and must be from -64 to 63"):
+        model.run_calls(beyond)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "give one model: MODEL, or --hf"),
+        (["model.onnx", "--hf", "config.json"], "give one model: MODEL, or --hf"),
+        (["model.onnx", "--prompt", "Once"], "--prompt is for decoders of transformers"),
+        (["--hf", "config.json", "--prompt", "Once", "--prompt-ids", "1,2"], "not both"),
+        (["--hf", "config.json", "--text", "Once"], "a decoder takes a prompt"),
+        (["--hf", "nothing.json"], "nothing.json: there is no such file"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["carve", *arguments, "-o", str(tmp_path / "x.suite")]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())

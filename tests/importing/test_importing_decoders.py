@@ -1,0 +1,261 @@
+"""Decoders of transformers: what is captured computes what they do, and is refused where it does not."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.decoders.configurations import GROUPED, configuration
+
+from decoders import CAPACITY, CHUNK, DECODERS, PROMPT, decoder, saved
+from tapml.carving.prepare import lowered_with_documents, prepared
+from tapml.errors import InputError, ToolchainError
+from tapml.importing import ImportedModel, import_decoder
+from tapml.importing.inputs import RawStep
+
+pytestmark = pytest.mark.torch
+
+STEPS = 24
+
+
+def imported(config: Path, **options: Any) -> ImportedModel:
+    return import_decoder(config, **{"prompt": PROMPT, "steps": 1, "capacity": CAPACITY, "chunk": CHUNK, **options})
+
+
+def of(fields: Any, tmp_path: Path, **options: Any) -> ImportedModel:
+    return imported(saved(fields, tmp_path), **options)
+
+
+@pytest.mark.parametrize(
+    "kind", [kind if kind == "soft cap and window" else pytest.param(kind, marks=pytest.mark.slow) for kind in DECODERS]
+)
+def test_greedy_tokens_are_those_of_transformers(kind: str, tmp_path: Path) -> None:
+    """The steps' tokens are what transformers generates with its own cache; each has to be what the step before it
+    gives on the reference platform, whose states are its own."""
+    model = imported(decoder(kind, tmp_path), steps=STEPS)
+    opened = prepared(model, *lowered_with_documents(model))
+    runs = opened.reference.record(opened.graphs)
+    place = model.outputs.index("logits")
+    got = [int(np.argmax(run.outputs[place])) for run in runs]
+    tokens = [int(step.inputs["input_ids"][0, 0]) for step in model.steps]
+    prompt = -(-len(PROMPT) // CHUNK)
+    assert got[prompt - 1 : -1] == tokens[prompt:]
+    assert len(set(tokens[prompt:])) > 5
+
+
+def test_a_step_has_its_cache_as_states_of_the_capacity(tmp_path: Path) -> None:
+    model = imported(decoder("grouped queries", tmp_path))
+    assert [(symbol.name, symbol.minimum, symbol.maximum) for symbol in model.symbols] == [("tokens", 1, CHUNK)]
+    assert list(model.states) == ["keys0", "values0", "keys1", "values1"]
+    assert {model.steps[0].inputs[name].shape for name in model.states} == {(2, CAPACITY, 16)}
+    assert [step.description for step in model.steps] == ["prompt, tokens 0 to 7", "prompt, tokens 8 to 10", "token 11"]
+    kernels = {operator.name for operator in lowered_with_documents(model)[0].operators}
+    assert {"cache_append", "cached_attention"} <= kernels
+    assert not any("cos" in name or "sin" in name for name in kernels), kernels
+
+
+def test_a_prompt_that_nobody_gave_is_marked(tmp_path: Path) -> None:
+    model = imported(decoder("grouped queries", tmp_path), prompt=None)
+    assert all(step.synthetic for step in model.steps)
+
+
+# ---------------------------------------------------- what is lost
+
+
+def test_what_is_lost_in_the_export_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a window would be that exists in a mask only."""
+    from tapml.importing import hf_capture
+
+    right = hf_capture.cached_attention
+
+    def without_window(*given: Any) -> Any:
+        *others, _, softcap = given
+        return right(*others, 0, softcap)
+
+    monkeypatch.setattr(hf_capture, "cached_attention", without_window)
+    with pytest.raises(InputError, match=r"MistralForCausalLM.* differs .* position (8|9|10|12) .*sliding_window = 8"):
+        imported(decoder("window", tmp_path))
+
+
+def test_chunked_attention_is_refused(tmp_path: Path) -> None:
+    import transformers
+
+    config = transformers.Llama4TextConfig(
+        **GROUPED, head_dim=16, intermediate_size_mlp=96, num_local_experts=2, attention_chunk_size=8
+    )
+    with pytest.raises(InputError, match=r"Llama4ForCausalLM (cannot be exported|.* differs)"):
+        of(config, tmp_path)
+
+
+def long_rope() -> Any:
+    import transformers
+
+    scaling = {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 32}
+    factors = {"short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
+    return transformers.Phi3Config(
+        **GROUPED, original_max_position_embeddings=32, rope_parameters={**scaling, **factors}
+    )
+
+
+def test_positions_that_depend_on_the_length_are_refused_beyond_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no function of each .*original_max_position_embeddings = 32: .*capacity 32"):
+        of(long_rope(), tmp_path)
+    assert of(long_rope(), tmp_path, capacity=32).symbols
+
+
+@pytest.mark.parametrize("name", ["FalconConfig", "BloomConfig", "MambaConfig"])
+def test_attention_outside_of_the_interface_is_refused(name: str, tmp_path: Path) -> None:
+    import transformers
+
+    config = getattr(transformers, name)(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, vocab_size=128)
+    with pytest.raises(InputError, match=r"transformers' interface|takes no positions|has no attention"):
+        of(config, tmp_path)
+
+
+def test_what_attention_is_given_and_nobody_knows_is_refused() -> None:
+    import torch
+
+    from tapml.importing import hf_attention
+
+    module, x = torch.nn.Linear(1, 1), torch.zeros(1, 1, 2, 4)
+    with pytest.raises(InputError, match="gives its attention temperature, and"):
+        hf_attention._attention(module, x, x, x, None, temperature=2.0)
+    with pytest.raises(InputError, match="gives its attention attention_mask, and"):
+        hf_attention._attention(module, x, x, x, torch.zeros(2, 2))
+    with pytest.raises(InputError, match="see later ones"):
+        hf_attention._attention(module, x, x, x, None, is_causal=False)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # torch uses what it deprecates
+def test_a_table_of_what_depends_on_all_positions_is_refused() -> None:
+    import torch
+
+    from tapml.importing.hf_tables import with_tables
+
+    class Relative(torch.nn.Module):
+        def forward(self, x: Any, positions: Any) -> Any:
+            return x * torch.cos(positions.float() / positions.max())
+
+    n = torch.export.Dim("n", min=1, max=16)
+    arguments = torch.ones(5), torch.arange(5, dtype=torch.int32)
+    program = torch.export.export(Relative(), arguments, dynamic_shapes=({0: n}, {0: n})).run_decompositions({})
+    with pytest.raises(InputError, match="is no function of each position by itself"):
+        with_tables(program, "positions", 16)
+
+
+# ---------------------------------------------------- folders
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Llama of float16 weights, as transformers saves it."""
+    import torch
+    import transformers
+
+    path = tmp_path_factory.mktemp("folder")
+    torch.manual_seed(1)
+    model = transformers.AutoModelForCausalLM.from_config(configuration("llama"))
+    model.half().save_pretrained(path)
+    return path
+
+
+def changed(folder: Path, tmp_path: Path, tensors: dict[str, np.ndarray | None]) -> Path:
+    """The folder with some tensors more, others or (None) less."""
+    from safetensors.numpy import load_file, save_file
+
+    for file in folder.glob("*.json"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    held = {**load_file(folder / "model.safetensors"), **tensors}
+    save_file({k: v for k, v in held.items() if v is not None}, tmp_path / "model.safetensors", {"format": "pt"})
+    return tmp_path
+
+
+def test_weights_of_a_folder_are_those_that_are_computed_with(folder: Path) -> None:
+    from safetensors.numpy import load_file
+
+    model = imported(folder)
+    held = load_file(folder / "model.safetensors")
+    found = dict(model.parameters)["model.model.norm.weight"]
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, held["model.norm.weight"].astype(np.float32))
+
+
+def test_missing_surplus_and_misshapen_tensors_are_named(folder: Path, tmp_path: Path) -> None:
+    wrong = {
+        "model.norm.weight": None,
+        "model.layers.1.extra": np.zeros(3, np.float16),
+        "lm_head.weight": np.zeros((128, 32), np.float16),
+    }
+    with pytest.raises(InputError) as refused:
+        imported(changed(folder, tmp_path, wrong))
+    said = str(refused.value)
+    assert "without model.norm.weight" in said
+    assert "with model.layers.1.extra, which LlamaForCausalLM has not" in said
+    assert "lm_head.weight is [128, 32], and LlamaForCausalLM takes [128, 64]" in said
+
+
+def test_a_folder_without_weights_is_refused(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_bytes((folder / "config.json").read_bytes())
+    with pytest.raises(InputError, match=r"has no \*\.safetensors"):
+        imported(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"model_type": "no such model"}, "is no config that transformers can read"),
+        ({"hidden_size": 3}, "names no model_type"),
+        ({"model_type": "llama", "auto_map": {"AutoModel": "x.Y"}}, "wants code of its own"),
+        ({"model_type": "t5", "is_encoder_decoder": True}, "has an encoder"),
+        ({"model_type": "llama", "quantization_config": {"quant_method": "gptq"}}, "in a format of gptq"),
+    ],
+)
+def test_configs_that_are_not_taken(fields: dict[str, Any], said: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    with pytest.raises(InputError, match=said):
+        imported(tmp_path / "config.json")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"prompt": [3]}, "two tokens or more"),
+        ({"prompt": [3, 128]}, "has token 128, and the vocabulary of LlamaForCausalLM goes from 0 to 127"),
+        ({"prompt": [3, -1]}, "has token -1"),
+        ({"prompt": PROMPT * 6}, "66 tokens and 1 steps are more than the 64 tokens"),
+        ({"prompt": "Once upon a time"}, "has no tokenizer.json"),
+        ({"capacity": 129}, "takes 128 tokens"),
+    ],
+)
+def test_prompts_that_do_not_fit(options: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=said):
+        imported(decoder("grouped queries", tmp_path), **options)
+
+
+def test_without_transformers_the_command_that_installs_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = builtins.__import__
+
+    def missing(name: str, *rest: Any) -> Any:
+        if name == "transformers":
+            raise ImportError(name, name=name)
+        return there(name, *rest)
+
+    config = decoder("grouped queries", tmp_path)
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(ToolchainError, match=r"needs transformers: pip install 'tapml\[transformers\]'"):
+        imported(config)
+
+
+def test_raw_steps_are_chunks_then_tokens() -> None:
+    from tapml.importing.hf_import import _calls
+
+    found: list[RawStep] = _calls(range(10, 17), 5, 2, synthetic=False)
+    assert [step.arrays["input_ids"].tolist() for step in found] == [[[10, 11]], [[12, 13]], [[14]], [[15]], [[16]]]
+    assert [step.arrays["positions"].tolist() for step in found] == [[0, 1], [2, 3], [4], [5], [6]]
+    assert [step.arrays["last"].tolist() for step in found] == [[1], [1], [0], [0], [0]]
