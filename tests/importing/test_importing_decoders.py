@@ -20,6 +20,8 @@ from tapml.importing.inputs import RawStep
 pytestmark = pytest.mark.torch
 
 STEPS = 24
+SEEDS = {"parallel residual": 3}
+"""Others than 0, of which the tokens are almost all the same."""
 
 
 def imported(config: Path, **options: Any) -> ImportedModel:
@@ -36,7 +38,7 @@ def of(fields: Any, tmp_path: Path, **options: Any) -> ImportedModel:
 def test_greedy_tokens_are_those_of_transformers(kind: str, tmp_path: Path) -> None:
     """The steps' tokens are what transformers generates with its own cache; each has to be what the step before it
     gives on the reference platform, whose states are its own."""
-    model = imported(decoder(kind, tmp_path), steps=STEPS)
+    model = imported(decoder(kind, tmp_path), steps=STEPS, seed=SEEDS.get(kind, 0))
     opened = prepared(model, *lowered_with_documents(model))
     runs = opened.reference.record(opened.graphs)
     place = model.outputs.index("logits")
@@ -45,6 +47,13 @@ def test_greedy_tokens_are_those_of_transformers(kind: str, tmp_path: Path) -> N
     prompt = -(-len(PROMPT) // CHUNK)
     assert got[prompt - 1 : -1] == tokens[prompt:]
     assert len(set(tokens[prompt:])) > 5
+
+
+@pytest.mark.slow
+def test_views_of_sizes_that_vary(tmp_path: Path) -> None:
+    """By views that TVM cannot compare."""
+    model = imported(saved(configuration("gpt_bigcode"), tmp_path))
+    assert all(operator.external is None for operator in lowered_with_documents(model)[0].operators)
 
 
 def test_a_step_has_its_cache_as_states_of_the_capacity(tmp_path: Path) -> None:

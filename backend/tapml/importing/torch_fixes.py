@@ -34,6 +34,9 @@ def converters(bounds: Bounds) -> dict[str, Converter]:
         "addmm.default": _addmm,
         "baddbmm.default": _addmm,
         "cond": _both_branches,
+        "empty.memory_format": _empty,
+        "view.default": _reshape,
+        "reshape.default": _reshape,
     }
 
 
@@ -55,6 +58,24 @@ def _addmm(node: Any, importer: Any) -> Any:
     product = _scaled(importer, emit(op.matmul(left, right)), node.kwargs.get("alpha", 1))
     beta = node.kwargs.get("beta", 1)
     return product if beta == 0 else emit(op.add(product, _scaled(importer, bias, beta)))
+
+
+def _reshape(node: Any, importer: Any) -> Any:
+    """TVM's own compares sizes, and cannot where they vary."""
+    found = [importer.env[size] if hasattr(size, "meta") else size for size in node.args[1]]
+    if all(isinstance(size, int) for size in found):
+        return importer.as_tvm(node)
+    # What is -1 is a number in PyTorch's own shape, or the one size that is left over.
+    sizes = [
+        known if isinstance(known, int) else size for known, size in zip(node.meta["val"].shape, found, strict=True)
+    ]
+    return importer.block_builder.emit(op.reshape(importer.env[node.args[0]], sizes))
+
+
+def _empty(node: Any, importer: Any) -> Any:
+    """Zeros, for nothing may depend on what it holds; TVM's own takes no sizes that vary."""
+    sizes = [importer.env[size] if hasattr(size, "meta") else size for size in node.args[0]]
+    return importer.block_builder.emit(op.zeros(sizes, str(node.meta["val"].dtype).removeprefix("torch.")))
 
 
 def _both_branches(node: Any, importer: Any) -> Any:
