@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import random
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
 
 import pytest
 
 from building.graphs import random_graph
 from building.ownership import Overwritten, check
+from tapml.building import strategies
 from tapml.building.buffers import Buffer
+from tapml.building.plan import Placement
 from tapml.building.planning import best, buffers_for_sizes, plan_for_range, plan_for_sizes, plans
-from tapml.building.strategies import STRATEGIES
+from tapml.building.strategies import STRATEGIES, ends, total, with_offsets
+from tapml.compiled.model import aligned
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, Symbol, evaluate
 from tapml.program import Graph, Node, NodeKind, TensorType, Value, ValueKind
@@ -109,6 +117,102 @@ def test_no_arena_exceeds_the_largest_buffer_unless_a_tensor_does() -> None:
             ends[place.arena] = max(ends.get(place.arena, 0), place.end)
         assert max(ends.values()) == 5000, name
         assert sum(end > 2048 for end in ends.values()) == 1, name
+
+
+def turns(count: int) -> list[Buffer]:
+    """Tensors of a model that does much the same again and again: most are read soon, some in a later turn."""
+    made = random.Random(7)
+    lives = [made.choice([1, 1, 2]) if n % 30 else made.choice([35, 70]) for n in range(count)]
+    sizes = [made.choice([4, 128, 512, 640, 1536]) for _ in range(count)]
+    return [
+        Buffer(f"v{n}", size, n, min(n + life, count), frozenset({f"v{n - 1}", f"v{n + 1}"}))
+        for n, (size, life) in enumerate(zip(sizes, lives, strict=True))
+    ]
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_four_times_the_tensors_take_about_four_times_the_work(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytecode instructions that are executed are counted; if tensors were compared in pairs it were 16 times."""
+    monkeypatch.setattr(strategies, "_MOST_TRIES", 4)
+    few, many = (instructions(lambda n=n: STRATEGIES[name](turns(n), 2**28)) for n in (150, 600))
+    assert many < 6 * few
+
+
+def instructions(called: Callable[[], object]) -> int:
+    """How many bytecode instructions a call takes."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+
+    former = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        called()
+    finally:
+        sys.settrace(former)
+    return count
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_each_tensor_lies_where_comparing_it_with_every_other_puts_it(seed: int) -> None:
+    graph, kernels = random_graph(seed, nodes=50)
+    wanted = buffers_for_sizes(graph, kernels)
+    most = random.Random(seed).choice([2**28, 12000, 4096])
+    for order in (wanted, sorted(wanted, key=lambda found: -found.bytes)):
+        assert with_offsets(order, most) == compared_in_pairs(order, most)
+    best = min((STRATEGIES[name](wanted, most) for name in STRATEGIES if name.startswith("greedy")), key=total)
+    refined = STRATEGIES["refined"](wanted, most)
+    assert refined == refined_in_pairs(wanted, most)
+    assert total(refined) <= total(best)
+
+
+def compared_in_pairs(order: Sequence[Buffer], most: int) -> dict[Any, Placement]:
+    found: dict[Any, Placement] = {}
+    for buffer in order:
+        best = None
+        sizes = ends(found)
+        for number, size in sizes.items():
+            if any(found[name].arena == number for name in buffer.apart if name in found):
+                continue
+            met = [found[b.name] for b in order if b.name in found and b.meets(buffer)]
+            offset, gaps = 0, []
+            for place in sorted((place for place in met if place.arena == number), key=lambda place: place.offset):
+                if place.offset - offset >= buffer.bytes:
+                    gaps.append((place.offset - offset, offset))
+                offset = max(offset, aligned(place.end))
+            offset = min(gaps)[1] if gaps else offset
+            if offset + buffer.bytes <= max(size, most):
+                grown = max(0, offset + buffer.bytes - size), number, offset
+                best = min(best or grown, grown)
+        _, number, offset = best or (0, len(sizes), 0)
+        found[buffer.name] = Placement(number, offset, buffer.bytes)
+    return found
+
+
+def refined_in_pairs(buffers: Sequence[Buffer], most: int) -> dict[Any, Placement]:
+    """With every order that is tried placed from its begin."""
+    least = max(sum(buffer.bytes for buffer in live) for live in strategies.live_at(buffers).values())
+    orders = [list(order(buffers)) for order in strategies._ORDERS.values()]
+    best, order = min(((compared_in_pairs(o, most), o) for o in orders), key=lambda found: total(found[0]))
+    tries, better = 0, True
+    while better and total(best) > least:
+        better = False
+        tops = ends(best)
+        places = [n for n, b in enumerate(order) if best[b.name].end == tops[best[b.name].arena]]
+        for place, to in ((n, to) for n in places for to in dict.fromkeys((0, n // 4, n // 2)) if to < n):
+            changed = [*order[:to], order[place], *order[to:place], *order[place + 1 :]]
+            found = compared_in_pairs(changed, most)
+            tries += 1
+            if total(found) < total(best):
+                best, order, better = found, changed, True
+                break
+            if tries == 100:
+                return best
+    return best
 
 
 def symbolic(*shape: object) -> tuple[Function, tuple[Symbol, ...]]:
