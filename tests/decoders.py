@@ -22,6 +22,7 @@ DECODERS: Mapping[str, str] = {
     "learned positions": "gpt2",
     "experts": "qwen3_moe",
     "slices without elements": "phi3",
+    "unsorted experts": "deepseek_v2",
 }
 """The configuration for each kind."""
 

@@ -193,6 +193,17 @@ def test_weights_of_a_folder_are_those_that_are_computed_with(folder: Path) -> N
     np.testing.assert_array_equal(found, held["model.norm.weight"].astype(np.float32))
 
 
+def test_transformers_writes_nothing_to_the_terminal(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """No bars of weights that are loaded, and no warnings about how tokens are generated."""
+    from tapml.importing.hf_import import greedy
+    from tapml.importing.hf_model import open_decoder
+
+    opened = open_decoder(folder)
+    opened.model.generation_config.temperature = 0.5  # which greedy generation does not use
+    greedy(opened.model, PROMPT, 1)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_missing_surplus_and_misshapen_tensors_are_named(folder: Path, tmp_path: Path) -> None:
     wrong = {
         "model.norm.weight": None,

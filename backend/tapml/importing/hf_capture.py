@@ -93,6 +93,7 @@ def cached_program(model: Any, capacity: int) -> Any:
         warnings.simplefilter("ignore")
         program = _exported(model, _caches_of(model, capacity), capacity).run_decompositions({})
         _keep_caches_only(program)
+        _sort_topk(program)
         lengths = lengths_of(model.config.get_text_config(), capacity)
         hint = f"; its configuration has {told(lengths)}: give --capacity {min(lengths.values())}" if lengths else ""
         return with_tables(program, "positions", capacity, hint)
@@ -132,6 +133,16 @@ def _keep_caches_only(program: Any) -> None:
     output.args = (tuple(output.args[0][place] for place in kept),)
     signature.output_specs[:] = [signature.output_specs[place] for place in kept]
     program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def _sort_topk(program: Any) -> None:
+    """Of equal use to the model, which asked for any order (experts of a router): so all that compute it give the same
+    one."""
+    for node in program.graph.nodes:
+        if node.op == "call_function" and node.target is torch.ops.aten.topk.default:
+            node.args = node.args[:4]
+            node.kwargs = {name: given for name, given in node.kwargs.items() if name != "sorted"}
     program.graph_module.recompile()
 
 

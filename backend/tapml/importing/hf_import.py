@@ -15,7 +15,7 @@ from tapml.errors import InputError
 from tapml.importing.exported_program import import_program
 from tapml.importing.hf_capture import cached_program
 from tapml.importing.hf_compare import compare
-from tapml.importing.hf_model import Decoder, open_decoder
+from tapml.importing.hf_model import Decoder, open_decoder, quiet
 from tapml.importing.inputs import RawStep
 from tapml.importing.model import Functions, ImportedModel, Progress
 
@@ -85,7 +85,7 @@ def import_decoder(
 
 def greedy(model: Any, tokens: Sequence[int], count: int) -> list[int]:
     """transformers' own next tokens, `count` of them, by its own cache and its eager attention."""
-    with torch.no_grad():
+    with torch.no_grad(), quiet():
         found = model.generate(
             torch.tensor([list(tokens)]),
             attention_mask=torch.ones(1, len(tokens), dtype=torch.long),

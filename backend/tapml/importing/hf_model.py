@@ -54,7 +54,7 @@ def open_decoder(path: Path, seed: int = 0) -> Decoder:
     folder = path if path.is_dir() else path.parent
     file = path / _CONFIG if path.is_dir() else path
     weights = sorted(folder.glob("*.safetensors")) if path.is_dir() else []
-    with _quiet():
+    with quiet():
         config = _config(file)
         try:
             if weights:
@@ -142,14 +142,17 @@ def _with_random_weights(config: Any, seed: int) -> Any:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """transformers reports at length what becomes an error here."""
+def quiet() -> Iterator[None]:
+    """While the block runs, transformers draws no bars and reports nothing: what matters becomes an error here."""
     logger = logging.getLogger("transformers")
-    level = logger.level
+    level, bars = logger.level, transformers.utils.logging.is_progress_bar_enabled()
     logger.setLevel(logging.CRITICAL)
+    transformers.utils.logging.disable_progress_bar()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
         logger.setLevel(level)
+        if bars:
+            transformers.utils.logging.enable_progress_bar()
