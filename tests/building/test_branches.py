@@ -60,7 +60,7 @@ class Run:
     def __init__(self, found: Function, held: Mapping[str, Any]) -> None:
         self.moves = with_moves(found)
         befores = {state: before for state, (before, _) in found.states.items()}
-        flow = with_branches(self.moves, befores, {"choose"})
+        flow = with_branches(self.moves, befores, {"choose"}, {})
         self.names = {value: befores[state] for value, state in self.moves.states.items()}
         self.held = dict(held)
         self.ran: list[str] = []
@@ -197,7 +197,7 @@ def test_there_are_no_more_branches_than_a_compiled_model_may_have() -> None:
     for number in range(450):
         calls += [("f", before, f"x{number}"), ("choose", "pq"[number % 2], f"x{number}", before, f"r{number}")]
         before = f"r{number}"
-    flow = with_branches(with_moves(function(calls, [before])), {}, {"choose"})
+    flow = with_branches(with_moves(function(calls, [before])), {}, {"choose"}, {})
     assert sum(isinstance(item, Branch) for item in flow.items) == 400
     found = function(calls, [before])
     held = {"p": 1, "q": 0, "a": "a", "b": "b", "c": "c"}

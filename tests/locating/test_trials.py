@@ -144,3 +144,18 @@ def reason(suite: Suite, kernel: str, fault: Fault) -> str:
     (found,) = document["kernels"]
     assert found["kernel"] == kernel
     return found["reason"]
+
+
+def test_a_result_that_is_right_but_differs_from_run_to_run_is_a_race_whatever_its_trials_give() -> None:
+    def late(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return right(x, w, b) + 1
+
+    one = call(right, X, W, B)
+    other = one.got.copy()
+    other.flat[0] = np.nextafter(other.flat[0], np.float32(2))
+    made = varied([X, W, B], 1)
+    assert made is not None
+    trials = [replace(call(late, *made), program=None)]
+    fills = [one.fills[0]] * 2 if one.fills else [0, 0]
+    found = findings(replace(one, runs=[one.got, other], fills=fills, trials=trials))
+    assert [finding.pattern for finding in found] == ["race"]

@@ -60,7 +60,9 @@ _TELLS_WHERE = 0.98
 
 def detect(evidence: Evidence) -> list[Finding]:
     """The best explanation by a change of the operator's program; none where no change explains half of it."""
-    if evidence.program is None or evidence.count + max((trial.count for trial in evidence.trials), default=0) < 2:
+    if evidence.program is None or not evidence.count:
+        return []
+    if evidence.count + max((trial.count for trial in evidence.trials), default=0) < 2:
         return []
     found: list[Finding] = []
     with contextlib.suppress(NotAFormula, RecursionError, MemoryError):
