@@ -18,6 +18,7 @@ from tvm_ffi import structural_map
 
 from tapml.compilers.tvm.functions import with_known_functions
 from tapml.compilers.tvm.sequential import bound_where_sequential
+from tapml.compilers.tvm.splits import splits_without_prover
 
 PLAIN, ANY = 2, 4
 """Where among dlight's rules those begin that give an invocation one element; the last, which takes everything."""
@@ -44,7 +45,7 @@ def schedule(module: tvm.IRModule, target: tvm.target.Target, first: int = 0) ->
     gpu = dlight.gpu
     rules = gpu.Matmul(), gpu.GEMV(), gpu.Reduction(), gpu.GeneralReduction(), gpu.Fallback()
     module = _changed(module, without_single_terms)
-    with target:
+    with target, splits_without_prover():
         scheduled = dlight.ApplyDefaultSchedule(_Cheapest(rules[first:]))(bound_where_sequential(module))
     return _changed(scheduled, with_known_functions)
 
