@@ -13,6 +13,7 @@ from tvm import relax, te
 from tvm.relax import op
 
 from tapml.importing.model import Array
+from tapml.importing.weights import as_tvm_holds
 
 MASKED = -1e9
 """Added to the attention scores of padding: finite, so that no shader meets an infinity, and exp()
@@ -85,7 +86,7 @@ class BertBuilder:
         if transposed:
             name, data = f"{name}.T", data.T
         if name not in self._arguments:
-            self.parameters.append((name, np.ascontiguousarray(data)))
+            self.parameters.append((name, as_tvm_holds(np.ascontiguousarray(data))))
             self._arguments[name] = relax.Var(name, relax.TensorType(data.shape, "float32"))
         return self._arguments[name]
 

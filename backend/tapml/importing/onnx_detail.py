@@ -16,11 +16,12 @@ from tapml.importing.model import Array, Intermediate
 from tapml.importing.onnx_file import described
 from tapml.importing.onnx_run import OnnxRuntime, Oracle, read_by
 from tapml.importing.onnx_tensors import subgraphs
+from tapml.importing.onnx_weights import InFile
 
-_TOGETHER = 16
+_TOGETHER = 8
 """Nodes that are run at once."""
 
-_WEIGHTS = 8 << 20
+_WEIGHTS = 2 << 20
 """Bytes of their weights: while a piece begins it has them several times."""
 _LARGE = 1 << 20
 """Bytes of a weight that is given to ONNX Runtime apart."""
@@ -39,13 +40,18 @@ class Detail:
 
 
 def intermediates(
-    path: Path, read: Callable[[], Any], steps: Sequence[RawStep], start: Callable[[bytes, Path | None], Oracle]
+    path: Path,
+    read: Callable[[], tuple[Any, InFile]],
+    steps: Sequence[RawStep],
+    start: Callable[[bytes, Path | None], Oracle],
 ) -> Iterator[Intermediate]:
     """What each node of the model that `path` holds gives; `read` reads it. It is run a few nodes at a time, so that no
     more of its values and weights are held at once. Raises InputError where the oracle cannot give it."""
-    model, weights = _apart(read())
+    whole, in_file = read()
+    model, weights = _apart(whole)
+    del whole
     said = _said(model)
-    pieces = _pieces(model, weights)
+    pieces = _pieces(model, weights, in_file)
     live = [dict(step.arrays) for step in steps]
     for place, piece in enumerate(pieces):
         names = [name for node in piece for name in node.output if name in said]
@@ -53,21 +59,24 @@ def intermediates(
             continue
         later = {name for following in pieces[place + 1 :] for node in following for name in node.input}
         try:
-            large = _large(piece, weights) if start is OnnxRuntime else {}
-            part = [_graph_of(model, {**weights, **_elsewhere(large)}, piece, names, live)]
+            held, starts = _held(piece, weights, in_file, start)
+            part = [_graph_of(model, {**weights, **held}, piece, names, live)]
             weights = {name: weight for name, weight in weights.items() if name in later}
-            starts = partial(OnnxRuntime, weights=large) if large else start
+            del held
             arrays = [*_run(path, part.pop(), names, live, starts)]
-            del large, starts
+            del starts
         except InputError:
             if len(pieces) == 1:
                 raise
             # What runs as a whole need not run in pieces.
             names = [name for later in pieces[place:] for node in later for name in node.output if name in said]
             given = [dict(step.arrays) for step in steps]
-            _, weights = _apart(read())
-            whole = _graph_of(model, weights, [node for one in pieces for node in one], names, given)
-            arrays, pieces[place + 1 :], later = [*_run(path, whole, names, given, start)], [], set()
+            _, weights = _apart(read()[0])
+            everything = [node for one in pieces for node in one]
+            held, starts = _held(everything, weights, in_file, start)
+            whole = _graph_of(model, {**weights, **held}, everything, names, given)
+            arrays, pieces[place + 1 :], later = [*_run(path, whole, names, given, starts)], [], set()
+            del whole, held, starts
         for name, of_steps in zip(names, zip(*arrays, strict=True), strict=True):
             for number, array in enumerate(of_steps):
                 if name in later:
@@ -79,17 +88,45 @@ def intermediates(
                 del known[name]
 
 
-def _large(nodes: Sequence[Any], weights: Mapping[str, Any]) -> dict[str, Array]:
+def _held(
+    nodes: Sequence[Any],
+    weights: Mapping[str, Any],
+    in_file: InFile,
+    start: Callable[[bytes, Path | None], Oracle],
+) -> tuple[dict[str, Any], Callable[[bytes, Path | None], Oracle]]:
+    """The large weights that these nodes read, as a model is to have them, and what begins with them."""
+    import onnx
+
+    if start is OnnxRuntime:
+        arrays = _large(nodes, weights, in_file)
+        return _elsewhere(arrays), partial(OnnxRuntime, weights=arrays) if arrays else start
+    held = {}
+    for name in in_file.places.keys() & {name for node in nodes for name in read_by(node)} & weights.keys():
+        held[name] = onnx.TensorProto()
+        held[name].CopyFrom(weights[name])
+        held[name].raw_data = _in_file(in_file, name).tobytes()
+    return held, start
+
+
+def _large(nodes: Sequence[Any], weights: Mapping[str, Any], in_file: InFile) -> dict[str, Array]:
     """Large weights that these nodes read."""
     read = {name for node in nodes for name in read_by(node)}
-    return {
-        name: np.frombuffer(tensor.raw_data, "<f4").reshape(tuple(tensor.dims))
-        for name, tensor in weights.items()
-        if name in read
-        and tensor.data_type == _FLOAT
-        and tensor.data_location == tensor.DEFAULT
-        and len(tensor.raw_data) >= _LARGE
-    }
+    found = {}
+    for name, tensor in weights.items():
+        if name not in read:
+            continue
+        if name in in_file.places:
+            found[name] = _in_file(in_file, name).reshape(tuple(tensor.dims))
+        elif tensor.data_type == _FLOAT and tensor.data_location == tensor.DEFAULT and len(tensor.raw_data) >= _LARGE:
+            found[name] = np.frombuffer(tensor.raw_data, "<f4").reshape(tuple(tensor.dims))
+    return found
+
+
+def _in_file(in_file: InFile, name: str) -> Array:
+    try:
+        return in_file.array(name)
+    except OSError as error:
+        raise InputError(f"{in_file.path} cannot be read any more: {error}") from error
 
 
 def _elsewhere(arrays: Mapping[str, Array]) -> dict[str, Any]:
@@ -118,7 +155,7 @@ def _apart(model: Any) -> tuple[Any, dict[str, Any]]:
     return bare, weights
 
 
-def _pieces(model: Any, weights: Mapping[str, Any]) -> list[list[Any]]:
+def _pieces(model: Any, weights: Mapping[str, Any], in_file: InFile) -> list[list[Any]]:
     """Its nodes in order, a few in each. What has graphs of its own or gives no tensors stays in one piece."""
     nodes = [node for node in model.graph.node if node.op_type != "Constant"]
     together = model.graph.sparse_initializer or any(
@@ -127,6 +164,7 @@ def _pieces(model: Any, weights: Mapping[str, Any]) -> list[list[Any]]:
     if together:
         return [nodes]
     sizes = {name: len(tensor.raw_data) for name, tensor in weights.items()}
+    sizes |= {name: length for name, (_, length) in in_file.places.items()}
     pieces: list[list[Any]] = []
     held = 0
     for node in nodes:

@@ -24,6 +24,7 @@ from tapml.importing.onnx_fixed import fix_inputs
 from tapml.importing.onnx_graph import GraphImporter
 from tapml.importing.onnx_run import OnnxReference, OnnxRuntime, drop_unused
 from tapml.importing.onnx_turns import Turns
+from tapml.importing.onnx_weights import InFile, read_apart
 from tapml.importing.onnx_widened import exact, widen
 from tapml.importing.sizes import Sizes
 from tapml.memory import give_back
@@ -110,9 +111,15 @@ def import_onnx(
         runtime = OnnxReference(source, path.parent)
         return runtime.name, [as_module(runtime.run(names, step.arrays)) for step in raw]
 
+    def without_weights() -> tuple[Any, InFile]:
+        found, in_file = read_apart(path)
+        widen(found, path)
+        exact(found)
+        return found, in_file
+
     def between(second: bool) -> Iterable[Intermediate]:
         start = OnnxReference if second else answer.start
-        return EachTime(lambda: intermediates(path, plain, raw, start))
+        return EachTime(lambda: intermediates(path, without_weights, raw, start))
 
     if loops:
         answer = ask(raw, progress)

@@ -48,6 +48,8 @@ class OnnxRuntime:
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 4
+        # It grows by doubling, and a model is run once for each step.
+        options.enable_cpu_mem_arena = False
         if folder is not None and isinstance(model, bytes):
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
         # The session reads them where they are, as long as it lives.
