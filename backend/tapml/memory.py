@@ -12,6 +12,11 @@ def give_back() -> None:
     """Free what only cycles hold (importers' graphs), and have the C library return what is free: what ONNX Runtime and
     LLVM leave lies in pieces too small to go back by themselves."""
     gc.collect()
+    trim()
+
+
+def trim() -> None:
+    """Have the C library return what is free, which is less than `give_back` does and takes far less time."""
     with contextlib.suppress(OSError, AttributeError):  # glibc's alone
         ctypes.CDLL(None).malloc_trim(0)
 

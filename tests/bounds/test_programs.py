@@ -9,7 +9,7 @@ import pytest
 from rounding_device import Device, lowered, operator
 from tvm import relax
 
-from tapml.bounds import NotDerivable, blocks
+from tapml.bounds import NotDerivable, blocks, derive
 from tapml.compare.tolerance import perturb
 from tapml.platforms.reference import Reference, to_numpy
 
@@ -108,6 +108,25 @@ def test_a_grid_in_parts_gives_the_same(random: np.random.Generator, monkeypatch
     monkeypatch.setattr(blocks, "POINTS", 64)
     parts, _ = bounds_of(lambda _, x: op.nn.softmax(x, axis=1), [x])
     assert np.array_equal(whole.bound, parts.bound)
+
+
+def test_elements_in_parts_give_the_same(random: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight = normal(random, 7, 30), normal(random, 30, 5)
+    whole, _ = bounds_of(lambda _, x, w: op.tanh(op.matmul(x, w)), [x, weight])
+    monkeypatch.setattr(derive, "_AT_ONCE", 8)
+    parts, _ = bounds_of(lambda _, x, w: op.tanh(op.matmul(x, w)), [x, weight])
+    assert np.array_equal(whole.bound, parts.bound)
+    assert whole.reasons == parts.reasons
+
+
+def test_what_is_given_stays_as_it_is(random: np.random.Generator) -> None:
+    inputs = [normal(random, 7, 30), normal(random, 30, 5)]
+    before = [array.copy() for array in inputs]
+    for array in inputs:
+        array.flags.writeable = False
+    found, expected = bounds_of(lambda _, x, w: op.matmul(op.exp(x), w), inputs)
+    assert all(map(np.array_equal, inputs, before))
+    assert found.bound.shape == expected[0].shape
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ An element that depends on what WGSL promises nothing for has no bound: Infinity
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,9 @@ from tapml.operators.program import OperatorProgram
 
 # Choices among equals that are tried one by one.
 _MOST_CHOICES = 64
+
+_AT_ONCE = 1 << 16
+"""Elements that are looked at together: their numbers in float64 stay in a processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -76,27 +80,37 @@ class Operator:
         return results
 
     def _continuous(self, runs: Sequence[Uncertain], carved: np.ndarray) -> Bound:
-        output = runs[0]
-        value = np.broadcast_to(output.value, carved.shape)
-        error = np.broadcast_to(output.spread, carved.shape).copy()
-        with np.errstate(invalid="ignore", over="ignore"):
-            for other in runs[1:]:
-                # Either of the equals may have been taken.
-                apart = np.abs(other.value - value) + other.spread
-                error = np.maximum(error, np.where(np.isnan(apart), np.inf, apart))
-            reference = carved.astype(np.float64)
-            same = (reference == value) | (np.isnan(reference) & np.isnan(value))
-            own = np.where(same, 0.0, np.abs(reference - value))
-            own = np.where(np.isnan(own), np.inf, own)
-        if same.all() and not error.any():
+        flat = carved.reshape(-1)
+        values, spreads = ([_flat(array, carved.shape) for array in arrays] for arrays in _parts(runs))
+        bound: np.ndarray = np.empty(flat.shape, np.float32)
+        exact, wrong, largest = True, False, 0.0
+        for start in range(0, flat.size, _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            value, error = values[0][part], spreads[0][part]
+            with np.errstate(invalid="ignore", over="ignore"):
+                for other, spread in zip(values[1:], spreads[1:], strict=True):
+                    # Either of the equals may have been taken.
+                    apart = np.abs(other[part] - value) + spread[part]
+                    error = np.maximum(error, np.where(np.isnan(apart), np.inf, apart))
+                reference = flat[part].astype(np.float64)
+                same = (reference == value) | (np.isnan(reference) & np.isnan(value))
+                own = np.where(same, 0.0, np.abs(reference - value))
+                own = np.where(np.isnan(own), np.inf, own)
+                beyond = own > 4.0 * error + np.abs(value) * unit(str(carved.dtype))
+            exact = exact and bool(same.all()) and not error.any()
+            wrong = wrong or bool(beyond[np.isfinite(error)].any())
+            largest = max(largest, _largest_finite(own))
+            bound[part] = _rounded_up(error + own)
+        if exact:
             return Bound(None, None, 0.0, ("nothing is rounded: exact",))
-        if bool((own > 4.0 * error + np.abs(value) * unit(str(carved.dtype)))[np.isfinite(error)].any()):
+        if wrong:
             raise NotDerivable("its float64 result is not what the reference platform gives")
-        bound = _rounded_up(error + own)
-        return Bound(bound, None, _largest_finite(bound), self._reasons(bound, own, carved))
+        bound = bound.reshape(carved.shape)
+        return Bound(bound, None, _largest_finite(bound), self._reasons(bound, largest, str(carved.dtype)))
 
-    def _reasons(self, bound: np.ndarray, own: np.ndarray, carved: np.ndarray) -> tuple[str, ...]:
-        dtype, known = str(carved.dtype), self._numerics
+    def _reasons(self, bound: np.ndarray, own: float, dtype: str) -> tuple[str, ...]:
+        """`own`: the most that the reference is off."""
+        known = self._numerics
         finite = bound[np.isfinite(bound)]
         reasons = [
             f"{dtype}: one operation may be off by one unit in the last place, {unit(dtype):.3g} of its result "
@@ -115,9 +129,7 @@ class Operator:
                 f"{', '.join(reduced)} by the kernel's own function, which brings any argument within pi / 4 first: "
                 "2^-20 absolute where WGSL's promises 2^-11, and nothing beyond pi"
             )
-        reasons.append(
-            f"the reference's own rounding: up to {_largest_finite(own):.3g} from the float64 result, which is added"
-        )
+        reasons.append(f"the reference's own rounding: up to {own:.3g} from the float64 result, which is added")
         if finite.size:
             reasons.append(
                 f"together {finite.min():.3g} to {finite.max():.3g} absolute, {float(np.median(finite)):.3g} for half "
@@ -179,6 +191,17 @@ def _rounded_up(bound: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         narrow = bound.astype(np.float32)
     return np.where(narrow < bound, np.nextafter(narrow, np.float32(np.inf)), narrow).astype(np.float32)
+
+
+def _parts(runs: Sequence[Uncertain]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    return [run.value for run in runs], [run.spread for run in runs]
+
+
+def _flat(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """As a row; what is the same everywhere is not written out."""
+    if array.size == 1:
+        return np.broadcast_to(array.reshape(1), (math.prod(shape),))
+    return np.broadcast_to(array, shape).reshape(-1)
 
 
 def _largest_finite(array: np.ndarray) -> float:

@@ -16,6 +16,7 @@ from tapml.carving.judge import judged
 from tapml.carving.prepare import Prepared, lowered_with_documents, prepared
 from tapml.carving.recorder import Recorder
 from tapml.carving.runs import Progress, Run
+from tapml.carving.spill import Spill
 from tapml.carving.tolerances import Tolerances
 from tapml.compilers.base import Compiler
 from tapml.compilers.choose import COMPILERS, check_kernel, check_operators, compile_operators
@@ -58,7 +59,7 @@ def carve(
     kernels are compiled and tolerances derived is said before.
     """
     clock = _Clock()
-    with SuiteWriter(path, overwrite) as writer, only_new_garbage():
+    with SuiteWriter(path, overwrite) as writer, Spill(path.parent) as spill, only_new_garbage():
         progress("lowering", 0, 1)
         lowered, operators = lowered_with_documents(model)
         check_operators(lowered.operators, variants, compilers)
@@ -66,7 +67,7 @@ def carve(
         opened = prepared(model, lowered, operators, reference)
         give_back()
         clock.lap("build")
-        runs = opened.reference.record(opened.graphs, progress)
+        runs = opened.reference.record(opened.graphs, progress, spill)
         clock.lap("record")
         judgement = judged(opened, runs)
         if judgement.doubts and not keep_disagreeing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -24,19 +24,20 @@ class Explained:
     def __init__(
         self,
         wanted: Array,
-        moved: Sequence[Array],
+        moved: Iterable[Array],
+        count: int,
         unit: float,
         *,
         jumps: bool,
     ) -> None:
-        """`wanted`: the oracle's; `moved`: by how much rounding moves each element, in several runs; `unit`: in the
-        last place of 1; `jumps`: a result may be anything for a few elements."""
+        """`wanted`: the oracle's; `moved`: by how much rounding moves each element, in so many runs, of which one is
+        held at a time; `unit`: in the last place of 1; `jumps`: a result may be anything for a few elements."""
         self._jumps = jumps
         self._counts = np.isfinite(wanted)
         size = np.abs(np.where(self._counts, wanted, 0).astype(np.float64))
         square = np.zeros(size.shape)
         for one in moved:
-            square += finite(one) ** 2 / len(moved)
+            square += finite(one) ** 2 / count
         usual = float(np.sqrt(np.mean(size[self._counts] ** 2))) if self._counts.any() else 0.0
         scale = unit * (size + usual)
         shares = square / np.where(scale > 0, scale, 1.0) ** 2
@@ -56,7 +57,7 @@ class Explained:
             return max(float(np.sqrt(np.mean(ratio**2))), float(np.max(ratio)) / _LARGEST)
 
 
-def steps_explained(error: Array, moved: Sequence[Array]) -> bool:
+def steps_explained(error: Array, moved: Iterable[Array]) -> bool:
     """Whether integers differ only where rounding may move them, or hardly anywhere."""
     likely = np.zeros(error.shape)
     for one in moved:

@@ -16,6 +16,7 @@ from tapml.carving.repeated import irreproducible
 from tapml.carving.runs import Run
 from tapml.errors import InputError
 from tapml.importing import ImportedModel
+from tapml.memory import give_back
 from tapml.operators.program import OperatorProgram
 from tapml.text import listed
 from tapml.threads import one_blas_thread
@@ -50,6 +51,7 @@ def judged(opened: Prepared, runs: Sequence[Run]) -> Judgement:
     if not found.agrees:
         doubts = [*doubts, _disagreement(model, found)]
     elif not doubts:
+        give_back()
         with one_blas_thread():
             held, doubts = _by_operator(opened, runs)
     agrees = found.agrees and not (held and doubts)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tapml.carving.runs import Run
+from tapml.carving.spill import let_go
 from tapml.importing.model import Array
 from tapml.program import Node
 
@@ -83,6 +84,7 @@ def paired(run: Run, oracle: Iterable[Seen], outputs: list[str]) -> dict[str, Pa
         is_float = own.dtype.kind == "f" or own.dtype.name == "bfloat16"
         if (claim := _nearest(value, own, kinds.get((own.size, is_float), []))) is not None:
             claims.setdefault(claim.candidate.said, []).append(claim)
+        let_go([own])
     found = {
         claim.value: Paired(claim.candidate.said) for rivals in claims.values() for claim in _clearly_nearest(rivals)
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapml.carving.spill import let_go
 from tapml.errors import InputError
 from tapml.program import Value
 from tapml.suite import TensorRef, TensorStore
@@ -48,3 +49,5 @@ class Recorder:
             return self._store.put(array, value.type.encoding)
         except InputError as error:
             raise InputError(f"{value.name or value.id}: {error}") from error
+        finally:
+            let_go([array])

@@ -26,6 +26,9 @@ _OF_BUILTIN = 4.0
 _MOST = 2.0**-5
 """What an element is moved by at most, relatively, whatever its dtype."""
 
+_AT_ONCE = 1 << 16
+"""Elements: weights are large, and so would be what comes between them and what they are moved to."""
+
 
 def moved_by_rounding(
     reference: ReferenceRun, runs: Sequence[Run], models: Mapping[Graph, Model]
@@ -71,14 +74,17 @@ def off_by(array: Array, units: float, random: np.random.Generator, unit: float 
     own = UNIT.get(str(array.dtype))
     if own is None:
         return array
-    values = array.astype(np.float32, copy=False)
     bits = np.unpackbits(np.frombuffer(random.bytes(-(-array.size // 8)), np.uint8), count=array.size)
-    share = np.float32(min(units * max(own, unit or 0.0), _MOST)) * (2 * bits.astype(np.float32) - 1).reshape(
-        array.shape
-    )
-    with np.errstate(over="ignore", invalid="ignore"):
-        moved = (values + values * share).astype(array.dtype)
-    return np.where(np.isfinite(moved), moved, array)
+    share = np.float32(min(units * max(own, unit or 0.0), _MOST))
+    moved = np.empty(array.shape, array.dtype)
+    into, given = moved.reshape(-1), array.reshape(-1)
+    for start in range(0, given.size, _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        values = given[part].astype(np.float32, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = (values + values * (share * (2 * bits[part].astype(np.float32) - 1))).astype(array.dtype)
+        into[part] = np.where(np.isfinite(found), found, given[part])
+    return moved
 
 
 def _units(program: OperatorProgram | External) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tapml.carving.spill import Spill
 from tapml.errors import InputError
 from tapml.importing import ImportedModel, Step
 from tapml.lowering.lower import Lowered
@@ -56,8 +57,14 @@ class ReferenceRun:
         }
         self.weights: Values = {value: platform.shared(array) for value, array in self.parameters.items()}
 
-    def record(self, graphs: Sequence[Graph], progress: Progress = lambda phase, done, total: None) -> list[Run]:
-        """Every step, at its graph; what is a state begins with what the step before left.
+    def record(
+        self,
+        graphs: Sequence[Graph],
+        progress: Progress = lambda phase, done, total: None,
+        spill: Spill | None = None,
+    ) -> list[Run]:
+        """Every step, at its graph; what is a state begins with what the step before left. What is computed is in
+        `spill`, where there is one.
 
         Raises InputError for a step that asks for more than the model can do (`ImportedModel.limits`)."""
         runs: list[Run] = []
@@ -72,7 +79,8 @@ class ReferenceRun:
             def after(node: Node, current: Values, run: Run = run) -> None:
                 # Outputs are freshly allocated for each call, so what is read here is what the call wrote.
                 for value in node.outputs:
-                    run.arrays[value] = to_numpy(current[value], run.graph.values[value].type.dtype)
+                    array = to_numpy(current[value], run.graph.values[value].type.dtype)
+                    run.arrays[value] = array if spill is None else spill.put(array)
                 progress("carving", next(done), total)
 
             self.platform.run(graph, {**self.weights, **self.platform.values(inputs)}, after=after)

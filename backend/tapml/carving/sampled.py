@@ -129,7 +129,7 @@ class Sampled:
         except NotDerivable:
             return float("inf")
         moved = [errors(found, base) for found in runs]
-        explained = Explained(wanted, moved, self.unit, jumps=self.group.jumps(self.model))
+        explained = Explained(wanted, moved, len(moved), self.unit, jumps=self.group.jumps(self.model))
         theirs, ours = (np.maximum(errors(array, base) - aside, 0) for array in (wanted, got))
         # The reference platform's own result is what is carved.
         return max(explained.times(theirs), explained.times(ours) / TIMES)

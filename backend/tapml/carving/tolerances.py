@@ -10,17 +10,22 @@ import numpy as np
 
 from tapml.bounds import Converted
 from tapml.carving.runs import Progress, ReferenceRun, Run
+from tapml.carving.spill import let_go
 from tapml.compare.agreement import Agreement, agreement
 from tapml.compare.operators import OperatorTolerances
 from tapml.compare.tolerance import noisy, perturb
 from tapml.errors import InputError
 from tapml.kernels.bundle import CompiledKernel
 from tapml.lowering.lower import Lowered, Model
+from tapml.memory import trim
 from tapml.operators.numerics import stated
 from tapml.platforms.reference import Values, to_numpy
 from tapml.program import Graph, Node, NodeKind
 from tapml.program.graph import shown_by
 from tapml.suite import CarvedTest, TensorRef, TensorStore, Tolerance
+
+_AT_ONCE = 16
+"""Calls after which what they have freed is given back."""
 
 Stored = Mapping[str, Future[TensorRef]]
 """Value id -> where it is stored."""
@@ -74,6 +79,8 @@ class Tolerances:
                     )
                 )
                 progress("tolerances", len(tests), total)
+                if len(tests) % _AT_ONCE == 0:
+                    trim()
         return tests
 
     def _of_node(self, run: Run, node: Node, random: np.random.Generator) -> tuple[Tolerance, ...]:
@@ -89,7 +96,10 @@ class Tolerances:
                     moved[position].append(to_numpy(result, types[position].dtype))
             return moved
 
-        return self._operators[run.graph][node.kernel].of_call(inputs, expected, move)
+        try:
+            return self._operators[run.graph][node.kernel].of_call(inputs, expected, move)
+        finally:
+            let_go([*inputs, *expected])
 
     def of_model(self, runs: Sequence[Run], tests: Sequence[CarvedTest]) -> dict[str, Any]:
         """How far the model's outputs move when every operator is off by a random share of its own tolerance: those of

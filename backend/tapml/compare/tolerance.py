@@ -49,17 +49,25 @@ _BUILTIN_ABSOLUTE = {
 # never exceeds this share of the largest output.
 _CAP = {"float32": 1e-3, "float16": 3e-2, "bfloat16": 1e-1}
 
+_AT_ONCE = 1 << 16
+"""Elements: weights are large, and so would be what comes between them and what they are moved to."""
+
 
 def perturb(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """A copy with every finite, nonzero floating-point element moved by one ULP up or down at random."""
     view = _INTEGER_VIEW.get(str(array.dtype))
     if view is None:
         return array
-    bits = array.reshape(-1).view(view)
-    signs = np.unpackbits(np.frombuffer(random.bytes(-(-bits.size // 8)), np.uint8), count=bits.size).view(np.int8)
-    moved = (bits + (2 * signs - 1).astype(view)).view(array.dtype)
-    keep = (array.reshape(-1) == 0) | ~np.isfinite(array.reshape(-1).astype(np.float32, copy=False))
-    return np.where(keep, array.reshape(-1), moved).reshape(array.shape)
+    flat = array.reshape(-1)
+    signs = np.unpackbits(np.frombuffer(random.bytes(-(-flat.size // 8)), np.uint8), count=flat.size).view(np.int8)
+    perturbed = np.empty_like(flat)
+    for start in range(0, flat.size, _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        given = flat[part]
+        moved = (given.view(view) + (2 * signs[part] - 1).astype(view)).view(array.dtype)
+        keep = (given == 0) | ~np.isfinite(given.astype(np.float32, copy=False))
+        perturbed[part] = np.where(keep, given, moved)
+    return perturbed.reshape(array.shape)
 
 
 def spread(expected: np.ndarray, moved: np.ndarray) -> float:
@@ -115,8 +123,12 @@ def noisy(value: np.ndarray, bound: np.ndarray, random: np.random.Generator) -> 
     """`value` with every element moved by a random share of what it may differ by: a device just good enough."""
     if str(value.dtype) not in UNIT:
         return value
-    share = random.uniform(-1.0, 1.0, value.shape).astype(np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):  # masks hold the largest numbers, and infinities
-        moved: Any = value + share * bound
-        moved = np.where(np.isfinite(moved), moved, value)
-    return np.asarray(moved, dtype=value.dtype)
+    moved = np.empty(value.shape, value.dtype)
+    into, given, allowed = moved.reshape(-1), value.reshape(-1), np.broadcast_to(bound, value.shape).reshape(-1)
+    for start in range(0, given.size, _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        share = random.uniform(-1.0, 1.0, given[part].shape).astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):  # masks hold the largest numbers, and infinities
+            found: Any = given[part] + share * allowed[part]
+            into[part] = np.where(np.isfinite(found), found, given[part])
+    return moved
