@@ -124,7 +124,7 @@ def test_what_is_given_stays_as_it_is(random: np.random.Generator) -> None:
     before = [array.copy() for array in inputs]
     for array in inputs:
         array.flags.writeable = False
-    found, expected = bounds_of(lambda _, x, w: op.matmul(op.exp(x), w), inputs)
+    found, expected = bounds_of(lambda _, x, w: op.tanh(op.matmul(x, w)), inputs)
     assert all(map(np.array_equal, inputs, before))
     assert found.bound.shape == expected[0].shape
 
