@@ -83,7 +83,7 @@ def test_an_edited_kernel_that_passes_without_a_barrier_is_warned_of(suite: Suit
     assert found["variable"] in lines[found["written"] - 1]
     assert found["variable"] in lines[found["read"] - 1]
     assert "no workgroupBarrier() is between" in found["text"]
-    assert verdict_line(document).endswith(f"; without a barrier: {softmax}")
+    assert verdict_line(document).endswith(f"; a barrier is missing: {softmax}")
     shown = io.StringIO()
     show_locate(SafeConsole(shown, width=200), document)
     assert f"a barrier is missing: {softmax} (edited), {file.name}:{found['written']}" in shown.getvalue()

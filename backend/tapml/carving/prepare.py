@@ -8,10 +8,13 @@ from dataclasses import dataclass
 
 from tapml.carving.runs import ReferenceRun
 from tapml.importing import ImportedModel, Step
+from tapml.importing.named import LONGEST
 from tapml.lowering.lower import Lowered, Model, lower
 from tapml.platforms.reference import Reference
-from tapml.program import Graph
+from tapml.program import Graph, ValueKind
+from tapml.program.graph import is_numbered
 from tapml.program.program import MAIN, State, sizes_of
+from tapml.text import one_line
 
 
 @dataclass(frozen=True)
@@ -31,17 +34,20 @@ class Prepared:
 
 def lowered_with_documents(model: ImportedModel) -> tuple[Lowered, dict[str, str]]:
     """With the names of the model's file, and its states. Raises InputError for what cannot be carved."""
-    lowered = lower(model.module, len(model.input_names), model.symbols)
+    lowered = lower(model.module, len(model.input_names), model.symbols, model.names)
     return _named(lowered, model), lowered.documents()
 
 
 def _named(lowered: Lowered, model: ImportedModel) -> Lowered:
-    """Give inputs and parameters the names the model's file uses, and say which inputs and outputs are states."""
+    """Give inputs, parameters and outputs the names of the model's file, and say which of them are states."""
     names = [*model.input_names, *(name for name, _ in model.parameters)]
     main = lowered.model.main
     values = dict(main.values)
     for value, name in zip(lowered.arguments, names, strict=False):  # lifted constants have no name of the file's
         values[value] = dataclasses.replace(values[value], name=name)
+    for value, name in zip(main.outputs, model.outputs, strict=False):
+        if values[value].kind is ValueKind.INTERMEDIATE and is_numbered(values[value].name):
+            values[value] = dataclasses.replace(values[value], name=one_line(name, LONGEST))
     inputs = dict(zip(model.input_names, main.inputs, strict=True))
     carried = {name: (inputs[name], main.outputs[place]) for name, place in model.states.items()}
     states = tuple(State(name, values[inputs[name]].type, None) for name in carried)

@@ -17,6 +17,7 @@ from tapml.importing.assemble import assemble
 from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, InputSpec, RawStep
 from tapml.importing.model import Array, EachTime, Functions, ImportedModel, Intermediate, Progress
+from tapml.importing.named import with_names
 from tapml.importing.sizes import LONGEST, Bounds, Sizes
 from tapml.importing.torch_detail import in_detail, intermediates
 from tapml.importing.torch_export import decomposed, load
@@ -120,12 +121,13 @@ def import_program(
     sized = Sizes(specs, steps, {**bounds, **sizes})
     # What it writes has a size of its own.
     shapes = [sized.shapes.get(name, list(array.shape)) for name, array in steps[0].arrays.items()]
-    module = converted(path, "PyTorch", lambda: _convert(functional, shapes, bounds, functions))
+    module, names = converted(path, "PyTorch", lambda: _convert(functional, shapes, bounds, functions))
     return assemble(
         module,
         tensors=_tensors(functional),
         steps=steps,
         symbols=sized.symbols,
+        names=names,
         expected=expected,
         outputs=outputs,
         states=states,
@@ -242,7 +244,10 @@ def _bounds(program: Any) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _convert(program: Any, shapes: Sequence[Sequence[Any]], bounds: Bounds, functions: Functions) -> Any:
+def _convert(
+    program: Any, shapes: Sequence[Sequence[Any]], bounds: Bounds, functions: Functions
+) -> tuple[Any, dict[str, str]]:
+    """The module, and what the program calls its variables."""
     import tvm
     from tvm import relax
 
@@ -256,13 +261,21 @@ def _convert(program: Any, shapes: Sequence[Sequence[Any]], bounds: Bounds, func
         no_bind_return_tuple=False,
         custom_convert_map=None,
     )
+    found = {value: _place(node) for node, value in importer.env.items() if isinstance(value, relax.DataflowVar)}
+    module, names = with_names(module, found)
     bound = {
         axis: size
         for parameter, shape in zip(module["main"].params, shapes, strict=True)
         for axis, size in zip(parameter.ty.shape.values, shape, strict=True)
         if tvm.ir.is_prim_var(axis)
     }
-    return relax.transform.BindSymbolicVars(bound, "main")(module) if bound else module
+    return (relax.transform.BindSymbolicVars(bound, "main")(module) if bound else module), names
+
+
+def _place(node: Any) -> str:
+    """What a call of PyTorch's graph is called, behind the module of the source's that makes it."""
+    path, *_ = list((node.meta.get("nn_module_stack") or {}).values())[-1:] or [("",)]
+    return f"{path[0]}/{node.name}" if path[0] else str(node.name)
 
 
 def _tensors(program: Any) -> list[tuple[str, Array]]:

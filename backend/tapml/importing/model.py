@@ -65,6 +65,8 @@ class ImportedModel:
     provenance: dict[str, object]
     outputs: list[str]
     symbols: Sequence[Symbol] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Variable of main -> the name that the source has for the value, printable and no longer than 120 characters."""
     states: Mapping[str, int] = field(default_factory=dict)
     """Name of an input that each step after the first takes from the former one -> place among its outputs."""
     oracle: str | None = None

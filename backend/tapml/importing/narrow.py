@@ -195,12 +195,17 @@ class _Narrower:
     def _bound(self, var: Expr, value: Expr) -> Expr:
         """Emit a binding; its value in the narrow world: never bool, never 64 bits wide."""
         result = self._sum(value) if var in self._sums else self._visit(value)
+        if isinstance(result, relax.TupleGetItem):
+            return self._builder.emit(result, var.name)
         if not isinstance(result, tvm.ir.Call):
             # A conversion among integers that are stored alike.
             cast = isinstance(value, tvm.ir.Call) and operator_name(value) == "relax.astype"
             return self._wrapped(result, value) if cast else result
         try:
-            result = self._wrapped(self._builder.emit(result, var.name), value)
+            result = self._builder.normalize(result)
+            # The one name is for what is stored.
+            name = "mask" if _is_bool(result.ty) else var.name
+            result = self._wrapped(self._builder.emit(result, name), value)
         except Exception as error:  # each operator's type inference has its own
             raise InputError(f"{operator_name(value)} cannot be given 32-bit operands: {reason(error)}") from error
         if _is_bool(result.ty):

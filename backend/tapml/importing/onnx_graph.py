@@ -13,12 +13,14 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
+import tvm
 from tvm import relax
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tapml.errors import InputError
 from tapml.importing.external import call_of_onnx
 from tapml.importing.model import Array, Functions
+from tapml.importing.named import with_names
 from tapml.importing.onnx_control import ControlFlow
 from tapml.importing.onnx_counted import CHOOSING, Counts
 from tapml.importing.onnx_file import CONTROL_FLOW, described, fill_in, known
@@ -49,6 +51,8 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         self._failed: dict[str, str] = {}
         self._control = ControlFlow(self, self._versions, turns)
         self._counts = Counts(self, self._versions)
+        self._named: dict[Any, str] = {}
+        """Variable -> the value's name in the file."""
 
     @property
     def computed(self) -> list[tuple[str, Array]]:
@@ -74,6 +78,11 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
     def causes(self) -> Mapping[str, str]:
         """The last outputs: of loops that may need more turns than there are (`ControlFlow.causes`)."""
         return self._control.causes
+
+    def named(self, module: Any) -> tuple[Any, dict[str, str]]:
+        """The module that was made, with variables that keep their names from one pass to the next; and of each the
+        value's name in the file, for people."""
+        return with_names(module, self._named)
 
     def _parse_graph_initializers(self, graph: Any) -> None:
         from onnx import numpy_helper
@@ -116,6 +125,7 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
             self._counts.choose(node, *self._operands(node))
         else:
             self._convert(node)
+            self._name(node)
             self._counts.follow(node, lambda: self._parse_attr(node.attribute))
 
     def _branch(self, node: Any) -> None:
@@ -210,6 +220,15 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
 
     def _check_for_unsupported_ops(self, graph: Any) -> None:
         """They are computed elsewhere."""
+
+    def _name(self, node: Any) -> None:
+        """What a node gives is of a variable each, so that it has a name. An alias keeps that of what it stands for."""
+        for name in filter(None, node.output):
+            value = self._nodes.get(name)
+            if isinstance(value, tvm.ir.Call | relax.TupleGetItem) and isinstance(value.ty, relax.TensorType):
+                value = self._nodes[name] = self.bb.emit(value)
+            if isinstance(value, relax.DataflowVar):
+                self._named.setdefault(value, name)
 
     def _convert_known(self, node: Any) -> None:
         convert = converter(node)

@@ -86,13 +86,13 @@ def import_onnx(
     try:
         sizes = Sizes(specs, steps, {})
         try:
-            module, importer = _convert(model, path, sizes, functions, turns)
+            (module, variables), importer = _convert(model, path, sizes, functions, turns)
         except InputError:
             if not sizes.mergeable:
                 raise
             # Exporters may have several names for one size.
             sizes = Sizes(specs, steps, {}, merged=True)
-            module, importer = _convert(model, path, sizes, functions, turns)
+            (module, variables), importer = _convert(model, path, sizes, functions, turns)
     except InputError as error:
         if missing and not (error.operator and error.operator in missing):
             # Where ONNX Runtime refused the file for another reason it may be at fault itself.
@@ -129,6 +129,7 @@ def import_onnx(
         tensors=itertools.chain(_tensors(model), importer.computed),
         steps=steps,
         symbols=sizes.symbols,
+        names=variables,
         expected=expected and [as_module(found) for found in expected],
         outputs=[*outputs, *map(count_name, counted), *limits],
         limits=limits,
@@ -213,13 +214,17 @@ def _counted_note(output: tuple[str, tuple[int, int]]) -> str:
     return f"output {name} has {size} places along axis {axis}, as many as could be: {count_name(name)} of them count"
 
 
-def _convert(model: Any, path: Path, sizes: Sizes, functions: Functions, turns: Turns) -> tuple[Any, GraphImporter]:
+_Named: TypeAlias = tuple[Any, dict[str, str]]
+"""A module, and the names that the file has for its variables."""
+
+
+def _convert(model: Any, path: Path, sizes: Sizes, functions: Functions, turns: Turns) -> tuple[_Named, GraphImporter]:
     """The module, and the importer, which knows what it computed of shapes alone, and which outputs have counts."""
     opset = next((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), 1)
 
-    def convert() -> tuple[Any, GraphImporter]:
+    def convert() -> tuple[_Named, GraphImporter]:
         importer = GraphImporter(sizes, model.opset_import, functions, turns)
-        return importer.from_onnx(model.graph, opset), importer
+        return importer.named(importer.from_onnx(model.graph, opset)), importer
 
     return converted(path, "ONNX", convert)
 

@@ -24,12 +24,15 @@ from tapml.results.locate import BoundFacts, Suspect, WrongOutput
 from tapml.results.validation import TestResult
 from tapml.results.verdicts import SEVERITY
 from tapml.suite import CarvedTest, Suite
+from tapml.text import one_line
 
 _LOOKED_AT = 2
 """Tests of a kernel in which patterns are looked for."""
 
 _CLEAR = 0.85
 """A finding of this strength needs no second test."""
+
+_LONGEST_NAME = 200
 
 _TELLING = 16
 """So many wrong elements tell a rule from chance."""
@@ -188,6 +191,7 @@ def suspect(
         "kernel": kernel,
         "nodes": [node for node in nodes if node in failing],
         "passing_nodes": [node for node in nodes if node not in failing],
+        "names": {node: one_line(name, _LONGEST_NAME) for node, name in suite.graph.names_of(failing).items()},
         "verdict": worst,
         "tests": {"failed": len(bad), "total": len(results)},
         "score": round(_score(worst, len(bad) / len(results), shown, found), 4),

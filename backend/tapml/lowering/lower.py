@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from tapml.expressions import ExpressionError, Symbol, symbols_of
 from tapml.files import sha256
 from tapml.lowering.fuse import fuse, with_narrow_joins
 from tapml.lowering.legalize import legalized
+from tapml.lowering.names import names_of_results
 from tapml.lowering.operator import Operator
 from tapml.lowering.pooling import with_bounded_windows
 from tapml.lowering.quiet import quiet_tvm, reason
@@ -85,8 +87,15 @@ class Lowered:
         return Model(self.model.at({}), self.arguments, programs)
 
 
-def lower(module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol] = ()) -> Lowered:
+def lower(
+    module: tvm.IRModule,
+    input_count: int,
+    symbols: Sequence[Symbol] = (),
+    names: Mapping[str, str] = MappingProxyType({}),
+) -> Lowered:
     """Decompose, legalize and fuse `main`, then read the program off it.
+
+    `names`: variable of `main` -> the model's own name of that value, which the program's value has then.
 
     `main` takes `input_count` inputs, then parameters, all tensors; sizes of the inputs may be variables that have the
     names of `symbols`.
@@ -113,13 +122,17 @@ def lower(module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol] = ()
     # Target-independent here (LegalizeOps gives the same PrimFuncs for both), but some passes want one in scope.
     try:
         with quiet_tvm(), tvm.target.Target("webgpu"):
-            lowered = kernels(fuse(operators(with_bounded_windows(with_narrow_joins(module)))))
+            legal = operators(with_bounded_windows(with_narrow_joins(module)))
+            fused = fuse(legal)
+            lowered = kernels(fused)
     except Exception as error:  # TVM's own types, without a common base
-        raise _refused(module, operators, error) from error
-    return read_lowered(lowered, input_count, symbols)
+        raise _refused(module, operators, error, names) from error
+    of_results = names_of_results(legal, fused) if names else {}
+    own = {result: names[variable] for result, variable in of_results.items() if variable in names}
+    return read_lowered(lowered, input_count, symbols, own)
 
 
-def _refused(module: tvm.IRModule, passes: Any, error: Exception) -> InputError:
+def _refused(module: tvm.IRModule, passes: Any, error: Exception, names: Mapping[str, str]) -> InputError:
     """Names the first operator of `main` of which `passes` make no kernel by itself either."""
     main = module["main"]
     for binding in (binding for block in main.body.blocks for binding in block.bindings):
@@ -133,22 +146,32 @@ def _refused(module: tvm.IRModule, passes: Any, error: Exception) -> InputError:
             with quiet_tvm(), tvm.target.Target("webgpu"):
                 passes(builder.finalize())
         except Exception as found:  # as above
-            name, place, why = value.op.name.removeprefix("relax."), binding.var.name, reason(found)
+            name, why = value.op.name.removeprefix("relax."), reason(found)
+            place = names.get(binding.var.name, binding.var.name)
             said = f"TVM cannot make a kernel of the operator {name} (at {place}): {why}"
             return InputError(said, operator=name, node=place, reason=why)
     return InputError(f"TVM cannot make kernels of the model: {reason(error)}", reason=reason(error))
 
 
-def read_lowered(module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol] = ()) -> Lowered:
-    """The program of a module that is lowered already. Raises InputError where it is not."""
-    return _ProgramReader(module, input_count, symbols).lowered()
+def read_lowered(
+    module: tvm.IRModule,
+    input_count: int,
+    symbols: Sequence[Symbol] = (),
+    names: Mapping[str, str] = MappingProxyType({}),
+) -> Lowered:
+    """The program of a module that is lowered already. `names`: variable -> the model's own name of it. Raises
+    InputError where it is not."""
+    return _ProgramReader(module, input_count, symbols, names).lowered()
 
 
 class _ProgramReader:
     """Reads a lowered `main`: bindings that are call_tir, reshape or tuple access, nothing else."""
 
-    def __init__(self, module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol]) -> None:
+    def __init__(
+        self, module: tvm.IRModule, input_count: int, symbols: Sequence[Symbol], names: Mapping[str, str]
+    ) -> None:
         self._module = module
+        self._names = names
         self._main = module["main"]
         self._input_count = input_count
         self._symbols = tuple(symbols)
@@ -193,8 +216,9 @@ class _ProgramReader:
     def _declare(self, var: Any, kind: ValueKind) -> list[str]:
         types = self._tensor_types(var.ty, var.name)
         ids = []
+        own = self._names.get(var.name, var.name)
         for number, tensor_type in enumerate(types):
-            name = var.name if len(types) == 1 else f"{var.name}.{number}"
+            name = own if len(types) == 1 else f"{own}.{number}"
             ids.append(self._add(name, tensor_type, kind))
         self._of_var[var] = ids
         return ids
@@ -210,12 +234,21 @@ class _ProgramReader:
         var, expression = binding.var, binding.value
         if isinstance(expression, relax.TupleGetItem):
             self._of_var[var] = [self._resolve(expression.tuple_value)[expression.index]]
+            self._call(var)
         elif isinstance(expression, relax.Tuple | relax.Var):
             self._of_var[var] = self._resolve(expression)
+            self._call(var)
         elif isinstance(expression, tvm.ir.Call):
             self._read_call(var, expression)
         else:
             raise InputError(f"{var.name}: tapml cannot carve a {type(expression).__name__}")
+
+    def _call(self, var: Any) -> None:
+        """A result that has the model's own name only where it is picked out of several has it from the beginning."""
+        (value, *others), name = self._of_var[var], self._names.get(var.name)
+        known = self._values[value]
+        if name and not others and known.kind is ValueKind.INTERMEDIATE and known.name not in self._names.values():
+            self._values[value] = replace(known, name=name)
 
     def _read_call(self, var: Any, call: Any) -> None:
         operator = call.op.name if isinstance(call.op, tvm.ir.Op) else str(call.op)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Generic
@@ -89,6 +90,14 @@ class ValueKind(StrEnum):
     INPUT = "input"
     PARAMETER = "parameter"
     INTERMEDIATE = "intermediate"
+
+
+_NUMBERED = re.compile(r"(lv|gv|named_)\d*(_\d+)?(\.\d+)?")
+
+
+def is_numbered(name: str) -> bool:
+    """Is it what a value is called that has no name in the model's file?"""
+    return not name or _NUMBERED.fullmatch(name) is not None
 
 
 class NodeKind(StrEnum):
@@ -183,6 +192,12 @@ class Graph(Calls[TensorType]):
 
     def nodes_of(self, kernel: str) -> list[Node]:
         return [n for n in self.kernel_nodes if n.kernel == kernel]
+
+    def names_of(self, nodes: Iterable[str]) -> dict[str, str]:
+        """Node -> what the model's file calls the values that it gives, where it has a name for them."""
+        given = {node.id: [self.values[value].name for value in node.outputs] for node in self.nodes}
+        own = {node: [name for name in given[node] if not is_numbered(name)] for node in nodes}
+        return {node: ", ".join(names) for node, names in own.items() if names}
 
     @property
     def kernels(self) -> list[str]:

@@ -56,7 +56,7 @@ def show_locate(console: Console, document: LocateDocument) -> None:
 def verdict_line(document: LocateDocument) -> str:
     """One line: what was looked at, who is accused, and who is suspicious."""
     summary = document["summary"]
-    named = {"suspicious": summary["suspicious_kernels"], "without a barrier": summary["racing_kernels"]}
+    named = {"suspicious": summary["suspicious_kernels"], "a barrier is missing": summary["racing_kernels"]}
     return _verdict(document) + "".join(f"; {what}: {', '.join(names)}" for what, names in named.items() if names)
 
 
@@ -106,7 +106,9 @@ def _table(suspects: Sequence[Suspect]) -> Table:
 def _suspect(console: Console, place: int, found: Suspect, *, picture: bool) -> None:
     console.print()
     head = one_line(f"{place}. {found['kernel']}, test {found['test']}")
-    nodes = f"; nodes {listed(found['nodes'], 6)} fail"
+    names = [f"{node} ({found['names'][node]})" if node in found["names"] else node for node in found["nodes"]]
+    word = "are unbounded" if found["verdict"] == "unbounded" else "fail"
+    nodes = f"; nodes {listed(names, 6)} {word}"
     if found["passing_nodes"]:
         nodes += f", {listed(found['passing_nodes'], 6)} pass"
     console.print(Text(head, style="bold") + Text(one_line(nodes)))

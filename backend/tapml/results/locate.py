@@ -81,6 +81,8 @@ class Suspect(Plain):
     nodes: list[Line]
     """Those that fail."""
     passing_nodes: list[Line]
+    names: Annotated[dict[Line, Line], Field(default_factory=dict)]
+    """Node -> what the model's file calls the value that it gives, of those that fail and have such a name."""
     verdict: Verdict
     """The worst of its tests'."""
     tests: TestCounts

@@ -25,6 +25,7 @@ const suspect: Suspect = {
   kernel: "norm",
   nodes: ["n3"],
   passing_nodes: ["n1"],
+  names: {},
   verdict: "fail",
   tests: { failed: 1, total: 2 },
   score: 0.9,
@@ -143,7 +144,7 @@ describe("the graph", () => {
     passing.summary.racing_kernels = ["norm"];
     expect(locateMarks(passing).get("n1")?.label).toBe(RACING);
     expect(verdictSentence(passing, "firefox")).toBe(
-      "No faulty kernel on firefox, but 1 edited kernel without a barrier: a race that it does not show.",
+      "No faulty kernel on firefox, but 1 edited kernel with a barrier missing: a race that it does not show.",
     );
   });
 

@@ -88,7 +88,7 @@ export function verdictSentence(document: LocateDocument, device: string): strin
   }
   if (document.missing_barriers.length > 0) {
     const named = count(document.summary.racing_kernels.length, "edited kernel");
-    return `No faulty kernel on ${device}, but ${named} without a barrier: a race that it does not show.`;
+    return `No faulty kernel on ${device}, but ${named} with a barrier missing: a race that it does not show.`;
   }
   const all = tests === 1 ? "the one test passes" : `all ${grouped(tests)} tests pass`;
   return document.model === null

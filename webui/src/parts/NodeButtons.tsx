@@ -6,6 +6,8 @@ const MOST = 12;
 /** Nodes to select in the graph; many are folded away. */
 export function NodeButtons(props: {
   nodes: readonly string[];
+  /** Node -> what the model calls the value that it gives. */
+  names?: { [node: string]: string };
   state: State;
   node: string | null;
   select: (node: string) => void;
@@ -19,6 +21,11 @@ export function NodeButtons(props: {
       onClick={() => props.select(id)}
     >
       <Glyph state={props.state} /> {id}
+      {props.names?.[id] && (
+        <span class="muted node-name" title={props.names[id]}>
+          {props.names[id]}
+        </span>
+      )}
     </button>
   );
   const rest = props.nodes.slice(MOST);

@@ -58,8 +58,14 @@ export function SuspectCard(props: {
             <Fact name="clearest test" value={suspect.test} />
           </dl>
           <div class="stack tight">
-            <h3>Nodes that fail</h3>
-            <NodeButtons nodes={suspect.nodes} state={state} node={node} select={select} />
+            <h3>{state === "unbounded" ? "Nodes that are unbounded" : "Nodes that fail"}</h3>
+            <NodeButtons
+              nodes={suspect.nodes}
+              names={suspect.names}
+              state={state}
+              node={node}
+              select={select}
+            />
             {suspect.passing_nodes.length > 0 && (
               <>
                 <h3>Nodes that pass</h3>

@@ -1,0 +1,40 @@
+"""The source's names of values, kept through the passes of an import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from tapml.text import one_line
+
+LONGEST = 120
+
+
+@relax.expr_functor.mutator
+class _Renamed(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
+    def __init__(self, module: tvm.IRModule, names: Mapping[Any, str]) -> None:
+        super().__init__(module)
+        self.names = names
+
+    def visit_dataflow_var_def_(self, var: Any) -> Any:
+        name = self.names.get(var)
+        if name is None:
+            return super().visit_dataflow_var_def_(var)
+        made = relax.DataflowVar(name, var.ty)
+        self.set_var_remap(var, made)
+        return made
+
+
+def with_names(module: tvm.IRModule, found: Mapping[Any, str]) -> tuple[tvm.IRModule, dict[str, str]]:
+    """`found`: variable of `main` -> the source's name of its value. Gives the module, in which these variables have
+    names that passes keep and that nothing else has, and by these the source's names: printable, and no longer than
+    120 characters. What the source calls something goes into no kernel's text."""
+    kept = {variable: f"named_{number}" for number, variable in enumerate(found)}
+    mutator = _Renamed(module, kept)
+    for variable, function in module.functions.items():
+        if isinstance(function, relax.Function):
+            mutator.builder_.update_func(variable, mutator.visit_expr(function))
+    return mutator.builder_.get(), {kept[variable]: one_line(name, LONGEST) for variable, name in found.items()}
