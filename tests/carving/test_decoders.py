@@ -55,11 +55,21 @@ def test_a_compiled_model_gives_the_tokens_of_transformers(suite: Suite, config:
         assert got == wanted, device
 
 
-def test_a_position_beyond_the_capacity_is_refused(suite: Suite, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "wrong", "said"),
+    [
+        ("positions", 64, r"positions is 64 at \[0\], and must be from 0 to 63"),
+        ("positions", -1, r"positions is -1 at \[0\], and must be from 0 to 63"),
+        ("input_ids", 128, r"input_ids is 128 at \[0, 0\], and must be from 0 to 127"),
+        ("input_ids", -1, r"input_ids is -1 at \[0, 0\], and must be from 0 to 127"),
+    ],
+)
+def test_what_no_table_has_is_refused(suite: Suite, tmp_path: Path, name: str, wrong: int, said: str) -> None:
+    """Neither counts from the end, as an index of PyTorch's may: its embeddings do not."""
     model = tml.build(suite, tmp_path / "decoder.tapml")
-    beyond = calls([0] * 65, [64, 65])[1:]
-    with pytest.raises(tml.TapmlError, match=r"positions is 64 at .*, and must be from -64 to 63"):
-        model.run_calls(beyond)
+    (call,) = calls([5], [1])
+    with pytest.raises(tml.TapmlError, match=said):
+        model.run_calls([{**call, name: np.full_like(call[name], wrong)}])
 
 
 @pytest.mark.parametrize(

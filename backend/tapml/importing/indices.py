@@ -2,7 +2,8 @@
 
 A negative index counts from the end, as ONNX, PyTorch and numpy have it; TVM's own kernels read before the tensor's
 first element. One that is still outside is an error to those three, and no two platforms would give the same for it:
-here it is the nearest place. Constants are read by the same kernels, when they are folded.
+here it is the nearest place. To some operators negative ones are outside, too: a `take` of the mode "clip" is theirs.
+Constants are read by the same kernels, when they are folded.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def lower_indexing(name: str, builder: Expr, arguments: Sequence[Any], attrs: di
     call = partial(builder.call_te, primfunc_name_hint=name.removeprefix("relax."))
     data, *others = arguments
     if name == "relax.take":
-        return call(_take, data, others[0], None if attrs["axis"] is None else int(attrs["axis"]))
+        axis = None if attrs["axis"] is None else int(attrs["axis"])
+        return call(_take, data, others[0], axis, from_end=attrs["mode"] != "clip")
     if name == "relax.gather_elements":
         return call(_gather_elements, data, others[0], int(attrs["axis"]))
     if name == "relax.gather_nd":
@@ -41,18 +43,18 @@ def _fields(indices: Expr) -> list[Expr]:
     return [indices]
 
 
-def _inside(indices: Any, at: Sequence[Any], extent: Any) -> Any:
-    """The place along an axis of `extent` that the index at `at` means."""
+def _inside(indices: Any, at: Sequence[Any], extent: Any, from_end: bool = True) -> Any:
+    """The place along an axis of `extent` that the index at `at` means; not `from_end`: a negative one means none."""
     index, dtype = indices(*at), str(indices.dtype)
     extent = tirx.const(extent, dtype) if isinstance(extent, int) else extent.astype(dtype)
     last = extent - tirx.const(1, dtype)
     if dtype.startswith("u"):
         return tirx.min(index, last)
-    counted = tirx.Select(index < tirx.const(0, dtype), index + extent, index)
+    counted = tirx.Select(index < tirx.const(0, dtype), index + extent if from_end else tirx.const(-1, dtype), index)
     return tirx.max(tirx.min(counted, last), tirx.const(0, dtype))
 
 
-def _take(data: Any, indices: Any, axis: int | None) -> Any:
+def _take(data: Any, indices: Any, axis: int | None, from_end: bool = True) -> Any:
     """Without an axis, of the elements in a row."""
     if axis is None:
         data, axis = topi.reshape(data, [math.prod(data.shape)]), 0
@@ -60,7 +62,7 @@ def _take(data: Any, indices: Any, axis: int | None) -> Any:
     rank, extent = len(indices.shape), data.shape[axis]
 
     def taken(*at: Any) -> Any:
-        place = _inside(indices, at[axis : axis + rank], extent)
+        place = _inside(indices, at[axis : axis + rank], extent, from_end)
         return data(*at[:axis], place, *at[axis + rank :])
 
     return te.compute([*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]], taken, name="take")

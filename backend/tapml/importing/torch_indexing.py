@@ -23,6 +23,8 @@ def indexing(bounds: Bounds) -> dict[str, Converter]:
     """By the operator's name as the importer spells it; `bounds`: least and most of each symbol."""
     scatters = ("scatter.src", "scatter.value", "scatter.reduce", "scatter.value_reduce", "scatter_add.default")
     return {
+        "embedding.default": _embedding,
+        "index_select.default": _index_select,
         "index.Tensor": _index,
         "index_put.default": _index_put,
         "masked_fill.Scalar": _masked_fill,
@@ -66,6 +68,21 @@ class _Indexed:
         front, before = range(self.rank), range(self.rank, self.rank + self.before)
         rest = range(self.rank + self.before, self.rank + len(self.order) - len(self.axes))
         return [*before, *front, *rest]
+
+
+def _embedding(node: Any, importer: Any) -> Any:
+    weight, indices, *_ = importer.retrieve_args(node)
+    return _rows(importer, weight, 0, indices)
+
+
+def _index_select(node: Any, importer: Any) -> Any:
+    data, axis, indices = importer.retrieve_args(node)
+    return _rows(importer, data, axis, indices)
+
+
+def _rows(importer: Any, data: Expr, axis: int, indices: Expr) -> Any:
+    """Of operators to which a negative index is an error (to `data[indices]` it is none)."""
+    return importer.block_builder.emit(op.take(data, indices, axis=axis, mode="clip"))
 
 
 def _index(node: Any, importer: Any) -> Any:
