@@ -240,8 +240,11 @@ def cast(x: Uncertain, source: str, target: str) -> Uncertain:
         wide = source not in FLOATS and float(np.max(np.abs(value), initial=0.0)) > 1 / uncertain.unit(target)
         if not narrower and not wide:
             return Uncertain(value, x.error)
-        if exact and np.array_equal(value.astype(np.dtype(target)).astype(np.float64), value):
-            return Uncertain(value)
+        if exact:
+            with np.errstate(over="ignore"):  # what is infinite in `target` is not the same
+                same = np.array_equal(value.astype(np.dtype(target)).astype(np.float64), value)
+            if same:
+                return Uncertain(value)
         return uncertain.rounded(value, x.spread, target)
     if target == "bool":
         if not x.exact:
