@@ -22,8 +22,9 @@ from tapml.building.build import build
 from tapml.carving.carve import carve
 from tapml.cli import main
 from tapml.compiled.files import CompiledFiles, document_of, write_folder
-from tapml.compiled.model import CompiledModel
+from tapml.compiled.model import CompiledModel, ValidatedAdapter, ValidatedDevice, Validation
 from tapml.compiled.text import text_inputs
+from tapml.compiled.validated import unvalidated, unvalidated_text
 from tapml.devices.compiled import run_compiled
 from tapml.errors import DeviceError, InputError
 from tapml.importing import Step, import_model
@@ -315,6 +316,19 @@ def test_it_says_which_kernels_are_not_validated_where_it_runs(
         assert (f"{len(kernels)} of {len(kernels)} kernels (" in said) == (not validated)
         assert [len(found) for found in document["seconds"].values() if isinstance(found, list)] == [1, 0]
         assert np.load(tmp_path / "y.npy").shape == (6, 16)
+
+
+def test_a_kernel_that_failed_somewhere_is_not_merely_unvalidated(model: CompiledFiles) -> None:
+    first, *others = (kernel.kernel for kernel in model.model.kernels)
+    adapter = ValidatedAdapter(vendor="", architecture="", device="", description="")
+    device = ValidatedDevice(name="node-dawn 0.6.2", runtime="node", user_agent="", adapter=adapter)
+    found = Validation(device=device, kernels={first: "fail"})
+    wrong = model.model.model_copy(update={"validation": [found]})
+    missing = unvalidated(wrong, "node-dawn 0.7.0", "node")
+    assert missing == [first, *others]
+    failed, unknown = unvalidated_text(wrong, missing, "node-dawn").split("\n")
+    assert failed.startswith(f"1 of {len(missing)} kernels ({first}) FAILED when validated on node-dawn 0.6.2: do not ")
+    assert unknown.startswith(f"{len(others)} of {len(missing)} kernels (")
 
 
 def test_inputs_are_arrays(model: CompiledFiles) -> None:

@@ -9,6 +9,7 @@ from tapml.compiled.model import CompiledModel, ValidatedDevice
 from tapml.text import listed
 
 _NAMED = 3
+_WRONG = ("fail", "error")
 
 
 def unvalidated(model: CompiledModel, name: str, runtime: str) -> list[str]:
@@ -17,15 +18,35 @@ def unvalidated(model: CompiledModel, name: str, runtime: str) -> list[str]:
     here = _family(name, runtime)
     there = [found.kernels for found in model.validation if _family_of(found.device) == here]
     found = {kernel.kernel: {one[kernel.kernel] for one in there if kernel.kernel in one} for kernel in model.kernels}
-    return [kernel for kernel, verdicts in found.items() if "pass" not in verdicts or verdicts & {"fail", "error"}]
+    return [kernel for kernel, verdicts in found.items() if "pass" not in verdicts or verdicts.intersection(_WRONG)]
 
 
 def unvalidated_text(model: CompiledModel, kernels: list[str], device: str) -> str:
-    """What to tell whoever runs them."""
-    return (
-        f"{len(kernels)} of {len(model.kernels)} kernels ({listed(kernels, _NAMED)}) are not validated on {device}: "
-        f"build it with `tapml build --device {device}`, or validate the suite there and build it again"
-    )
+    """What to tell whoever runs them: first of those that are known to be wrong somewhere."""
+    failed = {kernel: _where_wrong(model, kernel) for kernel in kernels}
+    wrong = [kernel for kernel in kernels if failed[kernel]]
+    unknown = [kernel for kernel in kernels if not failed[kernel]]
+    parts = []
+    if wrong:
+        where = listed(sorted({name for kernel in wrong for name in failed[kernel]}), _NAMED)
+        parts.append(
+            f"{_some(wrong, model)} FAILED when validated on {where}: do not trust what the model gives; "
+            "mend them (`tapml locate SUITE` says how they are wrong), validate the suite and build it again"
+        )
+    if unknown:
+        parts.append(
+            f"{_some(unknown, model)} are not validated on {device}: build it with `tapml build --device`, "
+            "or validate the suite there and build it again"
+        )
+    return "\n".join(parts)
+
+
+def _some(kernels: list[str], model: CompiledModel) -> str:
+    return f"{len(kernels)} of {len(model.kernels)} kernels ({listed(kernels, _NAMED)})"
+
+
+def _where_wrong(model: CompiledModel, kernel: str) -> list[str]:
+    return [found.device.name for found in model.validation if found.kernels.get(kernel) in _WRONG]
 
 
 def _family_of(device: ValidatedDevice) -> str:

@@ -38,6 +38,7 @@ _UNREACHABLE_SECONDS = 30.0
 _MOST_REASON_BYTES = 100_000
 _MOST_REPRO_BYTES = 1 << 30
 _MOST_HEADER = 1 << 24
+_START = "start one with `tapml serve SUITE`, or `tapml serve --models FOLDER` for `tapml run`"
 
 
 class _Unreachable(InputError):
@@ -275,7 +276,7 @@ class RemoteServer:
             if whole:
                 raise
             raise _Unreachable(
-                f"cannot reach a tapml server at {self.base} (its answer broke off): start one with `tapml serve SUITE`"
+                f"cannot reach a tapml server at {self.base} (its answer broke off): {_START}"
             ) from error
 
     def _fetch(
@@ -300,9 +301,7 @@ class RemoteServer:
             raise InputError(f"{self.base} refused: {said}", **refusal) from error
         except (OSError, ValueError, http.client.HTTPException) as error:  # the last: cut in the middle of an answer
             reason = getattr(error, "reason", error)
-            raise _Unreachable(
-                f"cannot reach a tapml server at {self.base} ({reason}): start one with `tapml serve SUITE`"
-            ) from error
+            raise _Unreachable(f"cannot reach a tapml server at {self.base} ({reason}): {_START}") from error
         if len(answer) > most:
             raise InputError(f"the answer of {self.base} is larger than {most} bytes")
         return answer, whole

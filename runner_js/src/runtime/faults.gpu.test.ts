@@ -398,7 +398,7 @@ describe("loading", () => {
     (await open(served, { unvalidated: "refuse" })).dispose();
     served.document.validation.push({ device, kernels: { double: "fail" } });
     expect(await fault(open(served, { unvalidated: "refuse" }))).toContain(
-      "1 of 2 kernels, double, are not validated on node",
+      "1 of 2 kernels, double, failed when they were validated on node: what the model gives is not to be trusted",
     );
   });
 });

@@ -17,24 +17,38 @@ export function checkValidated(
   const there = validation.filter(({ device }) => familyOf(device) === here);
   const missing = kernels.map(({ kernel }) => kernel).filter((kernel) => !passed(kernel, there));
   if (!missing.length) return;
+  const wrong = missing.filter((kernel) => verdictsOf(kernel, there).some(isWrong));
+  const named = wrong.length ? wrong : missing;
   const more =
-    missing.length > MOST_NAMED
-      ? `, ${missing.slice(0, MOST_NAMED).join(", ")}, ...`
-      : `, ${missing.join(", ")},`;
-  const sentence = `${missing.length} of ${kernels.length} kernels${more} are not validated on ${here}`;
-  const fix =
-    "build it with `tapml build --device` and this browser, or validate the suite there and build it again";
-  const error = new TapmlError("unvalidated", sentence, fix);
+    named.length > MOST_NAMED ? `, ${named.slice(0, MOST_NAMED).join(", ")}, ...` : `, ${named.join(", ")},`;
+  const some = `${named.length} of ${kernels.length} kernels${more}`;
+  const error = wrong.length
+    ? new TapmlError(
+        "unvalidated",
+        `${some} failed when they were validated on ${here}: what the model gives is not to be trusted`,
+        "mend them, validate the suite and build it again",
+      )
+    : new TapmlError(
+        "unvalidated",
+        `${some} are not validated on ${here}`,
+        "build it with `tapml build --device` and this browser, or validate the suite there and build it again",
+      );
   if (unvalidated === "refuse") throw error;
   console.warn(error.message);
 }
 
 /** Somewhere, and wrong nowhere. */
 function passed(kernel: string, validations: readonly Validation[]): boolean {
-  const verdicts = validations.flatMap(({ kernels }) =>
-    Object.hasOwn(kernels, kernel) ? [kernels[kernel]] : [],
-  );
-  return verdicts.includes("pass") && !verdicts.includes("fail") && !verdicts.includes("error");
+  const verdicts = verdictsOf(kernel, validations);
+  return verdicts.includes("pass") && !verdicts.some(isWrong);
+}
+
+function verdictsOf(kernel: string, validations: readonly Validation[]): (string | undefined)[] {
+  return validations.flatMap(({ kernels }) => (Object.hasOwn(kernels, kernel) ? [kernels[kernel]] : []));
+}
+
+function isWrong(verdict: string | undefined): boolean {
+  return verdict === "fail" || verdict === "error";
 }
 
 /** Where this runs: "browser", "node" or "deno", and what people call it. */
