@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.localization.cases import Bug
 from benchmarks.localization.judging import GOOD, MISLEADING, VAGUE, grade_by_kind, is_said
 from benchmarks.localization.mutate import Mutant
-from benchmarks.localization.mutations import by_hand
+from benchmarks.localization.mutations import by_hand, chance
 from benchmarks.localization.mutations.edit import Edit
 from benchmarks.localization.wgsl_text import Code
 from tapml.locating.classes import Class
@@ -50,7 +50,7 @@ KINDS: Mapping[str, tuple[Kind, set[str]]] = {
     "shared row": (by_hand.shared_row, _PLACE),
     "shared variable": (by_hand.shared_variable, _PLACE),
     "register": (by_hand.register, _PLACE),
-    "other input": (by_hand.other_input, _PLACE | _VALUE),
+    "other input": (chance.other_buffer, _PLACE | _VALUE),
     "place of the result": (by_hand.result_place, _PLACE),
     "operator": (by_hand.operator, _VALUE),
     "operand lost": (by_hand.operand_lost, _VALUE),

@@ -87,14 +87,6 @@ def register(code: Code) -> Iterator[Edit]:
                     yield access.index, f"{other}i", f"{code[access.whole]} became register {other}"
 
 
-def other_input(code: Code) -> Iterator[Edit]:
-    for access in code.loads:
-        for name, kind in code.inputs.items():
-            if name != access.name and kind == code.inputs[access.name]:
-                span = Span(access.whole.start, access.whole.start + len(access.name))
-                yield span, name, f"{name} read in place of {shown(code[access.whole])}"
-
-
 def result_place(code: Code) -> Iterator[Edit]:
     for access in _stores(code):
         index = code[access.index]
