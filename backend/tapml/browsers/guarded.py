@@ -62,6 +62,12 @@ class Child:
         """None while it runs."""
         return self._process.poll()
 
+    def wait(self, seconds: float) -> int | None:
+        """The exit code once it ended, or None where it still runs after `seconds`."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(seconds)
+        return None
+
     @property
     def lines(self) -> list[str]:
         """The last lines it wrote."""

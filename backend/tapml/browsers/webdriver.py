@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import threading
 import time
 import urllib.request
@@ -35,6 +36,7 @@ _QUIT_SECONDS = 3.0
 _WATCH_SECONDS = 1.0
 _DOUBT_SECONDS = 0.2
 _DOUBTS = 3
+_GUARD_SECONDS = 10.0
 _CONSOLE_WIDTH = 2000
 
 # WebDriver has no console, but the device page shows what there is to tell.
@@ -157,8 +159,8 @@ class WebDriverProcess(DeviceProcess):
         """Why the browser is no device any more, or None."""
         assert self._guarded is not None
         assert self._browser is not None
-        if (code := self._guarded.exit_code) is not None:
-            return f"{self._driver.kind.driver}, which drives {self._title}, ended unexpectedly (exit code {code})"
+        if self._guarded.exit_code is not None:
+            return self._driver_ended()
         try:
             with self._commands:
                 lines = self._browser.execute_script(_PAGE_LOG)
@@ -174,10 +176,27 @@ class WebDriverProcess(DeviceProcess):
             self._doubts += 1
             if "tab crashed" in str(error):
                 return f"{self._title}'s tab crashed"
-            return f"{self._title} can no longer be reached ({_reason(error)})" if self._doubts > _DOUBTS else None
+            if self._doubts <= _DOUBTS:
+                return None
+            # Its guard tells of a driver's death when it has ended the browser: that takes seconds where much runs.
+            if not self._answers() and self._guarded.wait(_GUARD_SECONDS) is not None:
+                return self._driver_ended()
+            return f"{self._title} can no longer be reached ({_reason(error)})"
         self._banner = 0  # how many lines the driver printed of itself
         self._doubts = 0
         return None
+
+    def _driver_ended(self) -> str:
+        assert self._guarded is not None
+        code = self._guarded.exit_code
+        return f"{self._driver.kind.driver}, which drives {self._title}, ended unexpectedly (exit code {code})"
+
+    def _answers(self) -> bool:
+        """Whether anybody listens where the driver did."""
+        address = urlsplit(self._address)
+        with contextlib.suppress(OSError), socket.create_connection((address.hostname, address.port), 1.0):
+            return True
+        return False
 
     def _end(self) -> None:
         """Ask the browser to close, then end what is left: any order, any number of times, from any thread."""
