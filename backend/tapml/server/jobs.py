@@ -7,6 +7,7 @@ import secrets
 import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ from tapml.history import Recorder
 from tapml.jobs import JobSpecification, run_job
 from tapml.jobs.run import RunSpecification, run_on_device
 from tapml.sharing import Repro
+from tapml.sharing.capture import Capture
 from tapml.suite import Suite
 from tapml.validation.context import JobContext
 from tapml.validation.events import Cancel, Cancelled, Emit
@@ -127,6 +129,24 @@ class Jobs:
             }
 
         return self._begin(RunningJob(secrets.token_urlsafe(12), "run", ""), work)
+
+    def start_import(
+        self, capture: Capture, suite_id: str, suite: Suite, held: AbstractContextManager[object]
+    ) -> RunningJob:
+        """Judge what a page captured, and add it to the suite. `held` ends with the job: the file lies there."""
+
+        def work(job: RunningJob, emit: Emit) -> Any:
+            with held:
+                # Late: TVM takes seconds to load.
+                from tapml.sharing.captured_import import import_into
+
+                def told(done: int, total: int) -> None:
+                    job.cancel.check()
+                    emit({"type": "compare", "done": done, "total": total})
+
+                return import_into(capture, suite, told)
+
+        return self._begin(RunningJob(secrets.token_urlsafe(12), "import", suite_id), work)
 
     def _keep(self, job: RunningJob, made: Repro | CompiledRun) -> None:
         for other in self._all():

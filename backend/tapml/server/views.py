@@ -16,7 +16,7 @@ from tapml.history import open_history
 from tapml.jobs import JobSpecification
 from tapml.program import Graph
 from tapml.results.checks import RESULTS
-from tapml.server import model_views, run_views, share_views
+from tapml.server import capture_views, model_views, run_views, share_views
 from tapml.server.bodies import json_object, text_field, whole_number
 from tapml.server.pages import STATIC, blob_response, page_file
 from tapml.server.registry import detail, summary
@@ -36,6 +36,7 @@ def blueprint(state: State) -> Blueprint:
     model_views.add(routes, state.models, state.pages)
     share_views.add(routes, state)
     run_views.add(routes, state)
+    capture_views.add(routes, state)
     return routes
 
 
