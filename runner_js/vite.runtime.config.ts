@@ -1,8 +1,8 @@
 import { defineConfig } from "vite";
 
 /**
- * @tapml/runtime and @tapml/runtime/tokenizer: a module each, which share nothing and depend on nothing; scripts/runtime.mjs
- * adds their types and package.json.
+ * @tapml/runtime, @tapml/runtime/tokenizer and @tapml/runtime/generation: a module each, which depend on nothing;
+ * scripts/runtime.mjs adds their types and package.json.
  */
 export default defineConfig({
   publicDir: false,
@@ -11,7 +11,11 @@ export default defineConfig({
     emptyOutDir: true,
     target: "es2022",
     lib: {
-      entry: { "tapml-runtime": "src/runtime/index.ts", "tapml-tokenizer": "src/tokenizer/index.ts" },
+      entry: {
+        "tapml-runtime": "src/runtime/index.ts",
+        "tapml-tokenizer": "src/tokenizer/index.ts",
+        "tapml-generation": "src/generation/index.ts",
+      },
       formats: ["es"],
       fileName: (_, name) => `${name}.js`,
     },

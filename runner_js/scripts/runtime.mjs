@@ -11,11 +11,12 @@ import { gzipSync } from "node:zlib";
 const ROOT = new URL("../", import.meta.url);
 const TARGET = new URL("../backend/tapml/server/static/runtime/", ROOT);
 /** Of each module, compressed: a page that embeds a sentence shall not load a framework. */
-const MOST_BYTES = { "tapml-runtime": 40_000, "tapml-tokenizer": 12_000 };
+const MOST_BYTES = { "tapml-runtime": 40_000, "tapml-tokenizer": 12_000, "tapml-generation": 8_000 };
 /** By module, the files that have all that is public of it. They import nothing but each other. */
 const PUBLIC = {
   "tapml-runtime": ["runtime/api", "runtime/error"],
   "tapml-tokenizer": ["tokenizer/error", "tokenizer/index"],
+  "tapml-generation": ["generation/error", "generation/api", "generation/writer", "generation/index"],
 };
 const LOAD = `/**
  * The model at \`url\`: the folder that \`tapml build\` wrote, with a / at the end, its model.json, or a single file.
@@ -26,6 +27,7 @@ export declare function load(url: string, options?: LoadOptions): Promise<Model>
 const ROUND = {
   "tapml-runtime": ['/// <reference types="@webgpu/types" />\n', LOAD],
   "tapml-tokenizer": ["", ""],
+  "tapml-generation": ["", ""],
 };
 
 const made = await mkdtemp(`${tmpdir()}/tapml-types-`);
@@ -49,7 +51,8 @@ try {
   execFileSync(tsc, [...flags, ...where, ...files], { cwd: fileURLToPath(ROOT), stdio: "inherit" });
   for (const [module, names] of Object.entries(PUBLIC)) {
     const texts = await Promise.all(names.map((name) => readFile(`${made}/${name}.d.ts`, "utf8")));
-    const text = texts.join("\n").replace('export { TokenizerError } from "./error";\n', "");
+    const own = names.map((name) => name.split("/").at(-1)).join("|");
+    const text = texts.join("\n").replace(new RegExp(`^(import|export) .*from "\\./(${own})";\n`, "gm"), "");
     const foreign = /^(?:import|export .*\bfrom) .*/m.exec(text);
     if (foreign) throw new Error(`the public types are no single file: ${foreign[0]}`);
     const [before, after] = ROUND[module];
@@ -69,6 +72,7 @@ const manifest = {
   exports: {
     ".": { types: "./tapml-runtime.d.ts", default: "./tapml-runtime.js" },
     "./tokenizer": { types: "./tapml-tokenizer.d.ts", default: "./tapml-tokenizer.js" },
+    "./generation": { types: "./tapml-generation.d.ts", default: "./tapml-generation.js" },
   },
   files: Object.keys(PUBLIC).flatMap((module) => [`${module}.js`, `${module}.d.ts`]),
   sideEffects: false,

@@ -116,7 +116,7 @@ def test_ranges_arrive_from_a_server_that_runs(folder: Path) -> None:
 
 
 def test_the_runtime_comes_with_them(client: FlaskClient) -> None:
-    for name in ("tapml-runtime.js", "tapml-tokenizer.js"):
+    for name in ("tapml-runtime.js", "tapml-tokenizer.js", "tapml-generation.js"):
         found = client.get(f"/runtime/{name}")
         assert found.status_code == 200
         assert found.content_type.startswith("text/javascript")

@@ -149,6 +149,8 @@ export interface Model extends ModelFunction {
   readonly variants: Record<string, string>;
   /** Null where loading it again failed. */
   readonly device: GPUDevice | null;
+  /** Another number after each call that may have changed the states: who counts on what is in them compares it. */
+  readonly stateVersion: number;
   /**
    * What operators of a call are given and give, as a file for `tapml import`. The call gives what it gives without; where
    * it fails this rejects as it does.

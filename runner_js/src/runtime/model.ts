@@ -43,6 +43,7 @@ export class LoadedModel implements Model, Resident {
   private readonly captures = new Map<string, OperatorCapture>();
   /** Why states are undefined. */
   private undefinedStates = "";
+  private statesChanged = 0;
 
   constructor(
     private readonly document: CompiledModel,
@@ -80,6 +81,10 @@ export class LoadedModel implements Model, Resident {
 
   get variants(): Record<string, string> {
     return Object.fromEntries(this.kernels.map(({ kernel, variant }) => [kernel, variant.name]));
+  }
+
+  get stateVersion(): number {
+    return this.statesChanged;
   }
 
   get device(): GPUDevice | null {
@@ -123,6 +128,7 @@ export class LoadedModel implements Model, Resident {
   }
 
   reset(): Promise<void> {
+    this.statesChanged++;
     const signal = never();
     return this.inTurn(signal, async () => {
       const session = await this.admitted(signal);
@@ -157,6 +163,7 @@ export class LoadedModel implements Model, Resident {
   async prepare(given: PrepareOptions, asked?: Promise<Place>): Promise<void> {
     const options = { ...this.options, ...given };
     const { signal = never(), memory } = options;
+    this.statesChanged++;
     this.release();
     const named = await (asked ?? placeOf(options.device));
     const place = named.gpu.lost && !given.device ? await placeOf(undefined) : named;
@@ -234,6 +241,7 @@ export class LoadedModel implements Model, Resident {
     capture: OperatorCapture | null = null,
   ): Promise<RunResult | Profile> {
     checkOptions(profiled ? "profile" : "run", options);
+    if (usesStates(fn)) this.statesChanged++;
     const signal = options.signal ?? never();
     const begun = performance.now();
     const issued = await this.inTurn(signal, async () => {

@@ -1,0 +1,297 @@
+import { describe, expect, it } from "vitest";
+import type { DecoderModel, Generated, GenerateOptions, Piece, TextTokenizer } from "./api";
+import { GenerationError, generate, Writer } from "./index";
+
+const VOCABULARY = 300;
+const [BEGIN, END] = [256, 257];
+
+/** A token for each byte, besides those that begin and end a text. */
+const BYTES: TextTokenizer = {
+  size: 258,
+  encode: (text) => ({ ids: [BEGIN, ...new TextEncoder().encode(text)] }),
+  decode: (ids) => new TextDecoder().decode(Uint8Array.from([...ids].filter((id) => id < 256))),
+  token: (id) => (id < 258 ? `token ${id}` : undefined),
+};
+
+/** Says what follows tokens, by what its states hold: a model whose cache was filled wrongly says something else. */
+class Script implements DecoderModel {
+  readonly name = "script";
+  readonly generation;
+  stateVersion = 0;
+  /** Tokens of each call. */
+  readonly calls: number[][] = [];
+  /** Is called before each call. */
+  before: (signal: AbortSignal | undefined) => unknown = () => {};
+  private held: number[] = [];
+  private lost = false;
+
+  constructor(
+    private readonly follows: (held: readonly number[]) => number,
+    { capacity = 64, chunk = 8 } = {},
+  ) {
+    const both = { prefill: "prefill", decode: "decode" };
+    this.generation = { ...both, chunk, capacity, vocabulary: VOCABULARY, end: [END], begin: BEGIN };
+  }
+
+  private readonly call: DecoderModel["functions"][string]["run"] = async (inputs, options) => {
+    this.stateVersion++;
+    const [ids, positions, last] = ["input_ids", "positions", "last"].map((name) => [
+      ...(inputs[name]?.data ?? []),
+    ]) as [number[], number[], number[]];
+    this.calls.push(ids);
+    await this.before(options?.signal);
+    options?.signal?.throwIfAborted();
+    if (this.lost) throw Object.assign(new Error("the device is lost"), { kind: "device-lost" });
+    for (const [at, id] of ids.entries()) this.held[positions[at] as number] = id;
+    const logits = new Float32Array(VOCABULARY);
+    logits[this.follows(this.held.slice(0, (positions[last[0] as number] as number) + 1))] = 1;
+    return { logits };
+  };
+  readonly functions = {
+    prefill: { run: this.call },
+    decode: {
+      run: ((inputs, options) => {
+        expect(inputs.input_ids?.shape).toEqual([1, 1]);
+        return this.call(inputs, options);
+      }) satisfies typeof this.call,
+    },
+  };
+
+  async reset(): Promise<void> {
+    this.stateVersion++;
+    this.held = [];
+  }
+
+  async reload(): Promise<void> {
+    await this.reset();
+    this.lost = false;
+  }
+
+  lose(): void {
+    this.held = [];
+    this.lost = true;
+  }
+}
+
+/** Goes on with a text that begins at position 0, and whose tokens are bytes. */
+const writes = (text: string, options = {}) => {
+  const ids = BYTES.encode(text).ids;
+  return new Script((held) => {
+    expect(held).toEqual(ids.slice(0, held.length));
+    return ids[held.length] ?? END;
+  }, options);
+};
+
+async function all(pieces: AsyncGenerator<Piece, Generated, undefined>) {
+  const texts: string[] = [];
+  for (;;) {
+    const { value, done } = await pieces.next();
+    if (done) return { ...value, texts };
+    texts.push(value.text);
+  }
+}
+
+const rejected = async (model: DecoderModel, options: GenerateOptions, sentence: string) => {
+  const wrong = generate(model, BYTES, { greedy: true, prompt: "a", ...options }).next();
+  await expect(wrong).rejects.toThrow(GenerationError);
+  await expect(wrong).rejects.toThrow(sentence);
+};
+
+describe("generate", () => {
+  it("computes the prompt in chunks, then a token at a time, until the model ends it", async () => {
+    const model = writes("Once upon a time there was");
+    const found = await all(generate(model, BYTES, { prompt: "Once upon a time", greedy: true }));
+    expect(found).toMatchObject({ text: " there was", reason: "end", promptTokens: 17, reusedTokens: 0 });
+    expect(model.calls.slice(0, 5).map(({ length }) => length)).toEqual([8, 8, 1, 1, 1]);
+    expect(found.texts).toEqual([..." there was", ""]);
+    expect(found.ids.at(-1)).toBe(END);
+  });
+
+  it("gives whole characters only", async () => {
+    const model = writes("a🙂é\u{fffd}!");
+    const found = await all(generate(model, BYTES, { prompt: "a", greedy: true }));
+    expect(found.text).toBe("🙂é\u{fffd}!");
+    expect(found.texts).toEqual(["", "", "", "🙂", "", "é", "", "", "", "\u{fffd}!", ""]);
+    const cut = await all(generate(writes("a🙂"), BYTES, { prompt: "a", greedy: true, tokens: 3 }));
+    expect(cut).toMatchObject({ text: "", reason: "length" });
+  });
+
+  it("gives bytes that are no characters as the replacement character", async () => {
+    const ids = [0x62, 0xff, 0xff, 0x63];
+    const model = new Script((held) => ids[held.length - 2] ?? END);
+    const found = await all(generate(model, BYTES, { prompt: "a", greedy: true }));
+    expect(found.texts).toEqual(["b", "", "\u{fffd}", "\u{fffd}c", ""]);
+  });
+
+  it("gives no part of what may become a stop text", async () => {
+    const given = { prompt: "a", greedy: true, stop: ["</end>", "<<"] };
+    const stopped = await all(generate(writes("abc</e</end>d"), BYTES, given));
+    expect(stopped).toMatchObject({ text: "bc</e", reason: "stop" });
+    expect(stopped.texts.join("")).toBe(stopped.text);
+    expect(stopped.texts.slice(0, 6)).toEqual(["b", "c", "", "", "", "</e"]);
+    const others = await all(generate(writes("abc<<d"), BYTES, given));
+    expect(others).toMatchObject({ text: "bc", reason: "stop" });
+    // What was kept back comes when nothing follows it.
+    const short = await all(generate(writes("abc</end>"), BYTES, { ...given, tokens: 5 }));
+    expect(short).toMatchObject({ text: "bc</e", texts: ["b", "c", "", "", "</e"], reason: "length" });
+  });
+
+  it("stops on tokens, without their text", async () => {
+    const model = writes("abcd");
+    const found = await all(generate(model, BYTES, { prompt: "a", greedy: true, stopIds: [0x63] }));
+    expect(found).toMatchObject({ text: "b", ids: [0x62, 0x63], reason: "stop" });
+  });
+
+  it("ends where the states are full", async () => {
+    const model = writes("abcdefgh", { capacity: 4 });
+    const found = await all(generate(model, BYTES, { prompt: "ab", greedy: true }));
+    expect(found).toMatchObject({ text: "cd", reason: "capacity" });
+    expect(Math.max(...model.calls.map(({ length }) => length))).toBeLessThanOrEqual(4);
+    const full = await all(generate(model, BYTES, { prompt: "abc", greedy: true }));
+    expect(full).toMatchObject({ text: "d", reason: "capacity" });
+  });
+});
+
+describe("a writer", () => {
+  it("goes on after an abort in the middle of a token, and computes nothing twice", async () => {
+    const model = writes("Once upon a time");
+    const writer = new Writer(model, BYTES);
+    const stop = new AbortController();
+    model.before = () => model.calls.length === 4 && stop.abort();
+    const first = await all(writer.generate({ prompt: "Once", greedy: true, signal: stop.signal }));
+    expect(first).toMatchObject({ text: " up", reason: "abort" });
+    model.before = () => {};
+    const rest = await all(writer.generate({ greedy: true }));
+    expect(first.text + rest.text).toBe(" upon a time");
+    // The aborted token, which may not be in the states, is computed again.
+    expect(model.calls.filter(({ length }) => length > 1)).toHaveLength(1);
+    expect(model.calls[4]).toEqual(model.calls[3]);
+  });
+
+  it("gives nothing where the signal was aborted before", async () => {
+    const found = await all(
+      generate(writes("ab"), BYTES, { prompt: "a", greedy: true, signal: AbortSignal.abort() }),
+    );
+    expect(found).toMatchObject({ ids: [], text: "", reason: "abort" });
+  });
+
+  it("computes of a new prompt what differs", async () => {
+    const follows = (held: readonly number[]) => (held.length < 12 ? 0x61 + (held.length % 20) : END);
+    const model = new Script(follows);
+    const writer = new Writer(model, BYTES);
+    await all(writer.generate({ prompt: "Once u", greedy: true }));
+    const before = writer.tokens;
+    model.calls.length = 0;
+    const more = [...before.slice(0, -1), 0x7a, 0x7b];
+    const found = await all(writer.generate({ promptIds: more, greedy: true, tokens: 1 }));
+    expect(found).toMatchObject({ promptTokens: 14, reusedTokens: 12 });
+    expect(model.calls).toEqual([[0x7a, 0x7b]]);
+    // The same prompt: its last token, for its logits.
+    model.calls.length = 0;
+    await all(writer.generate({ promptIds: more.slice(0, 9), greedy: true, tokens: 1 }));
+    expect(model.calls).toEqual([more.slice(8, 9)]);
+  });
+
+  it("computes its tokens again where another writer took the states, and where they were reset", async () => {
+    const model = new Script((held) => (held.reduce((sum, id) => sum + id, held.length) % 50) + 32);
+    const alone = async (prompt: string) =>
+      (await all(generate(model, BYTES, { prompt, greedy: true, tokens: 20 }))).text;
+    const texts = ["The first", "Another one that is longer"];
+    const wanted = [await alone(texts[0] as string), await alone(texts[1] as string)];
+    const both = texts.map((prompt) =>
+      all(new Writer(model, BYTES).generate({ prompt, greedy: true, tokens: 20 })),
+    );
+    expect((await Promise.all(both)).map(({ text }) => text)).toEqual(wanted);
+    const writer = new Writer(model, BYTES);
+    const first = await all(writer.generate({ prompt: texts[0] as string, greedy: true, tokens: 10 }));
+    await model.reset();
+    const rest = await all(writer.generate({ greedy: true, tokens: 10 }));
+    expect(first.text + rest.text).toBe(wanted[0]);
+  });
+
+  it("makes the states of a lost device anew, from the tokens", async () => {
+    const model = writes("Once upon a time");
+    model.before = () => {
+      if (model.calls.length === 4) model.lose();
+    };
+    const found = await all(generate(model, BYTES, { prompt: "Once", greedy: true }));
+    expect(found).toMatchObject({ text: " upon a time", reason: "end" });
+    expect(model.calls[4]).toEqual(BYTES.encode("Once up").ids);
+    // A device that is lost again and again is told.
+    const hopeless = writes("Once");
+    hopeless.before = () => hopeless.lose();
+    await expect(all(generate(hopeless, BYTES, { prompt: "O", greedy: true }))).rejects.toThrow("is lost");
+  });
+
+  it("writes one text at a time", async () => {
+    const writer = new Writer(writes("abc"), BYTES);
+    const first = writer.generate({ prompt: "a", greedy: true });
+    await first.next();
+    await expect(writer.generate().next()).rejects.toThrow("the writer is writing");
+    await first.return({} as Generated);
+    expect((await all(writer.generate({ greedy: true }))).text).toBe("c");
+  });
+
+  it("draws by positions: a text that is gone on with is the one that was not interrupted", async () => {
+    const even = () => new Script(() => 0);
+    const options = { temperature: 5, seed: 7 };
+    const whole = await all(generate(even(), BYTES, { prompt: "a", tokens: 20, ...options }));
+    const writer = new Writer(even(), BYTES);
+    const first = await all(writer.generate({ prompt: "a", tokens: 8, ...options }));
+    const rest = await all(writer.generate({ tokens: 12, ...options }));
+    expect([...first.ids, ...rest.ids]).toEqual(whole.ids);
+    expect(new Set(whole.ids).size).toBeGreaterThan(10);
+  });
+});
+
+describe("what cannot be is refused in one sentence", () => {
+  const model = writes("abc", { capacity: 4 });
+  const cases: [GenerateOptions, string][] = [
+    [{ prompt: "" }, "the prompt is empty: give text, or the token [256] to begin a text"],
+    [{ promptIds: [] }, "prompt and promptIds are given"],
+    [{ prompt: undefined, promptIds: [] }, "the prompt is empty"],
+    [{ prompt: undefined }, "there is nothing to go on with"],
+    [{ prompt: "abcdef" }, "the prompt has 7 tokens, and script has room for 4: leave 3 out"],
+    [
+      { prompt: undefined, promptIds: [1, 300] },
+      "300 is no token of script: its vocabulary goes from 0 to 299",
+    ],
+    [{ prompt: undefined, promptIds: [-1] }, "-1 is no token"],
+    [{ stopIds: [0.5] }, "0.5 is no token"],
+    [{ tokens: 0 }, "tokens is 0: give a whole number from 1"],
+    [{ stop: [""] }, "stop is no list of texts"],
+    [{ temperature: 1 }, "greedy takes the most likely token, and temperature is for draws"],
+    [{ greedy: false, temperature: 0 }, "temperature is 0: give a number above 0 (for the most likely"],
+    [{ greedy: false, topK: 0 }, "topK is 0"],
+    [{ greedy: false, topP: 1.5 }, "topP is 1.5: give a number above 0 and at most 1"],
+    [{ greedy: false, seed: -1 }, "seed is -1"],
+    [{ repetitionPenalty: Number.NaN }, "repetitionPenalty is NaN"],
+    [{ topk: 3 } as GenerateOptions, "generate has no option topk: there are greedy, temperature"],
+  ];
+  it.each(cases)("%j", (options, sentence) => rejected(model, options, sentence));
+
+  it("logits that are no numbers", async () => {
+    const broken = (value: number) => {
+      const made = writes("abc");
+      const run = async () => ({ logits: new Float32Array(VOCABULARY).fill(value) });
+      return Object.assign(made, { functions: { prefill: { run }, decode: { run } } });
+    };
+    const sentence = "logits for position 2 are no numbers to choose by";
+    await rejected(broken(Number.NaN), {}, `${sentence}, that of token 0 is NaN`);
+    await rejected(broken(Number.NEGATIVE_INFINITY), {}, sentence);
+    await rejected(broken(Number.NaN), { greedy: false }, sentence);
+  });
+
+  it("a model that does not generate, and another model's tokenizer", () => {
+    const made = (changes: object) => () =>
+      new Writer(Object.assign(writes("a"), changes) as DecoderModel, BYTES);
+    expect(made({ generation: null })).toThrow("script is no language model that generates");
+    const facts = writes("a").generation;
+    const said = "the tokenizer does not belong to script: it has";
+    expect(made({ generation: { ...facts, vocabulary: 200 } })).toThrow(`${said} 258 tokens, the model 200`);
+    expect(made({ generation: { ...facts, vocabulary: 3000 } })).toThrow(
+      `${said} 258 tokens, the model 3000`,
+    );
+    expect(made({ generation: { ...facts, end: [290] } })).toThrow(`${said} no token 290`);
+  });
+});
