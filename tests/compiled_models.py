@@ -195,3 +195,24 @@ def looped() -> Json:
     shard = {"sha256": sha256(weights).hexdigest(), "bytes": 16, "buffer": 0, "offset": 0}
     state = {"name": "cache", "dtype": "float32", "shape": row, "initial": [0, 0]}
     return document({"main": main}, [add], symbols=[n], states=[state], weights={"buffers": [16], "shards": [shard]})
+
+
+def generating() -> Json:
+    """Logits of the embedding of one token of 8; it may begin and end a text."""
+    take = kernel("take", [argument("input", [1, 1], "int32"), argument("output", [1, 8])])
+    tensors = [
+        tensor("input_ids", [1, 1], "input", 0, dtype="int32"),
+        tensor("positions", [1], "input", 1, dtype="int32"),
+        tensor("last", [1], "input", 2, dtype="int32"),
+        tensor("logits", [1, 8], "output", 0),
+    ]
+    main = {
+        "inputs": [{"name": found["name"], "tensor": number} for number, found in enumerate(tensors[:3])],
+        "outputs": [{"name": "logits", "tensor": 3}],
+        **{"arena": [], "tensors": tensors, "code": [{"op": "dispatch", "kernel": 0, "operands": [0, 3]}]},
+    }
+    generation = {
+        **{"prefill": "main", "decode": "main", "chunk": 1, "capacity": 4, "vocabulary": 8},
+        **{"end": [7], "begin": 0, "bytes_per_token": 0},
+    }
+    return document({"main": main}, [take], generation=generation)

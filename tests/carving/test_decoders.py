@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 import tapml as tml
 from decoders import PROMPT, calls, decoder
+from tapml.building.build import build
 from tapml.cli import main
 from tapml.suite import Suite
 
@@ -53,6 +56,39 @@ def test_a_compiled_model_gives_the_tokens_of_transformers(suite: Suite, config:
         outputs = model.run_calls(made, device).outputs
         got = [int(np.argmax(found["logits"])) for found in outputs[2:]]
         assert got == wanted, device
+
+
+def test_suite_and_model_say_how_tokens_are_generated(
+    suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = build(suite, tmp_path / "decoder.tapml", ranges={"tokens": (1, 5)}).model
+    assert suite.generation is not None
+    assert model.generation is not None
+    assert model.generation.model_dump() == {**suite.generation.model_dump(), "chunk": 5}
+    for path, most in ((suite.path, 16), (tmp_path / "decoder.tapml", 5)):
+        assert main(["show", str(path)]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert f"generation a call of main takes 1 to {most} tokens; 64 fit, 512 B each; token 0 to 127," in shown
+
+
+def test_a_model_that_takes_no_single_token_is_not_built(suite: Suite, tmp_path: Path) -> None:
+    with pytest.raises(tml.InputError, match="tokens is to be 2 or more: give a --range tokens=1:8"):
+        build(suite, tmp_path / "decoder.tapml", ranges={"tokens": (2, 8)})
+
+
+def test_a_suite_whose_functions_do_not_generate_is_refused(suite: Suite, tmp_path: Path) -> None:
+    copied = tmp_path / "copied.suite"
+    shutil.copytree(suite.path, copied)
+    manifest = json.loads((copied / "suite.json").read_text())
+    for field, wrong, said in (
+        ("decode", "next", "suite.json: generation: decode: there is no function next"),
+        ("vocabulary", 127, r"suite.json: generation: prefill: main has no output logits float32\[1, 127\]"),
+        ("chunk", 0, "suite.json: generation.chunk: "),
+    ):
+        changed = {**manifest, "generation": {**manifest["generation"], field: wrong}}
+        (copied / "suite.json").write_text(json.dumps(changed))
+        with pytest.raises(tml.InputError, match=said):
+            Suite(copied)
 
 
 @pytest.mark.parametrize(

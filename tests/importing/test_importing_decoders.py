@@ -67,6 +67,18 @@ def test_a_step_has_its_cache_as_states_of_the_capacity(tmp_path: Path) -> None:
     assert not any("cos" in name or "sin" in name for name in kernels), kernels
 
 
+def test_it_says_how_tokens_are_generated(tmp_path: Path) -> None:
+    """Of tokens that begin and end a text, those of the vocabulary: configurations name others by default."""
+    config = configuration("llama")
+    config.bos_token_id, config.eos_token_id = 5, [9, 100_000]
+    model = of(config, tmp_path)
+    assert model.generation is not None
+    assert model.generation.model_dump() == {
+        **{"prefill": "main", "decode": "main", "chunk": CHUNK, "capacity": CAPACITY, "vocabulary": 128},
+        **{"begin": 5, "end": [9], "bytes_per_token": 2 * 2 * 2 * 16 * 4},  # keys, values; layers, heads, floats
+    }
+
+
 def test_a_prompt_that_nobody_gave_is_marked(tmp_path: Path) -> None:
     model = imported(decoder("grouped queries", tmp_path), prompt=None)
     assert all(step.synthetic for step in model.steps)

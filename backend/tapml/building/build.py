@@ -31,6 +31,7 @@ from tapml.folder import Folder
 from tapml.leftovers import put_in_place, sweep_beside, temporary_folder
 from tapml.operators.choice import is_choice
 from tapml.operators.of_suite import read_operator
+from tapml.program.generation import INPUTS, Generation
 from tapml.program.program import MAIN
 from tapml.suite import Suite, TensorRef
 from tapml.text import listed
@@ -194,6 +195,7 @@ class _Writing:
             "functions": {name: found.document for name, found in functions.items()},
             "validation": validations(suite, documents),
             "memory": {name: _memory(found) for name, found in functions.items()},
+            "generation": generation.model_dump() if (generation := self._generation()) else None,
             "tokenizer": {"file": _TOKENIZER, "kind": "huggingface"} if _TOKENIZER in attachments else None,
             "attachments": [
                 {"name": name, "sha256": sha256(content), "bytes": len(content)}
@@ -201,6 +203,23 @@ class _Writing:
             ],
         }
         return read_model(suite.path, json_bytes(document))
+
+    def _generation(self) -> Generation | None:
+        """That of the suite, of calls with as many tokens as the model takes."""
+        found = self._suite.generation
+        if found is None:
+            return None
+        prefill = self._suite.program.functions[found.prefill]
+        tokens = next(v.type.shape[-1] for v in prefill.values.values() if v.kind == "input" and v.name == INPUTS[0])
+        symbol = next((symbol for symbol in self._symbols if symbol.name == tokens), None)
+        if symbol is None:
+            return found
+        if symbol.minimum > 1:
+            raise InputError(
+                f"{self._name} generates token by token, and {tokens} is to be {symbol.minimum} or more: give a "
+                f"--range {tokens}=1:{symbol.maximum}"
+            )
+        return found.model_copy(update={"chunk": min(found.chunk, symbol.maximum)})
 
     def _initial(self, digest: str, state: Any) -> TensorRef:
         found = state.type.at({}, f"state {state.name}")

@@ -113,6 +113,7 @@ def carve(
             "arguments": lowered.arguments,
             "outputs": list(model.outputs),
             **({"limits": dict(model.limits)} if model.limits else {}),
+            **({"generation": model.generation.model_dump()} if model.generation else {}),
             "steps": [_described(run, refs, model.input_names) for run, refs in zip(runs, stored, strict=True)],
             "oracle": judgement.oracle,
             "oracle_missing": model.oracle_missing,

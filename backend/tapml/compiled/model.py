@@ -11,6 +11,7 @@ from typing_extensions import TypeAliasType
 from tapml.compiled.instructions import MOST_INSTRUCTIONS, Index, Instruction
 from tapml.encodings import Encoding
 from tapml.expressions import CheckedExpression, Symbol
+from tapml.program.generation import Generation
 from tapml.protocol.base import MAX_BYTES, MAX_WGSL_BYTES, Bytes, Digest, DType, Extent, Message, Name, Text
 from tapml.protocol.fields import Id, KernelName, Line, WgslName
 from tapml.protocol.kernels import Binding, Launch, Requires
@@ -264,5 +265,7 @@ class CompiledModel(Message):
     validation: Annotated[list[Validation], Field(max_length=1000)]
     memory: Annotated[dict[Id, MemoryFacts], Field(max_length=100)]
     """By function."""
+    generation: Generation | None = None
+    """Of a language model; null or left out for others."""
     tokenizer: Tokenizer | None
     attachments: Annotated[list[Attachment], Field(max_length=20_000)]

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 
 from tapml.compiled.algebra import Algebra, Scope
 from tapml.compiled.bytes import bound, check_stored, stored_bytes
-from tapml.compiled.model import CompiledModel, CompiledState, Weights
+from tapml.compiled.model import CompiledFunction, CompiledModel, CompiledState, Port, Weights
 from tapml.compiled.verify_function import FunctionProof
 from tapml.compiled.verify_kernel import KernelProof
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, Symbol
+from tapml.program.generation import check_generation
+from tapml.program.graph import Typed
 
 MAIN = "main"
 
@@ -31,6 +33,8 @@ def verify(model: CompiledModel) -> None:
             raise ExpressionError(f"there is no function {MAIN}")
         for name, function in model.functions.items():
             FunctionProof(name, function, model, kernels, algebra, scope).check()
+        if model.generation is not None:
+            check_generation(model.generation, {name: _typed(found) for name, found in model.functions.items()})
     except ExpressionError as error:
         raise InputError(str(error)) from None
 
@@ -74,3 +78,13 @@ def _check_states(states: Sequence[CompiledState], weights: Weights, algebra: Al
             buffer, offset = state.initial
             if buffer >= len(weights.buffers) or offset + count > weights.buffers[buffer]:
                 raise ExpressionError(f"state {state.name} begins with what is in no weight buffer")
+
+
+def _typed(function: CompiledFunction) -> tuple[dict[str, Typed], dict[str, Typed]]:
+    """Inputs and outputs by name."""
+
+    def types(ports: Sequence[Port]) -> dict[str, Typed]:
+        tensors = {port.name: function.tensors[port.tensor] for port in ports}
+        return {name: Typed(tuple(found.shape), found.dtype, found.encoding) for name, found in tensors.items()}
+
+    return types(function.inputs), types(function.outputs)

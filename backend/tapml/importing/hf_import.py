@@ -18,6 +18,8 @@ from tapml.importing.hf_compare import compare
 from tapml.importing.hf_model import Decoder, open_decoder, quiet
 from tapml.importing.inputs import RawStep
 from tapml.importing.model import Functions, ImportedModel, Progress
+from tapml.program.generation import Generation
+from tapml.program.program import MAIN
 
 TOKENS = "tokens"
 """The symbol: how many of them a call takes."""
@@ -80,7 +82,7 @@ def import_decoder(
             ],
         },
     )
-    return replace(imported, tokenizer=decoder.tokenizer)
+    return replace(imported, tokenizer=decoder.tokenizer, generation=_generation(decoder, imported, capacity, chunk))
 
 
 def greedy(model: Any, tokens: Sequence[int], count: int) -> list[int]:
@@ -98,6 +100,30 @@ def greedy(model: Any, tokens: Sequence[int], count: int) -> list[int]:
             pad_token_id=0,
         )
     return [int(token) for token in found[0, len(tokens) :]]
+
+
+def _generation(decoder: Decoder, imported: ImportedModel, capacity: int, chunk: int) -> Generation:
+    step = imported.steps[0]
+    vocabulary = _vocabulary(decoder, imported)
+    caches = [step.inputs[name].nbytes for name in imported.states]
+    begin, end = (decoder.special(name, vocabulary) for name in ("bos_token_id", "eos_token_id"))
+    return Generation(
+        prefill=MAIN,
+        decode=MAIN,
+        chunk=chunk,
+        capacity=capacity,
+        vocabulary=vocabulary,
+        end=end,
+        begin=begin[0] if begin else None,
+        bytes_per_token=sum(caches) // capacity,
+    )
+
+
+def _vocabulary(decoder: Decoder, imported: ImportedModel) -> int:
+    """Logits there are, which may be more than words."""
+    expected = imported.steps[0].expected
+    place = imported.outputs.index("logits")
+    return int(decoder.config.vocab_size if expected is None else expected[place].shape[-1])
 
 
 def _capacity(decoder: Decoder, wanted: int | None) -> int:

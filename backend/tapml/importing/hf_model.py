@@ -44,6 +44,16 @@ class Decoder:
     def config(self) -> Any:
         return self.model.config.get_text_config()
 
+    def special(self, name: str, vocabulary: int) -> list[int]:
+        """Tokens of a meaning of their own (`eos_token_id`, ...) as generation_config.json has them, else config.json;
+        those that are in the vocabulary, for configurations name others by default."""
+        for config in (getattr(self.model, "generation_config", None), self.config):
+            found = getattr(config, name, None)
+            if found is not None:
+                tokens = found if isinstance(found, list) else [found]
+                return [int(token) for token in tokens if 0 <= int(token) < vocabulary]
+        return []
+
 
 def open_decoder(path: Path, seed: int = 0) -> Decoder:
     """A decoder of `path`: a folder as transformers saves it (config.json, *.safetensors, tokenizer.json), or a

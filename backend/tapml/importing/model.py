@@ -10,6 +10,7 @@ import numpy as np
 import tvm
 
 from tapml.expressions import Symbol
+from tapml.program.generation import Generation
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Progress: TypeAlias = Callable[[str], None]
@@ -74,6 +75,8 @@ class ImportedModel:
     oracle_missing: str | None = None
     tokenizer: str | None = None
     """What makes its inputs of texts: tokenizer.json of Hugging Face's tokenizers."""
+    generation: Generation | None = None
+    """Of a language model: how tokens are generated with it."""
     functions: Functions = field(default_factory=dict)
     """What computes the operators that no suite holds."""
     unit: float | None = None

@@ -14,6 +14,7 @@ from tapml.compiled.instructions import Dispatch, If, Instruction, every_instruc
 from tapml.compiled.model import CompiledFunction, CompiledModel, InputPort, Port, Validation
 from tapml.program.graph import Typed
 from tapml.reports.console import Table
+from tapml.reports.plain import generation_text
 from tapml.reports.terminal import mark, warn_doubts
 from tapml.results.base import adapter_name
 from tapml.results.verdicts import SEVERITY
@@ -39,6 +40,7 @@ def model_document(model: CompiledModel, path: object, nbytes: int) -> dict[str,
         "weights": {"bytes": sum(model.weights.buffers), "shards": len(model.weights.shards)},
         "memory": {name: facts.model_dump() for name, facts in model.memory.items()},
         "validation": [found.model_dump(mode="json") for found in model.validation],
+        "generation": model.generation.model_dump() if model.generation else None,
         "tokenizer": model.tokenizer.kind if model.tokenizer else None,
     }
 
@@ -95,6 +97,8 @@ def show_model(console: Console, model: CompiledModel, path: object, nbytes: int
     rows += [
         ("state", f"{state.name} {Typed(tuple(state.shape), state.dtype, state.encoding)}") for state in model.states
     ]
+    if model.generation is not None:
+        rows.append(("generation", generation_text(model.generation)))
     if model.tokenizer is not None:
         rows.append(("tokenizer", f"{model.tokenizer.kind}, {model.tokenizer.file}"))
     rows += [

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from tapml.protocol.base import JsonNumber
 from tapml.reports.console import Table
+from tapml.reports.plain import generation_text
 from tapml.results.base import DeviceFacts, Header, ModelMetric, distrust
 from tapml.results.checks import RESULTS
 from tapml.results.offload import OffloadDocument
@@ -191,6 +192,7 @@ def show_suite(console: Console, suite: Suite) -> None:
         ("size", f"{size(suite.nbytes())}, {len(suite.digests())} distinct tensors"),
     ]
     rows += [("state", f"{state.name} {state.type}") for state in suite.program.states]
+    rows += [("generation", generation_text(suite.generation))] if suite.generation else []
     rows += [("note", note) for note in model.get("notes", [])]
     rows += [("left out", problem) for kind in RESULTS for problem in suite.read_results(kind)[1]]
     for name, text in rows:

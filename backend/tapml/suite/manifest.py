@@ -9,10 +9,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from tapml.errors import InputError
-from tapml.expressions import Sizes
+from tapml.expressions import ExpressionError, Sizes
 from tapml.formats import REMEDY, validated
 from tapml.program import Graph, TensorType
-from tapml.program.program import Program
+from tapml.program.generation import GenerationDocument, check_generation
+from tapml.program.program import MAIN, Program
 from tapml.protocol.fields import Created, Id, Line, Open, RefDocument
 from tapml.results.base import Doubts
 from tapml.suite.program_document import graph_at
@@ -95,6 +96,8 @@ class Manifest(Open):
     """The model's own names of its outputs; none in suites of former versions."""
     limits: dict[Line, Line] = Field(default_factory=dict)
     """Outputs (int32 [1]) that are not 0 where a call asks for more than the model can do, with what is wrong then."""
+    generation: GenerationDocument | None = None
+    """Of a language model."""
     steps: list[StepDocument]
     oracle: OracleDocument | None
     oracle_missing: Line | None = None
@@ -132,6 +135,7 @@ def read_manifest(where: Path | str, found: Any, program: Program) -> tuple[dict
             for given, value in zip(refs, values, strict=True):
                 _check(place, TensorRef.from_json(given).type, value, graph)
     _check_states(where, manifest, graphs, program)
+    _check_generation(where, manifest, program)
     return parameters, graphs or [graph]
 
 
@@ -145,6 +149,22 @@ def _check_states(where: Path | str, manifest: Manifest, graphs: Sequence[Graph]
                 state = graph.values[value].name
                 raise InputError(f"{where}: steps[{number}].inputs: state {state} is not {found}{REMEDY}")
         left = {value: ref["digest"] for value, ref in graph.carried(step.outputs).items()}
+
+
+def _check_generation(where: Path | str, manifest: Manifest, program: Program) -> None:
+    """Functions are called by the model's own names of inputs, and of outputs where the manifest has these."""
+    if manifest.generation is None:
+        return
+    types = {}
+    for name, function in program.functions.items():
+        inputs = [(function.values[value].name or value, function.values[value].type) for value in function.inputs]
+        given = manifest.outputs if name == MAIN else function.outputs
+        outputs = [(said, function.values[value].type) for said, value in zip(given, function.outputs, strict=False)]
+        types[name] = (dict(inputs), dict(outputs))
+    try:
+        check_generation(manifest.generation, types)
+    except ExpressionError as error:
+        raise InputError(f"{where}: {error}{REMEDY}") from None
 
 
 def _check(where: str, found: TensorType, value: str, graph: Graph) -> None:

@@ -16,6 +16,7 @@ from tapml.folder import Folder
 from tapml.formats import MOST_BYTES, REMEDY, format_version, read_json
 from tapml.kernels.document import DOCUMENTED, argument_types, kernel_document
 from tapml.program import Graph, Node, TensorType
+from tapml.program.generation import Generation, GenerationDocument
 from tapml.protocol.base import MAX_WGSL_BYTES
 from tapml.results.locate import LocateDocument
 from tapml.results.offload import OffloadDocument
@@ -264,6 +265,12 @@ class Suite:
         names = [str(name) for name in self.manifest.get("outputs", [])]
         fit = len(names) == len(self.model_graph.outputs) == len(set(names))
         return names if fit else [f"output{place}" for place in range(len(self.model_graph.outputs))]
+
+    @property
+    def generation(self) -> Generation | None:
+        """How tokens are generated with the model; None where it is no language model."""
+        found = self.manifest.get("generation")
+        return None if found is None else GenerationDocument.model_validate(found)
 
     @property
     def limits(self) -> dict[int, str]:

@@ -245,6 +245,19 @@ const kernel = fields({
   ),
 });
 
+const token = integer(0, 2 ** 31 - 1);
+const some = integer(1, 2 ** 31 - 1);
+const generation = fields({
+  prefill: name,
+  decode: name,
+  chunk: some,
+  capacity: some,
+  vocabulary: some,
+  end: list(token, 1000),
+  begin: orNull(token),
+  bytes_per_token: count,
+});
+
 const ports = list(fields({ name, tensor: index }), 10_000);
 const element = integer(-(2 ** 31), 2 ** 32 - 1);
 const inputs = list(fields({ name, tensor: index, "range?": orNull(list(element, 2, 2)) }), 10_000);
@@ -293,6 +306,7 @@ const model = fields({
     1000,
   ),
   memory: record(name, fields({ strategy: label, naive: count, planned: count, lower_bound: count }), 100),
+  "generation?": orNull(generation),
   tokenizer: orNull(fields({ file: fileName, kind: label })),
   attachments: list(fields({ name: fileName, sha256: digest, bytes: integer(0, 2 ** 28) }), 20_000),
 });

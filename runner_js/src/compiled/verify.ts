@@ -9,6 +9,7 @@ import { bound, checkStored, storedBytes } from "./bytes";
 import { formed, ModelError } from "./form";
 import { proveFunction } from "./functions";
 import type { CompiledModel, Weights } from "./generated/model";
+import { checkGeneration } from "./generation";
 import { KernelProof, once, within } from "./kernels";
 
 export { ModelError } from "./form";
@@ -36,6 +37,7 @@ function prove(model: CompiledModel): void {
   const kernels = model.kernels.map((kernel) => new KernelProof(kernel, model.wgsl.length, algebra));
   if (!Object.hasOwn(model.functions, MAIN)) throw new ExpressionError(`there is no function ${MAIN}`);
   for (const name of Object.keys(model.functions)) proveFunction(name, model, kernels, algebra, symbols);
+  if (model.generation) checkGeneration(model.generation, model);
 }
 
 function checkWeights({ buffers, shards }: Weights): void {

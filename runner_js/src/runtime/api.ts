@@ -138,11 +138,28 @@ export interface ModelFunction {
   profile(inputs: Inputs, options?: RunOptions): Promise<Profile>;
 }
 
+/** How tokens are generated with a language model. */
+export interface Generation {
+  /** The function that takes 1 to `chunk` tokens, and the one that takes one; they may be the same. */
+  readonly prefill: string;
+  readonly decode: string;
+  readonly chunk: number;
+  /** Tokens that the states have room for, and the bytes that each takes there. */
+  readonly capacity: number;
+  readonly bytes_per_token: number;
+  /** Tokens there are, from 0 on; those that end a text; the one that begins it. */
+  readonly vocabulary: number;
+  readonly end: readonly number[];
+  readonly begin: number | null;
+}
+
 /** A model on a device. Its calls run one after the other, in the order in which they were made. `run` and the like are `main`'s. */
 export interface Model extends ModelFunction {
   readonly name: string;
   readonly title: string;
   readonly functions: Readonly<Record<string, ModelFunction>>;
+  /** Null for what is no language model. */
+  readonly generation: Generation | null;
   /** Bytes that it has on the GPU now. `other`: inputs, outputs, uniforms, and what is mapped. */
   readonly memory: { weights: number; arenas: number; states: number; other: number; total: number };
   /** Name of the variant that each kernel runs here. */

@@ -3,6 +3,7 @@ import { settled, together } from "./abort";
 import type {
   Capture,
   CaptureOptions,
+  Generation,
   Inputs,
   LoadOptions,
   Model,
@@ -64,6 +65,10 @@ export class LoadedModel implements Model, Resident {
 
   get title(): string {
     return this.document.title;
+  }
+
+  get generation(): Generation | null {
+    return this.document.generation ?? null;
   }
 
   get inputs(): readonly TensorFacts[] {

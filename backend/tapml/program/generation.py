@@ -1,0 +1,73 @@
+"""How tokens are generated with a model: which of its functions do it, and what fits (docs/generation.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from tapml.expressions import ExpressionError
+from tapml.program.graph import Typed
+from tapml.protocol.base import Bytes, Message
+from tapml.protocol.fields import Id
+
+_MOST = 2**31 - 1
+_Token = Annotated[int, Field(ge=0, le=_MOST)]
+_Some = Annotated[int, Field(ge=1, le=_MOST)]
+
+INPUTS = ("input_ids", "positions", "last")
+"""Of int32: tokens [1, n], where they stand [n], which of them the logits are of [1]."""
+LOGITS = "logits"
+"""The output, float32 [1, vocabulary], of the token after that."""
+
+
+class Generation(Message):
+    """The functions that generate tokens, and what they take. Both have the inputs `input_ids`, `positions` and `last`
+    and the output `logits`, and keep what they have seen in the model's states."""
+
+    prefill: Id
+    """The function that takes 1 to `chunk` tokens."""
+    decode: Id
+    """The function that takes one; it may be the same."""
+    chunk: _Some
+    """Tokens that a call of `prefill` takes at most."""
+    capacity: _Some
+    """Tokens that the states have room for."""
+    vocabulary: _Some
+    """Tokens there are, from 0 on."""
+    end: Annotated[list[_Token], Field(max_length=1000)]
+    """Tokens that end a text."""
+    begin: _Token | None
+    """The token that begins a text; null where there is none."""
+    bytes_per_token: Bytes
+    """That the states take for a token."""
+
+
+class GenerationDocument(Generation):
+    """As a suite has it, which may be of a later version."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+Tensors = Mapping[str, Typed]
+
+
+def check_generation(found: Generation, functions: Mapping[str, tuple[Tensors, Tensors]]) -> None:
+    """Raise ExpressionError unless functions, of which `functions` has the inputs and the outputs by name, generate as
+    `found` says. runner_js/src/compiled/generation.ts is the same for pages."""
+    for role, name in (("prefill", found.prefill), ("decode", found.decode)):
+        if name not in functions:
+            raise ExpressionError(f"generation: {role}: there is no function {name}")
+        inputs, outputs = functions[name]
+        for given in INPUTS:
+            if given not in inputs or inputs[given].dtype != "int32" or inputs[given].encoding:
+                raise ExpressionError(f"generation: {role}: {name} has no input {given} of int32")
+        logits = outputs.get(LOGITS)
+        if logits is None or str(logits) != f"float32[1, {found.vocabulary}]":
+            raise ExpressionError(f"generation: {role}: {name} has no output logits float32[1, {found.vocabulary}]")
+    if found.chunk > found.capacity:
+        raise ExpressionError(f"generation: {found.chunk} tokens of a call are more than the {found.capacity} that fit")
+    for token in [*found.end, *([] if found.begin is None else [found.begin])]:
+        if token >= found.vocabulary:
+            raise ExpressionError(f"generation: token {token} is none of the {found.vocabulary} of the vocabulary")
