@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts training
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo examples test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-localization bench-explanations bench-onnx bench-torch bench-decoders bench-references bench-plan bench-runtime bench-loads docs wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo examples test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-localization bench-explanations bench-onnx bench-torch bench-decoders bench-decoder-storage bench-references bench-plan bench-runtime bench-loads docs wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -59,6 +59,7 @@ help:
 	@echo 'make bench-models  real ONNX models of PyPI and npm packages, carved, validated in both browsers, offloaded: half an hour'
 	@echo 'make bench-references  wrong references, injected: what the oracle lets pass, about ten minutes'
 	@echo 'make bench-decoders  tokens of tiny decoders of transformers against its own (DEVICES=node-dawn)'
+	@echo "make bench-decoder-storage  bytes of a decoder's suite to those of the distinct values in it, a minute"
 	@echo 'make bench-torch  tiny transformers and blocks from torch.export, carved and validated (DEVICES=node-dawn,deno)'
 	@echo 'make bench-plan  memory plans of Stable Diffusion without weights, and of suites (SUITES="x.suite ..."), some minutes'
 	@echo 'make bench-runtime  MiniLM in @tapml/runtime, ONNX Runtime Web, transformers.js and tvmjs: time, bytes, host cost, memory'
@@ -212,6 +213,9 @@ bench-torch: setup-dev
 
 bench-decoders: setup-dev
 	$(BIN)/python -m benchmarks.decoders --devices $(or $(DEVICES),node-dawn) --docs docs/generation.md
+
+bench-decoder-storage: setup-dev
+	$(BIN)/python -m benchmarks.decoders.storage
 
 bench-references: setup-dev
 	$(BIN)/python -m benchmarks.references --docs docs/carve.md

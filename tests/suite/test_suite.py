@@ -72,7 +72,7 @@ def test_a_missing_tensor_is_named(suite: Suite) -> None:
 
 def test_a_newer_format_is_refused(suite: Suite) -> None:
     manifest = json.loads((suite.path / "suite.json").read_text())
-    (suite.path / "suite.json").write_text(json.dumps({**manifest, "format": "tapml.suite/3"}))
+    (suite.path / "suite.json").write_text(json.dumps({**manifest, "format": "tapml.suite/4"}))
     with pytest.raises(InputError, match=r"newer tapml .*pip install --upgrade"):
         Suite(suite.path)
 

@@ -90,7 +90,8 @@ def carve(
                 value: recorder.put(array, lowered.model.main.values[value])
                 for value, array in opened.reference.parameters.items()
             }
-            stored = [_record(run, parameters, recorder) for run in runs]
+            states = _record_states(runs, recorder)
+            stored = [_record(run, {**parameters, **states[run.number]}, recorder) for run in runs]
             tolerances = Tolerances(lowered, opened.models, kernels, opened.reference, writer.tensors)
             with one_blas_thread():
                 tests = tolerances.tests(runs, stored, progress)
@@ -124,9 +125,20 @@ def carve(
         return writer.finish(manifest, lowered.model, tests, operators)
 
 
-def _record(run: Run, parameters: _Refs, recorder: Recorder) -> _Refs:
-    own = {value: array for value, array in run.arrays.items() if value not in parameters}
-    return {**parameters, **{value: recorder.put(array, run.graph.values[value]) for value, array in own.items()}}
+def _record_states(runs: Sequence[Run], recorder: Recorder) -> list[dict[str, Future[TensorRef]]]:
+    """Of each run the states before and after it: those after one are those before the next."""
+    found: list[dict[str, Future[TensorRef]]] = [{} for _ in runs]
+    for before, after in runs[0].graph.states.values() if runs else ():
+        versions = [runs[0].arrays[before], *(run.arrays[after] for run in runs)]
+        refs = recorder.put_versions(versions, runs[0].graph.values[before])
+        for number in range(len(runs)):
+            found[number] |= {before: refs[number], after: refs[number + 1]}
+    return found
+
+
+def _record(run: Run, known: _Refs, recorder: Recorder) -> _Refs:
+    own = {value: array for value, array in run.arrays.items() if value not in known}
+    return {**known, **{value: recorder.put(array, run.graph.values[value]) for value, array in own.items()}}
 
 
 def _described(run: Run, refs: _Refs, names: Sequence[str]) -> dict[str, Any]:

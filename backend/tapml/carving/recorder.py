@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,15 @@ class Recorder:
         self._waiting.append(self._pool.submit(self._write, array, value))
         return self._waiting[-1]
 
+    def put_versions(self, arrays: Sequence[np.ndarray], value: Value[Any]) -> list[Future[TensorRef]]:
+        """What one state was at one time after another. Raises as `put`."""
+        self.check()
+        written = self._pool.submit(self._write_versions, arrays, value)
+        # One thread, in order: none of these waits.
+        found = [self._pool.submit(lambda place: written.result()[place], place) for place in range(len(arrays))]
+        self._waiting += found
+        return found
+
     def check(self) -> None:
         """Raise what writing has raised so far."""
         while self._waiting and self._waiting[0].done():
@@ -45,9 +56,19 @@ class Recorder:
         self._pool.shutdown(cancel_futures=True)
 
     def _write(self, array: np.ndarray, value: Value[Any]) -> TensorRef:
-        try:
+        with _of(value, [array]):
             return self._store.put(array, value.type.encoding)
-        except InputError as error:
-            raise InputError(f"{value.name or value.id}: {error}") from error
-        finally:
-            let_go([array])
+
+    def _write_versions(self, arrays: Sequence[np.ndarray], value: Value[Any]) -> list[TensorRef]:
+        with _of(value, arrays):
+            return self._store.put_versions(arrays, value.type.encoding)
+
+
+@contextmanager
+def _of(value: Value[Any], arrays: Sequence[np.ndarray]) -> Iterator[None]:
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{value.name or value.id}: {error}") from error
+    finally:
+        let_go(arrays)

@@ -11,8 +11,10 @@ from typing import TypeAlias
 from tapml.files import sha256
 from tapml.folder import FileInside, Folder
 from tapml.suite import TensorStore
+from tapml.suite.parts import InParts
 
 Buffer: TypeAlias = bytes | memoryview
+Blob: TypeAlias = FileInside | InParts | Buffer
 
 
 class Blobs:
@@ -69,8 +71,8 @@ class Blobs:
             for digest in digests:
                 self.release(digest)
 
-    def find(self, digest: str) -> FileInside | Buffer | None:
-        """A file to stream, bytes, or None. Raises InputError for what is no digest."""
+    def find(self, digest: str) -> Blob | None:
+        """Something to stream, bytes, or None. Raises InputError for what is no digest."""
         with self._lock:
             held = self._bytes.get(digest)
             if held is not None:

@@ -7,12 +7,10 @@ from pathlib import Path
 
 from flask import Response, abort, send_file
 
-from tapml.devices.blobs import Buffer
+from tapml.devices.blobs import Blob
 from tapml.errors import InputError
-from tapml.folder import FileInside
 
 STATIC = Path(__file__).parent / "static"
-# 8 kB, as send_file takes, halve the speed of weights.
 _PIECE_BYTES = 1 << 20
 _MOST_BLOBS = 64
 _NOT_BUILT = "the web pages are not built: run `make setup` in the checkout"
@@ -28,7 +26,7 @@ def page_file(folder: str) -> Response:
     return response
 
 
-def blob_response(digests: str, find: Callable[[str], FileInside | Buffer | None]) -> Response:
+def blob_response(digests: str, find: Callable[[str], Blob | None]) -> Response:
     """One blob, or several joined by "+", one after the other; 404 for one that `find` does not give."""
     wanted = digests.split("+")
     if len(wanted) > _MOST_BLOBS:
@@ -46,17 +44,15 @@ def blob_response(digests: str, find: Callable[[str], FileInside | Buffer | None
     return response
 
 
-def _nbytes(piece: FileInside | Buffer) -> int:
-    return (piece.size or 0) if isinstance(piece, FileInside) else len(piece)
+def _nbytes(piece: Blob) -> int:
+    return len(piece) if isinstance(piece, bytes | memoryview) else piece.size or 0
 
 
-def _stream(pieces: list[FileInside | Buffer]) -> Iterator[bytes]:
+def _stream(pieces: list[Blob]) -> Iterator[bytes]:
     for piece in pieces:
-        if isinstance(piece, FileInside):
-            with piece.open() as file:
-                while part := file.read(_PIECE_BYTES):
-                    yield part
-        else:
+        if isinstance(piece, bytes | memoryview):
             view = memoryview(piece)
             for start in range(0, len(view), _PIECE_BYTES):
                 yield bytes(view[start : start + _PIECE_BYTES])
+        else:
+            yield from piece.pieces()

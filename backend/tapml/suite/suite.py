@@ -32,7 +32,10 @@ from tapml.suite.tests import CarvedTest
 from tapml.suite.tests_document import check_ids, read_tests
 from tapml.text import listed
 
-FORMAT = "tapml.suite/2"
+FORMAT = "tapml.suite/3"
+WITHOUT_PARTS = "tapml.suite/2"
+"""What a suite is that has no tensor in parts (parts.py): earlier versions of tapml read it."""
+
 TOKENIZER = "model/tokenizer.json"
 """What makes the model's inputs of texts, where the model brought one (of Hugging Face's tokenizers)."""
 

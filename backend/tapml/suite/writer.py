@@ -14,7 +14,7 @@ from tapml.files import cannot_write, why, write_json, write_text
 from tapml.folder import Folder
 from tapml.leftovers import put_in_place, sweep_beside, temporary_folder
 from tapml.program.program import Program
-from tapml.suite.suite import FORMAT, Suite
+from tapml.suite.suite import FORMAT, WITHOUT_PARTS, Suite
 from tapml.suite.tensors import TensorStore
 from tapml.suite.tests import CarvedTest
 from tapml.text import size
@@ -89,12 +89,16 @@ class SuiteWriter:
             write_text(self._folder / "model" / "operators" / f"{name}.json", text)
         write_json(self._folder / "program.json", program.to_json())
         write_json(self._folder / "tests.json", {"tests": [test.to_json() for test in tests]})
-        write_json(self._folder / "suite.json", {"format": FORMAT, **manifest})
+        write_json(self._folder / "suite.json", {**manifest, "format": self._format})
         self._check()
         if self._path.exists():
             self._keep_records()
         put_in_place(self._folder, self._path)
         return Suite(self._path)
+
+    @property
+    def _format(self) -> str:
+        return FORMAT if self.tensors.in_parts else WITHOUT_PARTS
 
     def _check(self) -> None:
         try:
