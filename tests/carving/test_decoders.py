@@ -42,6 +42,11 @@ def test_every_operator_is_held_against_pytorch_with_the_states_that_it_left(sui
     assert suite.doubts == []
 
 
+def test_caches_begin_with_zeros(suite: Suite) -> None:
+    """And not with what the comparison with transformers left: no model carries that along."""
+    assert [state.initial for state in suite.program.states] == [None] * 4
+
+
 def test_a_compiled_model_gives_the_tokens_of_transformers(suite: Suite, config: Path, tmp_path: Path) -> None:
     """In calls of other lengths than it was carved with."""
     from tapml.importing.hf_import import greedy

@@ -59,14 +59,19 @@ def _stepwise(program: Any, ids: torch.Tensor, chunk: int) -> Iterator[tuple[int
     length, begin = ids.shape[1], 0
     # Of all sorts of lengths, so that ends of chunks lie everywhere in windows.
     sizes = itertools.chain((1, 2, 3, 5), itertools.cycle((chunk, max(1, chunk // 2 - 1))))
-    while begin < length:
-        left = length - begin - _SINGLE
-        count = min(next(sizes), chunk, left) if left > 0 else 1
-        positions = torch.arange(begin, begin + count, dtype=torch.int32)
-        last = torch.tensor([count - 1], dtype=torch.int32)
-        logits = module(ids[:, begin : begin + count].int(), positions, last)
-        begin += count
-        yield begin - 1, logits[0]
+    try:
+        while begin < length:
+            left = length - begin - _SINGLE
+            count = min(next(sizes), chunk, left) if left > 0 else 1
+            positions = torch.arange(begin, begin + count, dtype=torch.int32)
+            last = torch.tensor([count - 1], dtype=torch.int32)
+            logits = module(ids[:, begin : begin + count].int(), positions, last)
+            begin += count
+            yield begin - 1, logits[0]
+    finally:
+        # The module's buffers are the program's own: what stays there is what its caches begin with.
+        for name in program.graph_signature.buffers_to_mutate.values():
+            program.state_dict[name].zero_()
 
 
 def _differs(
