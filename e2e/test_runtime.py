@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
 import json
 import shutil
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +13,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-import tapml as package
 from conftest import copied, read_json
 from pages import BROWSERS, Opened, People
 from preloaded import tapml
+from sites import Site, address, served, wait_until
 from workers import made_once
-
-RUNTIME = Path(package.__file__).parent / "server/static/runtime/tapml-runtime.js"
 
 PAGE = '<!doctype html><meta charset="utf-8"><title>MiniLM</title><script type="module" src="page.js"></script>'
 SCRIPT = """\
@@ -48,7 +41,6 @@ globalThis.once = async (from) => {
 };
 globalThis.ready = true;
 """
-POLICY = "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self'"
 
 
 LITTLE_SCRIPT = """\
@@ -113,24 +105,6 @@ addEventListener("message", async ({ data: { from, x } }) => {
 """
 
 
-class _Handler(http.server.SimpleHTTPRequestHandler):
-    """The folder, with the policy. Weights wait for `server.open`."""
-
-    def do_GET(self) -> None:
-        if "/weights/" in self.path:
-            self.server.asked.append(self.path)  # type: ignore[attr-defined]
-            self.server.waiting.set()  # type: ignore[attr-defined]
-            assert self.server.open.wait(60)  # type: ignore[attr-defined]
-        super().do_GET()
-
-    def end_headers(self) -> None:
-        self.send_header("Content-Security-Policy", POLICY)
-        super().end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
-
-
 def first_step(suite: Path) -> Any:
     return read_json(suite / "suite.json")["steps"][0]
 
@@ -157,45 +131,6 @@ def site(tmp_path_factory: pytest.TempPathFactory, carved: Path) -> Iterator[str
     (folder / "page.js").write_text(SCRIPT)
     with served(folder) as server:
         yield address(server)
-
-
-class _Server(http.server.ThreadingHTTPServer):
-    """Of one folder; `asked`: paths of weights; `waiting`: there are some."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(("127.0.0.1", 0), functools.partial(_Handler, directory=str(folder)))
-        self.asked: list[str] = []
-        self.waiting, self.open = threading.Event(), threading.Event()
-        self.open.set()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A page that closes hangs up."""
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[_Server]:
-    (folder / "tapml-runtime.js").write_bytes(RUNTIME.read_bytes())
-    server = _Server(folder)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def address(server: _Server) -> str:
-    return f"http://127.0.0.1:{server.server_address[1]}/"
-
-
-def wait_until(page: Any, expression: str) -> None:
-    """Playwright's own wait evaluates text in the page, which the policy refuses."""
-    deadline = time.monotonic() + 60
-    while not page.evaluate(expression):
-        assert time.monotonic() < deadline, expression
-        page.wait_for_timeout(10)
 
 
 @pytest.mark.slow  # a software GPU takes seconds for a call
@@ -240,7 +175,7 @@ def little(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def little_site(little: Path, tmp_path: Path) -> Iterator[_Server]:
+def little_site(little: Path, tmp_path: Path) -> Iterator[Site]:
     folder = tmp_path / "site"
     folder.mkdir()
     ran = tapml("build", little, "-o", folder / "little.tapml")
@@ -260,7 +195,7 @@ def little_site(little: Path, tmp_path: Path) -> Iterator[_Server]:
 
 @pytest.mark.parametrize("browser", ["chromium", pytest.param("firefox", marks=pytest.mark.slow)])
 def test_a_broken_kernel_of_a_deployed_model_is_captured_and_accused(
-    browser: str, little: Path, little_site: _Server, opened: Opened, tmp_path: Path
+    browser: str, little: Path, little_site: Site, opened: Opened, tmp_path: Path
 ) -> None:
     suite = copied(little, tmp_path / "little.suite")
     found = {}
@@ -284,7 +219,7 @@ def test_a_broken_kernel_of_a_deployed_model_is_captured_and_accused(
 
 @pytest.mark.parametrize("during", ["load", "call", "capture"])
 def test_a_page_that_closes_leaves_the_next_one_whole(
-    during: str, little: Path, little_site: _Server, people: People
+    during: str, little: Path, little_site: Site, people: People
 ) -> None:
     site = address(little_site)
     with people.context("chromium") as context:

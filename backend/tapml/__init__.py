@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from tapml.api.captures import import_capture
     from tapml.api.compiled import CompiledModel, build, load_model
     from tapml.api.devices import Device, batch, cpu, cuda, webgpu
+    from tapml.api.generation import generate
     from tapml.api.library import Function, Library, LoadedLibrary, compile, upload
     from tapml.api.modules import Module, load
     from tapml.api.tensors import Tensor, allocate, tensor
@@ -38,6 +39,7 @@ __all__ = [
     "compile",
     "cpu",
     "cuda",
+    "generate",
     "import_capture",
     "load",
     "load_model",
@@ -60,6 +62,7 @@ _MODULES = (
     "api.validation",
     "api.compiled",
     "api.captures",
+    "api.generation",
 )
 
 

@@ -96,6 +96,32 @@ def test_a_suite_whose_functions_do_not_generate_is_refused(suite: Suite, tmp_pa
             Suite(copied)
 
 
+def test_generate_gives_the_tokens_of_transformers_on_every_device(suite: Suite, config: Path, tmp_path: Path) -> None:
+    """The prompt in chunks of 16, and of what follows as much as fits: none of it is the token that ends a text."""
+    from tapml.importing.hf_import import greedy
+    from tapml.importing.hf_model import open_decoder
+
+    prompt = [*range(22)]
+    room = 64 - len(prompt)
+    # The last token needs no place: nothing follows it.
+    wanted = greedy(open_decoder(config).model, prompt, room + 1)
+    assert len(set(wanted)) > 20
+    model = tml.build(suite, tmp_path / "decoder.tapml")
+    sampled: list[list[int]] = []
+    for device in (tml.cpu(), tml.webgpu("node-dawn"), tml.webgpu("deno")):
+        with tml.generate(model, prompt, device, greedy=True) as writing:
+            assert [piece.id for piece in writing] == wanted, device
+        assert writing.result.reason == "capacity"
+        drawn = tml.generate(model, prompt, device, tokens=20, temperature=1.5, top_k=40, top_p=0.9, seed=5)
+        sampled.append([piece.id for piece in drawn])
+        closed = tml.generate(model, prompt, device, greedy=True)
+        assert next(closed).id == wanted[0]
+        closed.close()
+        assert (closed.result.ids, closed.result.reason) == (wanted[:1], "abort")
+    assert sampled[0] == sampled[1] == sampled[2]
+    assert len(set(sampled[0])) > 5
+
+
 @pytest.mark.parametrize(
     ("name", "wrong", "said"),
     [

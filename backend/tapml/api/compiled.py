@@ -35,6 +35,11 @@ class CompiledModel:
             warnings.warn(line, stacklevel=3)
 
     @property
+    def files(self) -> CompiledFiles:
+        """What it consists of."""
+        return self._files
+
+    @property
     def inputs(self) -> list[str]:
         """Names of main's inputs."""
         return [port.name for port in function_of(self._files.model).inputs]

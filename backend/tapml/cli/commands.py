@@ -79,7 +79,7 @@ def carved(
 ) -> Suite:
     """A suite, by the options of `tapml carve`. `check` may raise, by the sizes that differ, before it is carved."""
     check_model(options)
-    return _carve(
+    return carved_by(
         options.model or str(options.hf),
         partial(_import, options),
         output,
@@ -121,7 +121,7 @@ def _import_minilm(texts: Sequence[str], **given: Any) -> Any:
     return import_model(_MINILM, texts=texts, **given)
 
 
-def _carve(
+def carved_by(
     model: str,
     importer: Callable[..., Any],
     output: Path,
@@ -136,7 +136,8 @@ def _carve(
     external_paths: Sequence[Path] = (),
     check: CheckSizes = lambda symbols: None,
 ) -> Suite:
-    """`importer` is given `functions` and `progress`."""
+    """A suite of what `importer` gives, to which `functions` and `progress` are given. `model`: what it is called in
+    sentences."""
     # Late, as above.
     from tapml.carving.carve import carve as carve_model
     from tapml.carving.judge import require_oracle
@@ -305,7 +306,7 @@ def demo(options: argparse.Namespace, console: Console, progress: Console) -> in
     _refuse_to_lose_work(options.output, texts, progress)
     console.rule("1. carve: run the model on the CPU and record every operator call", align="left")
     with ProgressReport(progress) as report:
-        suite = _carve(_MINILM, partial(_import_minilm, texts), options.output, report, overwrite=True)
+        suite = carved_by(_MINILM, partial(_import_minilm, texts), options.output, report, overwrite=True)
     show_suite(console, suite)
     with Server([suite.path], port=_free(options.port), database_url=database_url(options)) as server:
         console.rule(f"2. validate: every operator's WGSL kernel in {options.device}, on real WebGPU", align="left")

@@ -1,4 +1,4 @@
-"""`tapml build` and `tapml run`: their arguments."""
+"""`tapml build`, `tapml run` and `tapml generate`: their arguments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tapml.cli.arguments import JSON, Commands, add_inputs, count, run_arguments
-from tapml.cli.decoder_arguments import add_model
+from tapml.cli.decoder_arguments import add_model, ids, positive
 
 _DEVICE = """what to run on: cpu (this machine, the default), a name that `tapml devices` lists, such as chromium or \
 node-dawn, open (wait for someone to open the device page in any browser), or http://HOST:PORT of a running \
@@ -18,7 +18,7 @@ what the suite's results say is in the model all the same)"""
 
 
 def add_compiled(commands: Commands, add_carving: Callable[[argparse.ArgumentParser], None]) -> None:
-    """The two commands. `add_carving`: what `tapml carve` is told of the model."""
+    """The three commands. `add_carving`: what `tapml carve` is told of the model."""
     parser = commands.add(
         "build", "build_command:build_model", run_arguments(several=True, device=_VALIDATED),
         help="make a compiled model: what a web page loads and runs",
@@ -78,3 +78,39 @@ def add_compiled(commands: Commands, add_carving: Callable[[argparse.ArgumentPar
         "--max-bytes", type=count, metavar="N", help="what the copies may take of GPU memory (default 2^26, 67 MB)"
     )
     capturing.add_argument("--weights", action="store_true", help="with the bytes of weights, not only their digests")
+    _add_generate(commands)
+
+
+def _add_generate(commands: Commands) -> None:
+    parser = commands.add(
+        "generate", "generate_command:generate", run_arguments(device=_DEVICE), JSON,
+        help="let a language model write, on this machine or on a device",
+        description="Continue a prompt, token by token, on this machine (--device cpu) or on a device as a page does, "
+        "and print the text as it comes; how many tokens a second it was goes to standard error.",
+    )  # fmt: skip
+    parser.add_argument(
+        "model", metavar="MODEL.tapml|SUITE|tiny",
+        help="what `tapml build` wrote, a suite, or tiny, the language model that comes with tapml",
+    )  # fmt: skip
+    given = parser.add_mutually_exclusive_group(required=True)
+    given.add_argument("--prompt", metavar="TEXT", help="what is continued")
+    given.add_argument("--prompt-ids", type=ids, metavar="N,N,...", help="the same as tokens")
+    parser.add_argument(
+        "--tokens", type=positive, metavar="N", help="how many at most (default: as many as the model has room for)"
+    )
+    parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="a text that ends it; repeatable")
+    parser.add_argument(
+        "--stop-ids", type=ids, default=[], metavar="N,N,...", help="tokens that end it, besides the model's own"
+    )
+    sampling = parser.add_argument_group("how a token is chosen, in this order (docs/runtime.md)")
+    sampling.add_argument(
+        "--repetition-penalty", type=float, default=1.0, metavar="X",
+        help="logits of tokens that are in the text are divided by it, multiplied where they are below 0 (default 1)",
+    )  # fmt: skip
+    sampling.add_argument("--greedy", action="store_true", help="the most likely token, without any of the following")
+    sampling.add_argument("--temperature", type=float, metavar="X", help="logits are divided by it (default 1)")
+    sampling.add_argument("--top-k", type=int, metavar="N", help="one of the N most likely (default: of all)")
+    sampling.add_argument(
+        "--top-p", type=float, metavar="P", help="one of the fewest that are as likely as P together (default 1)"
+    )
+    sampling.add_argument("--seed", type=int, metavar="N", help="the same gives the same text (default 0)")

@@ -24,16 +24,16 @@ def add_model(parser: argparse.ArgumentParser, metavar: str, help: str) -> None:
         "config.json alone, of which the weights are made up from --seed",
     )  # fmt: skip
     group.add_argument("--prompt", metavar="TEXT", help="what the model continues, where the folder has a tokenizer")
-    group.add_argument("--prompt-ids", type=_ids, metavar="N,N,...", help="the same as tokens")
+    group.add_argument("--prompt-ids", type=ids, metavar="N,N,...", help="the same as tokens")
     group.add_argument(
-        "--steps", type=_positive, metavar="N",
+        "--steps", type=positive, metavar="N",
         help=f"tokens after the prompt that are carved, a step each (default {_STEPS})",
     )  # fmt: skip
     group.add_argument(
-        "--capacity", type=_positive, metavar="N",
+        "--capacity", type=positive, metavar="N",
         help="tokens that fit in the cache (default: what the model takes, at most 1024)",
     )  # fmt: skip
-    group.add_argument("--chunk", type=_positive, metavar="N", help=f"most tokens that a call takes (default {_CHUNK})")
+    group.add_argument("--chunk", type=positive, metavar="N", help=f"most tokens that a call takes (default {_CHUNK})")
 
 
 def check_model(options: argparse.Namespace) -> None:
@@ -60,14 +60,16 @@ def decoder_options(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _ids(text: str) -> list[int]:
+def ids(text: str) -> list[int]:
+    """An argument that is a list of tokens."""
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text}: give whole numbers with commas, such as 3,17,42") from None
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """An argument that is a number of things, and not none."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text}: give 1 or more")

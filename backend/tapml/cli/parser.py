@@ -40,6 +40,7 @@ examples:
   tapml locate model.suite --device chromium               name the faulty kernels, with the reason in words
   tapml serve model.suite                                  the same in the browser
   tapml build model.suite -o model.tapml                   what a web page loads and runs
+  tapml generate tiny --prompt "Once upon a time" --device chromium
   tapml validate model.suite --device node-dawn            without a browser: Dawn in node, ready in a second
   tapml devices                                            what is connected, and what can be started here
 

@@ -43,7 +43,9 @@ def run_model(options: argparse.Namespace, console: Console, progress: Console) 
     if options.output is not None:
         _check_form(options.output, files, options.function)
     warn_doubts(progress, options.model, files.proven().provenance.doubts)
-    device = _device(options)
+    device = one_device(options)
+    if device == _CPU and options.capture is not None:
+        raise InputError("--capture is of a device, which the CPU is compared with: give one with --device")
     calls = _calls(files, options)
     found, unvalidated, where = _run(files, calls, device, options, progress)
     outputs = Outputs(progress)
@@ -59,13 +61,11 @@ def run_model(options: argparse.Namespace, console: Console, progress: Console) 
     return outputs.exit_code(0)
 
 
-def _device(options: argparse.Namespace) -> str:
-    """By name. Raises InputError for several, and for this machine where a device is wanted."""
+def one_device(options: argparse.Namespace) -> str:
+    """By name. Raises InputError for several."""
     names = options.device or [_CPU]
     if len(names) > 1:
         raise InputError("give one --device: a model runs on one at a time")
-    if names[0] == _CPU and options.capture is not None:
-        raise InputError("--capture is of a device, which the CPU is compared with: give one with --device")
     return str(names[0])
 
 

@@ -56,14 +56,15 @@ def text_inputs(files: CompiledFiles, function: str, texts: Sequence[str]) -> di
     return arrays
 
 
-def _encoded(files: CompiledFiles, texts: Sequence[str]) -> list[Any]:
+def tokenizer_of(files: CompiledFiles) -> Any:
+    """The tokenizer that a model brought, of the package tokenizers, without padding and truncation.
+
+    Raises InputError where the package is missing, or the file is none that it can use.
+    """
     try:
         from tokenizers import Tokenizer
     except ImportError as error:
-        raise InputError("--text needs the package tokenizers: pip install 'tapml[minilm]'") from error
-    for text in texts:
-        if not text.strip():
-            raise InputError("--text is empty: give a sentence")
+        raise InputError("text needs the package tokenizers: pip install 'tapml[minilm]'") from error
     assert files.model.tokenizer is not None
     name = files.model.tokenizer.file
     try:
@@ -75,6 +76,14 @@ def _encoded(files: CompiledFiles, texts: Sequence[str]) -> list[Any]:
     # What the file asks for is for other uses: a short text would be mostly padding, a long one lose its end unsaid.
     tokenizer.no_padding()
     tokenizer.no_truncation()
+    return tokenizer
+
+
+def _encoded(files: CompiledFiles, texts: Sequence[str]) -> list[Any]:
+    tokenizer = tokenizer_of(files)
+    for text in texts:
+        if not text.strip():
+            raise InputError("--text is empty: give a sentence")
     return [tokenizer.encode(text) for text in texts]
 
 

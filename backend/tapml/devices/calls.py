@@ -17,12 +17,14 @@ from tapml.errors import DeviceError, DeviceLost
 from tapml.first_error import first_error
 from tapml.program import TensorType
 from tapml.protocol.errors import ErrorReport
-from tapml.protocol.methods import CompileProgress, TestVerdict
+from tapml.protocol.methods import CompileProgress, GeneratedToken, TestVerdict
 from tapml.protocol.session import Method, Params, Progress, Reply, Result
 
 _Form = TypeVar("_Form", Progress, Reply)
 
-OnProgress: TypeAlias = Callable[[CompileProgress | TestVerdict], None]
+Telling: TypeAlias = CompileProgress | TestVerdict | GeneratedToken
+"""Progress that a call's user is told of."""
+OnProgress: TypeAlias = Callable[[Telling], None]
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class PendingCall(Generic[Params, Result]):
         elif progress.kind == "compile":
             rest = [kernel for kernel in self.compiling if kernel != progress.kernel]
             self.compiling = [] if progress.done >= progress.total else rest
-        if isinstance(progress, CompileProgress | TestVerdict):
+        if isinstance(progress, Telling):
             self._on_progress(progress)
 
     def reply(self, message: Any) -> None:

@@ -51,7 +51,7 @@ def run_compiled(
             described = [{"digest": d, **t.to_json()} for d, t in zip(digests, types, strict=True)]
             refs.append(dict(zip(call.inputs, described, strict=True)))
         fields = {
-            "model": held.enter_context(_served(blobs, files)),
+            "model": held.enter_context(served_model(blobs, files)),
             "function": function,
             "calls": refs,
             "repeat": repeat,
@@ -94,7 +94,7 @@ def _with_operators(capture: CaptureOptions, blobs: Blobs, files: CompiledFiles)
 
 
 @contextmanager
-def _served(blobs: Blobs, files: CompiledFiles) -> Iterator[str]:
+def served_model(blobs: Blobs, files: CompiledFiles) -> Iterator[str]:
     """The digest of a model's document; it and its weights are blobs until the `with` block is left."""
     shards = {shard.sha256: shard for shard in files.model.weights.shards}
     pieces = (files.shard(shard) for shard in shards.values())

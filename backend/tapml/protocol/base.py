@@ -10,7 +10,7 @@ from typing_extensions import TypeAliasType
 from tapml.encodings import Encoding, check_encoding
 from tapml.first_error import FirstErrorModel
 
-PROTOCOL_VERSION = 7
+PROTOCOL_VERSION = 8
 """Raised whenever a message changes shape; the server refuses a runner that speaks another one."""
 
 MAX_BYTES = 2**40

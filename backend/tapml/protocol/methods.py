@@ -48,6 +48,9 @@ class ValidateParams(Message):
     tests: list[Test]
 
 
+Token = Annotated[int, Field(ge=0, lt=2**31)]
+"""Of a vocabulary."""
+
 Verdict = TypeAliasType("Verdict", Literal["pass", "fail", "error", "unsupported", "unbounded"])
 """fail: an element mismatched; unbounded: none did, but some are unbounded, which is no pass either."""
 
@@ -133,6 +136,17 @@ class CompileProgress(Message):
     """Kernels compiled so far, of how many."""
     total: int
     seconds: float
+
+
+class GeneratedToken(Message):
+    """Progress of "generate", one for each token that was chosen."""
+
+    kind: Literal["token"]
+    id: Token
+    position: Annotated[int, Field(ge=0)]
+    """Where it stands, from 0 on: behind the prompt."""
+    seconds: float
+    """Since the model began with the prompt."""
 
 
 class Alive(Message):
@@ -381,6 +395,38 @@ class RunCompiledResult(Message):
     bytes: Bytes
     """Of the GPU buffers that the model has."""
     seconds: RunCompiledSeconds
+
+
+# ------------------------------------------------ generate: a text that a compiled model writes, as a page has it
+
+
+class GenerateParams(Message):
+    """What is written behind a prompt, and how its tokens are chosen (docs/runtime.md). Each is told as progress."""
+
+    model: Digest
+    """Its document, `model.json`, as for "run_compiled"."""
+    prompt: Annotated[list[Token], Field(min_length=1, max_length=1_000_000)]
+    tokens: Annotated[int, Field(ge=1, le=1_000_000)]
+    """How many at most."""
+    stop_ids: Annotated[list[Token], Field(max_length=10_000)]
+    """Tokens that end it, besides the model's own."""
+    greedy: bool
+    temperature: Annotated[float, Field(gt=0)] | None
+    top_k: Annotated[int, Field(ge=1)] | None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None
+    repetition_penalty: Annotated[float, Field(gt=0)]
+    seed: Annotated[int, Field(ge=0, le=2**53 - 1)] | None
+
+
+class GenerateResult(Message):
+    tokens: int
+    """How many were chosen."""
+    load_seconds: float
+    """Fetching, checking and compiling, until it could begin with the prompt."""
+    variants: dict[str, str]
+    """Kernel -> variant taken."""
+    bytes: Bytes
+    """Of the GPU buffers that the model has."""
 
 
 class PingParams(Message):

@@ -22,6 +22,7 @@ _ROOTS: tuple[Any, ...] = (
     methods.ExecuteResult,
     methods.RunModelResult,
     methods.RunCompiledResult,
+    methods.GenerateResult,
     methods.PingResult,
 )
 

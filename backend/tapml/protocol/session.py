@@ -17,6 +17,9 @@ from tapml.protocol.methods import (
     Compiling,
     ExecuteParams,
     ExecuteResult,
+    GeneratedToken,
+    GenerateParams,
+    GenerateResult,
     PingParams,
     PingResult,
     RunCompiledParams,
@@ -92,7 +95,7 @@ class Progress(Message):
     call: Name
     number: Annotated[int, Field(ge=0)]
     """Counts a call's messages, progress and reply together, from 0: what arrives twice counts once."""
-    progress: Annotated[Compiling | CompileProgress | TestVerdict | Alive, Field(discriminator="kind")]
+    progress: Annotated[Compiling | CompileProgress | TestVerdict | GeneratedToken | Alive, Field(discriminator="kind")]
 
 
 class Reply(Message):
@@ -147,6 +150,13 @@ class RunCompiledCall(Message):
     params: RunCompiledParams
 
 
+class GenerateCall(Message):
+    call: Name
+    method: Literal["generate"] = "generate"
+    hang_seconds: HangSeconds
+    params: GenerateParams
+
+
 class PingCall(Message):
     call: Name
     method: Literal["ping"] = "ping"
@@ -156,7 +166,10 @@ class PingCall(Message):
 
 Call = TypeAliasType(
     "Call",
-    Annotated[ValidateCall | ExecuteCall | RunModelCall | RunCompiledCall | PingCall, Field(discriminator="method")],
+    Annotated[
+        ValidateCall | ExecuteCall | RunModelCall | RunCompiledCall | GenerateCall | PingCall,
+        Field(discriminator="method"),
+    ],
 )
 """Event "call"."""
 
@@ -176,4 +189,5 @@ VALIDATE: Method[ValidateParams, ValidateResult] = Method(ValidateCall, Validate
 EXECUTE: Method[ExecuteParams, ExecuteResult] = Method(ExecuteCall, ExecuteResult)
 RUN_MODEL: Method[RunModelParams, RunModelResult] = Method(RunModelCall, RunModelResult)
 RUN_COMPILED: Method[RunCompiledParams, RunCompiledResult] = Method(RunCompiledCall, RunCompiledResult)
+GENERATE: Method[GenerateParams, GenerateResult] = Method(GenerateCall, GenerateResult)
 PING: Method[PingParams, PingResult] = Method(PingCall, PingResult)

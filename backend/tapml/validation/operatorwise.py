@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 
 from tapml.devices import Device
+from tapml.devices.calls import Telling
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, DeviceLost, InputError
 from tapml.history import Recorder
-from tapml.protocol.methods import CompileProgress, TestVerdict, ValidateParams
+from tapml.protocol.methods import TestVerdict, ValidateParams
 from tapml.protocol.session import VALIDATE
 from tapml.results.validation import TestResult, ValidationDocument, ValidationHeader, counts
 from tapml.suite import CarvedTest, Suite
@@ -156,11 +157,11 @@ class OperatorRun:
         by_id = {test.id: test for test in tests}
         names = dict.fromkeys(test.kernel for test in tests)
 
-        def on_progress(progress: CompileProgress | TestVerdict) -> None:
+        def on_progress(progress: Telling) -> None:
             if progress.kind == "compile":
                 done = {"kernel": progress.kernel, "done": progress.done, "total": progress.total}
                 self._emit({"type": "compile", "device": device.id, **done})
-            elif test := by_id.get(progress.id):
+            elif isinstance(progress, TestVerdict) and (test := by_id.get(progress.id)):
                 edited = messages.edited(test.kernel)
                 self._record(device, test, reported_result(test, device.id, progress, edited=edited))
 

@@ -9,7 +9,7 @@ export { Writer } from "./writer";
 /** What a model writes behind a prompt, token by token. Rejects with a GenerationError, or as the model's calls do. */
 export function generate(
   model: DecoderModel,
-  tokenizer: TextTokenizer,
+  tokenizer: TextTokenizer | null,
   options: GenerateOptions,
 ): AsyncGenerator<Piece, Generated, undefined> {
   return new Writer(model, tokenizer).generate(options);

@@ -31,8 +31,9 @@ export function factsOf(model: DecoderModel): Facts {
 }
 
 /** Throws where a tokenizer's tokens cannot be the model's. */
-export function checkTokenizer(model: DecoderModel, tokenizer: TextTokenizer): void {
+export function checkTokenizer(model: DecoderModel, tokenizer: TextTokenizer | null): void {
   const { vocabulary, end, begin } = factsOf(model);
+  if (!tokenizer) return;
   const fix = "give the one that came with the model, of model.tokenizer()";
   const said = `the tokenizer does not belong to ${model.name}`;
   const { size } = tokenizer;
@@ -68,12 +69,15 @@ export function checkGenerate(model: DecoderModel, options: GenerateOptions): vo
 /** The tokens of a prompt. Throws where there are none, or more than fit. */
 export function promptTokens(
   model: DecoderModel,
-  tokenizer: TextTokenizer,
-  { prompt, promptIds }: GenerateOptions,
+  tokenizer: TextTokenizer | null,
+  { prompt, promptIds, stop = [] }: GenerateOptions,
 ): readonly number[] {
   const { capacity, begin } = factsOf(model);
+  if (!tokenizer && (prompt !== undefined || stop.length))
+    throw refused("without a tokenizer tokens have no text", "give promptIds and stopIds");
   const ids =
-    promptIds ?? (prompt ? tokenizer.encode(prompt, { truncation: false, padding: false }).ids : []);
+    promptIds ??
+    (prompt && tokenizer ? tokenizer.encode(prompt, { truncation: false, padding: false }).ids : []);
   if (!ids.length)
     throw refused(
       "the prompt is empty",

@@ -8,7 +8,7 @@ const BYTE = /^<0x[0-9A-Fa-f]{2}>$/;
 
 /** The texts of tokens, whole characters only. */
 export class TextStream {
-  #tokenizer: TextTokenizer;
+  #tokenizer: TextTokenizer | null;
   /** Tokens whose text is certain, with which those behind them are decoded. */
   #before: readonly number[];
   #pending: number[] = [];
@@ -16,15 +16,16 @@ export class TextStream {
   #given = 0;
 
   /** `context`: what stands before. */
-  constructor(tokenizer: TextTokenizer, context: readonly number[]) {
+  constructor(tokenizer: TextTokenizer | null, context: readonly number[]) {
     this.#tokenizer = tokenizer;
     this.#before = context.slice(-CONTEXT);
   }
 
   /** What became certain with a token. */
   push(id: number): string {
-    this.#pending.push(id);
     const tokenizer = this.#tokenizer;
+    if (!tokenizer) return "";
+    this.#pending.push(id);
     // Bytes of a character are one only where all that follow one another are right.
     if (BYTE.test(tokenizer.token(id) ?? "")) return "";
     const before = whole(tokenizer.decode(this.#before));

@@ -14,7 +14,7 @@ const TURNS = new WeakMap<object, Promise<unknown>>();
  */
 export class Writer {
   #model: DecoderModel;
-  #tokenizer: TextTokenizer;
+  #tokenizer: TextTokenizer | null;
   #tokens: number[] = [];
   #seen = new Set<number>();
   /** How many of the tokens the model's states have, while these are of that version. */
@@ -23,8 +23,11 @@ export class Writer {
   #stream: TextStream | null = null;
   #busy = false;
 
-  /** Throws a GenerationError where the model is no language model, or the tokenizer is not its own. */
-  constructor(model: DecoderModel, tokenizer: TextTokenizer) {
+  /**
+   * Without a tokenizer tokens have no text. Throws a GenerationError where the model is no language model, or the tokenizer
+   * is not its own.
+   */
+  constructor(model: DecoderModel, tokenizer: TextTokenizer | null) {
     checkTokenizer(model, tokenizer);
     this.#model = model;
     this.#tokenizer = tokenizer;

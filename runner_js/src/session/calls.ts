@@ -1,5 +1,6 @@
 import type { CallContext, Engine } from "../engine/engine";
 import { execute } from "../execute/execute";
+import { generateText } from "../execute/generate";
 import { runCompiled } from "../execute/run_compiled";
 import { runModel } from "../execute/run_model";
 import { DeviceFailure } from "../hal/errors";
@@ -37,6 +38,8 @@ function result(call: Call, context: CallContext): Promise<unknown> {
       return runModel(context, call.params);
     case "run_compiled":
       return runCompiled(context, call.params);
+    case "generate":
+      return generateText(context, call.params);
     case "ping":
       return Promise.resolve({});
   }

@@ -17,6 +17,12 @@ export class TaskFollower {
       this.task.detail = progress.doing;
       return;
     }
+    if (progress.kind === "token") {
+      this.task.done++;
+      this.task.total = this.call.method === "generate" ? this.call.params.tokens : 0;
+      this.task.detail = `a token for position ${progress.position}`;
+      return;
+    }
     if (progress.kind === "compiling") {
       this.task.detail = `compiling ${progress.kernel}`;
       return;
@@ -56,6 +62,8 @@ function titleOf(call: Call): string {
       return "Running the whole model";
     case "run_compiled":
       return "Running a compiled model";
+    case "generate":
+      return "Writing a text";
     case "ping":
       return "Answering";
   }

@@ -1,0 +1,56 @@
+"""Texts that language models write, from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tapml.api.compiled import CompiledModel
+from tapml.api.devices import Device, WebGpuDevice, cpu
+from tapml.devices.device import HANG_SECONDS
+from tapml.errors import InputError
+from tapml.generation.asked import Asked, begun
+from tapml.generation.on_cpu import chosen_on_cpu
+from tapml.generation.on_device import chosen_on_device
+from tapml.generation.sampling import Sampling
+from tapml.generation.writing import Writing
+
+
+def generate(
+    model: CompiledModel,
+    prompt: str | Sequence[int],
+    device: Device | None = None,
+    *,
+    tokens: int | None = None,
+    greedy: bool = False,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    repetition_penalty: float = 1.0,
+    seed: int | None = None,
+    stop: Sequence[str] = (),
+    stop_ids: Sequence[int] = (),
+    hang_seconds: float = HANG_SECONDS,
+) -> Writing:
+    """What a language model writes behind a prompt (text or tokens), token by token, on a device as a page does, or on
+    this machine. Gives an iterator of pieces (`id`, `text`, `position`); its `result` has all of it, how it ended and
+    how long it took, also where it was closed before its end.
+
+    `tokens`: how many at most (default: as many as fit). `greedy`: the most likely token; otherwise one is drawn, by
+    `seed` (default 0), of the `top_k` most likely, and of these of the fewest that are as likely as `top_p` together,
+    where logits were divided by `temperature`. Before all that, logits of tokens that are in the text are divided by
+    `repetition_penalty`, or multiplied where they are below 0. `stop`, `stop_ids`: texts and tokens that end it.
+
+    Raises InputError for what cannot be asked for (an empty prompt, one that is longer than the model has room for,
+    tokens outside of its vocabulary, a model that is no language model); its pieces raise as `CompiledModel.run`, and
+    TapmlError where the model's logits are no numbers.
+    """
+    sampling = Sampling(greedy, temperature, top_k, top_p, repetition_penalty, seed)
+    text = begun(model.files, prompt, Asked(sampling, tokens, stop, stop_ids))
+    device = device or cpu()
+    if isinstance(device, WebGpuDevice):
+        device.synchronize()
+        session = device.session
+        return Writing(text, chosen_on_device(session.device, session.blobs, text, hang_seconds=hang_seconds))
+    if device.kind != "cpu":
+        raise InputError(f"a compiled model does not run on {device.kind}: give tml.cpu() or tml.webgpu(...)")
+    return Writing(text, chosen_on_cpu(text))

@@ -1,0 +1,188 @@
+"""`tapml generate`: what a language model writes."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from tapml.building.build import build
+from tapml.cache import cached
+from tapml.cli.commands import carved_by
+from tapml.cli.outputs import Outputs, check_writable
+from tapml.cli.run_command import one_device
+from tapml.cli.runs import acquire, elsewhere, interruptible, served
+from tapml.compiled.files import CompiledFiles, is_compiled
+from tapml.compiled.validated import unvalidated, unvalidated_text
+from tapml.errors import InputError
+from tapml.generation.asked import Asked, Text, begun
+from tapml.generation.sampling import Sampling
+from tapml.generation.writing import Generated, Writing
+from tapml.leftovers import put_in_place, temporary_folder
+from tapml.models import NAMES, folder_of
+from tapml.reports.progress import ProgressReport
+from tapml.reports.terminal import warn_doubts
+from tapml.suite import Suite
+from tapml.text import counted, visible
+
+_CPU = "cpu"
+_MAKING = ("building", "bounds", "carving", "compiled", "compilers", "importing", "kernels", "lowering", "models",
+           "operators", "platforms", "program", "suite")  # fmt: skip
+"""Rooms from which a model becomes another one when they change."""
+_SOURCES = (".json", ".py", ".safetensors", ".wgsl")
+_MOST_KEPT = 3
+"""Compiled models of a name in the cache: each state of the package makes another."""
+
+
+def generate(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    """Print the text as it comes, then how it ended."""
+    check_writable(options.json)
+    device = one_device(options)
+    asked = _asked(options)
+    with contextlib.ExitStack() as held:
+        files = held.enter_context(_model(options.model, progress))
+        warn_doubts(progress, options.model, files.proven().provenance.doubts)
+        prompt = options.prompt_ids if options.prompt is None else options.prompt
+        text = begun(files, prompt, asked)
+        writing, where = held.enter_context(_writing(text, device, options, progress))
+        quiet = str(options.json) == "-"
+        for piece in writing:
+            if not quiet:
+                console.file.write(visible(piece.text))
+                console.file.flush()
+        if not quiet:
+            console.file.write("\n")
+            console.file.flush()
+        found = writing.result
+    progress.print(_summary(text, found))
+    outputs = Outputs(progress)
+    outputs.report(options.json, _document(files, where, found), lambda: None)
+    return outputs.exit_code(0)
+
+
+def _asked(options: argparse.Namespace) -> Asked:
+    """Raises InputError for what is beyond its range."""
+    sampling = Sampling(
+        options.greedy, options.temperature, options.top_k, options.top_p, options.repetition_penalty, options.seed
+    )
+    return Asked(sampling, options.tokens, options.stop, options.stop_ids)
+
+
+@contextlib.contextmanager
+def _writing(text: Text, device: str, options: argparse.Namespace, progress: Console) -> Iterator[tuple[Writing, str]]:
+    """The text as it is written, and where."""
+    if device == _CPU:
+        # Late: TVM takes seconds to load.
+        from tapml.generation.on_cpu import chosen_on_cpu
+
+        with Writing(text, chosen_on_cpu(text)) as writing:
+            yield writing, device
+        return
+    if remote := elsewhere(device):
+        raise InputError(
+            f"{remote.address}: a text is written on this machine's devices: give a name that `tapml devices` lists "
+            "as one that can be started here"
+        )
+    from tapml.generation.on_device import chosen_on_device
+
+    with interruptible() as cancel, served(None, options, [device]) as server:
+        with ProgressReport(progress) as report:
+            found = acquire(server, device, report, cancel)
+        if found.hello.unavailable:
+            raise InputError(f"{found.name} cannot run kernels: {found.hello.unavailable}")
+        if missing := unvalidated(text.files.model, found.hello.name, found.hello.runtime):
+            progress.print(unvalidated_text(text.files.model, missing, found.name))
+        source = chosen_on_device(
+            found, server.state.blobs, text, hang_seconds=options.hang_seconds, check=cancel.check
+        )
+        with Writing(text, source) as writing:
+            yield writing, found.name
+
+
+@contextlib.contextmanager
+def _model(name: str, progress: Console) -> Iterator[CompiledFiles]:
+    """The compiled model that is meant, or one that is built of the suite."""
+    path = Path(name)
+    if name in NAMES and not path.exists():
+        yield CompiledFiles(_of_package(name, progress))
+    elif is_compiled(path) or not path.is_dir():
+        yield CompiledFiles(path)
+    else:
+        suite = Suite(path)
+        with tempfile.TemporaryDirectory(prefix="tapml-") as folder, ProgressReport(progress) as report:
+            output = Path(folder) / f"{suite.name}.tapml"
+            build(suite, output, keep_disagreeing=True, progress=report.update)
+            yield CompiledFiles(output)
+
+
+def _of_package(name: str, progress: Console) -> Path:
+    """A model that comes with tapml, carved and built when it is first wanted by this state of the package."""
+    return cached(partial(_built, name, progress))
+
+
+def _built(name: str, progress: Console, cache: Path) -> Path:
+    folder = cache / "language-models"
+    path = folder / f"{name}-{_state_of_package()}.tapml"
+    if path.exists():
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    progress.print(f"building {name}, once: a minute or two")
+    with temporary_folder(path) as made, ProgressReport(progress) as report:
+        suite = carved_by(name, _importer(name), made / f"{name}.suite", report)
+        build(suite, made / path.name, progress=report.update)
+        put_in_place(made / path.name, path)
+    for old in sorted(folder.glob(f"{name}-*.tapml"), key=lambda found: found.stat().st_mtime)[:-_MOST_KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
+    return path
+
+
+def _importer(name: str) -> Callable[..., Any]:
+    # Late: PyTorch takes seconds to load.
+    from tapml.importing import import_decoder
+
+    return partial(import_decoder, folder_of(name), prompt="Once upon a time", steps=1)
+
+
+def _state_of_package() -> str:
+    """Changes when what makes models does, also in a package that is worked on."""
+    root = Path(__file__).parents[1]
+    files = sorted(path for room in _MAKING for path in (root / room).rglob("*") if path.suffix in _SOURCES)
+    facts = [f"{path.relative_to(root)} {(at := path.stat()).st_size} {at.st_mtime_ns}" for path in files]
+    return hashlib.sha256("\n".join([version("tapml"), *facts]).encode()).hexdigest()[:16]
+
+
+def _summary(text: Text, found: Generated) -> str:
+    """How it ended, and how fast it was."""
+    ends = {
+        "length": "as many as were asked for",
+        "stop": "ended by a stop",
+        "end": "ended by the model",
+        "capacity": f"the model has room for {text.facts.capacity}, the prompt's {found.prompt_tokens} included",
+        "abort": "interrupted",
+    }
+    speed = "" if found.tokens_per_second is None else f", {found.tokens_per_second:.3g} tokens a second"
+    began = f"prompt of {counted(found.prompt_tokens, 'token')} in {found.prefill_seconds:.2g} s"
+    return f"{counted(len(found.ids), 'token')} ({ends[found.reason]}); {began}{speed}"
+
+
+def _document(files: CompiledFiles, where: str, found: Generated) -> dict[str, Any]:
+    return {
+        "format": "tapml.generated/1",
+        "model": files.model.name,
+        "device": where,
+        "ids": found.ids,
+        "text": found.text,
+        "reason": found.reason,
+        "prompt_tokens": found.prompt_tokens,
+        "seconds": {"prefill": found.prefill_seconds, "decode": found.decode_seconds},
+        "tokens_per_second": found.tokens_per_second,
+    }

@@ -1,0 +1,112 @@
+"""A text as it is written: tokens that a model chose, the text that became certain with each, and why it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+from tapml.generation.asked import Text
+from tapml.generation.stream import StopText, TextStream
+
+Reason: TypeAlias = Literal["length", "stop", "end", "capacity", "abort"]
+"""`length`: as many tokens as were asked for; `stop`: by `stop` or `stop_ids`; `end`: by the model; `capacity`: no more
+fit; `abort`: it was closed."""
+
+
+class Chosen(NamedTuple):
+    """A token that a model chose, and the seconds since it began with the prompt."""
+
+    id: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A token that was chosen."""
+
+    id: int
+    text: str
+    """What became certain with it: whole characters, and no part of what may become a stop text."""
+    position: int
+    """Where it stands, from 0 on: behind the prompt."""
+
+
+@dataclass
+class Generated:
+    """What was written, so far."""
+
+    prompt_tokens: int
+    ids: list[int] = field(default_factory=list)
+    """Those that were chosen, one that ends the text included."""
+    text: str = ""
+    """All of the text. What was kept back as the beginning of a stop text is in it, half a character is not."""
+    reason: Reason = "abort"
+    prefill_seconds: float = 0.0
+    """Until the first token was chosen."""
+    decode_seconds: float = 0.0
+    """From there on."""
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Of those behind the first; None where there are none."""
+        return (len(self.ids) - 1) / self.decode_seconds if self.decode_seconds > 0 else None
+
+
+class Writing(Iterator[Piece]):
+    """The pieces of a text, one by one, as they are written. `result` says what there is of it at any time. `close`
+    ends it early, as leaving a `with` block does."""
+
+    def __init__(self, text: Text, source: Generator[Chosen]) -> None:
+        """`source` chooses tokens without end; it is closed when the text is over."""
+        self.result = Generated(len(text.prompt))
+        self._source = source
+        self._pieces = self._written(text)
+
+    def __next__(self) -> Piece:
+        return next(self._pieces)
+
+    def close(self) -> None:
+        """End it. What was written stays in `result`."""
+        self._pieces.close()
+        self._source.close()
+
+    def __enter__(self) -> Writing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _written(self, text: Text) -> Generator[Piece]:
+        result, asked = self.result, text.asked
+        stream, stops = TextStream(text.tokenizer, text.prompt), StopText(asked.stop)
+        ends: dict[int, Reason] = {**dict.fromkeys(text.facts.end, "end"), **dict.fromkeys(asked.stop_ids, "stop")}
+        reason: Reason | None = None
+        try:
+            for token, seconds in self._source:
+                if not result.ids:
+                    result.prefill_seconds = seconds
+                result.decode_seconds = seconds - result.prefill_seconds
+                position = len(text.prompt) + len(result.ids)
+                result.ids.append(token)
+                piece, reason = "", ends.get(token)
+                if reason is None:
+                    piece, stopped = stops.push(stream.push(token))
+                    if stopped:
+                        reason = "stop"
+                    elif len(result.ids) == asked.tokens:
+                        reason = "length"
+                    elif len(result.ids) >= text.most:
+                        reason = "capacity"
+                if reason is not None:
+                    piece += stops.rest()
+                result.text += piece
+                if reason is not None:
+                    result.reason = reason
+                    self._source.close()
+                yield Piece(token, piece, position)
+                if reason is not None:
+                    return
+        finally:
+            if reason is None:
+                result.text += stops.rest()

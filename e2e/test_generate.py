@@ -1,0 +1,201 @@
+"""The language model that comes with tapml writes: in a page's worker, on devices, and as transformers has it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tapml as tml
+from pages import BROWSERS, Opened
+from preloaded import tapml
+from sites import address, served, wait_until
+from tapml.models import folder_of
+from workers import made_once
+
+pytestmark = [
+    pytest.mark.slow,  # a software GPU takes a second for a token, and building the model a minute
+    pytest.mark.torch,
+]
+
+PROMPT, STEPS = "It was a dark and stormy night", 64
+PAGE = '<!doctype html><meta charset="utf-8"><title>tiny</title><script type="module" src="page.js"></script>'
+WRITING = """\
+import { load } from "./tapml-runtime.js";
+import { Tokenizer } from "./tapml-tokenizer.js";
+import { GenerationError, Writer } from "./tapml-generation.js";
+
+async function all(pieces, told) {
+  const texts = [];
+  for (;;) {
+    const { value, done } = await pieces.next();
+    if (done) return { ...value, texts };
+    texts.push(value.text);
+    told(texts.length);
+  }
+}
+
+/** `tokens` of them, aborted after some and gone on with; then the first of a prompt that begins alike. */
+export async function written(url, prompt, tokens, some) {
+  const model = await load(url, { unvalidated: "ignore" });
+  const writer = new Writer(model, new Tokenizer(await model.tokenizer()));
+  const stop = new AbortController();
+  const first = await all(writer.generate({ prompt, tokens, greedy: true, signal: stop.signal }), (count) => {
+    if (count === some) stop.abort();
+  });
+  const rest = await all(writer.generate({ tokens: tokens - some, greedy: true }), () => {});
+  const promptIds = writer.tokens.slice(0, -1);
+  const again = await all(writer.generate({ promptIds, tokens: 1, greedy: true }), () => {});
+  const message = (cause) => cause instanceof GenerationError && cause.message;
+  const refused = await writer.generate({ prompt: "" }).next().catch(message);
+  model.dispose();
+  return { first, rest, again, refused };
+}
+"""
+SCRIPT = """\
+import { written } from "./writing.js";
+let refused = 0;
+addEventListener("securitypolicyviolation", () => refused++);
+globalThis.written = async (...given) => ({ ...(await written(...given)), violations: refused });
+globalThis.writtenByAWorker = (url, ...given) =>
+  new Promise((resolve, reject) => {
+    const worker = new Worker("worker.js", { type: "module" });
+    worker.onmessage = ({ data }) => {
+      worker.terminate();
+      data.why ? reject(new Error(data.why)) : resolve({ ...data, violations: refused });
+    };
+    worker.onerror = () => reject(new Error("the worker does not start"));
+    worker.postMessage([new URL(url, location.href).href, ...given]);
+  });
+globalThis.ready = true;
+"""
+WORKER = """\
+import { written } from "./writing.js";
+addEventListener("message", ({ data }) => {
+  written(...data).then(postMessage, (cause) => postMessage({ why: String(cause) }));
+});
+"""
+
+
+def build_tiny(path: Path) -> None:
+    """As `tapml generate tiny` does when it is first called; it is found again in the cache."""
+    path.mkdir()
+    said = tapml(
+        "generate", "tiny", "--prompt", "Once", "--tokens", 1, environment={**os.environ, "TAPML_CACHE": str(path)}
+    )
+    assert said.code == 0, said.err
+    assert "building tiny, once" in said.err
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    cache = made_once(tmp_path_factory, "cache", build_tiny)
+    (found,) = cache.glob("language-models/tiny-*.tapml")
+    return found
+
+
+@pytest.fixture(scope="module")
+def wanted() -> list[int]:
+    """The tokens of transformers, with its own cache."""
+    from tapml.importing.hf_import import greedy
+    from tapml.importing.hf_model import open_decoder
+
+    decoder = open_decoder(folder_of("tiny"))
+    return greedy(decoder.model, prompt_ids(), STEPS)
+
+
+def prompt_ids() -> list[int]:
+    from tokenizers import Tokenizer
+
+    return list(Tokenizer.from_file(str(folder_of("tiny") / "tokenizer.json")).encode(PROMPT).ids)
+
+
+def check(found: Sequence[int], wanted: Sequence[int], path: Path) -> None:
+    """Equal, or else the step where they part is told, with how near the two tokens' logits are on the CPU."""
+    parted = next((step for step, pair in enumerate(zip(found, wanted, strict=True)) if pair[0] != pair[1]), None)
+    if parted is None:
+        return
+    model = tml.load_model(path)
+    before = [*prompt_ids(), *wanted[:parted]]
+    calls = [
+        {
+            "input_ids": np.array([[token]], np.int32),
+            "positions": np.array([place], np.int32),
+            "last": np.zeros(1, np.int32),
+        }
+        for place, token in enumerate(before)
+    ]
+    facts = model.files.model.generation
+    assert facts is not None
+    logits = model.run_calls(calls, function=facts.decode).outputs[-1]["logits"][0]
+    gap = abs(float(logits[found[parted]]) - float(logits[wanted[parted]]))
+    pytest.fail(
+        f"tokens part at step {parted}: {found[parted]} in place of {wanted[parted]}, whose logits are {gap:.2g} apart"
+    )
+
+
+@pytest.fixture
+def site(model: Path, tmp_path: Path) -> Iterator[str]:
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "tiny.tapml").symlink_to(model)
+    for name, text in {"index.html": PAGE, "page.js": SCRIPT, "writing.js": WRITING, "worker.js": WORKER}.items():
+        (folder / name).write_text(text)
+    with served(folder) as server:
+        yield address(server)
+
+
+@pytest.mark.parametrize("browser", BROWSERS)
+def test_a_worker_writes_what_transformers_writes(
+    browser: str, site: str, model: Path, wanted: list[int], opened: Opened
+) -> None:
+    with opened(browser) as page:
+        page.goto(site)
+        wait_until(page, "globalThis.ready")
+        found = page.evaluate(f"writtenByAWorker('tiny.tapml/', {json.dumps(PROMPT)}, {STEPS}, 20)")
+        check([*found["first"]["ids"], *found["rest"]["ids"]], wanted, model)
+        assert (found["first"]["reason"], found["rest"]["reason"]) == ("abort", "length")
+        assert len(found["first"]["ids"]) == 20
+        for part in ("first", "rest"):
+            assert "".join(found[part]["texts"]) == found[part]["text"]
+        # All but its last token is in the states.
+        tokens = len(prompt_ids()) + STEPS - 1
+        assert (found["again"]["promptTokens"], found["again"]["reusedTokens"]) == (tokens, tokens - 1)
+        assert found["again"]["ids"] == wanted[-1:]
+        assert found["refused"].startswith("the prompt is empty")
+        here = page.evaluate(f"written('tiny.tapml/', {json.dumps(PROMPT)}, 3, 1)")
+        assert [*here["first"]["ids"], *here["rest"]["ids"]] == wanted[:3]
+        assert found["violations"] == here["violations"] == 0
+
+
+@pytest.mark.parametrize("device", ["cpu", "node-dawn"])
+def test_the_command_writes_what_transformers_writes(
+    device: str, model: Path, wanted: list[int], tmp_path: Path
+) -> None:
+    report = tmp_path / "written.json"
+    said = tapml(
+        "generate", model, "--prompt", PROMPT, "--tokens", STEPS, "--greedy", "--device", device, "--json", report
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    found = json.loads(report.read_text())
+    check(found["ids"], wanted, model)
+    assert said.out == found["text"] + "\n"
+    assert (found["reason"], found["prompt_tokens"]) == ("length", len(prompt_ids()))
+    assert "tokens a second" in said.err
+    assert found["text"].startswith(", and a great darkness")
+
+
+def test_samples_are_the_same_on_this_machine_and_on_a_device(model: Path) -> None:
+    options = ["--tokens", 12, "--temperature", 0.8, "--top-k", 50, "--top-p", 0.95, "--repetition-penalty", 1.1]
+    texts = []
+    for device in ("cpu", "node-dawn"):
+        given = ["generate", model, "--prompt", "The king said to", *options, "--seed", 4, "--device", device]
+        said = tapml(*map(str, given))
+        assert said.code == 0, said.err
+        texts.append(said.out)
+    assert texts[0] == texts[1]
+    assert len(texts[0]) > 12

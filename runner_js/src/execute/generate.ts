@@ -1,0 +1,66 @@
+import type { CallContext } from "../engine/engine";
+import { type DecoderModel, GenerationError, Writer } from "../generation";
+import { DeviceFailure } from "../hal/errors";
+import type { GenerateParams, GenerateResult } from "../protocol/messages";
+import type { Model } from "../runtime";
+import { type Guarded, secondsSince, withModel } from "./compiled_model";
+
+/** Lets a compiled model write as a page does. Whoever asked makes text of the tokens, which are told as they come. */
+export async function generateText(call: CallContext, params: GenerateParams): Promise<GenerateResult> {
+  const start = performance.now();
+  const served = { document: params.model, operators: {} };
+  return withModel(call, served, "generate", async (model, guarded) => {
+    const load_seconds = secondsSince(start);
+    const begun = performance.now();
+    try {
+      const pieces = new Writer(watched(model, guarded), null).generate({
+        promptIds: params.prompt,
+        tokens: params.tokens,
+        stopIds: params.stop_ids,
+        greedy: params.greedy,
+        temperature: params.temperature ?? undefined,
+        topK: params.top_k ?? undefined,
+        topP: params.top_p ?? undefined,
+        repetitionPenalty: params.repetition_penalty,
+        seed: params.seed ?? undefined,
+        signal: call.signal,
+      });
+      let tokens = 0;
+      for await (const { id, position } of pieces) {
+        call.progress({ kind: "token", id, position, seconds: secondsSince(begun) });
+        tokens++;
+      }
+      call.signal.throwIfAborted();
+      const { variants, memory } = model;
+      return { tokens, load_seconds, variants, bytes: memory.total };
+    } catch (cause) {
+      if (!(cause instanceof GenerationError)) throw cause;
+      throw new DeviceFailure({ kind: cause.kind === "input" ? "input" : "internal", message: cause.message });
+    }
+  });
+}
+
+/** A model whose calls are watched. What a device that is lost did is the call's to tell, and no page's to mend. */
+function watched(model: Model, guarded: Guarded): DecoderModel {
+  let failed: unknown;
+  const functions = Object.entries(model.functions).map(([name, { run }]) => {
+    const watchedRun: DecoderModel["functions"][string]["run"] = (inputs, options) => {
+      const work = run(inputs, options);
+      work.catch((cause) => {
+        failed = cause;
+      });
+      return guarded(work);
+    };
+    return [name, { run: watchedRun }] as const;
+  });
+  return {
+    name: model.name,
+    generation: model.generation,
+    get stateVersion() {
+      return model.stateVersion;
+    },
+    functions: Object.fromEntries(functions),
+    reset: () => model.reset(),
+    reload: () => Promise.reject(failed),
+  };
+}
