@@ -1,6 +1,7 @@
 """The operators of a cache of keys and values, as kernels: appending to it, and attending to it.
 
-Their meaning is the plain one: attention computes all scores over the whole capacity. What is faster is a compiler's.
+Their meaning is the plain one: attention computes all scores over the whole capacity. What is faster is a compiler's
+(compilers/cache), which knows them by the attribute `by_hand`: all that the loops were made with stands there.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 from tvm import te, tirx
 
 from tapml.importing.kernel_calls import call
+from tapml.lowering.by_hand import by_hand
 
 _NOWHERE = -1e30
 """The score of a place that is not seen: below any other, and what softmax makes of it is 0."""
@@ -23,20 +25,24 @@ def converters() -> Mapping[str, Callable[[Any, Any], Any]]:
 
 def _append_node(node: Any, importer: Any) -> Any:
     cache, new, positions = (importer.env[argument] for argument in node.args)
-    return call(importer.block_builder, cache_append, [cache, new, positions], name="cache_append", alone=True)
+    made_with = by_hand("cache_append")
+    given = [cache, new, positions]
+    return call(importer.block_builder, cache_append, given, name="cache_append", alone=True, attributes=made_with)
 
 
 def _attention_node(node: Any, importer: Any) -> Any:
     *tensors, sinks, scaling, window, softcap = node.args
     given = [importer.env[argument] for argument in (*tensors, *([] if sinks is None else [sinks]))]
+    options = {"scaling": scaling, "window": window, "softcap": softcap}
     return call(
         importer.block_builder,
         lambda query, keys, values, positions, *sinks: cached_attention(
-            query, keys, values, positions, *sinks, scaling=scaling, window=window, softcap=softcap
+            query, keys, values, positions, *sinks, **options
         ),
         given,
         name="cached_attention",
         alone=True,
+        attributes=by_hand("cached_attention", **options),
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from tvm import relax
@@ -16,15 +17,21 @@ _OPAQUE = 8
 
 
 def call(
-    builder: Expr, function: Callable[..., Any], tensors: Sequence[Expr], *rest: Any, name: str, alone: bool = False
+    builder: Expr,
+    function: Callable[..., Any],
+    tensors: Sequence[Expr],
+    *rest: Any,
+    name: str,
+    alone: bool = False,
+    attributes: Mapping[str, str] = MappingProxyType({}),
 ) -> Expr:
     """`function` of TE tensors, then `rest`, as a kernel called `name`: a tensor, or a tuple where it gives a list.
 
     Tensors, and so what it gives, have the dtypes that are stored (`as_dtype` gives them another's name again).
-    `alone`: what reads the result does not compute it anew.
+    `alone`: what reads the result does not compute it anew; `attributes` of its PrimFunc are for those only.
     """
     operands = [in_stored(builder, tensor) for tensor in tensors]
-    hints = {"primfunc_name_hint": name, **({"primfunc_attrs": {"op_pattern": _OPAQUE}} if alone else {})}
+    hints = {"primfunc_name_hint": name, **({"primfunc_attrs": {"op_pattern": _OPAQUE, **attributes}} if alone else {})}
     return builder.emit(builder.call_te(lambda *tensors: function(*tensors, *rest), *operands, **hints))
 
 

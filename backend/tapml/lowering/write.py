@@ -7,6 +7,7 @@ from typing import Any
 
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, printed, symbols_of
+from tapml.lowering.by_hand import ATTRIBUTE
 from tapml.lowering.sizes import expression_of
 from tapml.operators.program import (
     ANNOTATIONS,
@@ -43,8 +44,9 @@ OPERATIONS: Mapping[str, tuple[str, Sequence[str]]] = {
 """TVM's nodes that are one operation: what a program calls it, and the fields that are its operands."""
 
 _SPATIAL, _REDUCTION = 0, 2  # tirx.IterVar.DataPar and CommReduce
-# The symbol is whoever compiles it to choose; of the others all but the pattern are always the same.
-_ATTRIBUTES = {"op_pattern", "tirx.noalias", "s_tir", "global_symbol"}
+# The symbol is whoever compiles it to choose, and kernels by hand are of what the loops say; of the others all but the
+# pattern are always the same.
+_ATTRIBUTES = {"op_pattern", "tirx.noalias", "s_tir", "global_symbol", ATTRIBUTE}
 _FUNCTIONS = {*FUNCTIONS_OF_ONE, *FUNCTIONS_OF_TWO, *PREDICATES}
 
 
