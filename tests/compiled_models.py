@@ -14,10 +14,12 @@ Json = Any
 
 
 def kernel(name: str, arguments: list[Json], symbols: list[Json] = (), **variant: Json) -> Json:  # type: ignore[assignment]
-    """One launch that reads all inputs and writes all outputs."""
+    """One launch that reads all inputs and writes all outputs; inputs that outputs overwrite it does not bind."""
+    overwritten = {found.get("overwrites") for found in arguments}
+    bound = [number for number in range(len(arguments)) if number not in overwritten]
     bindings = [
-        {"binding": number, "access": "read" if found["role"] == "input" else "read_write"}
-        for number, found in enumerate(arguments)
+        {"binding": number, "access": "read" if arguments[number]["role"] == "input" else "read_write"}
+        for number in bound
     ]
     entry_point = {
         **{"name": name, "file": f"{name}.wgsl", "wgsl": 0},
@@ -25,7 +27,7 @@ def kernel(name: str, arguments: list[Json], symbols: list[Json] = (), **variant
     }
     launch = {
         "entry_point": name,
-        "operands": [{"argument": number} for number in range(len(arguments))],
+        "operands": [{"argument": number} for number in bound],
         "uniforms": [],
         "grid": [1, 1, 1],
     }
@@ -216,3 +218,41 @@ def generating() -> Json:
         **{"end": [7], "begin": 0, "bytes_per_token": 0},
     }
     return document({"main": main}, [take], generation=generation)
+
+
+def appended() -> Json:
+    """Puts the n rows of x into a state, in place, and into a copy of it, which it gives, once more."""
+    n = {"name": "n", "minimum": 1, "maximum": 4}
+    whole, rows = [8, 2], ["n", 2]
+    append = kernel(
+        "append",
+        [
+            argument("input", whole),
+            argument("input", rows),
+            argument("input", ["n"], "int32"),
+            argument("output", whole, overwrites=0),
+        ],
+        [n],
+    )
+    tensors = [
+        tensor("x", rows, "input", 0),
+        tensor("places", ["n"], "input", 1, dtype="int32"),
+        tensor("cache", whole, "state", 0),
+        tensor("kept", whole, "arena", 0, 0),
+        tensor("given", whole, "output", 0),
+        tensor("table", whole, "weights", 0, 0),
+    ]
+    code = [
+        {"op": "dispatch", "kernel": 0, "operands": [2, 0, 1, 2]},
+        {"op": "copy", "from": 2, "to": 3},
+        {"op": "dispatch", "kernel": 0, "operands": [3, 0, 1, 3]},
+        {"op": "copy", "from": 3, "to": 4},
+    ]
+    main = {
+        "inputs": [{"name": "x", "tensor": 0}, {"name": "places", "tensor": 1}],
+        "outputs": [{"name": "given", "tensor": 4}],
+        **{"arena": [64], "tensors": tensors, "code": code},
+    }
+    shard = {"sha256": "0" * 64, "bytes": 64, "buffer": 0, "offset": 0}
+    state = {"name": "cache", "dtype": "float32", "shape": whole, "initial": None}
+    return document({"main": main}, [append], symbols=[n], states=[state], weights={"buffers": [64], "shards": [shard]})

@@ -210,7 +210,20 @@ class _Run:
                 self._read(number)
         for variant in kernel["variants"]:
             self._variant(variant, operands, len(found["operands"]), sizes)
+        self._in_place(kernel, found["operands"])
         self._dispatch_writes(found, kernel, temporaries)
+
+    def _in_place(self, kernel: Any, operands: list[int]) -> None:
+        """An output that overwrites an input finds that in its bytes, where no launch binds it besides."""
+        for number, argument in enumerate(kernel["arguments"]):
+            before = argument.get("overwrites")
+            if before is None:
+                continue
+            need(argument["role"] == "output" and kernel["arguments"][before]["role"] == "input", "roles are others")
+            need(self.roots[operands[number]] == self.roots[operands[before]], "an output does not begin as its input")
+            for variant in kernel["variants"]:
+                bound = [operand.get("argument") for launch, _ in _launches(variant) for operand in launch["operands"]]
+                need(before not in bound, "a launch binds what an output overwrites")
 
     def _dispatch_writes(self, found: Any, kernel: Any, temporaries: list[int]) -> None:
         inputs = [n for n, a in zip(found["operands"], kernel["arguments"], strict=True) if a["role"] == "input"]

@@ -21,6 +21,11 @@ function filledBuffer(device: GPUDevice, usage: GPUBufferUsageFlags, bytes: Uint
   return buffer;
 }
 
+/** The input in whose bytes an output is written; null where it has bytes of its own. */
+export function overwritten({ kernel, inputs }: Repro, output: number): TensorRef | null {
+  return inputs[kernel.arguments[inputs.length + output]?.overwrites ?? -1] ?? null;
+}
+
 /** The same promise, rejected when the device is lost: it counts as lost when this takes longer than `seconds`. */
 async function inTime<T>(gpu: Gpu, promise: Promise<T>, seconds: number, what: string): Promise<T> {
   const late = `${what} did not end within ${seconds} s`;
@@ -61,10 +66,12 @@ export async function runKernel(
   const errors = captureErrors(device);
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC;
   const inputs = repro.inputs.map((tensor) => filledBuffer(device, usage, data(tensor)));
-  // Outputs begin as 0xFF bytes, NaN for floats: what the kernel leaves out must not look as if it were right.
-  const outputs = repro.outputs.map((tensor) =>
-    filledBuffer(device, usage, new Uint8Array(bytesOf(tensor)).fill(0xff)),
-  );
+  // Outputs begin as 0xFF bytes, NaN for floats: what the kernel leaves out must not look as if it were right. One that
+  // overwrites an input begins as that.
+  const outputs = repro.outputs.map((tensor, i) => {
+    const before = overwritten(repro, i);
+    return filledBuffer(device, usage, before ? data(before) : new Uint8Array(bytesOf(tensor)).fill(0xff));
+  });
   const temporaries = scratch.map((bytes) => device.createBuffer({ size: paddedBytes(bytes), usage }));
   const operands = [...inputs, ...outputs];
 

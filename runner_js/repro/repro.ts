@@ -7,7 +7,7 @@ import { acquireGpu } from "../src/hal/gpu";
 import { browserPlatform } from "../src/platform/platform";
 import { firstFitting } from "../src/program/requirements";
 import type { TensorRef } from "../src/protocol/messages";
-import { runKernel } from "./kernel";
+import { overwritten, runKernel } from "./kernel";
 import { openPage } from "./page";
 import { readRepro, readTensors } from "./test";
 import type { Bytes, Device, Outcome, Repro } from "./types";
@@ -46,7 +46,8 @@ async function runTest(repro: Repro): Promise<Outcome> {
     const all = await Promise.all(allowing);
     const outputs = repro.outputs.map((type, i) => {
       const [found, expected, allowed] = [got[i] as Bytes, data(type), all[i] as Allowed];
-      const comparison = compare(found, expected, type, allowed);
+      const input = overwritten(repro, i);
+      const comparison = compare(found, expected, type, allowed, { before: input ? data(input) : undefined });
       if (comparison.mismatched) maps.push(errorMap(found, expected, type, i, allowed));
       return comparison;
     });

@@ -32,8 +32,15 @@ export interface Repro {
   test: { id: string; node: string; kernel: string; step: number; sizes: protocol.Sizes };
   inputs: Tensor[];
   outputs: Output[];
-  /** tapml.kernel/3, as far as it is used here: variants are ordered, best first; `unsupported` says why there is no WGSL. */
-  kernel: { kernel: string; symbols: protocol.Symbol[]; variants: Variant[]; unsupported: string | null };
+  /** tapml.kernel/4, as far as it is used here: variants are ordered, best first; `unsupported` says why there is no WGSL. */
+  kernel: {
+    kernel: string;
+    symbols: protocol.Symbol[];
+    /** Inputs, then outputs; `overwrites` of an output: the input in whose bytes it is written, by its place. */
+    arguments: { overwrites?: number | null }[];
+    variants: Variant[];
+    unsupported: string | null;
+  };
   files: { name: string; sha256: string; edited: boolean; text: string }[];
   /** Who reported it, and with what result. */
   report: { created: string; device: Device; result: Numbers } | null;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from tapml.compiled.files import CompiledFiles
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.program import Node, NodeKind, ValueKind
+from tapml.program.graph import shown_by
 from tapml.program.program import Function, SymbolicType, SymbolicValue
 from tapml.results.validation import ValidationDocument
 from tapml.sharing import of_suite
@@ -262,6 +264,63 @@ def test_what_is_given_out_and_kept_is_what_the_function_says(
     expected: tuple[list[int], dict[str, int]],
 ) -> None:
     assert run(function(nodes, outputs, states), {"a": 1, "b": 10, "c": 100}) == expected
+
+
+def appending(seed: int) -> Function:
+    """Two states and an input; calls of `f`, of `put`, which overwrites its first input, and views, of anything there
+    is. What becomes a state is most often what `put` made of it."""
+    made = random.Random(seed)
+    values = {name: ValueKind.INPUT for name in ("a", "s", "t")}
+    nodes: list[Node] = []
+    last = {"s": "s", "t": "t"}
+    for number in range(made.randrange(1, 9)):
+        result, state = f"v{number}", made.choice("st")
+        recent = [*values][-made.choice([2, 9]) :]
+        given = (last[state] if made.random() < 0.6 else made.choice(recent), made.choice(recent))
+        kind = made.choice(["put", "put", "f", "view"])
+        values[result] = ValueKind.INTERMEDIATE
+        if kind == "view":
+            nodes.append(Node(f"n{number}", NodeKind.VIEW, "reshape", given[:1], (result,)))
+        else:
+            nodes.append(Node(f"n{number}", NodeKind.KERNEL, kind, given, (result,)))
+        if kind != "f" and given[0] == last[state]:
+            last[state] = result
+    outputs = [made.choice([*values]) for _ in range(made.randrange(3))]
+    if made.random() < 0.2:
+        last["s"] = made.choice([*values])
+    typed = {name: SymbolicValue(name, name, SymbolicType((4,), "float32"), kind) for name, kind in values.items()}
+    states = {"S": ("s", last["s"]), "T": ("t", last["t"])}
+    return Function(typed, nodes, ("a", "s", "t"), (*outputs, last["s"], last["t"]), states=states)
+
+
+def test_overwriting_in_place_changes_nothing_of_what_is_computed() -> None:
+    """The calls as they are, held against where their values lie: each buffer has what was written to it last."""
+    in_place = copied = 0
+    for seed in range(3000):
+        given = appending(seed)
+        known: dict[str, object] = {"a": "a", "s": "s", "t": "t"}
+        for node in given.nodes:
+            inputs = tuple(known[value] for value in node.inputs)
+            known[node.outputs[0]] = inputs[0] if node.kind is NodeKind.VIEW else (node.kernel, *inputs)
+        moves = with_moves(given, {"put": {2: 0}})
+        shown = shown_by(moves.function)
+        befores = {state: before for state, (before, _) in given.states.items()}
+        held: dict[str, object] = {"a": "a", "s": "s", "t": "t"}
+        for node in moves.function.nodes:
+            if node.kind is NodeKind.VIEW:
+                continue
+            inputs = tuple(held[shown[value]] for value in node.inputs)
+            (target,) = node.outputs
+            place = befores[moves.states[target]] if target in moves.states else shown[target]
+            assert place != "a", f"an input is written, seed {seed}"
+            in_place += node.kernel == "put" and target == node.inputs[0]
+            copied += node.kernel == "put" and target != node.inputs[0]
+            held[place] = inputs[0] if node.kernel == moves.copy else (node.kernel, *inputs)
+        given_out = [known[given.outputs[place]] for place in moves.places]
+        assert [held[shown[value]] for value in moves.outputs] == given_out, f"seed {seed}"
+        after = {state: known[value] for state, (_, value) in given.states.items()}
+        assert {state: held[before] for state, before in befores.items()} == after, f"seed {seed}"
+    assert min(in_place, copied) > 1000
 
 
 def test_a_parameter_that_nothing_reads_is_left_out() -> None:

@@ -64,7 +64,7 @@ def test_a_kernel_of_more_than_256_invocations_says_so_and_has_a_smaller_sibling
         (entry_point,) = variant["entry_points"]
         assert entry_point["file"] == file.name
         assert entry_point["generated_sha256"] == sha256(file.text)
-    assert kernel.document["format"] == "tapml.kernel/3"
+    assert kernel.document["format"] == "tapml.kernel/4"
     assert kernel.document["compiler"]["targets"]["1024"] == {"kind": "webgpu", "max_num_threads": 1024}
 
 

@@ -82,7 +82,7 @@ def test_a_former_suite_runs_and_so_does_what_is_exported_of_it(former: Path, tm
 def test_a_former_exported_test_opens(name: str) -> None:
     document = load_repro(FORMER / name).document
     assert [document.format, document.kernel["format"], dict(document.test.sizes)] == [
-        "tapml.repro/2", "tapml.kernel/3", {},
+        "tapml.repro/2", "tapml.kernel/4", {},
     ]  # fmt: skip
     assert document.kernel == read(version_2())
 

@@ -145,8 +145,8 @@ def bindings(document: Document) -> list[Document]:
         (lambda d: d.update(symbols=[{"name": "n", "minimum": 4, "maximum": 2}]), ["symbols[0]", "above its maximum"]),
         (lambda d: d.update(symbols=[N, N]), ["symbols", "a name stands twice"]),
         (lambda d: d.update(compiler={"name": "tvm"}), ["compiler.version"]),
-        (lambda d: d.update(format="tapml.kernel/4"), ["newer tapml", "pip install --upgrade"]),
-        (lambda d: d.update(format="tapml.suite/1"), ["tapml.kernel/3"]),
+        (lambda d: d.update(format="tapml.kernel/5"), ["newer tapml", "pip install --upgrade"]),
+        (lambda d: d.update(format="tapml.suite/1"), ["tapml.kernel/4"]),
     ],
 )
 def test_damage_names_file_and_field(suite: Suite, change: Callable[[Document], object], words: list[str]) -> None:

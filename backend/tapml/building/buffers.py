@@ -12,6 +12,7 @@ from tapml.building.plan import Temporary, padded
 from tapml.encodings import Encoding, stored
 from tapml.errors import InputError
 from tapml.expressions import MOST
+from tapml.kernels.document import overwritten
 from tapml.program import NodeKind
 from tapml.program.graph import Calls, Node, ValueKind, numpy_dtype, shown_by
 
@@ -104,7 +105,10 @@ def _temporaries(document: Mapping[str, Any], extent: Extent) -> list[int]:
 def _accesses(
     node: Node, document: Mapping[str, Any], arguments: Sequence[str]
 ) -> Iterator[tuple[set[Name], set[Name]]]:
-    """What each dispatch of each variant reads only, and what it may write."""
+    """What each dispatch of each variant reads only, and what it may write; likewise a copy of what is overwritten."""
+    for output, before in overwritten(document).items():
+        if arguments[output] != arguments[before]:
+            yield {arguments[before]}, {arguments[output]}
     for variant in document["variants"]:
         entry_points = {entry_point["name"]: entry_point for entry_point in variant["entry_points"]}
         for launch in variant["launches"]:

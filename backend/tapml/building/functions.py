@@ -15,6 +15,7 @@ from tapml.building.weights import Weights
 from tapml.errors import InputError
 from tapml.expressions import Symbol, printed, symbols_of
 from tapml.files import unique
+from tapml.kernels.document import overwritten
 from tapml.operators.program import limits
 from tapml.program import Node, NodeKind
 from tapml.program.graph import shown_by
@@ -67,7 +68,9 @@ def compiled_function(
     kept = [place for place in range(len(function.outputs)) if place not in limits]
     function = replace(function, outputs=tuple(function.outputs[place] for place in kept))
     outputs = [outputs[place] for place in kept]
-    moves = with_moves(function)
+    branching = any(node.kernel in parts.choosing for node in function.nodes)
+    overwrites = {name: pairs for name, document in parts.kernels.items() if (pairs := overwritten(document))}
+    moves = with_moves(function, {} if branching else overwrites)
     before = {name: before for name, (before, _) in function.states.items()}
     flow = with_branches(moves, before, parts.choosing, checks)
     kernels = {**parts.kernels, moves.copy: COPY_DOCUMENT, flow.read: READ_DOCUMENT}
@@ -155,7 +158,7 @@ class _Lowering:
             elif isinstance(item, Check):
                 code.append({**self._read(item.number, f"limit{len(self.names_read)}", 0, 0), "otherwise": item.cause})
             elif item.kind is NodeKind.KERNEL:
-                code.append(self._instruction(item))
+                code += self._instructions(item)
         return code
 
     def _branch(self, branch: Branch) -> list[dict[str, Any]]:
@@ -172,20 +175,20 @@ class _Lowering:
         tensor = self._tensor(value)
         return {"op": "read", "name": name, "tensor": tensor, "index": 0, "minimum": least, "maximum": most}
 
-    def _instruction(self, node: Node) -> dict[str, Any]:
+    def _instructions(self, node: Node) -> list[dict[str, Any]]:
         operands = [self._tensor(value) for value in (*node.inputs, *node.outputs)]
         if node.kernel == self.moves.copy:
-            return {"op": "copy", "from": operands[0], "to": operands[1]}
+            return [{"op": "copy", "from": operands[0], "to": operands[1]}]
+        code: list[dict[str, Any]] = []
+        for output, before in overwritten(self.parts.kernels[node.kernel]).items():
+            if operands[output] != operands[before]:  # what it was is read later, or is no tensor to be overwritten
+                code.append({"op": "copy", "from": operands[before], "to": operands[output]})
+                operands[before] = operands[output]
         temporaries: list[int] = []
         while (name := Temporary(node.id, len(temporaries))) in self.plan.temporaries:
             temporaries.append(self._temporary(name, self.plan.temporaries[name]))
-        return {
-            "op": "dispatch",
-            "kernel": self.kernels[node.kernel],
-            "operands": operands,
-            "temporaries": temporaries,
-            "node": node.id,
-        }
+        dispatch = {"op": "dispatch", "kernel": self.kernels[node.kernel], "operands": operands}
+        return [*code, {**dispatch, "temporaries": temporaries, "node": node.id}]
 
     def _tensor(self, value: str) -> int:
         """Its place among the tensors, where it is put when it is first asked for, behind what it shows."""

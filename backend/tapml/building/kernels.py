@@ -46,7 +46,7 @@ def compiled_kernels(
                 "kernel": name,
                 "symbols": document["symbols"],
                 "arguments": [
-                    {**_type(argument), "role": "input" if place < inputs[name] else "output"}
+                    {**_type(argument), "role": "input" if place < inputs[name] else "output", **_in_place(argument)}
                     for place, argument in enumerate(document["arguments"])
                 ],
                 "variants": variants,
@@ -75,6 +75,10 @@ def _variant(variant: Mapping[str, Any], texts: Sequence[str], places: dict[str,
         "launches": variant["launches"],
         "temporaries": variant["temporaries"],
     }
+
+
+def _in_place(argument: Mapping[str, Any]) -> dict[str, Any]:
+    return {} if argument.get("overwrites") is None else {"overwrites": argument["overwrites"]}
 
 
 def _type(argument: Mapping[str, Any]) -> dict[str, Any]:

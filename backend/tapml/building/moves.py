@@ -3,12 +3,17 @@
 A compiled model's outputs and states are buffers of their own. A kernel writes an output in place where it can. What is
 a state after the call lies in an arena first, for kernels still read what it was before it, and is copied as soon as
 nobody does. Copies are nodes of the function that is planned, so that the plan knows what they read.
+
+A kernel that overwrites an input does so where nobody reads the input behind it: its node has the input for its output
+then, and a view shows it as what it has become. Elsewhere the node stays as it is, and whoever dispatches it copies the
+input to the output first (`functions.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from tapml.files import unique
@@ -47,9 +52,64 @@ class Moves:
     """Value that is written to a state -> the state's name."""
 
 
-def with_moves(function: Function) -> Moves:
-    """The same function with copies."""
-    return _Moving(function).moves()
+Overwritten = Mapping[str, Mapping[int, int]]
+"""Kernel -> its outputs that are written into the bytes of an input -> that input, both by their places among the
+arguments."""
+
+
+def with_moves(function: Function, overwritten: Overwritten = MappingProxyType({})) -> Moves:
+    """The same function with copies, and with what may be overwritten in place."""
+    return _Moving(in_place(function, overwritten)).moves()
+
+
+def in_place(function: Function, overwritten: Overwritten) -> Function:
+    """The same function, in which each input that is overwritten and read by nobody else behind it is its node's output;
+    a view shows it as the value that the node gave.
+
+    Of a function's inputs only states are overwritten, each by what becomes that very state. Without branches only: they
+    order nodes by what these give and take alone.
+    """
+    nodes = list(function.nodes)
+    if not any(node.kernel in overwritten for node in nodes):
+        return function
+    becoming = _becoming(function, overwritten)
+    for position in reversed(range(len(nodes))):
+        node = nodes[position]
+        outputs = list(node.outputs)
+        views = []
+        for output, before in overwritten.get(node.kernel, {}).items():
+            given, place = node.inputs[before], output - len(node.inputs)
+            shown = shown_by(function)
+            root = shown[given]
+            elsewhere = [value for at, value in enumerate(node.inputs) if at != before]
+            behind = [value for later in function.nodes[position + 1 :] for value in later.inputs]
+            read = {shown[value] for value in (*elsewhere, *behind, *function.outputs)}
+            computed = function.values[root].kind is ValueKind.INTERMEDIATE
+            if root in read or not (computed or node.outputs[place] in becoming):
+                continue
+            views.append(Node(f"{node.id}.after{place}", NodeKind.VIEW, "reshape", (given,), (node.outputs[place],)))
+            outputs[place] = given
+        nodes[position : position + 1] = [replace(node, outputs=tuple(outputs)), *views]
+    return replace(function, nodes=nodes)
+
+
+def _becoming(function: Function, overwritten: Overwritten) -> set[str]:
+    """Values that are a state on its way from before the call to after it, if all that overwrites it does so in place."""
+    shown = shown_by(function)
+    made = {value: (node, place) for node in function.nodes for place, value in enumerate(node.outputs)}
+    found: set[str] = set()
+    for before, after in function.states.values():
+        way, value = [], shown[after]
+        while value in made:
+            node, place = made[value]
+            given = overwritten.get(node.kernel, {}).get(len(node.inputs) + place)
+            if given is None:
+                break
+            way.append(value)
+            value = shown[node.inputs[given]]
+        if value == before:
+            found.update(way)
+    return found
 
 
 class _Moving:
@@ -57,6 +117,12 @@ class _Moving:
         self._function = function
         self._values = dict(function.values)
         self._shown = shown_by(function)
+        self._made = {
+            self._shown[value]: position
+            for position, node in enumerate(function.nodes)
+            if node.kind is NodeKind.KERNEL
+            for value in node.outputs
+        }
         self._copy = unique(COPY, lambda name: any(node.kernel == name for node in function.nodes))
         self._first: list[Node] = []
         self._behind: dict[int, list[Node]] = {}
@@ -96,15 +162,15 @@ class _Moving:
         read = [n for n, node in enumerate(self._function.nodes) if self._reads(node, before)]
         if root in {other for other, _ in self._function.states.values()}:
             # Another state, which may be written before this one is.
-            after = self._copied(after, -1)
+            after = self._copied(after, self._made_at(root))
         return self._copied(after, max(self._made_at(root), *read, -1))
 
     def _computed(self, root: str) -> bool:
         return self._values[root].kind is ValueKind.INTERMEDIATE
 
     def _made_at(self, root: str) -> int:
-        """The position of the node that writes a value; -1 for what is there from the beginning."""
-        return next((n for n, node in enumerate(self._function.nodes) if root in node.outputs), -1)
+        """The position of the last node that writes a value; -1 for what is there from the beginning."""
+        return self._made.get(root, -1)
 
     def _reads(self, node: Node, value: str) -> bool:
         return node.kind is NodeKind.KERNEL and any(self._shown[given] == value for given in node.inputs)

@@ -138,6 +138,9 @@ class Argument(Message):
     shape: Annotated[list[CheckedExpression], Field(max_length=32)]
     encoding: Encoding | None = None
     role: Literal["input", "output"]
+    overwrites: Index | None = None
+    """Of an output: the input, by its place, whose bytes it is written into. Both operands are one tensor then, which
+    holds what was before the dispatch and what is behind it."""
 
 
 class CompiledEntryPoint(Message):
@@ -152,7 +155,7 @@ class CompiledEntryPoint(Message):
 
 
 class CompiledVariant(Message):
-    """One implementation of a kernel, as tapml.kernel/3 has it (docs/suite-format.md)."""
+    """One implementation of a kernel, as tapml.kernel/4 has it (docs/suite-format.md)."""
 
     name: Name
     requires: Requires

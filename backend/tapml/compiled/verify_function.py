@@ -108,9 +108,15 @@ class FunctionProof:
                 raise ExpressionError(f"temporary {number} is {self._tensors.describe(tensor)}, and must be uint32")
             if not all(self._algebra.fits(count, self._tensors.bytes[tensor]) for count in counts):
                 raise ExpressionError(f"temporary {number}, {self._tensors.describe(tensor)}, may be too small")
+        for output, before in proof.overwritten.items():
+            if found.operands[output] != found.operands[before]:
+                names = " and ".join(self._tensors.describe(found.operands[place]) for place in (before, output))
+                text = f"operands {before} and {output} are {names}"
+                raise ExpressionError(f"{text}, and must be one tensor, which the kernel overwrites")
         tensors = [*found.operands, *found.temporaries]
         written = {*step.writes, *step.leaves}
-        self._check_apart([(tensor, tensor in written) for tensor in tensors])
+        once = [tensor for place, tensor in enumerate(tensors) if place not in proof.overwritten.values()]
+        self._check_apart([(tensor, tensor in written) for tensor in once])
         for access in proof.accesses:
             self._algebra.spend(len(access))
             bound: dict[tuple[str, int], bool] = {}

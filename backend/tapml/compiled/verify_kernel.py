@@ -37,6 +37,8 @@ class KernelProof:
         self.arguments = len(kernel.arguments)
         self.accesses: list[Access] = []
         """Of each launch of each variant."""
+        self.overwritten: dict[int, int] = {}
+        """Output -> the input in whose bytes it is written."""
         where = f"kernel {kernel.kernel}"
         names = set()
         for symbol in kernel.symbols:
@@ -50,6 +52,8 @@ class KernelProof:
                 raise ExpressionError(f"{where}: argument {number}: {error}") from None
             if number and argument.role == "input" and kernel.arguments[number - 1].role == "output":
                 raise ExpressionError(f"{where}: argument {number} is an input behind outputs")
+            if argument.overwrites is not None:
+                self._check_overwrites(f"{where}: argument {number} overwrites argument {argument.overwrites}", number)
         for variant in kernel.variants:
             self._check_variant(f"{where}: variant {variant.name}", variant, wgsl)
         self.written = {operand for access in self.accesses for operand, written in access if written}
@@ -60,6 +64,19 @@ class KernelProof:
         if key not in self._needs:
             self._needs[key] = self._at(sizes)
         return self._needs[key]
+
+    def _check_overwrites(self, where: str, number: int) -> None:
+        argument, arguments = self.kernel.arguments[number], self.kernel.arguments
+        before = argument.overwrites
+        assert before is not None
+        if argument.role != "output" or before >= len(arguments) or arguments[before].role != "input":
+            raise ExpressionError(f"{where}, and only an output overwrites an input")
+        given = arguments[before]
+        if (given.dtype, given.shape, given.encoding) != (argument.dtype, argument.shape, argument.encoding):
+            raise ExpressionError(f"{where}, which has another type")
+        if before in self.overwritten.values():
+            raise ExpressionError(f"{where}, as another does")
+        self.overwritten[number] = before
 
     def _check_variant(self, where: str, variant: CompiledVariant, wgsl: int) -> None:
         entry_points: dict[str, CompiledEntryPoint] = {}
@@ -95,6 +112,8 @@ class KernelProof:
             number = operand.argument if isinstance(operand, ArgumentOperand) else operand.temporary
             if number >= (self.arguments if is_argument else len(variant.temporaries)):
                 raise ExpressionError(f"{where}: there is no {'argument' if is_argument else 'temporary'} {number}")
+            if is_argument and number in self.overwritten.values():
+                raise ExpressionError(f"{where}: it binds argument {number}, which an output overwrites")
             found.append((number if is_argument else self.arguments + number, binding.access == "read_write"))
         return tuple(found)
 

@@ -15,7 +15,7 @@ Progress = Callable[[int, int], None]
 
 
 class Compiler(Protocol):
-    """Makes kernel documents with their WGSL (tapml.kernel/3, docs/suite-format.md) of a model's operators."""
+    """Makes kernel documents with their WGSL (tapml.kernel/4, docs/suite-format.md) of a model's operators."""
 
     name: str
     """Stands in the `compiler` of its documents, with `version`."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tapml.compilers.base import Checking, Compiler, Progress
-from tapml.compilers.cache.compile import CACHE
+from tapml.compilers.cache.compile import CACHE_KERNELS
 from tapml.compilers.external.by_hand import EXTERNAL
 from tapml.compilers.tvm.compile import TVM
 from tapml.errors import InputError
@@ -15,7 +15,7 @@ from tapml.kernels.bundle import CompiledKernel
 from tapml.kernels.document import DOCUMENTED, argument_types, kernel_document
 from tapml.lowering.operator import Operator
 
-COMPILERS: tuple[Compiler, ...] = (EXTERNAL, CACHE, TVM)
+COMPILERS: tuple[Compiler, ...] = (EXTERNAL, CACHE_KERNELS, TVM)
 """In the order in which they are asked."""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from tapml.devices.blobs import Blobs
 from tapml.devices.commands import message
 from tapml.files import sha256
+from tapml.kernels.document import overwritten
 from tapml.protocol.kernels import Kernel
 from tapml.protocol.methods import Test
 from tapml.suite import CarvedTest, KernelFile, Suite
@@ -20,12 +21,15 @@ def kernel_message(bundle: Mapping[str, Any], code: Sequence[str]) -> Kernel:
         {**variant, "entry_points": [{**entry_point, "code": next(digests)} for entry_point in variant["entry_points"]]}
         for variant in bundle["variants"]
     ]
-    return message(Kernel, {**bundle, "variants": variants}, f"kernel {bundle['kernel']}")
+    overwrites = [{"argument": output, "input": before} for output, before in overwritten(bundle).items()]
+    found = {**bundle, "variants": variants, "overwrites": overwrites}
+    return message(Kernel, found, f"kernel {bundle['kernel']}")
 
 
 def kernel_digest(kernel: Kernel) -> str:
     """Of everything that devices are given of a kernel: another one means that another kernel runs."""
-    return sha256(kernel.model_dump_json())[:16]
+    # What a kernel has not got is left out, so that a field that comes to be makes no other kernel of those before it.
+    return sha256(kernel.model_dump_json(exclude_defaults=True))[:16]
 
 
 def digest_now(suite: Suite, name: str) -> str:

@@ -1,6 +1,6 @@
 """A kernel compiled for WebGPU: WGSL text files and `NAME.json` with everything a dispatch needs.
 
-The JSON document (format tapml.kernel/3) is described in docs/suite-format.md.
+The JSON document (format tapml.kernel/4) is described in docs/suite-format.md.
 """
 
 from __future__ import annotations

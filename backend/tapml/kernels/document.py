@@ -29,7 +29,7 @@ from tapml.protocol.base import MAX_BYTES, MOST_ELEMENTS, Digest, Extent, Messag
 from tapml.protocol.fields import KernelName, Open, WgslName
 from tapml.protocol.kernels import Binding, Launch, Requires
 
-FORMAT = "tapml.kernel/3"
+FORMAT = "tapml.kernel/4"
 DOCUMENTED = " (docs/suite-format.md)"
 
 # Far more than compilers make, and so few that a device is not held by one kernel.
@@ -38,6 +38,9 @@ _MOST_ENTRY_POINTS = 1_000
 _MOST_LAUNCHES = 10_000
 _MOST_TEMPORARIES = 1_000
 _MOST_ARGUMENTS = 10_000
+
+_EXPLICIT = 3
+"""The first version that says how launches bind their arguments."""
 
 _VariantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_+.-]*$", max_length=100)]
 _RANGES = {"int32": (-(2**31), 2**31 - 1), "uint32": (0, 2**32 - 1)}
@@ -54,6 +57,7 @@ class _Argument(Message):
     shape: Annotated[list[CheckedExpression], Field(max_length=32)]
     role: Text
     encoding: Encoding | None = None
+    overwrites: Annotated[int, Field(ge=0)] | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> _Argument:
@@ -104,14 +108,15 @@ class _Kernel(Message):
 
 
 def kernel_document(path: Path, found: Any) -> dict[str, Any]:
-    """What lies in `path`, as version 3. Raises InputError naming `path` and the first field that is wrong.
+    """What lies in `path`, as version 4. Raises InputError naming `path` and the first field that is wrong.
 
     What an author may leave out is filled in: no `symbols`, and `generated_sha256` null.
     """
     if not isinstance(found, dict):
         raise InputError(f"{path} holds no JSON object: copy the suite again, or carve it again")
     version = format_version(path, found, FORMAT, "a kernel's description")
-    document: dict[str, Any] = found if version == 3 else {**upgraded(path, found, version), "format": FORMAT}
+    # Version 3 had no arguments that overwrite others, and is the same otherwise.
+    document: dict[str, Any] = {**(found if version >= _EXPLICIT else upgraded(path, found, version)), "format": FORMAT}
     kernel = validated(path, _Kernel, document, DOCUMENTED)
     _check_references(path, kernel)
     document.setdefault("symbols", [])
@@ -140,8 +145,16 @@ def argument_types(document: Mapping[str, Any], sizes: Mapping[str, int]) -> lis
     ]
 
 
+def overwritten(document: Mapping[str, Any]) -> dict[int, int]:
+    """Of a kernel's document, or one in a compiled model: output -> the input whose bytes it is written into, both by
+    their places among the arguments. The kernel finds there what the input held, and what it leaves out stays."""
+    found = {number: argument.get("overwrites") for number, argument in enumerate(document.get("arguments", ()))}
+    return {number: before for number, before in found.items() if before is not None}
+
+
 def _check_references(path: Path, kernel: _Kernel) -> None:
     """Names and numbers that point at something else in the document do so."""
+    _check_overwrites(path, kernel)
     if kernel.unsupported and kernel.variants:
         raise _wrong(path, "unsupported", f"{kernel.unsupported[:80]!r} contradicts the variants: make it null")
     if not kernel.unsupported and not kernel.variants:
@@ -157,6 +170,32 @@ def _check_references(path: Path, kernel: _Kernel) -> None:
             if value < 0:
                 raise _wrong(path, f"{place}.requires.limits.{limit}", f"{value:g} is negative")
         _check_launches(path, place, variant, len(kernel.arguments))
+
+
+def _check_overwrites(path: Path, kernel: _Kernel) -> None:
+    """Each is of an output, names an input of the same type of its own, and no launch binds that input as well."""
+    before: dict[int, int] = {}
+    for number, argument in enumerate(kernel.arguments):
+        if argument.overwrites is None:
+            continue
+        field = f"arguments[{number}].overwrites"
+        if argument.role != "output":
+            raise _wrong(path, field, "only an output can be written into an input's bytes")
+        if argument.overwrites >= len(kernel.arguments) or kernel.arguments[argument.overwrites].role != "input":
+            raise _wrong(path, field, f"argument {argument.overwrites} is no input")
+        given = kernel.arguments[argument.overwrites]
+        if (given.dtype, given.shape, given.encoding) != (argument.dtype, argument.shape, argument.encoding):
+            raise _wrong(path, field, f"argument {argument.overwrites} has another dtype, shape or encoding")
+        if argument.overwrites in before.values():
+            raise _wrong(path, field, f"argument {argument.overwrites} is overwritten twice")
+        before[number] = argument.overwrites
+    for place, variant in enumerate(kernel.variants):
+        for number, launch in enumerate(variant.launches):
+            for index, operand in enumerate(launch.operands):
+                if (bound := getattr(operand, "argument", None)) in before.values():
+                    output = next(found for found, of in before.items() if of == bound)
+                    field = f"variants[{place}].launches[{number}].operands[{index}].argument"
+                    raise _wrong(path, field, f"argument {output} overwrites argument {bound}: bind {output} instead")
 
 
 def _check_launches(path: Path, place: str, variant: _Variant, arguments: int) -> None:

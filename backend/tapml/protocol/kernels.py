@@ -93,6 +93,15 @@ class Variant(Message):
     """Bytes of scratch buffers that live for one call."""
 
 
+class Overwrite(Message):
+    """An output that is written into the bytes of an input: a call begins with what that holds in them."""
+
+    argument: Annotated[int, Field(ge=0)]
+    """The output, by its place among the operator's arguments."""
+    input: Annotated[int, Field(ge=0)]
+    """Its place. No launch binds it."""
+
+
 class Kernel(Message):
     """What one operator compiles to. A device takes the first variant whose requirements it meets."""
 
@@ -100,3 +109,4 @@ class Kernel(Message):
     symbols: Annotated[list[Symbol], Field(max_length=100)]
     """What the expressions of its variants are made of; each call gives their sizes."""
     variants: Annotated[list[Variant], Field(min_length=1)]
+    overwrites: Annotated[list[Overwrite], Field(max_length=1000, default_factory=list)]

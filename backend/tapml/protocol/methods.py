@@ -90,6 +90,9 @@ class Comparison(Message):
     worst: Element | None
     """Of the bounded elements the one with the largest abs(got - expected) / bound[e] (without bounds: excess over the
     tolerance), NaN and Inf before all others; null if none differs."""
+    disturbed: Count = 0
+    """Of an output that overwrites an input: mismatched elements whose expected value is, bit for bit, what the input
+    held, that is those which the operator leaves alone."""
 
 
 class TestSeconds(Message):

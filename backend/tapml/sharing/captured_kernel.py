@@ -25,7 +25,7 @@ from tapml.suite.suite import IMPORTED
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel as the page ran it. `document`: tapml.kernel/3; `texts`: WGSL by file."""
+    """A kernel as the page ran it. `document`: tapml.kernel/4; `texts`: WGSL by file."""
 
     document: dict[str, Any]
     texts: Mapping[str, str]
@@ -178,7 +178,7 @@ def _signature(document: Mapping[str, Any]) -> Any:
 
 
 def _variants(kernel: CompiledKernel, texts: Mapping[str, str], *, generated: bool) -> list[dict[str, Any]]:
-    """As tapml.kernel/3 has them. `generated`: nobody knows that they were edited."""
+    """As tapml.kernel/4 has them. `generated`: nobody knows that they were edited."""
     variants = [variant.model_dump(mode="json") for variant in kernel.variants]
     for entry in (entry for variant in variants for entry in variant["entry_points"]):
         del entry["wgsl"]

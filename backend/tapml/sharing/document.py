@@ -137,7 +137,7 @@ class ReproDocument(Message):
     inputs: Annotated[list[Input], Field(max_length=1000)]
     outputs: Annotated[list[Output], Field(min_length=1, max_length=1000)]
     kernel: dict[str, Any]
-    """kernels/NAME.json, tapml.kernel/3 (docs/suite-format.md)."""
+    """kernels/NAME.json, tapml.kernel/4 (docs/suite-format.md)."""
     files: Annotated[list[WgslFile], Field(max_length=1000)]
     report: Report | None
     others: Annotated[list[Other], Field(max_length=1000, default_factory=list)]

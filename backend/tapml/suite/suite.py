@@ -147,7 +147,7 @@ class Suite:
         raise InputError(f"{self.path} has no test {test_id!r}: `tapml show {self.path}` lists them")
 
     def bundle(self, kernel: str) -> dict[str, Any]:
-        """`kernels/NAME.json` as tapml.kernel/3, whatever version lies there.
+        """`kernels/NAME.json` as tapml.kernel/4, whatever version lies there.
 
         Raises InputError for an unknown kernel, and for a damaged file by its path and field.
         """

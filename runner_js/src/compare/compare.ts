@@ -18,6 +18,13 @@ export interface Allowed {
   ties?: Int32Array | null;
 }
 
+export interface Watched {
+  /** Is told of each element that is wrong. */
+  outside?: Outside | undefined;
+  /** Of an output that overwrites an input: what that held, stored as the output is. */
+  before?: Uint8Array | undefined;
+}
+
 /**
  * Compares the first elementsOf(type.shape) elements of what is stored; both must hold at least that many and be
  * aligned to their dtype. The rule is in messages.ts (Tolerance, Comparison).
@@ -27,13 +34,21 @@ export function compare(
   storedExpected: Uint8Array,
   type: TensorType,
   allowed: Allowed,
-  outside?: Outside,
+  { outside, before }: Watched = {},
 ): Comparison {
   const got = decoded(stored, type);
   const expected = decoded(storedExpected, type);
   const total = elementsOf(type.shape);
   const bound = allowed.bound ?? null;
-  const tally = new Tally(allowed, bound, outside);
+  const kept = before && keptOf(decoded(before, type), expected, type);
+  let disturbed = 0;
+  const told: Outside | undefined = kept
+    ? (index, difference, most) => {
+        if (kept(index)) disturbed++;
+        outside?.(index, difference, most);
+      }
+    : outside;
+  const tally = new Tally(allowed, bound, told);
   let tied = 0;
   if (type.dtype === "float32") compareFloat32(got, expected, total, tally);
   else if (type.dtype === "float16") compareFloat16(got, expected, total, tally);
@@ -61,6 +76,17 @@ export function compare(
     ulp_histogram: Array.from(tally.histogram),
     first: element(tally.notable),
     worst: element(tally.worst),
+    disturbed,
+  };
+}
+
+/** Whether an element is one that the operator leaves as it was, bit for bit. */
+function keptOf(before: Uint8Array, expected: Uint8Array, { dtype }: TensorType): (flat: number) => boolean {
+  const size = arrayOf(expected, dtype).BYTES_PER_ELEMENT;
+  return (flat) => {
+    for (let byte = flat * size; byte < (flat + 1) * size; byte++)
+      if (before[byte] !== expected[byte]) return false;
+    return true;
   };
 }
 
@@ -167,7 +193,7 @@ function short(value: JsonNumber): string {
  * "12 of 6144 elements are unbounded: WGSL promises nothing for them; first at [0, 1, 7]".
  */
 export function describeComparison(comparison: Comparison): string {
-  const { mismatched, unbounded, total, nan, inf, first, worst } = comparison;
+  const { mismatched, unbounded, total, nan, inf, first, worst, disturbed = 0 } = comparison;
   if (!mismatched) {
     const where = first ? `; first at [${first.index.join(", ")}]` : "";
     return `${unbounded} of ${total} elements are unbounded: WGSL promises nothing for them${where}`;
@@ -176,5 +202,8 @@ export function describeComparison(comparison: Comparison): string {
   const where = worst
     ? `; worst at [${worst.index.join(", ")}]: ${short(worst.got)}, expected ${short(worst.expected)}`
     : "";
-  return `${mismatched} of ${total} elements differ beyond tolerance${strange ? ` (${strange})` : ""}${where}`;
+  const kept = disturbed
+    ? `; ${disturbed} of them the operator leaves as they were: the kernel writes where it must not`
+    : "";
+  return `${mismatched} of ${total} elements differ beyond tolerance${strange ? ` (${strange})` : ""}${where}${kept}`;
 }

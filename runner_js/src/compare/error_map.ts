@@ -23,13 +23,14 @@ export function errorMap(
   const step: [number, number] = [Math.ceil(rows / 256), Math.ceil(columns / 512)];
   const [height, width] = [Math.ceil(rows / step[0]), Math.ceil(columns / step[1])];
   const cells = new Uint8Array(width * height);
-  compare(got, expected, type, allowed, (i, difference, bound) => {
+  const outside = (i: number, difference: number, bound: number) => {
     const row = Math.floor((Math.floor(i / columns) % rows) / step[0]);
     const cell = row * width + Math.floor((i % columns) / step[1]);
     // 1 just outside, 254 from a million times the tolerance on.
     const times = bound > 0 ? difference / bound : 1e6;
     const level = Math.min(254, Math.round(1 + (253 / 6) * Math.log10(Math.max(1, times))));
     cells[cell] = Math.max(cells[cell] ?? 0, difference < Number.POSITIVE_INFINITY ? level : 255);
-  });
+  };
+  compare(got, expected, type, allowed, { outside });
   return { output, width, height, step, cells };
 }

@@ -228,7 +228,7 @@ const entryPoint = fields({
 const kernel = fields({
   kernel: kernelName,
   symbols: list(symbol, 100),
-  arguments: list(fields({ ...typed, role: one("input", "output") }), 10_000),
+  arguments: list(fields({ ...typed, role: one("input", "output"), "overwrites?": orNull(index) }), 10_000),
   variants: list(
     fields({
       name,

@@ -107,9 +107,19 @@ class Proof {
       if (!(needs.temporaries[number] ?? []).every((count) => this.algebra.fits(count, given.bytes)))
         throw new ExpressionError(`temporary ${number}, ${describe(given)}, may be too small`);
     }
+    for (const [output, before] of proof.overwritten) {
+      const places = [found.operands[before] as number, found.operands[output] as number] as const;
+      if (places[0] === places[1]) continue;
+      const names = places.map((tensor) => describe(this.#tensor(tensor))).join(" and ");
+      throw new ExpressionError(
+        `operands ${before} and ${output} are ${names}, and must be one tensor, which the kernel overwrites`,
+      );
+    }
     const all = [...found.operands, ...temporaries];
     const written = new Set([...step.writes, ...step.leaves]);
-    this.#checkApart(all, (tensor) => written.has(tensor));
+    const befores = new Set(proof.overwritten.values());
+    const once = all.filter((_, place) => !befores.has(place));
+    this.#checkApart(once, (tensor) => written.has(tensor));
     for (const access of proof.accesses) {
       this.algebra.spend(access.length);
       const bound = new Map<string, boolean>();

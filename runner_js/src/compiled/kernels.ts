@@ -3,7 +3,13 @@ import { type Expression, ExpressionError } from "../program/expressions";
 import { storageBindings } from "../program/launches";
 import { type Algebra, type Scope, shown, type Value } from "./algebra";
 import { bound, checkStored, padded } from "./bytes";
-import type { CompiledEntryPoint, CompiledKernel, CompiledVariant, Launch } from "./generated/model";
+import type {
+  Argument,
+  CompiledEntryPoint,
+  CompiledKernel,
+  CompiledVariant,
+  Launch,
+} from "./generated/model";
 
 const MOST_ELEMENTS = 2 ** 32;
 export const RANGES: Record<string, readonly [number, number]> = {
@@ -25,6 +31,8 @@ export class KernelProof {
   readonly temporaries: number;
   /** Of each launch of each variant. */
   readonly accesses: Access[] = [];
+  /** Output -> the input in whose bytes it is written. */
+  readonly overwritten = new Map<number, number>();
   /** Operands that some launch writes. */
   readonly written: ReadonlySet<number>;
   readonly #needs = new Map<string, Needs>();
@@ -42,6 +50,8 @@ export class KernelProof {
       within(place, () => checkStored(argument.dtype, argument.encoding));
       if (argument.role === "input" && kernel.arguments[number - 1]?.role === "output")
         throw new ExpressionError(`${place} is an input behind outputs`);
+      const before = argument.overwrites ?? null;
+      if (before !== null) this.#checkOverwrites(`${place} overwrites argument ${before}`, number, before);
     }
     for (const variant of kernel.variants)
       this.#checkVariant(`${where}: variant ${variant.name}`, variant, wgsl);
@@ -54,6 +64,18 @@ export class KernelProof {
     const found = this.#needs.get(key) ?? this.#at(sizes);
     this.#needs.set(key, found);
     return found;
+  }
+
+  #checkOverwrites(where: string, number: number, before: number): void {
+    const argument = this.kernel.arguments[number] as Argument;
+    const given = this.kernel.arguments[before];
+    if (argument.role !== "output" || given?.role !== "input")
+      throw new ExpressionError(`${where}, and only an output overwrites an input`);
+    const type = ({ dtype, shape, encoding }: Argument) => JSON.stringify([dtype, shape, encoding ?? null]);
+    if (type(given) !== type(argument)) throw new ExpressionError(`${where}, which has another type`);
+    if ([...this.overwritten.values()].includes(before))
+      throw new ExpressionError(`${where}, as another does`);
+    this.overwritten.set(number, before);
   }
 
   #checkVariant(where: string, variant: CompiledVariant, wgsl: number): void {
@@ -96,6 +118,8 @@ export class KernelProof {
       const number = isArgument ? operand.argument : operand.temporary;
       if (number >= (isArgument ? this.kernel.arguments : variant.temporaries).length)
         throw new ExpressionError(`${where}: there is no ${isArgument ? "argument" : "temporary"} ${number}`);
+      if (isArgument && [...this.overwritten.values()].includes(number))
+        throw new ExpressionError(`${where}: it binds argument ${number}, which an output overwrites`);
       return [isArgument ? number : this.kernel.arguments.length + number, access === "read_write"];
     });
   }

@@ -20,6 +20,8 @@ export interface LoadedKernel {
   readonly argumentCount: number;
   /** Arguments that some dispatch may write. */
   readonly written: ReadonlySet<number>;
+  /** Output -> the input that it begins as, both by their places among the arguments. */
+  readonly overwrites: ReadonlyMap<number, number>;
   /** Of compiling it. */
   readonly seconds: number;
 }
@@ -93,7 +95,7 @@ export class Kernels {
     try {
       variant = chooseVariant(kernel, this.gpu);
       checkLaunches(kernel.kernel, variant);
-      const key = JSON.stringify([kernel.kernel, kernel.symbols, variant]);
+      const key = JSON.stringify([kernel.kernel, kernel.symbols, kernel.overwrites ?? [], variant]);
       const known = this.kept.get(key);
       if (known) return { ...known, seconds: seconds() };
       const compiling = variant.entry_points.map((entry) =>
@@ -117,9 +119,14 @@ export class Kernels {
     }
   }
 
-  private loaded({ kernel, symbols }: Kernel, variant: Variant, executables: Map<string, Executable>) {
+  private loaded(
+    { kernel, symbols, overwrites: pairs = [] }: Kernel,
+    variant: Variant,
+    executables: Map<string, Executable>,
+  ) {
     const written = new Set<number>();
-    let argumentCount = 0;
+    const overwrites = new Map(pairs.map(({ argument, input }) => [argument, input]));
+    let argumentCount = 1 + Math.max(-1, ...overwrites.keys(), ...overwrites.values());
     for (const launch of variant.launches) {
       const { storage } = executables.get(launch.entry_point) as Executable;
       launch.operands.forEach((operand, i) => {
@@ -146,7 +153,7 @@ export class Kernels {
     };
     // What is wrong whatever the call is known at once.
     if (!symbols.length) at();
-    return { kernel, variant, at, argumentCount, written };
+    return { kernel, variant, at, argumentCount, written, overwrites };
   }
 
   private prepare(

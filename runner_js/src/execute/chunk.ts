@@ -173,6 +173,8 @@ export class Chunk {
     }
     const { dispatches, temporaries: sizes } = kernel.at(command.sizes);
     for (const index of kernel.written) this.makeWritable(number, command.arguments[index] as string);
+    for (const [output, before] of kernel.overwrites)
+      this.copy(number, command.arguments[before] as string, command.arguments[output] as string);
     const args = command.arguments.map((name) => tensors.buffer(name));
     const temporaries = sizes.map((bytes) => buffers.allocate(bytes));
     const record = (timer: CallTimer | null) =>

@@ -32,6 +32,7 @@ export function reproOf(
     kernel: {
       kernel: text.name,
       symbols: [],
+      arguments: [],
       variants: [
         { ...variant, entry_points: variant.entry_points.map((entry) => ({ ...entry, workgroup_size })) },
       ],

@@ -23,6 +23,8 @@ export interface Fetched {
   job: Job;
   inputs: (ArrayBuffer | null)[];
   expected: ArrayBuffer[];
+  /** Of each output that overwrites an input, what that held. */
+  before: Map<number, ArrayBuffer>;
   /** What each output may differ by. */
   allowed: Allowed[];
   pinned: string[];
@@ -48,11 +50,14 @@ export function fetchBatch(engine: Engine, jobs: readonly Job[], signal: AbortSi
         return null;
       });
       const outputs = test.outputs.map(load);
+      const overwritten = overwrittenOf(job);
+      const before = overwritten.map(([, input]) => load(test.inputs[input] as TensorRef));
       const allowed = test.tolerances.map((tolerance) => loadAllowed(tolerance, load));
       const fetched: Fetched = {
         job,
         inputs: [],
         expected: [],
+        before: new Map(),
         allowed: [],
         pinned,
         timed: null,
@@ -62,17 +67,31 @@ export function fetchBatch(engine: Engine, jobs: readonly Job[], signal: AbortSi
         Promise.all(inputs),
         Promise.all(outputs),
         Promise.all(allowed),
+        Promise.all(before),
       ]);
-      const [gotInputs, gotOutputs, gotAllowed] = settled;
+      const [gotInputs, gotOutputs, gotAllowed, gotBefore] = settled;
       if (gotInputs.status === "fulfilled") fetched.inputs = gotInputs.value;
       else fetched.error = toErrorReport(gotInputs.reason);
       if (gotOutputs.status === "fulfilled") fetched.expected = gotOutputs.value;
       else fetched.error ??= toErrorReport(gotOutputs.reason);
       if (gotAllowed.status === "fulfilled") fetched.allowed = gotAllowed.value;
       else fetched.error ??= toErrorReport(gotAllowed.reason);
+      if (gotBefore.status === "fulfilled")
+        fetched.before = new Map(
+          overwritten.map(([output], i) => [output, gotBefore.value[i] as ArrayBuffer]),
+        );
+      else fetched.error ??= toErrorReport(gotBefore.reason);
       return fetched;
     }),
   );
+}
+
+/** The outputs that overwrite an input, by their places among the outputs, each with the input's among the inputs. */
+function overwrittenOf({ kernel, test }: Job): [number, number][] {
+  return [...kernel.overwrites].flatMap(([argument, input]): [number, number][] => {
+    const output = argument - test.inputs.length;
+    return test.inputs[input] && test.outputs[output] ? [[output, input]] : [];
+  });
 }
 
 /** Lets go of the inputs that were pinned for a batch; its buffers may be evicted from now on. */
@@ -195,7 +214,12 @@ function submitTest(
       return own;
     });
     const outputs = test.outputs.map((ref) => make(bytesOf(ref)));
-    for (const output of outputs) commands.fill(output);
+    const begins = new Map(overwrittenOf(fetched.job));
+    for (const [i, output] of outputs.entries()) {
+      const before = begins.get(i);
+      if (before === undefined) commands.fill(output);
+      else commands.copy(inputs[before] as Buffer, output);
+    }
     const prepared = kernel.at(test.sizes);
     const temporaries = prepared.temporaries.map(make);
     made.push(...outputs, ...temporaries);
@@ -222,7 +246,8 @@ function compareOutputs(engine: Engine, fetched: Fetched, readback: Readback, pl
     const expected = new Uint8Array(fetched.expected[i] ?? new ArrayBuffer(0));
     const allowed = fetched.allowed[i] ?? { absolute: 0, relative: 0 };
     const got = readback.bytes(place + i);
-    const comparison = compare(got, expected, ref, allowed);
+    const before = fetched.before.get(i);
+    const comparison = compare(got, expected, ref, allowed, { before: before && new Uint8Array(before) });
     if (comparison.mismatched) engine.inspect(i, got, expected, allowed);
     return comparison;
   });

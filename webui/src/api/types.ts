@@ -161,7 +161,7 @@ export interface KernelDetail {
   unsupported: string | null;
 }
 
-/** kernels/NAME.json, tapml.kernel/3, as far as it is shown beside its JSON. */
+/** kernels/NAME.json, tapml.kernel/4, as far as it is shown beside its JSON. */
 export interface KernelBundle {
   arguments: { role: "input" | "output" }[];
   /** In the order in which a device tries them. */

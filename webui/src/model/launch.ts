@@ -1,4 +1,4 @@
-/** A kernel's variants and how each is launched (tapml.kernel/3, docs/suite-format.md), in words. */
+/** A kernel's variants and how each is launched (tapml.kernel/4, docs/suite-format.md), in words. */
 
 import { type Expression, printed } from "../../../runner_js/src/program/expressions";
 import type { KernelBundle, KernelVariant } from "../api/types";

@@ -54,7 +54,7 @@ def attention(operator: Operator, options: Mapping[str, float]) -> str | None:
     )
 
 
-def grid(operator: Operator) -> list[Any]:
+def attention_grid(operator: Operator) -> list[Any]:
     """Workgroups: heads, queries."""
     heads, queries, _ = operator.arguments[0]["shape"]
     return [heads, queries, 1]

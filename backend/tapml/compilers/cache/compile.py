@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from tapml.compilers.base import Progress, described
-from tapml.compilers.cache.attention import attention, grid
+from tapml.compilers.cache.append import AFTER, CACHE, NEW, POSITIONS, append, append_grid
+from tapml.compilers.cache.attention import attention, attention_grid
 from tapml.files import sha256
 from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings, requirements, workgroup_size
 from tapml.lowering.by_hand import options_of
 from tapml.lowering.operator import Operator
+
+ENTRY_POINT = re.compile(r"@compute[^{]*?\bfn (\w+)")
 
 
 class CacheCompiler:
@@ -27,16 +32,25 @@ class CacheCompiler:
 
     def _kernel(self, operator: Operator) -> CompiledKernel | None:
         options = options_of(operator.prim_func, "cached_attention")
-        text = None if options is None else attention(operator, options)
-        if text is None:
-            return None
-        return self._single(operator, text, "cached_attention", [*range(len(operator.arguments))], grid(operator))
+        if options is not None and (text := attention(operator, options)) is not None:
+            return self._single(operator, text, [*range(len(operator.arguments))], attention_grid(operator))
+        options = options_of(operator.prim_func, "cache_append")
+        if options is not None and (text := append(operator, options)) is not None:
+            # The cache itself is bound as what it becomes.
+            return self._single(operator, text, [AFTER, NEW, POSITIONS], append_grid(operator), {AFTER: CACHE})
+        return None
 
     def _single(
-        self, operator: Operator, text: str, entry_point: str, arguments: Sequence[int], workgroups: list[Any]
+        self,
+        operator: Operator,
+        text: str,
+        bound: Sequence[int],
+        workgroups: list[Any],
+        overwrites: Mapping[int, int] = MappingProxyType({}),
     ) -> CompiledKernel:
-        """A kernel of one dispatch, which binds these `arguments`."""
+        """A kernel of one dispatch, which binds these arguments; `overwrites`: output -> input in whose bytes it is."""
         file = WgslFile(f"{operator.name}.wgsl", text)
+        entry_point = ENTRY_POINT.findall(text)[0]
         least = {symbol.name: symbol.minimum for symbol in operator.symbols}
         variant = {
             "name": "256",
@@ -53,14 +67,18 @@ class CacheCompiler:
             "launches": [
                 {
                     "entry_point": entry_point,
-                    "operands": [{"argument": number} for number in arguments],
+                    "operands": [{"argument": number} for number in bound],
                     "uniforms": [],
                     "grid": workgroups,
                 }
             ],
             "temporaries": [],
         }
-        return CompiledKernel({**described(self, operator), "variants": [variant]}, [file])
+        arguments = [
+            {**argument, **({"overwrites": overwrites[place]} if place in overwrites else {})}
+            for place, argument in enumerate(operator.arguments)
+        ]
+        return CompiledKernel({**described(self, operator), "arguments": arguments, "variants": [variant]}, [file])
 
 
-CACHE = CacheCompiler()
+CACHE_KERNELS = CacheCompiler()

@@ -1,6 +1,6 @@
 """Documents and WGSL from folders: they serve the operators that they are written for, whoever computes those here.
 
-Such a document (tapml.kernel/3) is named after the operator: its type in the model's file (MatMulNBits), or the name
+Such a document (tapml.kernel/4) is named after the operator: its type in the model's file (MatMulNBits), or the name
 that the suite's kernel has (softmax). Where it has symbols, they become what the operator's shapes give them.
 """
 
@@ -95,7 +95,8 @@ class ByHand:
             for variant in document["variants"]
         ]
         reference = {"reference": operator.external.who} if operator.external else {}
-        stored = [{"encoding": found["encoding"]} if found.get("encoding") else {} for found in document["arguments"]]
+        said = ("encoding", "overwrites")
+        stored = [{key: found[key] for key in said if found.get(key) is not None} for found in document["arguments"]]
         filled = {
             **described(self, operator, **reference),
             "arguments": [{**given, **own} for given, own in zip(operator.arguments, stored, strict=True)],

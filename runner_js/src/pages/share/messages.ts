@@ -35,6 +35,9 @@ export function kernelMessage({ kernel, files }: Repro): Kernel {
       launches,
       temporaries,
     })),
+    overwrites: kernel.arguments.flatMap(({ overwrites: input = null }, argument) =>
+      input === null ? [] : [{ argument, input }],
+    ),
   };
 }
 
