@@ -270,7 +270,7 @@ def appending(seed: int) -> Function:
     """Two states and an input; calls of `f`, of `put`, which overwrites its first input, and views, of anything there
     is. What becomes a state is most often what `put` made of it."""
     made = random.Random(seed)
-    values = {name: ValueKind.INPUT for name in ("a", "s", "t")}
+    values = dict.fromkeys(("a", "s", "t"), ValueKind.INPUT)
     nodes: list[Node] = []
     last = {"s": "s", "t": "t"}
     for number in range(made.randrange(1, 9)):

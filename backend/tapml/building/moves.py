@@ -63,11 +63,11 @@ def with_moves(function: Function, overwritten: Overwritten = MappingProxyType({
 
 
 def in_place(function: Function, overwritten: Overwritten) -> Function:
-    """The same function, in which each input that is overwritten and read by nobody else behind it is its node's output;
-    a view shows it as the value that the node gave.
+    """The same function, in which each input that is overwritten and read by nobody else behind it is its node's
+    output; a view shows it as the value that the node gave.
 
-    Of a function's inputs only states are overwritten, each by what becomes that very state. Without branches only: they
-    order nodes by what these give and take alone.
+    Of a function's inputs only states are overwritten, each by what becomes that very state. Without branches only:
+    they order nodes by what these give and take alone.
     """
     nodes = list(function.nodes)
     if not any(node.kernel in overwritten for node in nodes):
@@ -87,7 +87,8 @@ def in_place(function: Function, overwritten: Overwritten) -> Function:
             computed = function.values[root].kind is ValueKind.INTERMEDIATE
             if root in read or not (computed or node.outputs[place] in becoming):
                 continue
-            views.append(Node(f"{node.id}.after{place}", NodeKind.VIEW, "reshape", (given,), (node.outputs[place],)))
+            after = (node.outputs[place],)
+            views.append(Node(f"{node.id}.after{place}", NodeKind.VIEW, "reshape", (given,), after))
             outputs[place] = given
         nodes[position : position + 1] = [replace(node, outputs=tuple(outputs)), *views]
     return replace(function, nodes=nodes)

@@ -110,8 +110,8 @@ class FunctionProof:
                 raise ExpressionError(f"temporary {number}, {self._tensors.describe(tensor)}, may be too small")
         for output, before in proof.overwritten.items():
             if found.operands[output] != found.operands[before]:
-                names = " and ".join(self._tensors.describe(found.operands[place]) for place in (before, output))
-                text = f"operands {before} and {output} are {names}"
+                both = " and ".join(self._tensors.describe(found.operands[place]) for place in (before, output))
+                text = f"operands {before} and {output} are {both}"
                 raise ExpressionError(f"{text}, and must be one tensor, which the kernel overwrites")
         tensors = [*found.operands, *found.temporaries]
         written = {*step.writes, *step.leaves}

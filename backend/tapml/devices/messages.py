@@ -26,6 +26,11 @@ def kernel_message(bundle: Mapping[str, Any], code: Sequence[str]) -> Kernel:
     return message(Kernel, found, f"kernel {bundle['kernel']}")
 
 
+def made_by_tvm(bundle: Mapping[str, Any]) -> bool:
+    """Documents of version 1 do not say who made them: nobody else could."""
+    return bundle["compiler"]["name"] in ("tvm", "")
+
+
 def kernel_digest(kernel: Kernel) -> str:
     """Of everything that devices are given of a kernel: another one means that another kernel runs."""
     # What a kernel has not got is left out, so that a field that comes to be makes no other kernel of those before it.
@@ -84,13 +89,15 @@ class KernelMessages:
         return kernel_message(self._bundles[name], [file.digest for file in self._files[name]])
 
     def replacements(self) -> dict[str, str]:
-        """Entry points -> digest of their WGSL (RunModelParams.replace).
+        """Entry points of kernels that TVM made -> digest of their WGSL (RunModelParams.replace).
 
         All of them, not only those that somebody edited: what TVM links into a model library has constants of seven
         digits (compilers/tvm/constants.py), and the model shall run what was validated.
         """
         replaced = {}
         for name, files in self._files.items():
+            if not made_by_tvm(self._bundles[name]):
+                continue
             base = self._bundles[name]["variants"][-1][
                 "entry_points"
             ]  # the variant that model libraries are linked from

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tapml.compilers.cache.compile import CACHE_KERNELS
 from tapml.compilers.tvm.library import kernel_texts, model_library
 from tapml.devices.commands import message
-from tapml.devices.messages import KernelMessages
+from tapml.devices.messages import KernelMessages, made_by_tvm
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.lowering.lower import Model
@@ -36,8 +37,8 @@ def no_library(suite: Suite) -> str:
 
 
 def _in_library(bundle: Mapping[str, Any]) -> bool:
-    """Whether TVM made a kernel. Documents of version 1 do not say who did: nobody else could."""
-    return not bundle["unsupported"] and bundle["compiler"]["name"] in ("tvm", "")
+    """Whether TVM makes a kernel of the operator, too."""
+    return not bundle["unsupported"] and (made_by_tvm(bundle) or bundle["compiler"]["name"] == CACHE_KERNELS.name)
 
 
 class WholeModel:
@@ -54,16 +55,23 @@ class WholeModel:
         """Of the last run."""
         # A library's kernels are made for its sizes alone, a suite's for all that its symbols may have.
         symbolic = bool(context.suite.program.symbols)
-        if symbolic and (edited := [name for name in context.suite.model_graph.kernels if kernels.edited(name)]):
+        names = context.suite.model_graph.kernels
+        # Of the operators that another compiler has kernels of, the library has TVM's.
+        own = [name for name in names if symbolic or not made_by_tvm(context.suite.bundle(name))]
+        if edited := [name for name in own if kernels.edited(name)]:
+            what = "a model with symbols is made for one size and" if symbolic else "the whole model is TVM's and"
             raise InputError(
-                f"not run: the library of a model with symbols is made for one size and takes no edited kernel "
-                f"({listed(edited, _NAMED)}); the steps above ran them"
+                f"not run: the library of {what} takes no edited kernel ({listed(edited, _NAMED)}); the steps above "
+                "ran them"
             )
         self._libraries = {model.graph: self._library(model) for model in models}
         with contextlib.ExitStack() as held:
             # Neither takes TVM's text as it is, of which not every browser takes every number.
             self._replace = {
-                model.graph: self._held(kernel_texts(model), held) if symbolic else kernels.replacements()
+                model.graph: {
+                    **(self._held(kernel_texts(model), held) if own else {}),
+                    **({} if symbolic else kernels.replacements()),
+                }
                 for model in models
             }
             self._exit = held.pop_all()

@@ -44,9 +44,10 @@ fn cache_append(
   let token = i32(group.y);
   let head = i32(group.z);
   let first = positions[0];
-  // Rows that would lie outside are left out. The sum of two may be beyond what an i32 holds: they are asked one by one.
+  // Rows that would lie outside are left out. A sum may be beyond what an i32 holds: each is held against the other.
   if (column < {DIM} && first < {CAPACITY} - token && first >= -token) {{
-    cache[(head * {CAPACITY} + first + token) * {DIM} + column] = added[(head * i32(all.y) + token) * {DIM} + column];
+    let place = (head * {CAPACITY} + first + token) * {DIM} + column;
+    cache[place] = added[(head * i32(all.y) + token) * {DIM} + column];
   }}
 }}
 """

@@ -46,6 +46,7 @@ const repro = {
   kernel: {
     kernel: "softmax",
     symbols: [{ name: "n", minimum: 1, maximum: 4096 }],
+    arguments: [{}, { overwrites: 0 }],
     variants: [variant("f16", "softmax@f16.wgsl"), variant("256", "softmax.wgsl")],
     unsupported: null,
   },
