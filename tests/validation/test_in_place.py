@@ -118,7 +118,7 @@ def test_what_a_kernel_disturbs_is_told_as_such(suite: Suite, server: Server) ->
     path = suite.path / "kernels" / f"{name}.wgsl"
     text = path.read_text()
     (line,) = [line for line in text.splitlines() if line.strip().startswith("cache[")]
-    wrong = line.replace("first + token) *", "first + token + 2) *", 1)
+    wrong = line.replace("cache[place]", f"cache[place + {2 * WIDTH}]", 1)
     assert wrong != line
     path.write_text(text.replace(line, f"{line}\n{wrong}"))
     found = verdicts(Suite(suite.path), server)

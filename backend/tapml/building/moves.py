@@ -95,7 +95,7 @@ def in_place(function: Function, overwritten: Overwritten) -> Function:
 
 
 def _becoming(function: Function, overwritten: Overwritten) -> set[str]:
-    """Values that are a state on its way from before the call to after it, if all that overwrites it does so in place."""
+    """Values that a state is on its way from before the call to after it, if each overwrites it in place."""
     shown = shown_by(function)
     made = {value: (node, place) for node in function.nodes for place, value in enumerate(node.outputs)}
     found: set[str] = set()

@@ -110,7 +110,16 @@ function ruled(gotBytes: Bytes, expectedBytes: Bytes, type: TensorType, allowed:
   };
   const { absolute, relative, bound: bounds, ties } = allowed;
   const tied = ties ? tiedPositions(ties, got, expected) : [];
-  const found = { mismatched: 0, unbounded: 0, tied: tied.length, nan: 0, inf: 0, disturbed: 0, first: -1, worst: -1 };
+  const found = {
+    mismatched: 0,
+    unbounded: 0,
+    tied: tied.length,
+    nan: 0,
+    inf: 0,
+    disturbed: 0,
+    first: -1,
+    worst: -1,
+  };
   let [maxAbs, maxRel, maxUlp, open, most] = [0, 0, 0, -1, Number.NEGATIVE_INFINITY];
   for (const [i, g] of got.entries()) {
     const e = expected[i] as number;
