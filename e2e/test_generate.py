@@ -94,7 +94,7 @@ def build_tiny(path: Path) -> None:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cache = made_once(tmp_path_factory, "cache", build_tiny)
-    (found,) = cache.glob("language-models/tiny-*.tapml")
+    (found,) = cache.glob("language-models/tiny-[0-9a-f]*.tapml")
     return found
 
 
@@ -187,6 +187,19 @@ def test_the_command_writes_what_transformers_writes(
     assert (found["reason"], found["prompt_tokens"]) == ("length", len(prompt_ids()))
     assert "tokens a second" in said.err
     assert found["text"].startswith(", and a great darkness")
+
+
+def test_guesses_change_nothing_but_the_calls(wanted: list[int], model: Path, tmp_path: Path) -> None:
+    cache = {**os.environ, "TAPML_CACHE": str(model.parents[1])}
+    for device in ("cpu", "node-dawn"):
+        report = tmp_path / f"{device}.json"
+        given = ["--prompt", PROMPT, "--tokens", 40, "--greedy", "--device", device, "--json", report]
+        said = tapml("generate", "tiny", *given, "--speculate", "ngram", environment=cache)
+        assert said.code == 0, said.err
+        found = json.loads(report.read_text())
+        check(found["ids"], wanted[:40], model)
+        assert found["guessed"] > 10
+        assert "tokens guessed rightly" in said.err
 
 
 def test_samples_are_the_same_on_this_machine_and_on_a_device(model: Path) -> None:

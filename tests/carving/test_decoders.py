@@ -29,7 +29,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def suite(config: Path) -> Suite:
     path = config.parent / "decoder.suite"
     prompt = ",".join(map(str, PROMPT))
-    options = ["--prompt-ids", prompt, "--capacity", "64", "--chunk", "16", "--steps", "2"]
+    options = ["--prompt-ids", prompt, "--capacity", "64", "--chunk", "16", "--steps", "2", "--speculate", "3"]
     assert main(["carve", "--hf", str(config), *options, "-o", str(path)]) == 0
     return Suite(path)
 
@@ -112,6 +112,9 @@ def test_generate_gives_the_tokens_of_transformers_on_every_device(suite: Suite,
         with tml.generate(model, prompt, device, greedy=True) as writing:
             assert [piece.id for piece in writing] == wanted, device
         assert writing.result.reason == "capacity"
+        guessing = tml.generate(model, prompt * 2, device, greedy=True, tokens=9, speculate=3)
+        plain = tml.generate(model, prompt * 2, device, greedy=True, tokens=9)
+        assert [piece.id for piece in guessing] == [piece.id for piece in plain]
         drawn = tml.generate(model, prompt, device, tokens=20, temperature=1.5, top_k=40, top_p=0.9, seed=5)
         sampled.append([piece.id for piece in drawn])
         closed = tml.generate(model, prompt, device, greedy=True)

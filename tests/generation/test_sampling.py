@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tapml.errors import InputError, TapmlError
+from tapml.generation.drafts import ngrams
 from tapml.generation.philox import philox, uniform
 from tapml.generation.sampling import Sampling, chooser
 
@@ -32,6 +33,11 @@ def test_random_numbers_are_those_of_pages() -> None:
         assert list(philox(tuple(case["counter"]), tuple(case["key"]))) == case["words"]
     for case in VECTORS["uniform"]:
         assert uniform(case["seed"], case["position"]) * 2**53 == case["bits"]
+
+
+def test_guesses_are_those_of_pages() -> None:
+    for case in VECTORS["ngrams"]:
+        assert ngrams(case["tokens"], case["count"]) == case["guesses"]
 
 
 @pytest.mark.parametrize("case", VECTORS["cases"], ids=lambda case: json.dumps(case["options"]))

@@ -97,6 +97,13 @@ def test_what_was_written_stays_when_it_is_closed() -> None:
         ({}, "a", {"tokens": 0}, "tokens is 0: give a whole number from 1"),
         ({"facts": None}, "a", {}, "little.tapml is no language model that generates"),
         ({"tokenizer": None}, "a", {}, "little.tapml has no tokenizer: give the prompt as tokens"),
+        ({}, "a", {"speculate": 3}, "little.tapml gives the logits of one token only, so no drafts can be verified"),
+        (
+            {"facts": FACTS.model_copy(update={"verify": "main"})},
+            "a",
+            {"speculate": 8},
+            "8 tokens are to be guessed at a time: give a whole number from 1 to 7",
+        ),
         ({"tokenizer": None}, [3], {"stop": ["a"]}, "little.tapml has no tokenizer, so tokens have no text"),
         (
             {"facts": FACTS.model_copy(update={"vocabulary": 4000})},

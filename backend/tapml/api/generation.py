@@ -29,6 +29,7 @@ def generate(
     seed: int | None = None,
     stop: Sequence[str] = (),
     stop_ids: Sequence[int] = (),
+    speculate: int | None = None,
     hang_seconds: float = HANG_SECONDS,
 ) -> Writing:
     """What a language model writes behind a prompt (text or tokens), token by token, on a device as a page does, or on
@@ -39,13 +40,15 @@ def generate(
     `seed` (default 0), of the `top_k` most likely, and of these of the fewest that are as likely as `top_p` together,
     where logits were divided by `temperature`. Before all that, logits of tokens that are in the text are divided by
     `repetition_penalty`, or multiplied where they are below 0. `stop`, `stop_ids`: texts and tokens that end it.
+    `speculate`: so many tokens are guessed at a time, by what stood behind the last ones before, and verified by one
+    call of a model that was built for it; the text is the same without.
 
     Raises InputError for what cannot be asked for (an empty prompt, one that is longer than the model has room for,
     tokens outside of its vocabulary, a model that is no language model); its pieces raise as `CompiledModel.run`, and
     TapmlError where the model's logits are no numbers.
     """
     sampling = Sampling(greedy, temperature, top_k, top_p, repetition_penalty, seed)
-    text = begun(model.files, prompt, Asked(sampling, tokens, stop, stop_ids))
+    text = begun(model.files, prompt, Asked(sampling, tokens, stop, stop_ids, speculate))
     device = device or cpu()
     if isinstance(device, WebGpuDevice):
         device.synchronize()

@@ -102,6 +102,14 @@ def _add_generate(commands: Commands) -> None:
     parser.add_argument(
         "--stop-ids", type=ids, default=[], metavar="N,N,...", help="tokens that end it, besides the model's own"
     )
+    parser.add_argument(
+        "--speculate", choices=("ngram",),
+        help="guess tokens by what stood behind the last ones before, and verify them by one call of a model that was "
+        "built with --speculate: the text is the same, in fewer calls",
+    )  # fmt: skip
+    parser.add_argument(
+        "--drafts", type=positive, default=4, metavar="N", help="with --speculate: how many at a time (default 4)"
+    )
     sampling = parser.add_argument_group("how a token is chosen, in this order (docs/runtime.md)")
     sampling.add_argument(
         "--repetition-penalty", type=float, default=1.0, metavar="X",

@@ -8,7 +8,7 @@ from typing import Any
 
 from tapml.errors import InputError
 
-DECODER = ("prompt", "prompt_ids", "steps", "capacity", "chunk")
+DECODER = ("prompt", "prompt_ids", "steps", "capacity", "chunk", "speculate")
 """Options that are about a decoder only."""
 
 _CHUNK, _STEPS = 32, 3
@@ -33,6 +33,10 @@ def add_model(parser: argparse.ArgumentParser, metavar: str, help: str) -> None:
         "--capacity", type=positive, metavar="N",
         help="tokens that fit in the cache (default: what the model takes, at most 1024)",
     )  # fmt: skip
+    group.add_argument(
+        "--speculate", type=positive, metavar="N",
+        help="carve a last step of a token and N that follow it, with the logits of each: the model can verify drafts",
+    )  # fmt: skip
     group.add_argument("--chunk", type=positive, metavar="N", help=f"most tokens that a call takes (default {_CHUNK})")
 
 
@@ -56,6 +60,7 @@ def decoder_options(options: argparse.Namespace) -> dict[str, Any]:
         "steps": options.steps or _STEPS,
         "capacity": options.capacity,
         "chunk": options.chunk or _CHUNK,
+        "speculate": options.speculate or 0,
         "seed": options.seed,
     }
 

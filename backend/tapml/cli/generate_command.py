@@ -49,7 +49,7 @@ def generate(options: argparse.Namespace, console: Console, progress: Console) -
     device = one_device(options)
     asked = _asked(options)
     with contextlib.ExitStack() as held:
-        files = held.enter_context(_model(options.model, progress))
+        files = held.enter_context(_model(options.model, asked.speculate or 0, progress))
         warn_doubts(progress, options.model, files.proven().provenance.doubts)
         prompt = options.prompt_ids if options.prompt is None else options.prompt
         text = begun(files, prompt, asked)
@@ -74,7 +74,8 @@ def _asked(options: argparse.Namespace) -> Asked:
     sampling = Sampling(
         options.greedy, options.temperature, options.top_k, options.top_p, options.repetition_penalty, options.seed
     )
-    return Asked(sampling, options.tokens, options.stop, options.stop_ids)
+    drafts = options.drafts if options.speculate else None
+    return Asked(sampling, options.tokens, options.stop, options.stop_ids, drafts)
 
 
 @contextlib.contextmanager
@@ -109,11 +110,12 @@ def _writing(text: Text, device: str, options: argparse.Namespace, progress: Con
 
 
 @contextlib.contextmanager
-def _model(name: str, progress: Console) -> Iterator[CompiledFiles]:
-    """The compiled model that is meant, or one that is built of the suite."""
+def _model(name: str, drafts: int, progress: Console) -> Iterator[CompiledFiles]:
+    """The compiled model that is meant, or one that is built of the suite. One that comes with tapml is built so that
+    it verifies `drafts`, where there are any."""
     path = Path(name)
     if name in NAMES and not path.exists():
-        yield CompiledFiles(_of_package(name, progress))
+        yield CompiledFiles(_of_package(name, drafts, progress))
     elif is_compiled(path) or not path.is_dir():
         yield CompiledFiles(path)
     else:
@@ -124,32 +126,33 @@ def _model(name: str, progress: Console) -> Iterator[CompiledFiles]:
             yield CompiledFiles(output)
 
 
-def _of_package(name: str, progress: Console) -> Path:
+def _of_package(name: str, drafts: int, progress: Console) -> Path:
     """A model that comes with tapml, carved and built when it is first wanted by this state of the package."""
-    return cached(partial(_built, name, progress))
+    return cached(partial(_built, name, drafts, progress))
 
 
-def _built(name: str, progress: Console, cache: Path) -> Path:
+def _built(name: str, drafts: int, progress: Console, cache: Path) -> Path:
     folder = cache / "language-models"
-    path = folder / f"{name}-{_state_of_package()}.tapml"
+    kind = f"{name}-verifying" if drafts else name
+    path = folder / f"{kind}-{_state_of_package()}.tapml"
     if path.exists():
         return path
     folder.mkdir(parents=True, exist_ok=True)
     progress.print(f"building {name}, once: a minute or two")
     with temporary_folder(path) as made, ProgressReport(progress) as report:
-        suite = carved_by(name, _importer(name), made / f"{name}.suite", report)
+        suite = carved_by(name, _importer(name, drafts), made / f"{name}.suite", report)
         build(suite, made / path.name, progress=report.update)
         put_in_place(made / path.name, path)
-    for old in sorted(folder.glob(f"{name}-*.tapml"), key=lambda found: found.stat().st_mtime)[:-_MOST_KEPT]:
+    for old in sorted(folder.glob(f"{kind}-*.tapml"), key=lambda found: found.stat().st_mtime)[:-_MOST_KEPT]:
         shutil.rmtree(old, ignore_errors=True)
     return path
 
 
-def _importer(name: str) -> Callable[..., Any]:
+def _importer(name: str, drafts: int) -> Callable[..., Any]:
     # Late: PyTorch takes seconds to load.
     from tapml.importing import import_decoder
 
-    return partial(import_decoder, folder_of(name), prompt="Once upon a time", steps=1)
+    return partial(import_decoder, folder_of(name), prompt="Once upon a time", steps=1, speculate=drafts)
 
 
 def _state_of_package() -> str:
@@ -170,6 +173,8 @@ def _summary(text: Text, found: Generated) -> str:
         "abort": "interrupted",
     }
     speed = "" if found.tokens_per_second is None else f", {found.tokens_per_second:.3g} tokens a second"
+    if text.asked.speculate is not None and found.tokens_per_call is not None:
+        speed += f"; {counted(found.guessed, 'token')} guessed rightly, {found.tokens_per_call:.3g} tokens a call"
     began = f"prompt of {counted(found.prompt_tokens, 'token')} in {found.prefill_seconds:.2g} s"
     return f"{counted(len(found.ids), 'token')} ({ends[found.reason]}); {began}{speed}"
 
@@ -183,6 +188,8 @@ def _document(files: CompiledFiles, where: str, found: Generated) -> dict[str, A
         "text": found.text,
         "reason": found.reason,
         "prompt_tokens": found.prompt_tokens,
+        "guessed": found.guessed,
+        "tokens_per_call": found.tokens_per_call,
         "seconds": {"prefill": found.prefill_seconds, "decode": found.decode_seconds},
         "tokens_per_second": found.tokens_per_second,
     }

@@ -27,6 +27,8 @@ class Asked:
     """Texts that end it, and are not given."""
     stop_ids: Sequence[int] = ()
     """Tokens that end it, besides the model's own."""
+    speculate: int | None = None
+    """How many tokens are guessed at a time, by what stood behind the last ones before, and verified by one call."""
 
     def __post_init__(self) -> None:
         if self.tokens is not None and not (type(self.tokens) is int and self.tokens >= 1):
@@ -73,6 +75,8 @@ def begun(files: CompiledFiles, prompt: str | Sequence[int], asked: Asked) -> Te
             raise InputError(
                 f"{token} is no token of {files.model.name}: its vocabulary goes from 0 to {facts.vocabulary - 1}"
             )
+    if asked.speculate is not None:
+        _check_speculation(files, facts, asked.speculate)
     if not ids:
         other = "text or tokens" if facts.begin is None else f"text, or the token {facts.begin} to begin a text"
         raise InputError(f"the prompt is empty: give {other}")
@@ -82,6 +86,16 @@ def begun(files: CompiledFiles, prompt: str | Sequence[int], asked: Asked) -> Te
             "out, or build the model with a larger --capacity"
         )
     return Text(files, facts, tokenizer, ids, asked)
+
+
+def _check_speculation(files: CompiledFiles, facts: Generation, count: int) -> None:
+    if facts.verify is None:
+        raise InputError(
+            f"{files.path} gives the logits of one token only, so no drafts can be verified: build it with "
+            "--speculate N, or leave speculation out"
+        )
+    if not (type(count) is int and 1 <= count < facts.chunk):
+        raise InputError(f"{count} tokens are to be guessed at a time: give a whole number from 1 to {facts.chunk - 1}")
 
 
 def _encoded(tokenizer: Any, prompt: str) -> list[int]:

@@ -8,6 +8,7 @@ from collections.abc import Generator, Sequence
 import numpy as np
 
 from tapml.generation.asked import Text
+from tapml.generation.drafts import ngrams
 from tapml.generation.sampling import chooser
 from tapml.generation.writing import Chosen
 from tapml.platforms.compiled import CompiledOnCpu
@@ -20,26 +21,59 @@ def chosen_on_cpu(text: Text) -> Generator[Chosen]:
     Raises InputError where the model cannot be computed here, TapmlError for logits that are no numbers.
     """
     choose = chooser(text.asked.sampling)
-    model, facts = CompiledOnCpu(text.files), text.facts
+    steps = _Steps(text)
     begun = time.perf_counter()
-    tokens: list[int] = []
-    more: Sequence[int] = text.prompt
-    seen = set(more)
+    tokens = list(text.prompt)
+    seen = set(tokens)
+    guesses: list[int] = []
+    logits = steps.prefill(tokens)
     while True:
-        logits = np.empty(0, np.float32)
-        for first in range(0, len(more), facts.chunk):
-            part = more[first : first + facts.chunk]
-            call = call_inputs(part, len(tokens))
-            logits = model.run(call, facts.prefill if len(part) > 1 else facts.decode)[LOGITS]
-            tokens.extend(part)
-        token = choose(logits, seen, len(tokens))
-        seen.add(token)
-        yield Chosen(token, time.perf_counter() - begun)
-        more = [token]
+        # Each row follows a token that was guessed rightly.
+        for row, guess in zip(logits, [*guesses, None], strict=True):
+            token = choose(row, seen, len(tokens))
+            seen.add(token)
+            tokens.append(token)
+            yield Chosen(token, time.perf_counter() - begun, token == guess)
+            if token != guess:
+                break
+        guesses = steps.guesses(tokens)
+        logits = steps.decode(tokens, guesses)
 
 
-def call_inputs(tokens: Sequence[int], position: int) -> dict[str, np.ndarray]:
-    """Of a call with tokens that stand from `position` on, for the logits behind the last of them."""
+class _Steps:
+    """Calls of a model that keeps what it has seen: each gives rows of logits [tokens, vocabulary]."""
+
+    def __init__(self, text: Text) -> None:
+        self._model = CompiledOnCpu(text.files)
+        self._facts = text.facts
+        self._speculate = text.asked.speculate or 0
+
+    def prefill(self, tokens: Sequence[int]) -> np.ndarray:
+        """The row behind the last of them."""
+        chunk, logits = self._facts.chunk, np.empty((0, 0), np.float32)
+        for first in range(0, len(tokens), chunk):
+            part = tokens[first : first + chunk]
+            function = self._facts.prefill if len(part) > 1 else self._facts.decode
+            logits = self._model.run(call_inputs(part, first), function)[LOGITS]
+        return logits
+
+    def guesses(self, tokens: Sequence[int]) -> list[int]:
+        """Tokens that may follow; each takes a place. None where none are verified."""
+        found = ngrams(tokens, min(self._speculate, self._facts.capacity - len(tokens))) if self._speculate else []
+        over = next((place for place, token in enumerate(found) if token in self._facts.end), len(found))
+        return found[:over]
+
+    def decode(self, tokens: Sequence[int], guesses: Sequence[int]) -> np.ndarray:
+        """The row behind the last of them, and one behind each guess."""
+        given = call_inputs([tokens[-1], *guesses], len(tokens) - 1, every=bool(guesses))
+        function = self._facts.verify if guesses and self._facts.verify else self._facts.decode
+        found: np.ndarray = self._model.run(given, function)[LOGITS]
+        return found
+
+
+def call_inputs(tokens: Sequence[int], position: int, *, every: bool = False) -> dict[str, np.ndarray]:
+    """Of a call with tokens that stand from `position` on, for the logits behind the last of them, or behind `every`
+    one."""
     count = len(tokens)
-    given = [tokens], np.arange(position, position + count), [count - 1]
+    given = [tokens], np.arange(position, position + count), np.arange(count) if every else [count - 1]
     return {name: np.array(array, np.int32) for name, array in zip(INPUTS, given, strict=True)}

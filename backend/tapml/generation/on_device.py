@@ -41,7 +41,7 @@ def chosen_on_device(
 
     def told(progress: Telling) -> None:
         if isinstance(progress, GeneratedToken):
-            found.put(Chosen(progress.id, progress.seconds))
+            found.put(Chosen(progress.id, progress.seconds, progress.guessed))
 
     def checked() -> None:
         if ended.is_set():
@@ -82,6 +82,7 @@ def _called(
                 "tokens": text.most,
                 "stop_ids": list(asked.stop_ids),
                 **asdict(asked.sampling),
+                "speculate": asked.speculate,
             }
             params = message(GenerateParams, fields, files.model.name)
             device.call(GENERATE, params, hang_seconds=hang_seconds, check=check, on_progress=told)

@@ -19,6 +19,7 @@ class Chosen(NamedTuple):
 
     id: int
     seconds: float
+    guessed: bool = False
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class Piece:
     """What became certain with it: whole characters, and no part of what may become a stop text."""
     position: int
     """Where it stands, from 0 on: behind the prompt."""
+    guessed: bool
+    """Whether it was guessed, so that its call gave more than one token."""
 
 
 @dataclass
@@ -42,10 +45,18 @@ class Generated:
     text: str = ""
     """All of the text. What was kept back as the beginning of a stop text is in it, half a character is not."""
     reason: Reason = "abort"
+    guessed: int = 0
+    """How many of the tokens were guessed."""
     prefill_seconds: float = 0.0
     """Until the first token was chosen."""
     decode_seconds: float = 0.0
     """From there on."""
+
+    @property
+    def tokens_per_call(self) -> float | None:
+        """Tokens behind the first, by calls of the model; None where there are none."""
+        more = len(self.ids) - 1
+        return more / max(1, more - self.guessed) if more > 0 else None
 
     @property
     def tokens_per_second(self) -> float | None:
@@ -83,12 +94,13 @@ class Writing(Iterator[Piece]):
         ends: dict[int, Reason] = {**dict.fromkeys(text.facts.end, "end"), **dict.fromkeys(asked.stop_ids, "stop")}
         reason: Reason | None = None
         try:
-            for token, seconds in self._source:
+            for token, seconds, guessed in self._source:
                 if not result.ids:
                     result.prefill_seconds = seconds
                 result.decode_seconds = seconds - result.prefill_seconds
                 position = len(text.prompt) + len(result.ids)
                 result.ids.append(token)
+                result.guessed += guessed
                 piece, reason = "", ends.get(token)
                 if reason is None:
                     piece, stopped = stops.push(stream.push(token))
@@ -104,7 +116,7 @@ class Writing(Iterator[Piece]):
                 if reason is not None:
                     result.reason = reason
                     self._source.close()
-                yield Piece(token, piece, position)
+                yield Piece(token, piece, position, guessed)
                 if reason is not None:
                     return
         finally:

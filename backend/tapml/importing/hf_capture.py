@@ -15,8 +15,8 @@ from tapml.importing.hf_attention import attending, cache_append, cached_attenti
 from tapml.importing.hf_lengths import lengths_of, told
 from tapml.importing.hf_tables import with_tables
 
-_EXAMPLE = 5
-"""Tokens that it is exported with: unlike any size of a model."""
+_EXAMPLE, _EXAMPLES_LAST = 5, 3
+"""Tokens that it is exported with, and those that logits are wanted of: unlike any size of a model."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class LayerCache:
 
 
 class Step(torch.nn.Module):  # type: ignore[misc]  # torch has no types
-    """Of `input_ids` [1, n], `positions` [n] and `last` [1], all int32: the logits [1, vocabulary] of token `last`.
+    """Of `input_ids` [1, n], `positions` [n] and `last` [k], all int32: the logits [k, vocabulary] of tokens `last`.
 
     Keys and values of the tokens are put at their positions of the buffers `keys0`, `values0`, `keys1`, ..., one pair
     for each call of attention in the order of the calls.
@@ -149,11 +149,12 @@ def _sort_topk(program: Any) -> None:
 def _exported(model: Any, caches: list[LayerCache], capacity: int) -> Any:
     step = Step(model, caches).eval()
     ids = torch.zeros(1, _EXAMPLE, dtype=torch.int32)
-    arguments = ids, torch.arange(_EXAMPLE, dtype=torch.int32), torch.tensor([_EXAMPLE - 1], dtype=torch.int32)
-    n = torch.export.Dim("n", min=1, max=capacity)
+    last = torch.arange(_EXAMPLE - _EXAMPLES_LAST, _EXAMPLE, dtype=torch.int32)
+    arguments = ids, torch.arange(_EXAMPLE, dtype=torch.int32), last
+    n, k = (torch.export.Dim(name, min=1, max=capacity) for name in "nk")
     try:
         with torch.no_grad(), own_attention(model):
-            return torch.export.export(step, arguments, dynamic_shapes=({1: n}, {0: n}, None), strict=False)
+            return torch.export.export(step, arguments, dynamic_shapes=({1: n}, {0: n}, {0: k}), strict=False)
     except InputError:
         raise
     except Exception as error:  # whatever PyTorch and the model's own code raise

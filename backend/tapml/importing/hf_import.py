@@ -21,8 +21,8 @@ from tapml.importing.model import Functions, ImportedModel, Progress
 from tapml.program.generation import Generation
 from tapml.program.program import MAIN
 
-TOKENS = "tokens"
-"""The symbol: how many of them a call takes."""
+TOKENS, WANTED = "tokens", "wanted"
+"""The symbols: how many of them a call takes, and of how many it gives logits, where that is not always one."""
 
 MOST_CAPACITY = 1024
 """Where nobody says how many tokens are to fit."""
@@ -33,10 +33,12 @@ _MADE_UP = 7
 
 @dataclass(frozen=True)
 class Prompt:
-    """Text, tokens, or None for tokens that are made up, and how many steps follow."""
+    """Text, tokens, or None for tokens that are made up, and how many steps follow. `drafted`: tokens that a step
+    behind these is given besides its own, and gives logits of; 0 for no such step."""
 
     given: str | Sequence[int] | None
     steps: int
+    drafted: int = 0
 
 
 def import_decoder(
@@ -54,13 +56,13 @@ def import_decoder(
     decoder = open_decoder(path, seed)
     capacity = _capacity(decoder, capacity)
     chunk = min(chunk, capacity)
-    tokens = _tokens(decoder, prompt, capacity, seed)
+    tokens = _tokens(decoder, prompt, capacity, chunk, seed)
     progress(f"exporting {decoder.name}")
     program = cached_program(decoder.model, capacity)
     progress("comparing the export with transformers")
     worst = compare(decoder.model, program, capacity, chunk)
-    following = greedy(decoder.model, tokens, prompt.steps)
-    calls = _calls([*tokens, *following], len(tokens), chunk, synthetic=prompt.given is None)
+    following = greedy(decoder.model, tokens, prompt.steps + (prompt.drafted + 1 if prompt.drafted else 0))
+    calls = _calls([*tokens, *following], len(tokens), chunk, prompt.drafted, synthetic=prompt.given is None)
     imported = import_program(
         path,
         lambda: program,
@@ -68,7 +70,7 @@ def import_decoder(
         progress,
         functions,
         outputs=["logits"],
-        sizes={TOKENS: (1, chunk)},
+        sizes={TOKENS: (1, chunk), WANTED: (1, chunk)},
         provenance={
             "kind": "transformers",
             "source": f"{path.name} ({decoder.name})",
@@ -82,7 +84,9 @@ def import_decoder(
             ],
         },
     )
-    return replace(imported, tokenizer=decoder.tokenizer, generation=_generation(decoder, imported, capacity, chunk))
+    return replace(
+        imported, tokenizer=decoder.tokenizer, generation=_generation(decoder, imported, prompt, capacity, chunk)
+    )
 
 
 def greedy(model: Any, tokens: Sequence[int], count: int) -> list[int]:
@@ -102,7 +106,7 @@ def greedy(model: Any, tokens: Sequence[int], count: int) -> list[int]:
     return [int(token) for token in found[0, len(tokens) :]]
 
 
-def _generation(decoder: Decoder, imported: ImportedModel, capacity: int, chunk: int) -> Generation:
+def _generation(decoder: Decoder, imported: ImportedModel, prompt: Prompt, capacity: int, chunk: int) -> Generation:
     step = imported.steps[0]
     vocabulary = _vocabulary(decoder, imported)
     caches = [step.inputs[name].nbytes for name in imported.states]
@@ -110,6 +114,7 @@ def _generation(decoder: Decoder, imported: ImportedModel, capacity: int, chunk:
     return Generation(
         prefill=MAIN,
         decode=MAIN,
+        verify=MAIN if prompt.drafted else None,
         chunk=chunk,
         capacity=capacity,
         vocabulary=vocabulary,
@@ -135,7 +140,7 @@ def _capacity(decoder: Decoder, wanted: int | None) -> int:
     return wanted
 
 
-def _tokens(decoder: Decoder, prompt: Prompt, capacity: int, seed: int) -> list[int]:
+def _tokens(decoder: Decoder, prompt: Prompt, capacity: int, chunk: int, seed: int) -> list[int]:
     words = int(decoder.config.vocab_size)
     if prompt.given is None:
         count = max(2, min(_MADE_UP, capacity - prompt.steps))
@@ -144,13 +149,18 @@ def _tokens(decoder: Decoder, prompt: Prompt, capacity: int, seed: int) -> list[
         found = _encoded(decoder, prompt.given) if isinstance(prompt.given, str) else [*prompt.given]
     if len(found) < 2 or prompt.steps < 1:
         raise InputError("a decoder is carved with a prompt of two tokens or more, and at least one step after it")
+    if prompt.drafted >= chunk:
+        raise InputError(
+            f"{prompt.drafted} drafted tokens and the one before them are more than the {chunk} that a call takes: "
+            "give a larger --chunk, or fewer to --speculate"
+        )
     if outside := [token for token in found if not 0 <= token < words]:
         raise InputError(
             f"the prompt has token {outside[0]}, and the vocabulary of {decoder.name} goes from 0 to {words - 1}"
         )
-    if len(found) + prompt.steps > capacity:
+    if len(found) + (steps := prompt.steps + (prompt.drafted + 1 if prompt.drafted else 0)) > capacity:
         raise InputError(
-            f"{len(found)} tokens and {prompt.steps} steps are more than the {capacity} tokens that fit in the cache: "
+            f"{len(found)} tokens and {steps} behind them are more than the {capacity} tokens that fit in the cache: "
             "give a shorter prompt, or a larger --capacity"
         )
     return found
@@ -164,9 +174,10 @@ def _encoded(decoder: Decoder, text: str) -> list[int]:
     return list(Tokenizer.from_str(decoder.tokenizer).encode(text).ids)
 
 
-def _calls(tokens: Sequence[int], prompt: int, chunk: int, *, synthetic: bool) -> list[RawStep]:
-    """The prompt in chunks, then token by token."""
-    begins = [*range(0, prompt, chunk), *range(prompt, len(tokens))]
+def _calls(tokens: Sequence[int], prompt: int, chunk: int, drafted: int, *, synthetic: bool) -> list[RawStep]:
+    """The prompt in chunks, then token by token; at the end a token with `drafted` ones, where there are any."""
+    single = len(tokens) - drafted
+    begins = [*range(0, prompt, chunk), *range(prompt, single)]
     calls = []
     for begin, end in zip(begins, [*begins[1:], len(tokens)], strict=True):
         arrays = {
@@ -174,6 +185,8 @@ def _calls(tokens: Sequence[int], prompt: int, chunk: int, *, synthetic: bool) -
             "positions": np.arange(begin, end, dtype=np.int32),
             "last": np.array([end - begin - 1], np.int32),
         }
+        if drafted and end == len(tokens):
+            arrays["last"] = np.arange(end - begin, dtype=np.int32)
         what = f"prompt, tokens {begin} to {end - 1}" if begin < prompt else f"token {begin}"
         calls.append(RawStep(what, arrays, synthetic))
     return calls

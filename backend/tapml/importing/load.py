@@ -96,6 +96,7 @@ def import_decoder(
     steps: int = 3,
     capacity: int | None = None,
     chunk: int = 32,
+    speculate: int = 0,
     seed: int = 0,
     functions: Functions = MappingProxyType({}),
     progress: Progress = lambda _: None,
@@ -104,6 +105,8 @@ def import_decoder(
     up from `seed`: a step for each chunk of at most `chunk` tokens of the prompt, then `steps` with a token each, which
     are those that transformers itself continues with.
 
+    With `speculate` there is a last step of one token and as many that follow it, which gives the logits of each: the
+    model can verify drafts then (docs/generation.md).
     The prompt is text (where there is a tokenizer.json) or tokens; without one it is made up, of the same seed, and so
     marked. `capacity` tokens fit in the cache (default: what the model takes, at most 1024).
     Raises InputError for whatever cannot be used, and for a model that does more than the export keeps; ToolchainError
@@ -118,7 +121,7 @@ def import_decoder(
     from tapml.importing.hf_import import Prompt, import_decoder
 
     imported = import_decoder(
-        path, progress, functions, prompt=Prompt(prompt, steps), capacity=capacity, chunk=chunk, seed=seed
+        path, progress, functions, prompt=Prompt(prompt, steps, speculate), capacity=capacity, chunk=chunk, seed=seed
     )
     give_back()
     return replace(imported, functions=functions)

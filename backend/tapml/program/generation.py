@@ -30,6 +30,9 @@ class Generation(Message):
     """The function that takes 1 to `chunk` tokens."""
     decode: Id
     """The function that takes one; it may be the same."""
+    verify: Id | None = None
+    """The function that gives the logits of several of its 1 to `chunk` tokens: its `last` has an entry for each. Null
+    where `last` has one entry only, so that no drafts can be verified."""
     chunk: _Some
     """Tokens that a call of `prefill` takes at most."""
     capacity: _Some
@@ -56,16 +59,21 @@ Tensors = Mapping[str, Typed]
 def check_generation(found: Generation, functions: Mapping[str, tuple[Tensors, Tensors]]) -> None:
     """Raise ExpressionError unless functions, of which `functions` has the inputs and the outputs by name, generate as
     `found` says. runner_js/src/compiled/generation.ts is the same for pages."""
-    for role, name in (("prefill", found.prefill), ("decode", found.decode)):
+    for role, name in (("prefill", found.prefill), ("decode", found.decode), ("verify", found.verify)):
+        if name is None:
+            continue
         if name not in functions:
             raise ExpressionError(f"generation: {role}: there is no function {name}")
         inputs, outputs = functions[name]
         for given in INPUTS:
             if given not in inputs or inputs[given].dtype != "int32" or inputs[given].encoding:
                 raise ExpressionError(f"generation: {role}: {name} has no input {given} of int32")
-        logits = outputs.get(LOGITS)
-        if logits is None or str(logits) != f"float32[1, {found.vocabulary}]":
-            raise ExpressionError(f"generation: {role}: {name} has no output logits float32[1, {found.vocabulary}]")
+        entries = inputs[INPUTS[-1]].shape
+        if role == "verify" and entries == (1,):
+            raise ExpressionError(f"generation: {role}: {name} gives the logits of one token, and never of several")
+        wanted, logits = Typed((*entries, found.vocabulary), "float32"), outputs.get(LOGITS)
+        if len(entries) != 1 or logits is None or str(logits) != str(wanted):
+            raise ExpressionError(f"generation: {role}: {name} has no output logits {wanted}")
     if found.chunk > found.capacity:
         raise ExpressionError(f"generation: {found.chunk} tokens of a call are more than the {found.capacity} that fit")
     for token in [*found.end, *([] if found.begin is None else [found.begin])]:

@@ -150,6 +150,8 @@ class GeneratedToken(Message):
     """Where it stands, from 0 on: behind the prompt."""
     seconds: float
     """Since the model began with the prompt."""
+    guessed: bool
+    """Whether it was guessed, so that its call gave more than one token."""
 
 
 class Alive(Message):
@@ -419,6 +421,8 @@ class GenerateParams(Message):
     top_p: Annotated[float, Field(gt=0, le=1)] | None
     repetition_penalty: Annotated[float, Field(gt=0)]
     seed: Annotated[int, Field(ge=0, le=2**53 - 1)] | None
+    speculate: Annotated[int, Field(ge=1)] | None
+    """How many tokens are guessed at a time, by what stood behind the last ones before; null for none."""
 
 
 class GenerateResult(Message):

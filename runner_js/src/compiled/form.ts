@@ -250,6 +250,7 @@ const some = integer(1, 2 ** 31 - 1);
 const generation = fields({
   prefill: name,
   decode: name,
+  "verify?": orNull(name),
   chunk: some,
   capacity: some,
   vocabulary: some,

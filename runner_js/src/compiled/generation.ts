@@ -4,17 +4,26 @@ import type { CompiledFunction, CompiledModel, CompiledTensor, Generation } from
 
 /** Throws an ExpressionError. */
 export function checkGeneration(found: Generation, { functions }: CompiledModel): void {
-  const { prefill, decode, chunk, capacity, vocabulary, end, begin } = found;
-  for (const [role, name] of Object.entries({ prefill, decode })) {
+  const { prefill, decode, verify = null, chunk, capacity, vocabulary, end, begin } = found;
+  for (const [role, name] of Object.entries({ prefill, decode, verify })) {
+    if (name === null) continue;
     const where = `generation: ${role}: `;
     if (!Object.hasOwn(functions, name)) throw new ExpressionError(`${where}there is no function ${name}`);
     const of = functions[name] as CompiledFunction;
     for (const input of ["input_ids", "positions", "last"])
       if (!is(port(of.inputs, input, of), "int32"))
         throw new ExpressionError(`${where}${name} has no input ${input} of int32`);
+    const entries = port(of.inputs, "last", of)?.shape ?? [];
+    if (role === "verify" && `${entries}` === "1")
+      throw new ExpressionError(`${where}${name} gives the logits of one token, and never of several`);
     const logits = port(of.outputs, "logits", of);
-    if (!is(logits, "float32") || `${logits?.shape}` !== `1,${vocabulary}`)
-      throw new ExpressionError(`${where}${name} has no output logits float32[1, ${vocabulary}]`);
+    const wanted = [...entries, vocabulary];
+    if (
+      entries.length !== 1 ||
+      !is(logits, "float32") ||
+      JSON.stringify(logits?.shape) !== JSON.stringify(wanted)
+    )
+      throw new ExpressionError(`${where}${name} has no output logits float32[${wanted.join(", ")}]`);
   }
   if (chunk > capacity)
     throw new ExpressionError(`generation: ${chunk} tokens of a call are more than the ${capacity} that fit`);

@@ -23,11 +23,12 @@ export async function generateText(call: CallContext, params: GenerateParams): P
         topP: params.top_p ?? undefined,
         repetitionPenalty: params.repetition_penalty,
         seed: params.seed ?? undefined,
+        speculate: params.speculate === null ? undefined : { draft: "ngram", tokens: params.speculate },
         signal: call.signal,
       });
       let tokens = 0;
-      for await (const { id, position } of pieces) {
-        call.progress({ kind: "token", id, position, seconds: secondsSince(begun) });
+      for await (const { id, position, guessed } of pieces) {
+        call.progress({ kind: "token", id, position, guessed, seconds: secondsSince(begun) });
         tokens++;
       }
       call.signal.throwIfAborted();
@@ -35,7 +36,10 @@ export async function generateText(call: CallContext, params: GenerateParams): P
       return { tokens, load_seconds, variants, bytes: memory.total };
     } catch (cause) {
       if (!(cause instanceof GenerationError)) throw cause;
-      throw new DeviceFailure({ kind: cause.kind === "input" ? "input" : "internal", message: cause.message });
+      throw new DeviceFailure({
+        kind: cause.kind === "input" ? "input" : "internal",
+        message: cause.message,
+      });
     }
   });
 }

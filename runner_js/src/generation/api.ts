@@ -4,6 +4,7 @@ export interface DecoderModel {
   readonly generation: {
     readonly prefill: string;
     readonly decode: string;
+    readonly verify?: string | null;
     readonly chunk: number;
     readonly capacity: number;
     readonly vocabulary: number;
@@ -48,6 +49,14 @@ export interface SamplingOptions {
   seed?: number | undefined;
 }
 
+/** Tokens that are guessed, and verified by one call of the model: those that it would have chosen itself are written. */
+export interface Speculation {
+  /** By what stood behind the last tokens before ("ngram"), or by a smaller model of the same vocabulary, greedily. */
+  draft: "ngram" | DecoderModel;
+  /** How many are guessed at a time. */
+  tokens: number;
+}
+
 export interface GenerateOptions extends SamplingOptions {
   /** What is to be continued, as text or as tokens. A Writer goes on with what it has if neither is given. */
   prompt?: string | undefined;
@@ -58,6 +67,8 @@ export interface GenerateOptions extends SamplingOptions {
   stop?: readonly string[] | undefined;
   /** Tokens that end it, besides the model's own. */
   stopIds?: readonly number[] | undefined;
+  /** The text is the same without it. */
+  speculate?: Speculation | undefined;
   /** Ends it, in the middle of a token too: what was written stays. */
   signal?: AbortSignal | undefined;
 }
@@ -69,6 +80,8 @@ export interface Piece {
   text: string;
   /** Where it stands, from 0 on: behind the prompt. */
   position: number;
+  /** Whether it was guessed, so that its call gave more than one token. */
+  guessed: boolean;
 }
 
 /** `length`: as many tokens as were asked for; `stop`: by `stop` or `stopIds`; `end`: by the model; `capacity`: no more fit. */
@@ -83,6 +96,8 @@ export interface Generated {
   /** Tokens of the prompt, and those of them that were in the model's states already. */
   promptTokens: number;
   reusedTokens: number;
+  /** Calls of the model from the first token on, guesses, and those that were right; null without `speculate`. */
+  speculated: { steps: number; drafted: number; accepted: number } | null;
   /** Until the first token could be chosen, and from there on. */
   prefillSeconds: number;
   decodeSeconds: number;

@@ -16,6 +16,7 @@ const KNOWN: Record<keyof GenerateOptions, true> = {
   tokens: true,
   stop: true,
   stopIds: true,
+  speculate: true,
   signal: true,
 };
 /** Vocabularies are filled up to a round number, not to twice of what they hold. */
@@ -61,9 +62,31 @@ export function checkGenerate(model: DecoderModel, options: GenerateOptions): vo
   if (!Array.isArray(stop) || stop.some((text) => typeof text !== "string" || text === ""))
     throw refused("stop is no list of texts with something in them", 'give it as ["\\n\\n"]');
   if (!Array.isArray(stopIds)) throw refused("stopIds is no list", "give it as [1, 2]");
+  checkSpeculation(model, options);
   for (const id of [...(promptIds ?? []), ...stopIds])
     if (!(Number.isInteger(id) && id >= 0 && id < vocabulary))
       throw refused(`${id} is no token of ${model.name}`, `its vocabulary goes from 0 to ${vocabulary - 1}`);
+}
+
+function checkSpeculation(model: DecoderModel, { speculate }: GenerateOptions): void {
+  if (speculate === undefined) return;
+  const { verify, chunk, vocabulary } = factsOf(model);
+  const { draft, tokens } = speculate;
+  if (!verify)
+    throw refused(
+      `${model.name} gives the logits of one token only, so no drafts can be verified`,
+      "build it with --speculate N, or leave speculate out",
+    );
+  if (!(Number.isSafeInteger(tokens) && tokens >= 1 && tokens < chunk))
+    throw refused(`speculate.tokens is ${tokens}`, `give a whole number from 1 to ${chunk - 1}`);
+  if (draft === "ngram") return;
+  if (draft === model) throw refused("the draft is the model itself", "give a smaller one, loaded by itself");
+  const words = factsOf(draft).vocabulary;
+  if (words !== vocabulary)
+    throw refused(
+      `the draft ${draft.name} has ${words} tokens, and ${model.name} ${vocabulary}`,
+      "give one of the same vocabulary",
+    );
 }
 
 /** The tokens of a prompt. Throws where there are none, or more than fit. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import vectors from "../../../tests/vectors/sampling.json";
 import type { SamplingOptions } from "./api";
+import { ngrams } from "./drafts";
 import { philox, uniform } from "./random";
 import { chooser } from "./sampling";
 
@@ -20,6 +21,10 @@ describe("is that of Python", () => {
       expect(philox(wide(counter), wide(key))).toEqual(wide(words));
     for (const { seed, position, bits } of vectors.uniform)
       expect(uniform(seed, position) * 2 ** 53).toBe(bits);
+  });
+
+  it("guesses by what stood before", () => {
+    for (const { tokens, count, guesses } of vectors.ngrams) expect(ngrams(tokens, count)).toEqual(guesses);
   });
 
   it.each(vectors.cases.map((found, number) => [number, JSON.stringify(found.options), found] as const))(

@@ -22,6 +22,7 @@ class Script implements DecoderModel {
   readonly calls: number[][] = [];
   /** Is called before each call. */
   before: (signal: AbortSignal | undefined) => unknown = () => {};
+  after: () => unknown = () => {};
   private held: number[] = [];
   private lost = false;
 
@@ -29,8 +30,8 @@ class Script implements DecoderModel {
     private readonly follows: (held: readonly number[]) => number,
     { capacity = 64, chunk = 8 } = {},
   ) {
-    const both = { prefill: "prefill", decode: "decode" };
-    this.generation = { ...both, chunk, capacity, vocabulary: VOCABULARY, end: [END], begin: BEGIN };
+    const all = { prefill: "prefill", decode: "decode", verify: "verify" };
+    this.generation = { ...all, chunk, capacity, vocabulary: VOCABULARY, end: [END], begin: BEGIN };
   }
 
   private readonly call: DecoderModel["functions"][string]["run"] = async (inputs, options) => {
@@ -42,13 +43,22 @@ class Script implements DecoderModel {
     await this.before(options?.signal);
     options?.signal?.throwIfAborted();
     if (this.lost) throw Object.assign(new Error("the device is lost"), { kind: "device-lost" });
-    for (const [at, id] of ids.entries()) this.held[positions[at] as number] = id;
-    const logits = new Float32Array(VOCABULARY);
-    logits[this.follows(this.held.slice(0, (positions[last[0] as number] as number) + 1))] = 1;
+    const logits = new Float32Array(VOCABULARY * last.length);
+    for (const [row, id] of this.next(ids, positions[0] as number, last).entries())
+      logits[row * VOCABULARY + id] = 1;
+    this.after();
+    options?.signal?.throwIfAborted();
     return { logits };
   };
+  /** What follows each of the tokens of `last`, where tokens stand from `first` on. */
+  protected next(ids: readonly number[], first: number, last: readonly number[]): number[] {
+    for (const [at, id] of ids.entries()) this.held[first + at] = id;
+    return last.map((at) => this.follows(this.held.slice(0, first + at + 1)));
+  }
+
   readonly functions = {
     prefill: { run: this.call },
+    verify: { run: this.call },
     decode: {
       run: ((inputs, options) => {
         expect(inputs.input_ids?.shape).toEqual([1, 1]);
@@ -243,6 +253,132 @@ describe("a writer", () => {
     expect(new Set(whole.ids).size).toBeGreaterThan(10);
   });
 });
+
+describe("a recurrence, of which no token can be taken back", () => {
+  /** What was given since position 0, whatever the positions behind it were. */
+  class Recurrence extends Script {
+    constructor() {
+      super(() => 0, { chunk: 1 });
+    }
+
+    private seen: number[] = [];
+    protected override next(ids: readonly number[], first: number): number[] {
+      this.seen = first ? [...this.seen, ...ids] : [...ids];
+      return [(this.seen.reduce((sum, id) => (sum * 31 + id) % 997, 7) % 90) + 32];
+    }
+  }
+  const options = { prompt: "a song", greedy: true, tokens: 12 };
+
+  it("is given each token once, or begins anew", async () => {
+    const wanted = (await all(generate(new Recurrence(), BYTES, options))).text;
+    const model = new Recurrence();
+    const writer = new Writer(model, BYTES);
+    const first = await all(writer.generate({ ...options, tokens: 5 }));
+    const before = model.calls.length;
+    const rest = await all(writer.generate({ greedy: true, tokens: 7 }));
+    expect(first.text + rest.text).toBe(wanted);
+    expect(model.calls.length).toBe(before + 7);
+    // The same prompt again: its last token was seen.
+    expect((await all(writer.generate(options))).text).toBe(wanted);
+    const more = await all(writer.generate({ promptIds: [...writer.tokens], greedy: true, tokens: 1 }));
+    expect(more.reusedTokens).toBe(writer.tokens.length - 2);
+  });
+
+  it("begins anew after a call that was aborted", async () => {
+    const wanted = (await all(generate(new Recurrence(), BYTES, options))).text;
+    const model = new Recurrence();
+    const stop = new AbortController();
+    // It is made all the same.
+    model.after = () => model.calls.length === 10 && stop.abort();
+    const writer = new Writer(model, BYTES);
+    const first = await all(writer.generate({ ...options, signal: stop.signal }));
+    expect(first.reason).toBe("abort");
+    const rest = await all(writer.generate({ greedy: true, tokens: 12 - first.ids.length }));
+    expect(first.text + rest.text).toBe(wanted);
+  });
+});
+
+describe("speculation", () => {
+  /** Without expectations of what is held: drafts are. */
+  const repeats = (text: string, options = {}) => {
+    const ids = BYTES.encode(text).ids;
+    return new Script(
+      (held) => (held.every((id, at) => id === ids[at]) ? (ids[held.length] ?? END) : 0x7a),
+      options,
+    );
+  };
+  const TEXT = "a song and a song and a song and an end";
+  const given = { prompt: "a song and", greedy: true };
+
+  it("writes the same text in fewer calls, by what stood before", async () => {
+    const alone = await all(generate(repeats(TEXT), BYTES, given));
+    const model = repeats(TEXT);
+    const found = await all(generate(model, BYTES, { ...given, speculate: { draft: "ngram", tokens: 4 } }));
+    expect([found.ids, found.texts, found.reason]).toEqual([alone.ids, alone.texts, "end"]);
+    const { steps, drafted, accepted } = found.speculated ?? { steps: 0, drafted: 0, accepted: 0 };
+    expect(accepted).toBeGreaterThan(10);
+    expect(drafted).toBeGreaterThanOrEqual(accepted);
+    // Each call gives a token, and those that were guessed.
+    expect(steps + accepted).toBe(found.ids.length - 1);
+    expect(model.calls.length).toBe(2 + steps);
+    expect(Math.max(...model.calls.slice(2).map(({ length }) => length))).toBe(5);
+  });
+
+  it("writes the same text by a smaller model, however wrong that is", async () => {
+    for (const draft of [repeats(TEXT), repeats("a song and a bird"), repeats("other"), writesAlways(0x20)]) {
+      const speculate = { draft, tokens: 3 };
+      const found = await all(generate(repeats(TEXT), BYTES, { ...given, speculate }));
+      expect(found.text).toBe(TEXT.slice(given.prompt.length));
+    }
+    const same = await all(
+      generate(repeats(TEXT), BYTES, { ...given, speculate: { draft: repeats(TEXT), tokens: 3 } }),
+    );
+    expect(same.speculated?.accepted).toBe(same.speculated?.drafted);
+  });
+
+  it("draws the same text", async () => {
+    const even = () => new Script((held) => held.length % 7);
+    const options = { prompt: "a", tokens: 40, temperature: 0.3, seed: 3 };
+    const alone = await all(generate(even(), BYTES, options));
+    const found = await all(
+      generate(even(), BYTES, { ...options, speculate: { draft: "ngram", tokens: 5 } }),
+    );
+    expect(found.ids).toEqual(alone.ids);
+  });
+
+  it("ends in the middle of guesses, goes on there, and fills the states to their end", async () => {
+    const speculate = { draft: "ngram" as const, tokens: 7 };
+    const writer = new Writer(repeats(TEXT, { capacity: 30 }), BYTES);
+    const parts = [await all(writer.generate({ ...given, speculate, tokens: 13 }))];
+    parts.push(await all(writer.generate({ greedy: true, tokens: 3 })));
+    parts.push(await all(writer.generate({ greedy: true, speculate })));
+    expect(parts.map(({ reason }) => reason)).toEqual(["length", "length", "capacity"]);
+    expect(parts.map(({ text }) => text).join("")).toBe(TEXT.slice(given.prompt.length, 30));
+    const stopped = await all(
+      generate(repeats(TEXT), BYTES, { ...given, speculate, stop: ["and a song a"] }),
+    );
+    expect(stopped).toMatchObject({ text: " a song ", reason: "stop" });
+  });
+
+  it("needs a model that verifies, and a draft of the same vocabulary", async () => {
+    const plain = repeats(TEXT);
+    const cut = Object.assign(repeats(TEXT), { generation: { ...plain.generation, verify: null } });
+    const by = (draft: "ngram" | DecoderModel, tokens = 4) => ({ prompt: "a", speculate: { draft, tokens } });
+    await rejected(
+      cut,
+      by("ngram"),
+      "script gives the logits of one token only, so no drafts can be verified",
+    );
+    await rejected(plain, by("ngram", 8), "speculate.tokens is 8: give a whole number from 1 to 7");
+    await rejected(plain, by(plain), "the draft is the model itself");
+    const other = Object.assign(repeats(TEXT), { generation: { ...plain.generation, vocabulary: 500 } });
+    await rejected(plain, by(other), "the draft script has 500 tokens, and script 300");
+  });
+});
+
+function writesAlways(id: number): Script {
+  return new Script(() => id);
+}
 
 describe("what cannot be is refused in one sentence", () => {
   const model = writes("abc", { capacity: 4 });

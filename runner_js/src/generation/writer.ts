@@ -1,4 +1,13 @@
-import type { DecoderModel, Generated, GenerateOptions, Piece, Reason, TextTokenizer } from "./api";
+import type {
+  DecoderModel,
+  Generated,
+  GenerateOptions,
+  Piece,
+  Reason,
+  Speculation,
+  TextTokenizer,
+} from "./api";
+import { type Draft, ngrams } from "./drafts";
 import { GenerationError } from "./error";
 import { checkGenerate, checkTokenizer, factsOf, promptTokens } from "./options";
 import { chooser } from "./sampling";
@@ -21,6 +30,8 @@ export class Writer {
   #written = 0;
   #version = -1;
   #stream: TextStream | null = null;
+  /** Logits for the tokens behind the last, as long as these are the guesses: one row more than there are of them. */
+  #ahead: { guesses: readonly number[]; rows: Float32Array; used: number } | null = null;
   #busy = false;
 
   /**
@@ -31,6 +42,11 @@ export class Writer {
     checkTokenizer(model, tokenizer);
     this.#model = model;
     this.#tokenizer = tokenizer;
+  }
+
+  /** Tokens that the model has room for. */
+  get capacity(): number {
+    return factsOf(this.#model).capacity;
   }
 
   /** Of the prompt and what was written. */
@@ -52,12 +68,14 @@ export class Writer {
 
   async *#generate(options: GenerateOptions): AsyncGenerator<Piece, Generated, undefined> {
     checkGenerate(this.#model, options);
+    this.#ahead = null;
     const choose = chooser(options);
     this.#begin(options);
     const { tokens = Number.POSITIVE_INFINITY, stop = [], signal } = options;
     const stops = new StopText(stop);
     const ends = this.#ends(options.stopIds ?? []);
     const stream = this.#stream as TextStream;
+    const speculation = options.speculate && this.#speculation(options.speculate);
     const begun = performance.now();
     let first = begun;
     const done: Omit<Generated, "reason"> = {
@@ -65,11 +83,12 @@ export class Writer {
       text: "",
       promptTokens: this.#tokens.length,
       reusedTokens: this.#current(),
+      speculated: speculation?.done ?? null,
       prefillSeconds: 0,
       decodeSeconds: 0,
     };
     for (let reason: Reason | null = null; ; ) {
-      const logits = reason ? null : await this.#next(signal);
+      const logits = reason ? null : await this.#next(signal, speculation);
       if (!done.ids.length) first = performance.now();
       if (!logits) {
         done.text += stops.rest();
@@ -82,6 +101,8 @@ export class Writer {
       this.#tokens.push(id);
       this.#seen.add(id);
       done.ids.push(id);
+      const guessed = this.#expected === id;
+      if (guessed && speculation) speculation.done.accepted++;
       reason = ends.get(id) ?? null;
       let text = "";
       if (!reason) {
@@ -93,7 +114,7 @@ export class Writer {
       }
       if (reason) text += stops.rest();
       done.text += text;
-      yield { id, text, position };
+      yield { id, text, position, guessed };
     }
   }
 
@@ -113,10 +134,44 @@ export class Writer {
     }
     const ids = promptTokens(this.#model, this.#tokenizer, options);
     const parts = ids.findIndex((id, at) => id !== this.#tokens[at]);
-    this.#written = Math.min(this.#written, parts < 0 ? ids.length : parts);
+    this.#takeBack(parts < 0 ? ids.length : parts);
     this.#tokens = [...ids];
     this.#seen = new Set(ids);
     this.#stream = new TextStream(this.#tokenizer, ids);
+  }
+
+  #speculation({ draft, tokens: most }: Speculation): Speculating {
+    const { capacity, end } = factsOf(this.#model);
+    const guess: Draft = draft === "ngram" ? ngrams : byModel(new Writer(draft, null));
+    return {
+      done: { steps: 0, drafted: 0, accepted: 0 },
+      draft: async (tokens, signal) => {
+        // Each guess takes a place.
+        const room = Math.min(most, capacity - tokens.length);
+        const found = room > 0 ? await guess(tokens, room, signal) : [];
+        const over = found.findIndex((id) => end.includes(id));
+        return over < 0 ? found : found.slice(0, over);
+      },
+    };
+  }
+
+  /** The guess for the next token; none where there are no more. */
+  get #expected(): number | undefined {
+    return this.#ahead?.guesses[this.#ahead.used];
+  }
+
+  /** The logits behind the last token, where it was guessed and they are known; what is known of others is forgotten. */
+  #guessed(): Float32Array | null {
+    const { vocabulary } = factsOf(this.#model);
+    const ahead = this.#ahead;
+    const right = ahead && this.#tokens.at(-1) === ahead.guesses[ahead.used];
+    if (!right || this.#version !== this.#model.stateVersion) {
+      this.#ahead = null;
+      return null;
+    }
+    this.#written = this.#tokens.length;
+    ahead.used++;
+    return ahead.rows.subarray(ahead.used * vocabulary, (ahead.used + 1) * vocabulary);
   }
 
   /** Tokens that end a text, and why. */
@@ -128,16 +183,32 @@ export class Writer {
   /** How many tokens need not be computed again. The last one is, for its logits. */
   #current(): number {
     if (this.#version !== this.#model.stateVersion) this.#written = 0;
-    return Math.min(this.#written, this.#tokens.length - 1);
+    this.#takeBack(this.#tokens.length - 1);
+    return this.#written;
+  }
+
+  /** So that the states have the first `most` tokens at most. A recurrence, which takes single tokens, begins anew. */
+  #takeBack(most: number): void {
+    if (this.#written > most) this.#written = this.#recurs ? 0 : most;
+  }
+
+  get #recurs(): boolean {
+    return factsOf(this.#model).chunk === 1;
   }
 
   /** The logits behind the last token; null after an abort. */
-  async #next(signal: AbortSignal | undefined): Promise<Float32Array | null> {
+  async #next(
+    signal: AbortSignal | undefined,
+    speculation: Speculating | undefined,
+  ): Promise<Float32Array | null> {
     if (signal?.aborted) return null;
+    const right = speculation && this.#guessed();
+    if (right) return right;
+    if (speculation && this.#written) speculation.done.steps++;
     const before = TURNS.get(this.#model);
     const turn = (async () => {
       await before?.catch(() => {});
-      return this.#computed(signal);
+      return this.#computed(signal, speculation);
     })();
     TURNS.set(this.#model, turn);
     try {
@@ -149,41 +220,70 @@ export class Writer {
   }
 
   /** The states are made anew, once, where they are lost with the device or undefined. */
-  async #computed(signal: AbortSignal | undefined): Promise<Float32Array> {
+  async #computed(
+    signal: AbortSignal | undefined,
+    speculation: Speculating | undefined,
+  ): Promise<Float32Array> {
     try {
-      return await this.#write(signal);
+      return await this.#write(signal, speculation);
     } catch (cause) {
       const kind = (cause as { kind?: unknown } | null)?.kind;
       if (signal?.aborted || (kind !== "device-lost" && kind !== "state")) throw cause;
       await (kind === "state" ? this.#model.reset() : this.#model.reload({ signal }));
-      return this.#write(signal);
+      return this.#write(signal, speculation);
     }
   }
 
-  async #write(signal: AbortSignal | undefined): Promise<Float32Array> {
+  async #write(signal: AbortSignal | undefined, speculation: Speculating | undefined): Promise<Float32Array> {
     const model = this.#model;
-    const { chunk, prefill, decode } = factsOf(model);
+    const { chunk, prefill, decode, verify, vocabulary } = factsOf(model);
     const tokens = this.#tokens;
     for (;;) {
       const begin = this.#current();
-      const part = tokens.slice(begin, begin + chunk);
-      const name = part.length > 1 ? prefill : decode;
+      const known = tokens.slice(begin, begin + chunk);
+      const guesses = known.length === 1 ? ((await speculation?.draft(tokens, signal)) ?? []) : [];
+      const part = [...known, ...guesses];
+      const name = guesses.length ? (verify as string) : part.length > 1 ? prefill : decode;
       const positions = Int32Array.from(part, (_, at) => begin + at);
       const call = model.functions[name]?.run(
         {
           input_ids: { data: Int32Array.from(part), shape: [1, part.length] },
           positions: { data: positions, shape: [part.length] },
-          last: { data: Int32Array.of(part.length - 1), shape: [1] },
+          last: guesses.length
+            ? { data: Int32Array.from(part.keys()), shape: [part.length] }
+            : { data: Int32Array.of(part.length - 1), shape: [1] },
         },
         { signal },
       );
       this.#version = model.stateVersion;
+      // Of a call that fails nobody knows whether it was made: a recurrence would see its token twice.
+      if (this.#recurs) this.#written = 0;
       const { logits } = (await call) ?? {};
-      this.#written = begin + part.length;
+      this.#written = begin + known.length;
       if (this.#written < tokens.length) continue;
-      if (!(logits instanceof Float32Array))
+      if (!(logits instanceof Float32Array) || logits.length !== (guesses.length + 1) * vocabulary)
         throw new GenerationError("model", `${model.name} gave no logits`, "build the model again");
-      return logits;
+      if (speculation && guesses.length) {
+        this.#ahead = { guesses, rows: logits, used: 0 };
+        speculation.done.drafted += guesses.length;
+      }
+      return logits.subarray(0, vocabulary);
     }
   }
+}
+
+/** Guesses behind tokens, and what became of them. */
+interface Speculating {
+  draft(tokens: readonly number[], signal: AbortSignal | undefined): Promise<readonly number[]>;
+  readonly done: { steps: number; drafted: number; accepted: number };
+}
+
+/** What a model would choose, as far as it has room. */
+function byModel(writer: Writer): Draft {
+  return async (promptIds, tokens, signal) => {
+    if (promptIds.length > writer.capacity) return [];
+    const ids: number[] = [];
+    for await (const { id } of writer.generate({ promptIds, tokens, greedy: true, signal })) ids.push(id);
+    return ids;
+  };
 }

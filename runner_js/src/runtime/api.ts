@@ -143,6 +143,8 @@ export interface Generation {
   /** The function that takes 1 to `chunk` tokens, and the one that takes one; they may be the same. */
   readonly prefill: string;
   readonly decode: string;
+  /** The function that gives the logits of each of up to `chunk` tokens, which verifies drafts; null where none does. */
+  readonly verify?: string | null;
   readonly chunk: number;
   /** Tokens that the states have room for, and the bytes that each takes there. */
   readonly capacity: number;
