@@ -23,6 +23,7 @@ export function chooser(options: SamplingOptions): Choose {
   if (!(Number.isSafeInteger(seed) && seed >= 0))
     throw refused(`seed is ${seed}`, "give a whole number from 0 to 2^53 - 1");
   return (logits, seen, position) => {
+    if (greedy && repetitionPenalty === 1) return mostLikely(logits, position);
     const scores = Float64Array.from(logits);
     if (repetitionPenalty !== 1)
       for (const id of seen) {
@@ -36,7 +37,7 @@ export function chooser(options: SamplingOptions): Choose {
 }
 
 /** The best score's id, of equal ones the lowest. Throws a GenerationError where there is none. */
-function mostLikely(scores: Float64Array, position: number): number {
+function mostLikely(scores: Float64Array | Float32Array, position: number): number {
   let best = 0;
   for (let id = 0; id < scores.length; id++) {
     const score = scores[id] as number;
