@@ -346,7 +346,9 @@ function launches(repro: Repro, variant: Variant): Child {
         }
         const tensor = tensors[operand.argument];
         const role = operand.argument < repro.inputs.length ? "input" : "output";
-        return [String(binding), `${role} ${tensor?.name}`, tensor ? describeType(tensor) : ""];
+        const before = tensors[repro.kernel.arguments[operand.argument]?.overwrites ?? -1];
+        const begun = before ? `, begun as input ${before.name}` : "";
+        return [String(binding), `${role} ${tensor?.name}${begun}`, tensor ? describeType(tensor) : ""];
       });
       const uniforms = launch.uniforms.map((uniform) => `${uniform.name} ${value(uniform.value)}`).join(", ");
       for (const { binding, access } of entry.bindings)

@@ -163,7 +163,7 @@ export interface KernelDetail {
 
 /** kernels/NAME.json, tapml.kernel/4, as far as it is shown beside its JSON. */
 export interface KernelBundle {
-  arguments: { role: "input" | "output" }[];
+  arguments: { role: "input" | "output"; overwrites?: number | null }[];
   /** In the order in which a device tries them. */
   variants: KernelVariant[];
 }

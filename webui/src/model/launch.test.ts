@@ -35,7 +35,13 @@ it("says what each binding holds", () => {
   const [variant] = bundle.variants;
   const launches = [{ entry_point: "k", operands: [{ temporary: 0 }], grid: [1, 1, 1] }];
   const entry = variant?.entry_points[0];
-  if (variant && entry) expect(held(bundle, { ...variant, launches }, entry)).toEqual(["temporary 0", ""]);
+  if (!variant || !entry) throw new Error("the bundle has no variant");
+  expect(held(bundle, { ...variant, launches }, entry)).toEqual(["temporary 0", ""]);
+  const inPlace: KernelBundle = {
+    ...bundle,
+    arguments: [{ role: "input" }, { role: "output", overwrites: 0 }],
+  };
+  expect(held(inPlace, variant, entry)).toEqual(["output 0, begun as input 0", ""]);
 });
 
 it("writes sizes as expressions", () => {

@@ -20,7 +20,10 @@ export function variantOf({ variants }: KernelBundle, file: string | undefined):
 
 type EntryPoint = KernelVariant["entry_points"][number];
 
-/** What each binding of an entry point holds: "output 0", counted within its role, "temporary 1"; nothing for a uniform. */
+/**
+ * What each binding of an entry point holds: "output 0", counted within its role, "temporary 1", "output 0, begun as input
+ * 1" where it overwrites an input; nothing for a uniform.
+ */
 export function held(bundle: KernelBundle, { launches }: KernelVariant, entry: EntryPoint): string[] {
   const operands = launches.find(({ entry_point }) => entry_point === entry.name)?.operands ?? [];
   const roles = bundle.arguments.map(({ role }) => role);
@@ -32,8 +35,12 @@ export function held(bundle: KernelBundle, { launches }: KernelVariant, entry: E
     const operand = operands[storage.indexOf(binding)];
     if (operand === undefined) return "";
     if ("temporary" in operand) return `temporary ${operand.temporary}`;
-    const role = roles[operand.argument] ?? "argument";
-    return `${role} ${roles.slice(0, operand.argument).filter((other) => other === role).length}`;
+    const named = (argument: number) => {
+      const role = roles[argument] ?? "argument";
+      return `${role} ${roles.slice(0, argument).filter((other) => other === role).length}`;
+    };
+    const before = bundle.arguments[operand.argument]?.overwrites ?? null;
+    return named(operand.argument) + (before === null ? "" : `, begun as ${named(before)}`);
   });
 }
 
