@@ -194,7 +194,8 @@ def verdict(test: dict[str, Any]) -> dict[str, Any]:
     total = int(np.prod(test["outputs"][0]["shape"]))
     comparison = {
         "total": total, "mismatched": 0, "unbounded": 0, "tied": 0, "nan": 0, "inf": 0, "max_abs_error": 1e-7,
-        "max_rel_error": 1e-6, "max_ulp": 2, "ulp_histogram": [total, 0, 0, 0], "first": None, "worst": None, "disturbed": 0,
+        "max_rel_error": 1e-6, "max_ulp": 2, "ulp_histogram": [total, 0, 0, 0], "first": None, "worst": None,
+        "disturbed": 0,
     }  # fmt: skip
     return {
         "kind": "verdict", "id": test["id"], "kernel": test["kernel"], "variant": "256", "verdict": "pass",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,13 @@ class Case:
     window: int = 0
     softcap: float = 0.0
     sinks: bool = False
+    bias: int = 0
+    """Heads of a bias; 0: none."""
     scaling: float = 0.3
+
+    @property
+    def also(self) -> Sequence[str]:
+        return [name for name in ("sinks", "bias") if getattr(self, name)]
 
     @property
     def options(self) -> Mapping[str, float]:
@@ -41,6 +47,8 @@ CASES = {
     "window over a tile's end": Case(2, 1, 8, 12, 3 * LANES, window=LANES - 3),
     "rows of no vectors, columns beyond the lanes": Case(2, 2, 6, LANES + 70, 40, softcap=2.0),
     "sinks and a short window": Case(4, 1, 32, 64, 70, window=5, sinks=True),
+    "a bias for each head": Case(4, 2, 8, 8, LANES + 20, bias=4),
+    "one bias, and sinks": Case(4, 2, 8, 8, LANES + 20, bias=1, sinks=True, softcap=3.0),
 }
 
 
@@ -59,6 +67,7 @@ def attending(case: Case, n: int) -> Any:
         "values": (case.kv_heads, case.capacity, case.width),
         "positions": (n,),
         **({"sinks": (case.heads,)} if case.sinks else {}),
+        **({"bias": (case.bias, n, case.capacity)} if case.bias else {}),
     }
     builder = relax.BlockBuilder()
     given = [
@@ -69,19 +78,22 @@ def attending(case: Case, n: int) -> Any:
         with builder.dataflow():
             made = call(
                 builder,
-                lambda *tensors: cached_attention(*tensors, **case.options),
+                lambda *tensors: cached_attention(
+                    *tensors[:4], **dict(zip(case.also, tensors[4:], strict=True)), **case.options
+                ),
                 given,
                 name="cached_attention",
                 alone=True,
-                attributes=by_hand("cached_attention", **case.options),
+                attributes=by_hand("cached_attention", *case.also, **case.options),
             )
             out = builder.emit_output(made)
         builder.emit_func_output(out)
     return builder.finalize()
 
 
-def expected(case: Case, query: Any, keys: Any, values: Any, positions: Any, sinks: Any = None) -> np.ndarray:
+def expected(case: Case, query: Any, keys: Any, values: Any, positions: Any, *others: Any) -> np.ndarray:
     """In float64, place by place."""
+    also = dict(zip(case.also, others, strict=True))
     found = np.zeros((len(positions), case.heads, case.width))
     for h in range(case.heads):
         kv = h * case.kv_heads // case.heads
@@ -91,8 +103,10 @@ def expected(case: Case, query: Any, keys: Any, values: Any, positions: Any, sin
             scores = keys[kv, seen].astype(np.float64) @ query[h, i] * case.scaling
             if case.softcap:
                 scores = np.tanh(scores / case.softcap) * case.softcap
+            if case.bias:
+                scores += also["bias"][h % case.bias, i, seen]
             weights = np.exp(scores)
-            total = weights.sum() + (np.exp(np.float64(sinks[h])) if case.sinks else 0)
+            total = weights.sum() + (np.exp(np.float64(also["sinks"][h])) if case.sinks else 0)
             found[i, h] = weights @ values[kv, seen] / total
     return found
 
@@ -113,6 +127,7 @@ def test_attention_to_every_part_of_a_cache(case: Case, n: int, device: Any) -> 
                 random.normal(size=(case.kv_heads, case.capacity, case.width)).astype(np.float32),
                 positions,
                 *([random.normal(size=case.heads).astype(np.float32)] if case.sinks else []),
+                *([random.normal(size=(case.bias, n, case.capacity)).astype(np.float32)] if case.bias else []),
             ]
             wanted = expected(case, *arrays)
             for cache in arrays[1:3]:

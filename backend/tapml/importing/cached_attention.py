@@ -25,24 +25,25 @@ def converters() -> Mapping[str, Callable[[Any, Any], Any]]:
 
 def _append_node(node: Any, importer: Any) -> Any:
     cache, new, positions = (importer.env[argument] for argument in node.args)
-    made_with = by_hand("cache_append")
+    found = by_hand("cache_append")
     given = [cache, new, positions]
-    return call(importer.block_builder, cache_append, given, name="cache_append", alone=True, attributes=made_with)
+    return call(importer.block_builder, cache_append, given, name="cache_append", alone=True, attributes=found)
 
 
 def _attention_node(node: Any, importer: Any) -> Any:
     *tensors, sinks, scaling, window, softcap = node.args
-    given = [importer.env[argument] for argument in (*tensors, *([] if sinks is None else [sinks]))]
+    also = {name: node for name, node in (("sinks", sinks),) if node is not None}
+    given = [importer.env[argument] for argument in (*tensors, *also.values())]
     options = {"scaling": scaling, "window": window, "softcap": softcap}
     return call(
         importer.block_builder,
-        lambda query, keys, values, positions, *sinks: cached_attention(
-            query, keys, values, positions, *sinks, **options
+        lambda query, keys, values, positions, *others: cached_attention(
+            query, keys, values, positions, **dict(zip(also, others, strict=True)), **options
         ),
         given,
         name="cached_attention",
         alone=True,
-        attributes=by_hand("cached_attention", **options),
+        attributes=by_hand("cached_attention", *also, **options),
     )
 
 
@@ -64,14 +65,16 @@ def cached_attention(
     keys: Any,
     values: Any,
     positions: Any,
-    sinks: Any = None,
     *,
+    sinks: Any = None,
+    bias: Any = None,
     scaling: float,
     window: int = 0,
     softcap: float = 0.0,
 ) -> Any:
     """What `query` [heads, n, dim] sees in `keys` [kv heads, capacity, dim] and `values` [kv heads, capacity, dim of
-    values]: [n, heads, dim of values]. hf_attention.py says what of them."""
+    values]: [n, heads, dim of values]. hf_attention.py says what of them; `bias` [heads or 1, n, capacity] is added to
+    scores."""
     heads, n, dim = query.shape
     _, capacity, width = values.shape
     groups, dtype = int(heads) // int(keys.shape[0]), str(query.dtype)
@@ -88,6 +91,8 @@ def cached_attention(
         score = scores[h, i, j] * tirx.const(scaling, dtype)
         if softcap:
             score = tirx.tanh(score / tirx.const(softcap, dtype)) * tirx.const(softcap, dtype)
+        if bias is not None:
+            score = score + bias[0 if int(bias.shape[0]) == 1 else h, i, j]
         return tirx.Select(seen(i, j), score, tirx.const(_NOWHERE, dtype))
 
     masked = te.compute((heads, n, capacity), limited, "masked")

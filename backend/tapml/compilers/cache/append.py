@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from tapml.lowering.by_hand import MadeWith
 from tapml.lowering.operator import Operator
 
 CACHE, NEW, POSITIONS, AFTER = range(4)
@@ -13,10 +13,14 @@ CACHE, NEW, POSITIONS, AFTER = range(4)
 _LANES = 64
 
 
-def append(operator: Operator, options: Mapping[str, float]) -> str | None:
+def append(operator: Operator, made: MadeWith) -> str | None:
     """WGSL; None for tensors that it is not written for."""
     arguments = operator.arguments
-    if options or [found["dtype"] for found in arguments] != ["float32", "float32", "int32", "float32"]:
+    if (
+        made.also
+        or made.options
+        or [found["dtype"] for found in arguments] != ["float32", "float32", "int32", "float32"]
+    ):
         return None
     _, capacity, dim = arguments[CACHE]["shape"]
     fixed = all(isinstance(size, int) and size > 0 for size in arguments[CACHE]["shape"])

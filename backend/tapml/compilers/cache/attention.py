@@ -13,22 +13,31 @@ from typing import Any
 
 import numpy as np
 
+from tapml.lowering.by_hand import MadeWith
 from tapml.lowering.operator import Operator
 
 LANES = 128
 OPTIONS = {"scaling", "window", "softcap"}
 
 
-def attention(operator: Operator, options: Mapping[str, float]) -> str | None:
+def attention(operator: Operator, made: MadeWith) -> str | None:
     """WGSL; None for tensors that it is not written for."""
     shapes = _shapes(operator.arguments)
-    if options.keys() != OPTIONS or shapes is None:
+    if made.options.keys() != OPTIONS or made.also not in _ALSO or shapes is None:
         return None
     heads, dim, kv_heads, capacity, width = shapes
+    options, also = made.options, operator.arguments[4:-1]
+    if [argument["dtype"] for argument in also] != ["float32"] * len(made.also):
+        return None
+    inputs = "".join(
+        f"@group(0) @binding({number}) var<storage, read> {name} : array<f32>;\n"
+        for number, name in enumerate(made.also, 4)
+    )
+    of_head = "0" if also and also[-1]["shape"][0] == 1 else "head"  # a bias for all heads, or one for each
     vector = 4 if dim % 4 == 0 else 1
     number = f"vec{vector}<f32>" if vector > 1 else "f32"
     columns = min(LANES, 1 << (width - 1).bit_length())
-    sinks = len(operator.arguments) == _WITH_SINKS
+    sinks = "sinks" in made.also
     window, softcap = int(options["window"]), options["softcap"]
     return _TEXT.format(
         LANES=LANES,
@@ -47,8 +56,9 @@ def attention(operator: Operator, options: Mapping[str, float]) -> str | None:
         SCALED=f"found * {_f32(options['scaling'])}",
         LIMITED=f"{_f32(softcap)} * tanh_of(scaled / {_f32(softcap)})" if softcap else "scaled",
         TANH=_TANH if softcap else "",
-        SINKS="@group(0) @binding(4) var<storage, read> sinks : array<f32>;\n" if sinks else "",
-        RESULT=5 if sinks else 4,
+        ALSO=inputs,
+        RESULT=4 + len(made.also),
+        BIAS=f" + bias[({of_head} * tokens + token) * {capacity} + at]" if "bias" in made.also else "",
         FIRST_HIGHEST="sinks[head]" if sinks else "NOWHERE",
         FIRST_TOTAL="1.0" if sinks else "0.0",
     )
@@ -60,13 +70,13 @@ def attention_grid(operator: Operator) -> list[Any]:
     return [heads, queries, 1]
 
 
-_WITH_SINKS = 6
+_ALSO = ((), ("sinks",), ("bias",), ("sinks", "bias"))
+"""Arguments that it may have behind the four that it always has."""
 
 
 def _shapes(arguments: Sequence[Mapping[str, Any]]) -> tuple[int, int, int, int, int] | None:
     """Heads, dim, heads of keys and values, capacity, width of values."""
-    dtypes = [argument["dtype"] for argument in arguments]
-    if dtypes not in (["float32"] * 3 + ["int32", *["float32"] * more] for more in (1, 2)):
+    if [argument["dtype"] for argument in (*arguments[:4], arguments[-1])] != [*["float32"] * 3, "int32", "float32"]:
         return None
     (heads, _, dim), (kv_heads, capacity, _), (_, _, width) = (found["shape"] for found in arguments[:3])
     fixed = (heads, dim, kv_heads, capacity, width)
@@ -91,7 +101,7 @@ _TEXT = """\
 @group(0) @binding(1) var<storage, read> keys : array<{NUMBER}>;
 @group(0) @binding(2) var<storage, read> values : array<f32>;
 @group(0) @binding(3) var<storage, read> positions : array<i32>;
-{SINKS}@group(0) @binding({RESULT}) var<storage, read_write> attended : array<f32>;
+{ALSO}@group(0) @binding({RESULT}) var<storage, read_write> attended : array<f32>;
 
 const NOWHERE = -1e30f;
 
@@ -137,7 +147,7 @@ fn cached_attention(
         {SUM}
       }}
       let scaled = {SCALED};
-      score = select(NOWHERE, {LIMITED}, {SEEN});
+      score = select(NOWHERE, {LIMITED}{BIAS}, {SEEN});
     }}
     scores[lane] = score;
     workgroupBarrier();

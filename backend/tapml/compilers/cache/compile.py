@@ -12,7 +12,7 @@ from tapml.compilers.cache.append import AFTER, CACHE, NEW, POSITIONS, append, a
 from tapml.compilers.cache.attention import attention, attention_grid
 from tapml.files import sha256
 from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings, requirements, workgroup_size
-from tapml.lowering.by_hand import options_of
+from tapml.lowering.by_hand import made_with
 from tapml.lowering.operator import Operator
 
 ENTRY_POINT = re.compile(r"@compute[^{]*?\bfn (\w+)")
@@ -31,11 +31,11 @@ class CacheCompiler:
         return {operator.name: kernel for operator in operators if (kernel := self._kernel(operator)) is not None}
 
     def _kernel(self, operator: Operator) -> CompiledKernel | None:
-        options = options_of(operator.prim_func, "cached_attention")
-        if options is not None and (text := attention(operator, options)) is not None:
+        found = made_with(operator.prim_func, "cached_attention")
+        if found is not None and (text := attention(operator, found)) is not None:
             return self._single(operator, text, [*range(len(operator.arguments))], attention_grid(operator))
-        options = options_of(operator.prim_func, "cache_append")
-        if options is not None and (text := append(operator, options)) is not None:
+        found = made_with(operator.prim_func, "cache_append")
+        if found is not None and (text := append(operator, found)) is not None:
             # The cache itself is bound as what it becomes.
             return self._single(operator, text, [AFTER, NEW, POSITIONS], append_grid(operator), {AFTER: CACHE})
         return None
