@@ -6,6 +6,8 @@ import { uniform } from "./random";
 /** The token for `position`, where those of `seen` are in the text. */
 export type Choose = (logits: Float32Array, seen: Iterable<number>, position: number) => number;
 
+/** Scores that are found faster by insertion than by sorting all. */
+const FEW = 500;
 const OF_DRAWS = ["temperature", "topK", "topP", "seed"] as const;
 
 /** Throws a GenerationError for an option beyond its range. */
@@ -48,6 +50,7 @@ function mostLikely(scores: Float64Array | Float32Array, position: number): numb
   return best;
 }
 
+/** What is drawn of all tokens costs a page milliseconds where there are 100,000: no lists are made of them. */
 function drawn(
   scores: Float64Array,
   position: number,
@@ -56,34 +59,67 @@ function drawn(
   random: number,
 ): number {
   const best = scores[mostLikely(scores, position)] as number;
-  const weight = (id: number) => Math.exp((scores[id] as number) - best);
-  let kept = topK !== undefined && topK < scores.length ? mostLikelyOnes(scores, topK) : [...scores.keys()];
-  let total = kept.reduce((sum, id) => sum + weight(id), 0);
+  const weights = new Float64Array(scores.length);
+  for (let id = 0; id < scores.length; id++) weights[id] = Math.exp((scores[id] as number) - best);
+  let kept = topK !== undefined && topK < scores.length ? mostLikelyOnes(scores, topK) : null;
+  let total = 0;
+  for (let at = 0; at < (kept ?? scores).length; at++)
+    total += weights[kept ? (kept[at] as number) : at] as number;
   if (topP < 1) {
-    const ranked = kept.length < scores.length ? kept.map((id) => scores[id] as number) : descending(scores);
+    const ranked = kept ?? nucleusOrMore(scores, weights, topP, total);
     const enough = topP * total;
     let count = 0;
     for (total = 0; count < ranked.length && (total < enough || !count); count++)
-      total += Math.exp((ranked[count] as number) - best);
-    kept = kept.length < scores.length ? kept.slice(0, count) : mostLikelyOnes(scores, count);
+      total += weights[ranked[count] as number] as number;
+    kept = ranked.slice(0, count);
   }
   let [sum, last] = [0, 0];
-  for (const id of kept) {
-    const share = weight(id);
-    sum += share;
+  for (let at = 0; at < (kept ?? scores).length; at++) {
+    const id = kept ? (kept[at] as number) : at;
+    const weight = weights[id] as number;
+    sum += weight;
     if (sum > random * total) return id;
-    if (share > 0) last = id;
+    if (weight > 0) last = id;
   }
   return last;
 }
 
 /** Ids of the best scores, the best first, of equal ones the lowest first. */
 function mostLikelyOnes(scores: Float64Array, count: number): number[] {
-  // Numbers alone are sorted many times as fast as ids by their scores.
-  const least = descending(scores)[count - 1] as number;
-  const found = [...scores.keys()].filter((id) => (scores[id] as number) >= least);
+  const least = count <= FEW ? leastOfBest(scores, count) : (descending(scores)[count - 1] as number);
+  return ranked(scores, least).slice(0, count);
+}
+
+/** Ranked ids of which the first are as likely as `topP` together: without those that cannot be among them. */
+function nucleusOrMore(scores: Float64Array, weights: Float64Array, topP: number, total: number): number[] {
+  // All that are less likely than this are together less likely than what is left out; half of it is for rounding.
+  const least = ((1 - topP) * total) / scores.length / 2;
+  let found = Number.POSITIVE_INFINITY;
+  for (let id = 0; id < scores.length; id++) {
+    const score = scores[id] as number;
+    if ((weights[id] as number) >= least && score < found) found = score;
+  }
+  return ranked(scores, found);
+}
+
+function ranked(scores: Float64Array, least: number): number[] {
+  const found: number[] = [];
+  for (let id = 0; id < scores.length; id++) if ((scores[id] as number) >= least) found.push(id);
   // Of equal infinities the difference is NaN.
-  return found.sort((a, b) => (scores[b] as number) - (scores[a] as number) || a - b).slice(0, count);
+  return found.sort((a, b) => (scores[b] as number) - (scores[a] as number) || a - b);
+}
+
+/** The score of rank `count`, found by insertion: nearly all others are less than those that were found before. */
+function leastOfBest(scores: Float64Array, count: number): number {
+  const best = new Float64Array(count).fill(Number.NEGATIVE_INFINITY);
+  for (let id = 0; id < scores.length; id++) {
+    const score = scores[id] as number;
+    if (!(score > (best[0] as number))) continue;
+    let at = 1;
+    for (; at < count && (best[at] as number) < score; at++) best[at - 1] = best[at] as number;
+    best[at - 1] = score;
+  }
+  return best[0] as number;
 }
 
 function descending(scores: Float64Array): Float64Array {
