@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { runKernel } from "../../../repro/kernel";
+import { overwritten, runKernel } from "../../../repro/kernel";
 import type { Repro, Variant } from "../../../repro/types";
 import { compare, judge } from "../../compare/compare";
 import { loadAllowed } from "../../compare/tolerances";
@@ -32,18 +32,18 @@ async function alone(repro: Repro) {
   return Promise.all(
     got.map(async (bytes, i) => {
       const type = repro.outputs[i] as Repro["outputs"][number];
-      return compare(
-        bytes,
-        data(type),
-        type,
-        await loadAllowed(type.tolerance, async (ref) => data(ref).buffer),
-      );
+      const allowed = await loadAllowed(type.tolerance, async (ref) => data(ref).buffer);
+      const input = overwritten(repro, i);
+      return compare(bytes, data(type), type, allowed, { before: input ? data(input) : undefined });
     }),
   );
 }
 
 async function both(text: KernelText, outputs: number[][], bound?: number[]) {
-  const repro = reproOf(device, text, [range, range], outputs);
+  return bothOf(reproOf(device, text, [range, range], outputs), bound);
+}
+
+async function bothOf(repro: Repro, bound?: number[]) {
   for (const output of bound ? repro.outputs : []) {
     const digest = device.put("bound", Float32Array.from(bound as number[]));
     output.tolerance.bound = { digest, dtype: "float32", shape: output.shape };
@@ -69,6 +69,22 @@ describe("the page behind a link and the single file", () => {
     const failed = await both(off, [doubled], open.with(5, 0.25));
     expect(failed).toMatchObject({ verdict: "fail", outputs: [{ mismatched: 1, unbounded: 1 }] });
     expect(failed.maps[0]?.cells.filter(Boolean)).toHaveLength(1);
+  });
+
+  it("begin an output as the input that it overwrites", async () => {
+    const after = range.map((i) => (i < 10 ? 1000 + i : i));
+    const inPlace = (body: string) => {
+      const text = { name: "put", access: ["read", "write"], body, elements: COUNT } as const;
+      const repro = reproOf(device, text, [range, range.map((i) => 1000 + i)], [after]);
+      repro.kernel.arguments = [{}, {}, { overwrites: 0 }];
+      for (const variant of repro.kernel.variants)
+        for (const launch of variant.launches) launch.operands = [{ argument: 1 }, { argument: 2 }];
+      return bothOf(repro);
+    };
+    expect(await inPlace("if (i < 10) { p1[i] = p0[i]; }")).toMatchObject({ verdict: "pass" });
+    const outcome = await inPlace("if (i < 13 && i != 2) { p1[i] = p0[i]; }");
+    expect(outcome).toMatchObject({ verdict: "fail", outputs: [{ mismatched: 4, disturbed: 3 }] });
+    expect(outcome.message).toContain("3 of them the operator leaves as they were");
   });
 
   it("pass a right kernel", async () => {
