@@ -103,3 +103,53 @@ def test_what_only_a_branch_reads_is_no_index_in_the_other(tmp_path: Path) -> No
     np.testing.assert_array_equal(outputs["y"], TABLE[IDS[0]] + 1)
     with pytest.raises(InputError, match=r"input ids is 7 at \[0\], and must be from -7 to 6"):
         run_on_cpu(found, [{"x": x, "ids": far, "others": ids}])
+
+
+def test_an_axis_whose_size_differs_is_the_range_of_what_indexes_it(tmp_path: Path) -> None:
+    """Also where a table of a fixed size is read by the same elements, or something is added to them before."""
+    text = """<ir_version: 10, opset_import: ["": 17]>
+    agraph (float[n, 4] x, int64[2] rows, int64[1] shared, int64[1] before) =>
+        (float[2, 4] a, float[1, 4] b, float[1, 4] c, float[1, 4] d) {
+        one = Constant<value = int64 {1}>()
+        a = Gather<axis = 0>(x, rows)
+        b = Gather<axis = 0>(x, shared)
+        c = Gather<axis = 0>(table, shared)
+        next = Add(before, one)
+        d = Gather<axis = 0>(x, next)
+    }"""
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(TABLE, "table"))
+    onnx.save(model, tmp_path / "x.onnx")
+    files = []
+    for n in (2, 9):
+        files.append(tmp_path / f"{n}.npz")
+        given = {"rows": np.array([0, n - 1]), "shared": np.array([1]), "before": np.array([0])}
+        np.savez(files[-1], x=np.arange(4 * n, dtype=np.float32).reshape(n, 4), **given)
+    suite = carve(import_model(str(tmp_path / "x.onnx"), input_files=files), tmp_path / "x.suite", name="x")
+    found = CompiledFiles(build(suite, tmp_path / "x.tapml").path)
+    counted, last = ["sub", 0, "n"], ["sub", "n", 1]
+    assert {port.name: port.range for port in found.model.functions["main"].inputs} == {
+        "x": None,
+        "rows": (counted, last),
+        "shared": (["max", counted, -ROWS], ["min", last, ROWS - 1]),
+        "before": (["sub", -1, "n"], ["sub", "n", 2]),
+    }
+    assert CompiledFiles(found.path).proven() == found.model
+
+    def call(n: int, rows: list[int], shared: int) -> dict[str, np.ndarray]:
+        arrays = {"rows": rows, "shared": [shared], "before": [0]}
+        x = np.arange(4 * n, dtype=np.float32).reshape(n, 4)
+        return {"x": x, **{name: np.array(array, np.int32) for name, array in arrays.items()}}
+
+    (outputs,) = run_on_cpu(found, [call(9, [-9, 8], -7)]).outputs
+    np.testing.assert_array_equal(outputs["a"][:, 0], [0, 32])
+    np.testing.assert_array_equal(outputs["b"][:, 0], [8])
+    for n, rows, shared, said in (
+        (3, [0, 3], 0, r"input rows is 3 at \[1\], and must be from -3 \(0 - n\) to 2 \(n - 1\)"),
+        (3, [-4, 0], 0, r"input rows is -4 at \[0\], and must be from -3"),
+        (9, [0, 8], 7, r"input shared is 7 at \[0\], and must be from -7 \(max\(0 - n, -7\)\) to 6"),
+        (1, [0, 0], 0, r"input before is 0 at \[0\], and must be from -2 .* to -1 \(n - 2\)"),
+        (2, [0, 1], 2, r"input shared is 2 at \[0\], and must be from -2 .* to 1"),
+    ):
+        with pytest.raises(InputError, match=said):
+            run_on_cpu(found, [call(n, rows, shared)])

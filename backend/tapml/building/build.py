@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
@@ -176,7 +177,7 @@ class _Writing:
                 suite.output_names if name == MAIN else function.outputs,
                 parts,
                 suite.limits if name == MAIN else {},
-                index_ranges(function, programs.get, choosing),
+                index_ranges(function, partial(_operator_at, suite, name), _tried(self._symbols), choosing),
             )
             for name, function in program.functions.items()
         }
@@ -268,6 +269,18 @@ class _Writing:
             "doubts": suite.doubts,
             "edited": [name for name in documents if any(file.edited for file in suite.kernel_files(name))],
         }
+
+
+def _operator_at(suite: Suite, function: str, kernel: str, sizes: Mapping[str, int]) -> object:
+    return read_operator(suite, kernel, suite.program.at(sizes, function))
+
+
+def _tried(symbols: Sequence[Symbol]) -> list[Mapping[str, int]]:
+    """Sizes of calls, at which no axis that can be longer is empty."""
+    ends = [(max(found.minimum, min(1, found.maximum)), found.maximum) for found in symbols]
+    between = [(least + most) // 2 for least, most in ends]
+    each = ([least for least, _ in ends], between, [most for _, most in ends])
+    return [dict(zip((found.name for found in symbols), sizes, strict=True)) for sizes in each[: 3 if symbols else 1]]
 
 
 def _memory(function: CompiledFunction) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from tapml.program.program import Function, State
 _MOST_ARENA = 2**32
 """Bytes: no WebGPU device makes larger buffers."""
 _EXAMPLE = 128
-_ANY: Mapping[str, tuple[int, int]] = MappingProxyType({})
+_ANY: Mapping[str, tuple[Any, Any]] = MappingProxyType({})
 _NONE: Mapping[int, str] = MappingProxyType({})
 
 Documents = Mapping[str, Mapping[str, Any]]
@@ -56,11 +56,11 @@ def compiled_function(
     outputs: Sequence[str],
     parts: Parts,
     limits: Mapping[int, str] = _NONE,
-    ranges: Mapping[str, tuple[int, int]] = _ANY,
+    ranges: Mapping[str, tuple[Any, Any]] = _ANY,
 ) -> CompiledFunction:
     """`outputs`: names of all that the function gives, its states among them; `limits`: places of those that are not
     given, for a call where they are not 0 is refused, with the reason; `ranges`: of the elements of inputs, by value
-    id.
+    id, as expressions over the symbols.
 
     Raises InputError for what no plan can be made of.
     """
@@ -105,7 +105,7 @@ class _Lowering:
     plan: Plan
     names: Sequence[str]
     parts: Parts
-    ranges: Mapping[str, tuple[int, int]]
+    ranges: Mapping[str, tuple[Any, Any]]
     tensors: list[dict[str, Any]] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     """Value id -> place among the tensors."""

@@ -9,15 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import reduce
+from typing import Any, Literal
 
+from tapml.expressions import evaluate
 from tapml.operators.program import Block, Expression, Let, OperatorProgram, Store, limits, parts_of
 from tapml.program import NodeKind
 from tapml.program.branches import branched, nodes_of
 from tapml.program.graph import shown_by
 from tapml.program.program import Function
 
-Range = tuple[int, int]
+Sizes = Mapping[str, int]
+Range = tuple[Any, Any]
+"""The least and the greatest element: expressions over the model's symbols."""
+
+_Below = Literal["none", "axis", "counted"]
+"""Where the elements that are indices begin: nowhere, where the axis does, or as far before that as it is long."""
+_Ends = tuple[_Below, bool, int]
+"""And whether they end where the axis does, and what is added to an element to be an index."""
 
 _CHOICES = ("select", "if_then_else")
 _OPERATIONS: Mapping[str, Callable[[int, int], Any]] = {
@@ -50,21 +59,51 @@ class _Unknown(Exception):
 
 
 def index_ranges(
-    function: Function, operator: Callable[[str], object], choosing: Collection[str] = ()
+    function: Function,
+    operator: Callable[[str, Sizes], object],
+    tried: Sequence[Sizes] = ({},),
+    choosing: Collection[str] = (),
 ) -> dict[str, Range]:
-    """Of the inputs (value ids) that index an axis of fixed size: from the least to the greatest element that lies in
-    it. `operator` gives a kernel's program, at any sizes; `choosing`: kernels that are choices. What only one side of a
-    choice reads is no index where the other is taken."""
+    """Of the inputs (value ids) that index an axis: from the least to the greatest element that lies in it. `operator`
+    gives a kernel's program at the sizes of a call, and `tried` are some; `choosing`: kernels that are choices. What
+    only one side of a choice reads is no index where the other is taken."""
     found = {}
     function = _in_every_call(function, choosing)
     for value in function.inputs:
         if (dtype := function.values[value].type.dtype) in _DTYPES:
-            ranges = [_taken(*index, dtype) for index in _of_input(function, value, operator)]
-            least = max((one[0] for one in ranges if one), default=None)
-            most = min((one[1] for one in ranges if one), default=None)
-            if least is not None and most is not None and least <= most:
-                found[value] = least, most
+            uses = [list(_of_input(function, value, operator, sizes, dtype)) for sizes in tried]
+            # Found in the same order at all sizes, or what they are is not known.
+            alike = len({len(use) for use in uses}) == 1
+            ranges = [one for use in zip(*uses, strict=True) if (one := _range(use, dtype))] if alike else []
+            if ranges:
+                least = reduce(_larger, (one[0] for one in ranges))
+                most = reduce(_smaller, (one[1] for one in ranges))
+                if not (isinstance(least, int) and isinstance(most, int) and least > most):
+                    found[value] = least, most
     return found
+
+
+def _range(use: Sequence[tuple[Any, _Ends | None]], dtype: str) -> Range | None:
+    """What one index takes: its axis, and how the elements end, at each of the sizes that were tried."""
+    axes, ends = [axis for axis, _ in use], {end for _, end in use}
+    if len(ends) != 1 or any(axis != axes[0] for axis in axes) or (one := ends.pop()) is None:
+        return None
+    least, most = limits(dtype)
+    axis, (below, above, added) = axes[0], one
+    first = {"none": least, "axis": -added, "counted": _less(-added, axis)}[below]
+    return first, _less(axis, 1 + added) if above else most
+
+
+def _less(a: Any, b: Any) -> Any:
+    return a - b if isinstance(a, int) and isinstance(b, int) else ["sub", a, b]
+
+
+def _larger(a: Any, b: Any) -> Any:
+    return a if a == b else max(a, b) if isinstance(a, int) and isinstance(b, int) else ["max", a, b]
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    return a if a == b else min(a, b) if isinstance(a, int) and isinstance(b, int) else ["min", a, b]
 
 
 def _in_every_call(function: Function, choosing: Collection[str]) -> Function:
@@ -77,21 +116,24 @@ def _in_every_call(function: Function, choosing: Collection[str]) -> Function:
     return replace(function, nodes=[node for node in function.nodes if node.id in kept])
 
 
-def _of_input(function: Function, given: str, operator: Callable[[str], object]) -> Iterator[tuple[Expression, int]]:
-    """The indices that are made of an input's elements one by one, each with the extent of its axis."""
+def _of_input(
+    function: Function, given: str, operator: Callable[[str, Sizes], object], sizes: Sizes, dtype: str
+) -> Iterator[tuple[Any, _Ends | None]]:
+    """The indices that are made of an input's elements one by one, each with the extent of its axis, and where the
+    elements end; None where there is no telling."""
     shown = shown_by(function)
     known = {given: Expression("load", function.values[given].type.dtype, (), _GIVEN)}
     for node in function.nodes:
         if node.kind is not NodeKind.KERNEL or not any(shown[value] in known for value in node.inputs):
             continue
-        if not isinstance(program := operator(node.kernel), OperatorProgram):
+        if not isinstance(program := operator(node.kernel, sizes), OperatorProgram):
             continue
         values = dict(zip((b.name for b in program.parameters), (*node.inputs, *node.outputs), strict=True))
         inside = {name: known[shown[value]] for name, value in values.items() if shown[value] in known}
         for index, (name, axis) in _indices(program, inside):
-            extent = function.values[values[name]].type.shape[axis] if name in values else None
-            if isinstance(extent, int):
-                yield index, extent
+            if name in values:
+                extent = function.values[values[name]].type.shape[axis]
+                yield extent, _taken(index, evaluate(extent, sizes), dtype)
         known |= {shown[value]: inside[name] for name, value in values.items() if name in inside}
 
 
@@ -160,9 +202,9 @@ def _uses(expression: Expression) -> bool:
     return any(part.kind == "load" and part.value == _GIVEN for part in parts_of(expression))
 
 
-def _taken(index: Expression, extent: int, dtype: str) -> Range | None:
-    """The elements for which the index lies in an axis: around 0, and with those that count from its end; None where
-    there is no telling, or where all do."""
+def _taken(index: Expression, extent: int, dtype: str) -> _Ends | None:
+    """Where the elements for which the index lies in an axis end, if it is the element and a constant, and what counts
+    from the axis' end; None where there is no telling, or where all do."""
     least, most = limits(dtype)
     index = _asked(index, extent)
 
@@ -170,15 +212,18 @@ def _taken(index: Expression, extent: int, dtype: str) -> Range | None:
         return least <= element <= most and 0 <= int(_value(index, element)) < extent
 
     try:
-        if extent < 1 or not lies(0) or not lies(extent - 1):
+        far = min(2 * extent, most)
+        above = not lies(far)
+        added = int(_value(index, far)) - far if above else int(_value(index, 0))
+        first, last = -added, extent - 1 - added
+        if extent < 1 or not lies(first) or not lies(last) or (above and lies(last + 1)):
             return None
-        upper = most if lies(extent) else extent - 1
-        lower = 0 if not lies(-1) else least if lies(least) else -extent
-        if not lies(lower):
+        below: _Below = "axis" if not lies(first - 1) else "none" if lies(least) else "counted"
+        if below == "counted" and not lies(first - extent):
             return None
     except _Unknown:
         return None
-    return None if (lower, upper) == (least, most) else (lower, upper)
+    return None if below == "none" and not above else (below, above, added)
 
 
 def _asked(index: Expression, extent: int) -> Expression:
@@ -192,7 +237,13 @@ def _asked(index: Expression, extent: int) -> Expression:
 
 
 def _is(expression: Expression, value: int) -> bool:
-    return expression.kind == "constant" and expression.value == value
+    """Whether it is that, whatever was given: at the sizes of a call what is made of an extent is a constant."""
+    if _uses(expression):
+        return False
+    try:
+        return bool(_value(expression, 0) == value)
+    except _Unknown:
+        return False
 
 
 def _value(index: Expression, element: int) -> Any:

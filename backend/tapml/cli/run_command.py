@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,16 @@ from tapml.cli.outputs import Outputs, check_writable
 from tapml.cli.runs import JobEvents, acquire, elsewhere, interruptible, served
 from tapml.compiled.call import CompiledRun, call_of, function_of, taken
 from tapml.compiled.files import CompiledFiles
+from tapml.compiled.model import InputPort
 from tapml.compiled.text import text_inputs
 from tapml.compiled.validated import unvalidated_text
 from tapml.errors import InputError
+from tapml.expressions import Symbol
 from tapml.files import cannot_write, write_pieces
 from tapml.formats import validated
 from tapml.importing.inputs import InputSpec, gather_steps
 from tapml.jobs.run import RunOptions, check_capture, run_on_device
+from tapml.program.intervals import interval
 from tapml.reports.compiled import run_document, show_run
 from tapml.reports.progress import ProgressReport
 from tapml.reports.terminal import warn_doubts
@@ -80,7 +84,7 @@ def _calls(files: CompiledFiles, options: argparse.Namespace) -> list[dict[str, 
     for port in function.inputs:
         tensor = function.tensors[port.tensor]
         shape = tuple(axis if isinstance(axis, int | str) else None for axis in tensor.shape)
-        specs.append(InputSpec(port.name, tensor.dtype, shape, port.range[1] + 1 if port.range else None))
+        specs.append(InputSpec(port.name, tensor.dtype, shape, _bound(port, files.model.symbols)))
     if not specs:
         return [{}]
     steps = gather_steps(
@@ -96,6 +100,11 @@ def _calls(files: CompiledFiles, options: argparse.Namespace) -> list[dict[str, 
         except InputError as error:
             raise InputError(f"{step.description}: {error}") from None
     return [step.arrays for step in steps]
+
+
+def _bound(port: InputPort, symbols: Sequence[Symbol]) -> int | None:
+    """One more than the largest index that it takes at all sizes, where its elements are indices."""
+    return max(interval(port.range[1], symbols)[0], 0) + 1 if port.range else None
 
 
 def _run(

@@ -10,7 +10,7 @@ import numpy as np
 
 from tapml.compiled.model import CompiledFunction, CompiledModel, CompiledTensor, InputPort
 from tapml.errors import InputError
-from tapml.expressions import ExpressionError, check_sizes, printed
+from tapml.expressions import ExpressionError, check_sizes, evaluate, printed
 from tapml.program import TensorType
 from tapml.program.graph import numpy_dtype
 from tapml.program.program import MAIN, SymbolicType
@@ -82,7 +82,7 @@ def call_of(model: CompiledModel, function: str, arrays: Mapping[str, np.ndarray
         if tensor_type.shape != arrays[name].shape:
             raise _wrong(name, inputs[name], arrays[name])
     for port in found.inputs:
-        _check_range(port, arrays[port.name])
+        _check_range(port, arrays[port.name], sizes)
     return Call(sizes, types, outputs)
 
 
@@ -107,17 +107,31 @@ def _as(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     return array
 
 
-def _check_range(port: InputPort, array: np.ndarray) -> None:
+def _check_range(port: InputPort, array: np.ndarray, sizes: Mapping[str, int]) -> None:
     if port.range is None or not array.size:
         return
-    least, most = port.range
+    try:
+        least, most = (evaluate(end, sizes) for end in port.range)
+    except ExpressionError as error:  # of a size that follows from no input
+        raise InputError(f"input {port.name}: {error}") from None
     wrong = (array < least) | (array > most)
     if wrong.any():
         place = [int(found) for found in np.unravel_index(int(np.argmax(wrong)), array.shape)]
         raise InputError(
-            f"input {port.name} is {array[tuple(place)]} at {place}, and must be from {least} to {most}: it is an "
-            "index, and there is nothing at any other"
+            f"input {port.name} is {array[tuple(place)]} at {place}, and must be from {range_text(port.range, sizes)}: "
+            "it is an index, and there is nothing at any other"
         )
+
+
+def range_text(found: tuple[Any, Any], sizes: Mapping[str, int] | None = None) -> str:
+    """For people: "0 to tokens - 1", and for the sizes of a call "0 to 2 (tokens - 1)"."""
+
+    def end(expression: Any) -> str:
+        if sizes is None or isinstance(expression, int):
+            return printed(expression)
+        return f"{evaluate(expression, sizes)} ({printed(expression)})"
+
+    return f"{end(found[0])} to {end(found[1])}"
 
 
 def _match(name: str, tensor: CompiledTensor, array: np.ndarray, sizes: dict[str, int]) -> None:

@@ -40,8 +40,7 @@ def _as_tuple(found: Any) -> Any:
     return tuple(found) if isinstance(found, list) else found
 
 
-_Element = Annotated[int, Field(ge=-(2**31), le=2**32 - 1)]
-_Range = Annotated[tuple[_Element, _Element], WithJsonSchema({"tsType": "[number, number]"})]
+_Range = Annotated[tuple[CheckedExpression, CheckedExpression], WithJsonSchema({"tsType": "[Expression, Expression]"})]
 _Initial = Annotated[tuple[Index, _Offset], WithJsonSchema({"tsType": "[number, number]"})]
 
 Place = TypeAliasType(
@@ -181,7 +180,8 @@ class Port(Message):
 
 
 class InputPort(Port):
-    """An input, whose elements are from `range[0]` to `range[1]` where these are indices of a table."""
+    """An input, whose elements are from `range[0]` to `range[1]`, over the model's symbols, where these are indices of
+    an axis."""
 
     range: Annotated[_Range | None, BeforeValidator(_as_tuple)] = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from tapml.compiled.algebra import Algebra, Scope, Value, same
+from tapml.compiled.algebra import Algebra, Scope, Value, same, shown
 from tapml.compiled.bytes import bound, check_stored, elements_of, stored_bytes
 from tapml.compiled.model import CompiledFunction, CompiledModel, CompiledTensor, InputPort, Port
 from tapml.compiled.owners import Region
@@ -39,7 +39,7 @@ class Tensors:
                 raise ExpressionError(f"{name}: tensor {number} ({tensor.name}): {error}") from None
         self._check_ports("input", function.inputs)
         self._check_ports("output", function.outputs)
-        self._check_ranges(function.inputs)
+        self._check_ranges(function.inputs, symbols)
         self._check_whole()
 
     def describe(self, number: int) -> str:
@@ -109,15 +109,20 @@ class Tensors:
             if self.regions[port.tensor].buffer != (kind, number) or self.regions[port.tensor].root != port.tensor:
                 raise ExpressionError(f"{where}: tensor {port.tensor} does not lie at {kind} {number}, or is a view")
 
-    def _check_ranges(self, ports: Sequence[InputPort]) -> None:
+    def _check_ranges(self, ports: Sequence[InputPort], symbols: Scope) -> None:
+        """Its ends are elements of the input's dtype. At some sizes there may be none between them."""
         for port in ports:
             if port.range is not None:
-                dtype, (least, most) = self._function.tensors[port.tensor].dtype, port.range
+                where, dtype = f"{self._name}: input {port.name}", self._function.tensors[port.tensor].dtype
+                try:
+                    least, most = (self._algebra.value(end, symbols) for end in port.range)
+                except ExpressionError as error:
+                    raise ExpressionError(f"{where}: {error}") from None
                 low, high = _ELEMENTS.get(dtype, (0, -1))
-                if not low <= least <= most <= high:
-                    raise ExpressionError(
-                        f"{self._name}: input {port.name} is {dtype}, and has no range from {least} to {most}"
-                    )
+                first, last = self._algebra.least(least), self._algebra.greatest(most)
+                if not low <= first <= last <= high:
+                    ends = " to ".join(map(shown, port.range))
+                    raise ExpressionError(f"{where} is {dtype}, and has no range from {ends}")
 
     def _check_whole(self) -> None:
         """A state, an input, an output is one tensor, and the others are views of it."""

@@ -33,7 +33,18 @@ from tapml.importing.onnx_recurrent import RECURRENT
 from tapml.importing.onnx_resize import resize
 from tapml.importing.onnx_roi_align import roi_align
 from tapml.importing.onnx_sequence import SEQUENCE
-from tapml.importing.onnx_shapes import constant_of_shape, cut, expand, flatten, gather, numbers_of_range, reshape, tile
+from tapml.importing.onnx_shapes import (
+    constant_of_shape,
+    cut,
+    expand,
+    flatten,
+    gather,
+    gather_elements,
+    gather_nd,
+    numbers_of_range,
+    reshape,
+    tile,
+)
 from tapml.importing.onnx_signal import dft, stft
 from tapml.importing.relax_ir import Expr
 
@@ -64,6 +75,8 @@ OPERATORS: Mapping[str, Converter] = {
     "EyeLike": eye_like,
     "Flatten": flatten,
     "Gather": gather,
+    "GatherElements": gather_elements,
+    "GatherND": gather_nd,
     "IsInf": is_inf,
     "LayerNormalization": layer_normalization,
     "LpNormalization": lp_normalization,

@@ -162,16 +162,34 @@ def _taken(builder: Expr, data: Expr, numbers: Sequence[int], axis: int) -> Expr
     return builder.emit(op.take(data, places(numbers), axis=axis, mode="fast"))
 
 
+def gather_elements(builder: Expr, inputs: Operands, attributes: Attributes) -> Expr | None:
+    """As `gather`."""
+    shape = inputs.shape()
+    axis = attributes["axis"] % len(shape)
+    return None if isinstance(shape[axis], int) else op.gather_elements(inputs[0], inputs[1], axis)
+
+
+def gather_nd(builder: Expr, inputs: Operands, attributes: Attributes) -> Expr | None:
+    """As `gather`."""
+    if all(isinstance(extent, int) for extent in inputs.shape()):
+        return None
+    return op.gather_nd(inputs[0], inputs[1], attributes["batch_dims"])
+
+
 def gather(builder: Expr, inputs: Operands, attributes: Attributes) -> Expr | None:
-    """By a known index that counts from the end of an axis that varies, or is another in each turn of a loop."""
+    """Along an axis that varies, or by a known index that is another in each turn of a loop. What counts from the end
+    is counted where it is read (tapml.importing.indices): TVM's importer makes a tensor of the axis' size for that, and
+    what an index has to be is no longer seen."""
     index, shape = inputs.known(1), inputs.shape()
     axis = attributes["axis"] % len(shape)
     turning = inputs.turns(1) and isinstance(shape[axis], int) and shape[axis] > 0
     if turning and index is not None and index.elements and not index.symbolic:
         found = _taken(builder, inputs[0], [place % shape[axis] for place in index.elements], axis)
         return op.reshape(found, [*shape[:axis], *index.array.shape, *shape[axis + 1 :]])
-    if index is None or (isinstance(shape[axis], int) and not index.symbolic):
+    if isinstance(shape[axis], int) and not (index and index.symbolic):
         return None
+    if index is None:
+        return op.take(inputs[0], inputs[1], axis)
     sizes = inputs.sizes
     taken = [
         sizes.simplified(shape[axis] + place) if sizes.holds(integer(place) < 0) else place for place in index.elements

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from tapml.compiled.call import CompiledRun
+from tapml.compiled.call import CompiledRun, range_text
 from tapml.compiled.instructions import Dispatch, If, Instruction, every_instruction
 from tapml.compiled.model import CompiledFunction, CompiledModel, InputPort, Port, Validation
 from tapml.program.graph import Typed
@@ -164,7 +164,7 @@ def _port(function: CompiledFunction, name: str, tensor: int) -> str:
 
 
 def _input(function: CompiledFunction, port: InputPort) -> str:
-    among = f", from {port.range[0]} to {port.range[1]}" if port.range else ""
+    among = f", from {range_text(port.range)}" if port.range else ""
     return f"{_port(function, port.name, port.tensor)}{among}"
 
 

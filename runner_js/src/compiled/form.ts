@@ -260,8 +260,7 @@ const generation = fields({
 });
 
 const ports = list(fields({ name, tensor: index }), 10_000);
-const element = integer(-(2 ** 31), 2 ** 32 - 1);
-const inputs = list(fields({ name, tensor: index, "range?": orNull(list(element, 2, 2)) }), 10_000);
+const inputs = list(fields({ name, tensor: index, "range?": orNull(list(expression, 2, 2)) }), 10_000);
 
 const model = fields({
   format: one("tapml.model/1"),

@@ -1,6 +1,6 @@
 /** The tensors of a function: their types, and where their bytes lie for all sizes in range. */
 import { type Expression, ExpressionError, printed } from "../program/expressions";
-import { type Algebra, type Scope, same, type Value } from "./algebra";
+import { type Algebra, type Scope, same, shown, type Value } from "./algebra";
 import { bound, checkStored, elementsOf, storedBytes } from "./bytes";
 import type { CompiledFunction, CompiledModel, CompiledTensor, Encoding, Port } from "./generated/model";
 import { within } from "./kernels";
@@ -36,7 +36,7 @@ export function placedTensors(
   }
   checkPorts(name, "input", of.inputs, placed);
   checkPorts(name, "output", of.outputs, placed);
-  checkRanges(name, of);
+  checkRanges(name, of, algebra, symbols);
   checkWhole(name, placed, model);
   return placed;
 }
@@ -124,15 +124,26 @@ export const ELEMENTS: Partial<Record<string, readonly [number, number]>> = {
   uint8: [0, 255],
 };
 
-function checkRanges(name: string, { inputs, tensors }: CompiledFunction): void {
+/** The ends of an input's range are elements of its dtype. At some sizes there may be none between them. */
+function checkRanges(
+  name: string,
+  { inputs, tensors }: CompiledFunction,
+  algebra: Algebra,
+  symbols: Scope,
+): void {
   for (const { name: input, tensor, range } of inputs) {
     if (!range) continue;
+    const where = `${name}: input ${input}`;
     const { dtype } = tensors[tensor] as CompiledTensor;
-    const [least, most] = range;
+    const [least, most] = within(where, () => range.map((end) => algebra.value(end, symbols))) as [
+      Value,
+      Value,
+    ];
     const [low, high] = ELEMENTS[dtype] ?? [0, -1];
-    if (!(low <= least && least <= most && most <= high))
+    const [first, last] = [algebra.least(least), algebra.greatest(most)];
+    if (!(low <= first && first <= last && last <= high))
       throw new ExpressionError(
-        `${name}: input ${input} is ${dtype}, and has no range from ${least} to ${most}`,
+        `${where} is ${dtype}, and has no range from ${shown(range[0])} to ${shown(range[1])}`,
       );
   }
 }

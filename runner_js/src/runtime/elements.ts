@@ -1,5 +1,6 @@
 import type { InputPort } from "../compiled/generated/model";
 import { ELEMENTS } from "../compiled/tensors";
+import { evaluate, printed, type Sizes } from "../program/expressions";
 import type { DType } from "../protocol/messages";
 import type { HalfArray, InputData, TensorData } from "./api";
 import { TapmlError } from "./error";
@@ -50,16 +51,19 @@ export function mismatch(data: unknown, dtype: DType): string {
   return `is ${name ? `of type ${name}` : "no typed array"}`;
 }
 
-/** Throws a TapmlError for an element that lies in nothing that it indexes. */
-export function checkRange({ name, range }: InputPort, data: TensorData): void {
+/** Throws a TapmlError for an element that lies in nothing that it indexes, at the sizes of a call. */
+export function checkRange({ name, range }: InputPort, data: TensorData, sizes: Sizes): void {
   if (!range) return;
-  const [least, most] = range;
+  const [least, most] = range.map((end) => evaluate(end, sizes)) as [number, number];
+  const described = range
+    .map((end) => (typeof end === "number" ? end : `${evaluate(end, sizes)} (${printed(end)})`))
+    .join(" to ");
   for (let place = 0; place < data.length; place++) {
     const element = data[place] as number;
     if (element < least || element > most)
       throw new TapmlError(
         "input",
-        `input ${name} is ${element} at element ${place}, and must be from ${least} to ${most}`,
+        `input ${name} is ${element} at element ${place}, and must be from ${described}`,
         "it is an index, and there is nothing at any other",
       );
   }

@@ -136,6 +136,16 @@ describe("a call", () => {
     expect(await fault(model.run({ x, ids: BigInt64Array.of(0n, 1n, 7n) }))).toBe(
       "input: input ids is 7 at element 2, and must be from -7 to 6: it is an index, and there is nothing at any other",
     );
+    if (port)
+      port.range = [
+        ["sub", 0, "n"],
+        ["sub", "n", 1],
+      ];
+    const other = await open(served);
+    expect((await other.run({ x, ids: Int32Array.of(-3, 0, 2) })).y).toEqual(range(3, 3));
+    expect(await fault(other.run({ x, ids: Int32Array.of(0, 3, 0) }))).toBe(
+      "input: input ids is 3 at element 1, and must be from -3 (0 - n) to 2 (n - 1): it is an index, and there is nothing at any other",
+    );
     expect(await fault(model.run({ x, ids: BigInt64Array.of(0n, 1n, 2n ** 40n) }))).toBe(
       "input: input ids has elements that no int32 is: give an Int32Array of int32[n]",
     );

@@ -11,7 +11,11 @@ export function usedSymbols(fn: CompiledFunction, kernels: readonly ReadyKernel[
   return found;
 }
 
-function* namesOf({ tensors, code }: CompiledFunction, kernels: readonly ReadyKernel[]): Generator<string> {
+function* namesOf(
+  { inputs, tensors, code }: CompiledFunction,
+  kernels: readonly ReadyKernel[],
+): Generator<string> {
+  for (const { range } of inputs) for (const end of range ?? []) yield* symbolsIn(end);
   for (const { shape } of tensors) for (const extent of shape) yield* symbolsIn(extent);
   yield* namesIn(code, kernels);
 }

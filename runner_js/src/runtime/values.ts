@@ -165,7 +165,7 @@ function checkedInput({ port, name, tensor, data, shape }: Input, sizes: Sizes):
       `has ${data.length} elements, where ${describeType(type)} has ${elementsOf(type.shape)}`,
     );
   }
-  checkRange(port, data);
+  checkRange(port, data, sizes);
   const stored = storedBytes(data, tensor, sizes);
   if (!stored) throw wrong(name, tensor, `has elements that ${tensor.encoding} cannot store`);
   return { bytes: stored };
