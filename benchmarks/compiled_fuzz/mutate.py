@@ -127,6 +127,9 @@ def _change_object(found: dict[str, Any], document: Any, choose: random.Random) 
         found["x"] = 1
     elif "op" in found and choose.random() < 0.8:
         _change_instruction(found, document, choose)
+    elif found.keys() <= {"name", "tensor", "range"} and choose.random() < 0.4:
+        least, most = (choose.choice((-(2**31), -7, 0, 5, "n", 2**31 - 1, 2**32)) for _ in range(2))
+        found["range"] = choose.choice(([least, most], [["sub", 0, least], ["sub", most, 1]], [least], None))
     elif choose.random() < 0.3:
         del found[choose.choice([*found])]
     else:
@@ -166,6 +169,7 @@ def _change_instruction(found: dict[str, Any], document: Any, choose: random.Ran
                 "operands": choose.sample([*inner.get("operands", [1, 2])], len(inner.get("operands", [1, 2]))),
             },
             lambda: {**inner, "until": tensor},
+            lambda: {**inner, "otherwise": choose.choice(("too many", "", None, 1, "x" * 1001))},
         )
     )
     changed = made()

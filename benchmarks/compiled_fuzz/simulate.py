@@ -17,6 +17,7 @@ _MOST_STEPS = 20_000
 _MOST_CORNERS = 6
 _NOBODY, _GARBAGE = -1, -2
 _RANGES = {"int32": (-(2**31), 2**31 - 1), "uint32": (0, 2**32 - 1)}
+_ELEMENTS = {**_RANGES, "int8": (-128, 127), "uint8": (0, 255)}
 
 
 class TooLarge(Exception):
@@ -80,6 +81,7 @@ class _Run:
             need(all(extent >= 0 for extent in shape), "an extent is negative")
             self.shapes.append(shape)
             self.nbytes.append(_stored_bytes(shape, tensor))
+        self._check_ranges()
         self.memory: dict[tuple[str, int], np.ndarray] = {}
         for kind, counts in (("weights", document["weights"]["buffers"]), ("arena", function["arena"])):
             self._allocate(kind, counts)
@@ -90,6 +92,15 @@ class _Run:
         for number, tensor in enumerate(function["tensors"]):
             if tensor["at"][0] in ("input", "state"):
                 self._words(number)[:] = self.roots[number]
+
+    def _check_ranges(self) -> None:
+        """Of inputs that are indices: their ends are elements, or there is none between them."""
+        for port in self.function["inputs"]:
+            if (ends := port.get("range")) is not None:
+                tensor = self.function["tensors"][port["tensor"]]
+                least, most = (evaluate(end, self.sizes) for end in ends)
+                low, high = _ELEMENTS[tensor["dtype"]]
+                need(low <= least and most <= high, "a range of indices is beyond the input's dtype")
 
     def _allocate(self, kind: str, counts: list[int]) -> None:
         for number, count in enumerate(counts):

@@ -329,6 +329,56 @@ def test_what_grows_from_turn_to_turn_is_refused(tmp_path: Path) -> None:
         Carved(text, tmp_path, [{"x": x(1, 2, 3), "many": int64(many)} for many in (1, 2)])
 
 
+def test_a_state_and_rows_have_sizes_that_differ(runs: Sequence[Run], tmp_path: Path) -> None:
+    """Where values end the loop, and in a branch by values."""
+    text = """agraph (float[n, 3] x, float limit) => (float[n, 3] y, int64 turns, float[N, n, 3] rows) {
+        one = Constant<value = int64 {1}>()
+        none = Constant<value = int64 {0}>()
+        most = Constant<value = int64 {6}>()
+        all = ReduceSum<keepdims = 0>(x)
+        begin = Less(all, limit)
+        y, turns, rows = Loop(most, begin, x, none) <
+            body = turn (int64 i, bool going, float[n, 3] before, int64 k)
+                    => (bool goes, float[n, 3] after, int64 m, float[n, 3] row) {
+                sum = ReduceSum<keepdims = 0>(before)
+                low = Less(sum, one_more)
+                after = If(low) <
+                    then_branch = more () => (float[n, 3] a) { a = Add(before, before) },
+                    else_branch = less () => (float[n, 3] b) { h = Abs(x)  b = Add(before, h) }
+                >
+                row = Tanh(before)
+                m = Add(k, one)
+                made = ReduceSum<keepdims = 0>(after)
+                goes = Less(made, limit)
+            }
+        >
+    }""".replace("begin = Less", "one_more = Constant<value = float {1}>()\n        begin = Less")
+    given = [{"x": np.full([n, 3], 0.1, np.float32), "limit": np.array(3, np.float32)} for n in (2, 5)]
+    carved = Carved(text, tmp_path, given)
+    for n, limit in ((3, 3), (3, 0), (7, 40)):
+        arrays = {"x": np.full([n, 3], 0.2, np.float32), "limit": np.array(limit, np.float32)}
+        y, turns, rows = OnnxRuntime(carved.path).run(["y", "turns", "rows"], arrays)
+        for run in runs:
+            found = run(carved, arrays)
+            np.testing.assert_allclose(found["y"], y, rtol=1e-5)
+            assert int(found["turns"]) == int(found["rows.count"].item()) == int(turns)
+            assert found["rows"].shape == (6, n, 3)
+            if turns:
+                np.testing.assert_allclose(found["rows"][: int(turns)], rows, rtol=1e-5)
+            assert not found["rows"][int(turns) :].any()
+
+
+def test_a_state_that_grows_where_values_end_the_loop_is_refused(tmp_path: Path) -> None:
+    text = """agraph (float[n, 3] x, int64 many) => (float[k, 3] y) {
+        y = Loop(many, , x) <body = turn (int64 i, bool going, float[a, 3] before) => (bool going, float[b, 3] after) {
+            after = Concat<axis = 0>(before, x)
+        }>
+    }"""
+    given = [{"x": np.ones([n, 3], np.float32), "many": int64(n - 1)} for n in (2, 3)]
+    with pytest.raises(InputError, match="has another shape or type after a turn than before"):
+        Carved(text, tmp_path, given)
+
+
 def test_loops_that_do_not_end_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"the loop of y takes more than 1024 turns\): say .* with --loop-limit N"):
         Carved(WHILE.replace("MOST", ""), tmp_path, [{"x": x(0, 0, 0), "limit": np.array(5, np.float32)}])

@@ -18,7 +18,7 @@ from tapml.errors import InputError
 from tapml.importing.dtypes import stored
 from tapml.importing.kernel_calls import as_dtype, call, call_program, call_several
 from tapml.importing.onnx_operands import fixed_shape, within, zero
-from tapml.importing.relax_ir import Expr, tensor_dtype
+from tapml.importing.relax_ir import Expr, axes_of, tensor_dtype
 from tapml.importing.sequential import Program, int32, let, near_square
 
 
@@ -220,7 +220,7 @@ def _firsts(leaders: Any, ranks: Any, count: Any) -> list[Any]:
 
 def masked(builder: Expr, data: Expr, counted: Counted) -> Expr:
     """With zeros behind its count."""
-    rank, size = data.ty.ndim, fixed_shape(data, "a counted tensor")[counted.axis]
+    rank, size = data.ty.ndim, axes_of(data)[counted.axis]
     column = [size if number == counted.axis else 1 for number in range(rank)]
     emit = builder.emit
     places = emit(op.reshape(op.arange(0, size, 1, "int32"), column))

@@ -16,7 +16,7 @@ from tapml.importing.onnx_operands import zero
 from tapml.importing.onnx_run import read_by
 from tapml.importing.onnx_values import RANDOM, Known, constant
 from tapml.importing.relax_ir import Expr, axes_of, tensor_dtype
-from tapml.importing.sizes import Sizes
+from tapml.importing.sizes import Sizes, integer
 
 MOST_OPERATORS = 20_000
 """That the turns of all loops of a model may call."""
@@ -151,11 +151,16 @@ class Bodies:
             return a
         dtype, other = (found.dtype if isinstance(found, Known) else tensor_dtype(found.ty) for found in (a, b))
         a, b = self._operand(a), self._operand(b)
-        if dtype != other or not _equal(axes_of(a), axes_of(b)):
+        if dtype != other or not self._equal(axes_of(a), axes_of(b)):
             raise self.failure(node, why)
         # Alone: fused with what computes or reads it, it would be no branch.
         made = call(self._scope.builder, _either, [flag, a, b], name="choose", alone=True)
         return as_dtype(self._scope.builder, made, dtype)
+
+    def _equal(self, a: Sequence[Any], b: Sequence[Any]) -> bool:
+        """At all sizes in range."""
+        simplified = self._scope.sizes.simplified
+        return len(a) == len(b) and all(simplified(integer(x) == integer(y)) == 1 for x, y in zip(a, b, strict=True))
 
     def either(self, a: Value, b: Value) -> Value:
         """A number that is not 0 where one of two, none of which is negative, is not."""
@@ -170,7 +175,3 @@ class Bodies:
 
 def _either(flag: Any, a: Any, b: Any) -> Any:
     return te.compute(a.shape, lambda *at: tirx.Select(flag(0) != zero(flag.dtype), a(*at), b(*at)), name="choose")
-
-
-def _equal(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    return len(a) == len(b) and all(x is y or (isinstance(x, int) and x == y) for x, y in zip(a, b, strict=True))

@@ -18,7 +18,7 @@ from tapml.importing.onnx_operands import Operands
 from tapml.importing.onnx_run import read_by
 from tapml.importing.onnx_suppression import non_max_suppression
 from tapml.importing.onnx_values import Known
-from tapml.importing.relax_ir import Expr, static_shape
+from tapml.importing.relax_ir import Expr, axes_of, static_shape
 
 CHOOSING: Mapping[str, Callable[..., list[tuple[Any, Counted | None]]]] = {
     "Compress": compress,
@@ -79,6 +79,8 @@ class Counts:
             return
         name, counted = next((name, found) for name, found in zip(node.input, counts, strict=True) if found is not None)
         outputs = [output for output in node.output if output]
+        if not all(self._fixed(operand) for operand in (*node.input, *outputs) if operand):
+            raise self.refuse(node, name, "other sizes of what it takes or gives differ among the given inputs")
         try:
             axis = counted_axis(
                 Call(
@@ -99,6 +101,9 @@ class Counts:
         value = self._scope.value(name)
         return value.array.shape if isinstance(value, Known) else static_shape(value.ty)
 
+    def _fixed(self, name: str) -> bool:
+        return self._shape(name) is not None
+
     def _numbers(self, name: str) -> list[Any] | None:
         value = self._scope.value(name)
         return value.elements if isinstance(value, Known) else None
@@ -111,7 +116,7 @@ class Counts:
         for name in [output.name for output in graph.output]:
             if (counted := self.of(name)) is None:
                 continue
-            count, shape = count_name(name), self._shape(name) or ()
+            count, shape = count_name(name), axes_of(self._scope.value(name))
             if self._scope.value(count) is not None:
                 raise InputError(f"the model has a value {count}, which is to be the count of {name}: rename it")
             self._scope.bind(name, masked(builder, self._scope.value(name), counted))
