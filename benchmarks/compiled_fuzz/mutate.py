@@ -7,7 +7,18 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-_PARTS = ("functions", "functions", "functions", "functions", "functions", "kernels", "weights", "states", "symbols")
+_PARTS = (
+    "functions",
+    "functions",
+    "functions",
+    "functions",
+    "functions",
+    "kernels",
+    "weights",
+    "states",
+    "symbols",
+    "generation",
+)
 _MOST = 2**53 - 1
 _NUMBERS = (
     0,
