@@ -11,7 +11,7 @@ import pytest
 from tvm import relax
 
 import tapml as tml
-from tapml.compilers.cache.attention import LANES
+from tapml.compilers.cache.attention import LANES, TOKENS
 from tapml.compilers.choose import compile_operators
 from tapml.importing.cached_attention import cached_attention
 from tapml.importing.kernel_calls import call
@@ -112,7 +112,7 @@ def expected(case: Case, query: Any, keys: Any, values: Any, positions: Any, *ot
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("n", [1, TOKENS + 1])
 def test_attention_to_every_part_of_a_cache(case: Case, n: int, device: Any) -> None:
     """What lies behind the position, and before the window, is NaN: it must not be read, let alone counted."""
     random = np.random.default_rng(1)

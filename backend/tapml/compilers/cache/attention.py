@@ -1,6 +1,7 @@
-"""Attention to a cache that reads no further than the position of its query: one workgroup for each head and query.
+"""Attention to a cache that reads no further than the positions of its queries: a workgroup for each head and token,
+or for each head and some tokens of a chunk, which share what they read of the cache.
 
-A tile of places at a time: each lane has the score of one, then the lanes mix the tile's values, a column each, several
+A tile of places at a time: each lane has the scores of one, then the lanes mix the tile's values, a column each, several
 places at once where a value has fewer columns than there are lanes. What was mixed before is scaled to a new highest
 score (online softmax), so nothing is kept of scores. How far to look is read from `positions`, which no kernel may
 write: only what a storage buffer holds that is read counts as uniform, and barriers stand inside that loop.
@@ -17,6 +18,8 @@ from tapml.lowering.by_hand import MadeWith
 from tapml.lowering.operator import Operator
 
 LANES = 128
+TOKENS = 4
+"""Of a chunk, in one workgroup."""
 OPTIONS = {"scaling", "window", "softcap"}
 
 
@@ -37,6 +40,8 @@ def attention(operator: Operator, made: MadeWith) -> str | None:
     vector = 4 if dim % 4 == 0 else 1
     number = f"vec{vector}<f32>" if vector > 1 else "f32"
     columns = min(LANES, 1 << (width - 1).bit_length())
+    pieces, tokens = -(-width // columns), _tokens(operator)
+    term = f"query_rows[t * {dim // vector} + r]"
     sinks = "sinks" in made.also
     window, softcap = int(options["window"]), options["softcap"]
     return _TEXT.format(
@@ -45,29 +50,42 @@ def attention(operator: Operator, made: MadeWith) -> str | None:
         GROUPS=heads // kv_heads,
         CAPACITY=capacity,
         NUMBER=number,
+        TOKENS=tokens,
         TERMS=dim // vector,
-        SUM="found += dot(query_row[r], keys[row + r]);" if vector > 1 else "found += query_row[r] * keys[row + r];",
+        ALL_TERMS=tokens * dim // vector,
+        ALL_LANES=tokens * LANES,
+        ALL_PIECES=tokens * pieces,
+        PRODUCT=f"dot({term}, key)" if vector > 1 else f"{term} * key",
         WIDTH=width,
         COLUMNS=columns,
         PARTS=LANES // columns,
-        PIECES=-(-width // columns),
+        PIECES=pieces,
         BEGIN=f"max(position - {window - 1}, 0)" if window else "0",
         SEEN=f"at <= position && at > position - {window}" if window else "at <= position",
-        SCALED=f"found * {_f32(options['scaling'])}",
+        SCALING=_f32(options["scaling"]),
         LIMITED=f"{_f32(softcap)} * tanh_of(scaled / {_f32(softcap)})" if softcap else "scaled",
         TANH=_TANH if softcap else "",
         ALSO=inputs,
         RESULT=4 + len(made.also),
-        BIAS=f" + bias[({of_head} * tokens + token) * {capacity} + at]" if "bias" in made.also else "",
+        BIAS=f" + bias[({of_head} * tokens + token + t) * {capacity} + at]" if "bias" in made.also else "",
         FIRST_HIGHEST="sinks[head]" if sinks else "NOWHERE",
         FIRST_TOTAL="1.0" if sinks else "0.0",
     )
 
 
 def attention_grid(operator: Operator) -> list[Any]:
-    """Workgroups: heads, queries."""
-    heads, queries, _ = operator.arguments[0]["shape"]
-    return [heads, queries, 1]
+    """Workgroups: heads, tokens."""
+    heads, tokens, _ = operator.arguments[0]["shape"]
+    at_once = _tokens(operator)
+    if isinstance(tokens, int):
+        return [heads, -(-tokens // at_once), 1]
+    return [heads, ["ceildiv", tokens, at_once], 1]
+
+
+def _tokens(operator: Operator) -> int:
+    """In one workgroup."""
+    tokens = operator.arguments[0]["shape"][1]
+    return min(tokens, TOKENS) if isinstance(tokens, int) else TOKENS
 
 
 _ALSO = ((), ("sinks",), ("bias",), ("sinks", "bias"))
@@ -105,93 +123,129 @@ _TEXT = """\
 
 const NOWHERE = -1e30f;
 
-var<workgroup> query_row : array<{NUMBER}, {TERMS}>;
-var<workgroup> scores : array<f32, {LANES}>;
+var<workgroup> query_rows : array<{NUMBER}, {ALL_TERMS}>;
+var<workgroup> scores : array<f32, {ALL_LANES}>;
 var<workgroup> parts : array<f32, {LANES}>;
 {TANH}
 @compute @workgroup_size({LANES})
 fn cached_attention(
   @builtin(workgroup_id) group : vec3<u32>,
-  @builtin(num_workgroups) all : vec3<u32>,
   @builtin(local_invocation_id) local : vec3<u32>,
 ) {{
   let lane = i32(local.x);
   let head = i32(group.x);
-  let token = i32(group.y);
-  let tokens = i32(all.y);
-  let position = positions[token];
-  var begin = min({BEGIN}, {CAPACITY});
-  var end = clamp(position, -1, {CAPACITY} - 1) + 1;
-  if (begin >= end) {{ // nothing is seen: all places count alike
-    begin = 0;
-    end = {CAPACITY};
+  let tokens = i32(arrayLength(&positions));
+  let token = i32(group.y) * {TOKENS};
+  let known = min(tokens - token, {TOKENS});
+  // From the first place that one of the tokens sees to the last.
+  var begin = {CAPACITY};
+  var end = 0;
+  for (var t = 0; t < known; t++) {{
+    let position = positions[token + t];
+    let first = {BEGIN};
+    let last = clamp(position, -1, {CAPACITY} - 1);
+    // Where nothing is seen all places count alike.
+    begin = min(begin, select(first, 0, first > last));
+    end = max(end, select(last + 1, {CAPACITY}, first > last));
   }}
-  for (var r = lane; r < {TERMS}; r += {LANES}) {{
-    query_row[r] = query[(head * tokens + token) * {TERMS} + r];
+  for (var r = lane; r < known * {TERMS}; r += {LANES}) {{
+    query_rows[r] = query[(head * tokens + token) * {TERMS} + r];
   }}
-  let first = head / {GROUPS} * {CAPACITY}; // row of the cache
+  let row_of_head = head / {GROUPS} * {CAPACITY};
   let column = lane % {COLUMNS};
   let part = lane / {COLUMNS};
-  var highest = {FIRST_HIGHEST};
-  var total = {FIRST_TOTAL};
-  var mixed : array<f32, {PIECES}>;
+  var highest = array<f32, {TOKENS}>();
+  var total = array<f32, {TOKENS}>();
+  var mixed = array<f32, {ALL_PIECES}>();
+  for (var t = 0; t < {TOKENS}; t++) {{
+    highest[t] = {FIRST_HIGHEST};
+    total[t] = {FIRST_TOTAL};
+  }}
   workgroupBarrier();
   for (var tile = begin; tile < end; tile += {LANES}) {{
     let count = min(end - tile, {LANES});
     let at = tile + lane;
-    var score = NOWHERE;
     if (lane < count) {{
-      let row = (first + at) * {TERMS};
-      var found = 0.0;
+      let row = (row_of_head + at) * {TERMS};
+      // Said, for Dawn with SwiftShader keeps what the turn before left where it is not.
+      var found = array<f32, {TOKENS}>();
       for (var r = 0; r < {TERMS}; r++) {{
-        {SUM}
+        let key = keys[row + r];
+        for (var t = 0; t < {TOKENS}; t++) {{
+          if (t < known) {{
+            found[t] += {PRODUCT};
+          }}
+        }}
       }}
-      let scaled = {SCALED};
-      score = select(NOWHERE, {LIMITED}{BIAS}, {SEEN});
+      for (var t = 0; t < {TOKENS}; t++) {{
+        if (t < known) {{
+          let position = positions[token + t];
+          let scaled = found[t] * {SCALING};
+          scores[t * {LANES} + lane] = select(NOWHERE, {LIMITED}{BIAS}, {SEEN});
+        }}
+      }}
     }}
-    scores[lane] = score;
     workgroupBarrier();
     var most = highest;
-    for (var j = 0; j < count; j++) {{
-      most = max(most, scores[j]);
-    }}
-    workgroupBarrier();
-    scores[lane] = exp(score - most);
-    workgroupBarrier();
-    if (most > highest) {{
-      let rescaled = exp(highest - most);
-      total *= rescaled;
-      for (var piece = 0; piece < {PIECES}; piece++) {{
-        mixed[piece] *= rescaled;
+    for (var t = 0; t < {TOKENS}; t++) {{
+      if (t < known) {{
+        for (var j = 0; j < count; j++) {{
+          most[t] = max(most[t], scores[t * {LANES} + j]);
+        }}
       }}
-      highest = most;
     }}
-    for (var j = 0; j < count; j++) {{
-      total += scores[j];
+    workgroupBarrier();
+    for (var t = 0; t < {TOKENS}; t++) {{
+      if (t < known && lane < count) {{
+        scores[t * {LANES} + lane] = exp(scores[t * {LANES} + lane] - most[t]);
+      }}
+    }}
+    workgroupBarrier();
+    for (var t = 0; t < {TOKENS}; t++) {{
+      if (t < known) {{
+        if (most[t] > highest[t]) {{
+          let rescaled = exp(highest[t] - most[t]);
+          total[t] *= rescaled;
+          for (var piece = 0; piece < {PIECES}; piece++) {{
+            mixed[t * {PIECES} + piece] *= rescaled;
+          }}
+          highest[t] = most[t];
+        }}
+        for (var j = 0; j < count; j++) {{
+          total[t] += scores[t * {LANES} + j];
+        }}
+      }}
     }}
     for (var j = part; j < count; j += {PARTS}) {{
-      let row = (first + tile + j) * {WIDTH};
+      let row = (row_of_head + tile + j) * {WIDTH};
       for (var piece = 0; piece < {PIECES}; piece++) {{
         let place = column + piece * {COLUMNS};
         if (place < {WIDTH}) {{
-          mixed[piece] += scores[j] * values[row + place];
+          let value = values[row + place];
+          for (var t = 0; t < {TOKENS}; t++) {{
+            if (t < known) {{
+              mixed[t * {PIECES} + piece] += scores[t * {LANES} + j] * value;
+            }}
+          }}
         }}
       }}
     }}
     workgroupBarrier();
   }}
-  for (var piece = 0; piece < {PIECES}; piece++) {{
-    parts[lane] = mixed[piece];
-    workgroupBarrier();
-    let place = column + piece * {COLUMNS};
-    if (part == 0 && place < {WIDTH}) {{
-      var found = 0.0;
-      for (var p = 0; p < {PARTS}; p++) {{
-        found += parts[p * {COLUMNS} + column];
+  for (var t = 0; t < {TOKENS}; t++) {{
+    for (var piece = 0; piece < {PIECES}; piece++) {{
+      parts[lane] = mixed[t * {PIECES} + piece];
+      workgroupBarrier();
+      let place = column + piece * {COLUMNS};
+      if (t < known && part == 0 && place < {WIDTH}) {{
+        var found = 0.0;
+        for (var p = 0; p < {PARTS}; p++) {{
+          found += parts[p * {COLUMNS} + column];
+        }}
+        attended[((token + t) * {HEADS} + head) * {WIDTH} + place] = found / total[t];
       }}
-      attended[(token * {HEADS} + head) * {WIDTH} + place] = found / total;
+      workgroupBarrier();
     }}
-    workgroupBarrier();
   }}
 }}
 """
