@@ -13,6 +13,9 @@ _DEVICE = """what to run on: cpu (this machine, the default), a name that `tapml
 node-dawn, open (wait for someone to open the device page in any browser), or http://HOST:PORT of a running \
 `tapml serve` that has the model, with #NAME for one of its devices"""
 
+_WRITING = """what to write on: cpu (this machine, the default), a name that `tapml devices` lists as one that can be \
+started here, such as chromium or node-dawn, or open (wait for someone to open the device page in any browser)"""
+
 _VALIDATED = """validate the kernels before, on a device as `tapml validate` has it, such as chromium (default: none; \
 what the suite's results say is in the model all the same)"""
 
@@ -83,7 +86,7 @@ def add_compiled(commands: Commands, add_carving: Callable[[argparse.ArgumentPar
 
 def _add_generate(commands: Commands) -> None:
     parser = commands.add(
-        "generate", "generate_command:generate", run_arguments(device=_DEVICE), JSON,
+        "generate", "generate_command:generate", run_arguments(device=_WRITING), JSON,
         help="let a language model write, on this machine or on a device",
         description="Continue a prompt, token by token, on this machine (--device cpu) or on a device as a page does, "
         "and print the text as it comes; how many tokens a second it was goes to standard error.",

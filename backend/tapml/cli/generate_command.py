@@ -53,6 +53,11 @@ def generate(options: argparse.Namespace, console: Console, progress: Console) -
         warn_doubts(progress, options.model, files.proven().provenance.doubts)
         prompt = options.prompt_ids if options.prompt is None else options.prompt
         text = begun(files, prompt, asked)
+        if asked.tokens is not None and text.most < asked.tokens:
+            progress.print(
+                f"{text.most} of {counted(asked.tokens, 'token')} fit behind the prompt of {len(text.prompt)}: "
+                f"{files.model.name} has room for {text.facts.capacity}"
+            )
         writing, where = held.enter_context(_writing(text, device, options, progress))
         quiet = str(options.json) == "-"
         for piece in writing:
