@@ -23,6 +23,13 @@ DECODERS: Mapping[str, str] = {
     "experts": "qwen3_moe",
     "slices without elements": "phi3",
     "unsorted experts": "deepseek_v2",
+    "chunks of a mask": "llama4",
+    "own attention": "gptj",
+    "biases of the whole length": "mpt",
+    "states of its own": "rwkv",
+    "states of a cache": "mamba",
+    "encoder of tokens": "t5, encoder and decoder",
+    "encoder of features": "whisper, encoder and decoder",
 }
 """The configuration for each kind."""
 

@@ -91,9 +91,27 @@ CONFIGURATIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         {
             **GROUPED,
             **{"head_dim": 16, "intermediate_size_mlp": 96, "num_local_experts": 2, "attention_chunk_size": 8},
+            **{"no_rope_layers": [1, 0], "floor_scale": 16},
         },
     ),
     "smollm3": ("SmolLM3Config", GROUPED),
+    "t5, encoder and decoder": (
+        "T5Config",
+        {
+            **{"vocab_size": 128, "d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2, "num_heads": 4},
+            **{"relative_attention_num_buckets": 8, "relative_attention_max_distance": 20, "n_positions": 128},
+            **{"decoder_start_token_id": 0},
+        },
+    ),
+    "whisper, encoder and decoder": (
+        "WhisperConfig",
+        {
+            **{"vocab_size": 128, "num_mel_bins": 8, "d_model": 64, "encoder_layers": 2, "decoder_layers": 2},
+            **{"encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 96},
+            **{"decoder_ffn_dim": 96, "max_source_positions": 12, "max_target_positions": 128, "pad_token_id": 0},
+            **{"bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1},
+        },
+    ),
 }
 """By name: class and fields. Nothing is tied, or random models repeat their last token."""
 

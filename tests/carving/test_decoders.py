@@ -125,6 +125,33 @@ def test_generate_gives_the_tokens_of_transformers_on_every_device(suite: Suite,
     assert len(set(sampled[0])) > 5
 
 
+@pytest.mark.slow
+def test_an_encoder_and_its_decoder_give_the_tokens_of_transformers(tmp_path: Path) -> None:
+    """Of a source of another length than they were carved with."""
+    from tapml.carving.carve import carve
+    from tapml.importing import import_decoder
+    from tapml.importing.hf_encoder import source_of
+    from tapml.importing.hf_import import greedy
+    from tapml.importing.hf_model import open_decoder
+
+    seed, config = 5, decoder("encoder of tokens", tmp_path)
+    given = {"capacity": 64, "chunk": 16, "seed": seed, "prompt": PROMPT, "steps": 1}
+    models = {}
+    for part in ("encoder", "decoder"):
+        suite = carve(import_decoder(config, encoder=part == "encoder", **given), tmp_path / f"{part}.suite", name=part)
+        models[part] = tml.build(suite, tmp_path / f"{part}.tapml")
+    opened = open_decoder(config, seed).model
+    source = source_of(opened, [5, 90, 33, 4, 71, 8, 20, 61, 17, 2, 11, 44, 3], 0)
+    wanted = greedy(opened, PROMPT, STEPS, source)
+    assert len(set(wanted)) > 5
+    tokens = [*PROMPT, *wanted]
+    for device in (tml.cpu(), tml.webgpu("node-dawn")):
+        (cross,) = models["encoder"].run_calls([{"source": source["input_ids"].numpy()}], device).outputs
+        made = calls(tokens, [4, *range(len(PROMPT), len(tokens))])
+        outputs = models["decoder"].run_calls([{**call, **cross} for call in made], device).outputs
+        assert [int(np.argmax(found["logits"])) for found in outputs[1:]] == wanted, device
+
+
 @pytest.mark.parametrize(
     ("name", "wrong", "said"),
     [

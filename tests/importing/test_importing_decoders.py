@@ -20,7 +20,7 @@ from tapml.importing.inputs import RawStep
 pytestmark = pytest.mark.torch
 
 STEPS = 24
-SEEDS = {"parallel residual": 3}
+SEEDS = {"parallel residual": 3, "own attention": 1, "biases of the whole length": 4}
 """Others than 0, of which the tokens are almost all the same."""
 
 
@@ -33,7 +33,12 @@ def of(fields: Any, tmp_path: Path, **options: Any) -> ImportedModel:
 
 
 @pytest.mark.parametrize(
-    "kind", [kind if kind == "soft cap and window" else pytest.param(kind, marks=pytest.mark.slow) for kind in DECODERS]
+    "kind",
+    [
+        kind if kind == "soft cap and window" else pytest.param(kind, marks=pytest.mark.slow)
+        for kind in DECODERS
+        if not kind.startswith("encoder")
+    ],
 )
 def test_greedy_tokens_are_those_of_transformers(kind: str, tmp_path: Path) -> None:
     """The steps' tokens are what transformers generates with its own cache; each has to be what the step before it
@@ -44,7 +49,7 @@ def test_greedy_tokens_are_those_of_transformers(kind: str, tmp_path: Path) -> N
     place = model.outputs.index("logits")
     got = [int(np.argmax(run.outputs[place])) for run in runs]
     tokens = [int(step.inputs["input_ids"][0, 0]) for step in model.steps]
-    prompt = -(-len(PROMPT) // CHUNK)
+    prompt = -(-len(PROMPT) // model.steps[0].inputs["input_ids"].shape[1])
     assert got[prompt - 1 : -1] == tokens[prompt:]
     assert len(set(tokens[prompt:])) > 5
 
@@ -84,32 +89,83 @@ def test_a_prompt_that_nobody_gave_is_marked(tmp_path: Path) -> None:
     assert all(step.synthetic for step in model.steps)
 
 
+# ---------------------------------------------------- encoders
+
+
+@pytest.mark.parametrize("kind", ["encoder of tokens", pytest.param("encoder of features", marks=pytest.mark.slow)])
+def test_an_encoder_leaves_what_its_decoder_attends_to(kind: str, tmp_path: Path) -> None:
+    """Both are carved from one configuration, with the same source."""
+    config = decoder(kind, tmp_path)
+    encoder = imported(config, encoder=True)
+    model = imported(config)
+    step = encoder.steps[0]
+    assert [*encoder.outputs] == ["cross_keys0", "cross_values0", "cross_keys1", "cross_values1"]
+    assert step.expected is not None
+    for name, left in zip(encoder.outputs, step.expected, strict=True):
+        np.testing.assert_allclose(model.steps[0].inputs[name], left, rtol=1e-5, atol=1e-6)
+    assert model.generation is None  # whoever generates has to give more than tokens
+    sources = ["source"] if kind == "encoder of tokens" else []
+    assert [symbol.name for symbol in encoder.symbols] == sources
+    assert [symbol.name for symbol in model.symbols] == ["tokens", *sources]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "said"),
+    [
+        ("grouped queries", {"encoder": True}, "LlamaForCausalLM has no encoder"),
+        ("grouped queries", {"source": [3]}, "LlamaForCausalLM has no encoder"),
+        ("encoder of tokens", {"source": [3, 128]}, "is tokens from 0 to 127"),
+        (
+            "encoder of features",
+            {"source": np.zeros((8, 3), np.float32)},
+            r"float32 \[1, 8, 24\]: this is float32 \[8, 3\]",
+        ),
+    ],
+)
+def test_sources_that_do_not_fit(kind: str, options: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=said):
+        imported(decoder(kind, tmp_path), **options)
+
+
 # ---------------------------------------------------- what is lost
 
 
 def test_what_is_lost_in_the_export_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a window would be that exists in a mask only."""
-    from tapml.importing import hf_capture
+    """As a window would be that the mask does not have."""
+    from tapml.importing import hf_step
 
-    right = hf_capture.cached_attention
+    right = hf_step.cached_attention
 
     def without_window(*given: Any) -> Any:
         *others, _, softcap = given
         return right(*others, 0, softcap)
 
-    monkeypatch.setattr(hf_capture, "cached_attention", without_window)
+    monkeypatch.setattr(hf_step, "cached_attention", without_window)
     with pytest.raises(InputError, match=r"MistralForCausalLM.* differs .* position (8|9|10|12) .*sliding_window = 8"):
         imported(decoder("window", tmp_path))
 
 
-def test_chunked_attention_is_refused(tmp_path: Path) -> None:
-    import transformers
+def test_chunks_of_a_mask_and_scales_of_positions_are_kept(tmp_path: Path) -> None:
+    """Llama 4's, which exist in its masks, and in what its own cache says of the tokens before: more of both than the
+    comparison takes for equal."""
+    model = imported(decoder("chunks of a mask", tmp_path))
+    operators = lowered_with_documents(model)[0].operators
+    attention = [operator for operator in operators if operator.name.startswith("cached_attention")]
+    assert {len(operator.arguments) for operator in attention} == {5, 6}, attention
 
-    config = transformers.Llama4TextConfig(
-        **GROUPED, head_dim=16, intermediate_size_mlp=96, num_local_experts=2, attention_chunk_size=8
-    )
-    with pytest.raises(InputError, match=r"Llama4ForCausalLM (cannot be exported|.* differs)"):
-        of(config, tmp_path)
+
+def test_what_masks_tell() -> None:
+    import torch
+    from transformers import masking_utils
+
+    from tapml.importing.hf_masks import mask_kind
+
+    assert mask_kind(masking_utils.causal_mask_function, 32) == 0
+    assert mask_kind(masking_utils.sliding_window_causal_mask_function(8), 32) == 8
+    assert mask_kind(masking_utils.sliding_window_causal_mask_function(32), 32) == 0
+    assert mask_kind(masking_utils.chunked_causal_mask_function(8, torch.zeros(1, dtype=torch.long)), 32) is None
+    with pytest.raises(InputError, match="lets tokens see later ones"):
+        mask_kind(masking_utils.bidirectional_mask_function, 32)
 
 
 def long_rope() -> Any:
@@ -128,12 +184,48 @@ def test_positions_that_depend_on_the_length_are_refused_beyond_it(tmp_path: Pat
     assert of(long_rope(), tmp_path, capacity=32).symbols
 
 
-@pytest.mark.parametrize("name", ["FalconConfig", "BloomConfig", "MambaConfig"])
-def test_attention_outside_of_the_interface_is_refused(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["own attention", "biases of the whole length", "states of its own"])
+def test_what_a_model_keeps_in_its_own_way_is_kept(kind: str, tmp_path: Path) -> None:
+    """Its own attention over the cache, and recurrences: these take one token a call."""
+    model = imported(decoder(kind, tmp_path))
+    recurrent = kind == "states of its own"
+    assert [(symbol.minimum, symbol.maximum) for symbol in model.symbols] == ([] if recurrent else [(1, CHUNK)])
+    assert len(model.steps) == (len(PROMPT) + 1 if recurrent else 3)
+    assert model.generation is not None
+    assert model.generation.chunk == (1 if recurrent else CHUNK)
+    assert (model.generation.bytes_per_token == 0) is recurrent
+    assert set(model.states) == (
+        {f"state{n}" for n in range(5)} if recurrent else {"keys0", "values0", "keys1", "values1"}
+    )
+
+
+def test_a_recurrence_begins_anew_at_position_0(tmp_path: Path) -> None:
+    """Whatever its states hold."""
+    import torch
+
+    from tapml.importing.hf_capture import cached_program
+    from tapml.importing.hf_model import open_decoder
+
+    program, most = cached_program(open_decoder(decoder("states of a cache", tmp_path)).model, CAPACITY)
+    step = program.module()
+    given = (
+        torch.tensor([[3]], dtype=torch.int32),
+        torch.tensor([0], dtype=torch.int32),
+        torch.tensor([0], dtype=torch.int32),
+    )
+    with torch.no_grad():
+        first, again = step(*given)[0], step(*given)[0]
+        further = step(given[0], given[1] + 1, given[2])[0]
+    assert most == 1
+    assert torch.equal(first, again)
+    assert not torch.equal(first, further)
+
+
+def test_a_model_that_keeps_nothing_is_refused(tmp_path: Path) -> None:
     import transformers
 
-    config = getattr(transformers, name)(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, vocab_size=128)
-    with pytest.raises(InputError, match=r"transformers' interface|takes no positions|has no attention"):
+    config = transformers.OpenAIGPTConfig(n_embd=64, n_layer=2, n_head=4, vocab_size=128)
+    with pytest.raises(InputError, match="takes nothing that it kept before"):
         of(config, tmp_path)
 
 
@@ -145,8 +237,6 @@ def test_what_attention_is_given_and_nobody_knows_is_refused() -> None:
     module, x = torch.nn.Linear(1, 1), torch.zeros(1, 1, 2, 4)
     with pytest.raises(InputError, match="gives its attention temperature, and"):
         hf_attention._attention(module, x, x, x, None, temperature=2.0)
-    with pytest.raises(InputError, match="gives its attention attention_mask, and"):
-        hf_attention._attention(module, x, x, x, torch.zeros(2, 2))
     with pytest.raises(InputError, match="see later ones"):
         hf_attention._attention(module, x, x, x, None, is_causal=False)
 
@@ -242,7 +332,6 @@ def test_a_folder_without_weights_is_refused(folder: Path, tmp_path: Path) -> No
         ({"model_type": "no such model"}, "is no config that transformers can read"),
         ({"hidden_size": 3}, "names no model_type"),
         ({"model_type": "llama", "auto_map": {"AutoModel": "x.Y"}}, "wants code of its own"),
-        ({"model_type": "t5", "is_encoder_decoder": True}, "has an encoder"),
         ({"model_type": "llama", "quantization_config": {"quant_method": "gptq"}}, "in a format of gptq"),
     ],
 )

@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from tapml.errors import InputError
+from tapml.npy import read_npy
 
-DECODER = ("prompt", "prompt_ids", "steps", "capacity", "chunk", "speculate")
+DECODER = (
+    *("prompt", "prompt_ids", "steps", "capacity", "chunk", "speculate"),
+    *("source_ids", "source_file", "encoder"),
+)
 """Options that are about a decoder only."""
 
 _CHUNK, _STEPS = 32, 3
@@ -37,6 +41,12 @@ def add_model(parser: argparse.ArgumentParser, metavar: str, help: str) -> None:
         "--speculate", type=positive, metavar="N",
         help="carve a last step of a token and N that follow it, with the logits of each: the model can verify drafts",
     )  # fmt: skip
+    group.add_argument(
+        "--encoder", action="store_true", default=None,
+        help="of a model with an encoder, the encoder: its outputs are inputs of the decoder, which is carved without",
+    )  # fmt: skip
+    group.add_argument("--source-ids", type=ids, metavar="N,N,...", help="what an encoder is given, as tokens")
+    group.add_argument("--source-file", type=Path, metavar="FILE.npy", help="the same as an array (Whisper's features)")
     group.add_argument("--chunk", type=positive, metavar="N", help=f"most tokens that a call takes (default {_CHUNK})")
 
 
@@ -51,6 +61,8 @@ def check_model(options: argparse.Namespace) -> None:
         raise InputError("a decoder takes a prompt: give --prompt or --prompt-ids in place of inputs")
     if options.prompt is not None and options.prompt_ids is not None:
         raise InputError("give --prompt or --prompt-ids, not both")
+    if options.source_ids is not None and options.source_file is not None:
+        raise InputError("give --source-ids or --source-file, not both")
 
 
 def decoder_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -62,7 +74,16 @@ def decoder_options(options: argparse.Namespace) -> dict[str, Any]:
         "chunk": options.chunk or _CHUNK,
         "speculate": options.speculate or 0,
         "seed": options.seed,
+        "source": options.source_ids if options.source_file is None else _array(options.source_file),
+        "encoder": bool(options.encoder),
     }
+
+
+def _array(path: Path) -> Any:
+    try:
+        return read_npy(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is no array that numpy saved: {error}") from error
 
 
 def ids(text: str) -> list[int]:

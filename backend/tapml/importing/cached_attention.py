@@ -31,8 +31,8 @@ def _append_node(node: Any, importer: Any) -> Any:
 
 
 def _attention_node(node: Any, importer: Any) -> Any:
-    *tensors, sinks, scaling, window, softcap = node.args
-    also = {name: node for name, node in (("sinks", sinks),) if node is not None}
+    *tensors, sinks, bias, scaling, window, softcap = node.args
+    also = {name: node for name, node in (("sinks", sinks), ("bias", bias)) if node is not None}
     given = [importer.env[argument] for argument in (*tensors, *also.values())]
     options = {"scaling": scaling, "window": window, "softcap": softcap}
     return call(

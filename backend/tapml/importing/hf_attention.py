@@ -1,14 +1,14 @@
 """Attention of transformers' decoders as two operators over a cache, which they see in place of transformers' own.
 
 transformers calls whatever attention a model is told to use by name. Under the name `NAME` it calls `_attention`, with
-the keys and values of the new tokens; no mask is known under that name, so transformers makes none, and what exists in
-a mask only is lost: whoever captures a model so has to compare it with the model as it was (hf_compare.py).
+the keys and values of the new tokens, and `_mask` for its masks. Whoever captures a model so has to compare it with the
+model as it was (hf_compare.py).
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -53,6 +53,7 @@ def cached_attention(
     values: torch.Tensor,
     positions: torch.Tensor,
     sinks: torch.Tensor | None,
+    bias: torch.Tensor | None,
     scaling: float,
     window: int,
     softcap: float,
@@ -61,12 +62,15 @@ def cached_attention(
     values].
 
     A query at position p sees the places 0 to p; with a `window` (0: none) the last so many of them. `softcap` (0:
-    none) limits scores to below it; `sinks` [heads] takes a share of each head's weights.
+    none) limits scores to below it; `bias` [1 or heads, n, capacity] is added to them then; `sinks` [heads] takes a
+    share of each head's weights.
     """
     groups = query.shape[0] // keys.shape[0]
     scores = query @ keys.repeat_interleave(groups, 0).transpose(1, 2) * scaling
     if softcap:
         scores = softcap * torch.tanh(scores / softcap)
+    if bias is not None:
+        scores = scores + bias
     places, own = torch.arange(keys.shape[1])[None, :], positions.long()[:, None]
     unseen = places > own
     if window:
@@ -79,7 +83,7 @@ def cached_attention(
 
 
 @cached_attention.register_fake
-def _(query, keys, values, positions, sinks, scaling, window, softcap):  # type: ignore[no-untyped-def]
+def _(query, keys, values, positions, sinks, bias, scaling, window, softcap):  # type: ignore[no-untyped-def]
     return query.new_empty((query.shape[1], query.shape[0], values.shape[2]))
 
 
@@ -91,12 +95,18 @@ class Attended(Protocol):
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
+        mask: torch.Tensor | None,
         sinks: torch.Tensor | None,
         scaling: float,
         window: int,
         softcap: float,
     ) -> torch.Tensor:
-        """query [heads, n, dim], key and value [kv heads, n, dim]: gives [n, heads, dim of values]."""
+        """query [heads, n, dim], key and value [kv heads, n, dim], mask as `mask` gave it: gives [n, heads, dim of
+        values]."""
+
+    def mask(self, function: Any, places: int) -> torch.Tensor | None:
+        """What is added to scores [1, 1 or heads, n, places] for what tokens see by a function of places (hf_masks.py);
+        None where that is every place up to their own."""
 
 
 @dataclass
@@ -117,29 +127,27 @@ def attending(to: Attended) -> Iterator[None]:
         _listening.to.pop()
 
 
-@contextlib.contextmanager
-def own_attention(model: Any) -> Iterator[None]:
-    """While the block runs, the model calls the attention of this file. Raises InputError where it has another way."""
+def has_interface(model: Any) -> bool:
+    """Whether the model calls an attention that it is told by name."""
     before = model.config._attn_implementation
-    what = type(model).__name__
     try:
         model.set_attn_implementation(NAME)
-    except Exception as error:  # whatever the model's own check raises
-        raise _no_interface(what) from error
-    try:
-        if model.config._attn_implementation != NAME:
-            raise _no_interface(what)
-        yield
+        return bool(model.config._attn_implementation == NAME)
+    except Exception:  # whatever the model's own check raises
+        return False
     finally:
         model.set_attn_implementation(before)
 
 
-def _no_interface(what: str) -> InputError:
-    return InputError(
-        f"{what} does not call its attention through transformers' interface (AttentionInterface), by which tapml gets "
-        "hold of keys and values: use another architecture",
-        reason="it has an attention of its own",
-    )
+@contextlib.contextmanager
+def own_attention(model: Any) -> Iterator[None]:
+    """While the block runs, the model, which has the interface for it, calls the attention of this file."""
+    before = model.config._attn_implementation
+    model.set_attn_implementation(NAME)
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
 
 
 def _attention(
@@ -156,11 +164,12 @@ def _attention(
 ) -> tuple[torch.Tensor, None]:
     """As transformers calls it: query, key and value are [batch, heads, n, dim]."""
     what = type(module).__name__
-    _check(what, module, attention_mask, others)
+    _check(what, module, others)
     found = _listening.to[-1].attend(
         query.squeeze(0),
         key.squeeze(0),
         value.squeeze(0),
+        attention_mask,
         s_aux,
         query.shape[-1] ** -0.5 if scaling is None else float(scaling),
         int(sliding_window or 0),
@@ -169,22 +178,23 @@ def _attention(
     return found.unsqueeze(0), None
 
 
-def _check(what: str, module: Any, mask: torch.Tensor | None, others: dict[str, Any]) -> None:
+def _mask(*, kv_length: int, mask_function: Any, **_: Any) -> torch.Tensor | None:
+    """As transformers calls it."""
+    return _listening.to[-1].mask(mask_function, kv_length)
+
+
+def _check(what: str, module: Any, others: dict[str, Any]) -> None:
     unknown = sorted(name for name, given in others.items() if given is not None and name not in _HARMLESS)
-    if unknown or mask is not None:
-        given = unknown or ["attention_mask"]
+    if unknown:
         raise InputError(
-            f"{what} gives its attention {_listed(given)}, and tapml does not know what that changes: use another "
+            f"{what} gives its attention {', '.join(unknown)}, and tapml does not know what that changes: use another "
             "architecture",
-            reason=f"unknown arguments of its attention: {_listed(given)}",
+            reason=f"unknown arguments of its attention: {', '.join(unknown)}",
         )
     causal = others.get("is_causal")
     if not (getattr(module, "is_causal", True) if causal is None else causal):
         raise InputError(f"{what} lets tokens see later ones: tapml generates with causal decoders only")
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)
-
-
 transformers.AttentionInterface.register(NAME, _attention)
+transformers.AttentionMaskInterface.register(NAME, _mask)

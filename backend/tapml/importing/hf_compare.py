@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from tapml.errors import InputError
+from tapml.importing.hf_encoder import Encoder, Source, most_source, source_of
 from tapml.importing.hf_lengths import lengths_of, told
 
 _ALLOWED = 1e-4
@@ -22,11 +23,14 @@ _ALLOWED = 1e-4
 _BEYOND = 9
 """Tokens behind the longest of them."""
 
+_LONG_SOURCE = 300
+"""Tokens of an encoder's source that are tried at most."""
+
 _SINGLE = 4
 """Tokens at the end that are given one by one."""
 
 
-def compare(model: Any, program: Any, capacity: int, chunk: int, seed: int = 0) -> float:
+def compare(model: Any, program: Any, capacity: int, chunk: int, seed: int = 0, source: Source | None = None) -> float:
     """The largest difference of logits, over the largest logit, for a sequence of random tokens that is given to the
     program in chunks of up to `chunk`, then one by one, and to the model as a whole, up to each of its lengths.
 
@@ -40,9 +44,11 @@ def compare(model: Any, program: Any, capacity: int, chunk: int, seed: int = 0) 
     worst = 0.0
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = list(_stepwise(program, ids, chunk))
+        cross = [] if source is None else [Encoder(model)(*source.values())]
+        found = list(_stepwise(program, ids, chunk, cross))
         for length in sorted({min(length, longest) for length in lengths.values()} | {longest}):
-            expected = model(input_ids=ids[:, :length], use_cache=False).logits[0]
+            given = {"input_ids" if source is None else "decoder_input_ids": ids[:, :length], **(source or {})}
+            expected = model(**given, use_cache=False).logits[0]
             largest = float(expected.abs().max())
             for last, logits in found:
                 if last < length:
@@ -53,7 +59,32 @@ def compare(model: Any, program: Any, capacity: int, chunk: int, seed: int = 0) 
     return worst
 
 
-def _stepwise(program: Any, ids: torch.Tensor, chunk: int) -> Iterator[tuple[int, torch.Tensor]]:
+def compare_encoder(model: Any, program: Any, seed: int) -> float:
+    """The largest difference of what an encoder leaves, over the largest value, for another source than that it was
+    exported with, as long as it takes. Raises InputError where it is more than rounding."""
+    source = source_of(model, None, seed + 1)
+    places = most_source(model)
+    if places:
+        generator = torch.Generator().manual_seed(seed)
+        ids = torch.randint(0, model.config.vocab_size, (1, min(places, _LONG_SOURCE)), generator=generator)
+        source = {name: ids.int() for name in source}
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found, expected = program.module()(*source.values()), Encoder(model)(*source.values())
+    worst = max(
+        float((found[name] - wanted).abs().max() / wanted.abs().max().clamp_min(1e-30))
+        for name, wanted in expected.items()
+    )
+    if not worst <= _ALLOWED:
+        raise InputError(
+            f"the encoder of {type(model).__name__}, exported, differs from transformers' own by {worst:.2g} of the "
+            "largest value: use another architecture",
+            reason="the exported encoder differs from the model's",
+        )
+    return worst
+
+
+def _stepwise(program: Any, ids: torch.Tensor, chunk: int, others: Sequence[Any]) -> Iterator[tuple[int, torch.Tensor]]:
     """The last position of each call, and its logits."""
     module = program.module()
     length, begin = ids.shape[1], 0
@@ -65,7 +96,7 @@ def _stepwise(program: Any, ids: torch.Tensor, chunk: int) -> Iterator[tuple[int
             count = min(next(sizes), chunk, left) if left > 0 else 1
             positions = torch.arange(begin, begin + count, dtype=torch.int32)
             last = torch.tensor([count - 1], dtype=torch.int32)
-            logits = module(ids[:, begin : begin + count].int(), positions, last)
+            logits = module(ids[:, begin : begin + count].int(), positions, last, *others)
             begin += count
             yield begin - 1, logits[0]
     finally:

@@ -13,8 +13,9 @@ import transformers
 
 from tapml.errors import InputError
 from tapml.importing.exported_program import import_program
-from tapml.importing.hf_capture import cached_program
-from tapml.importing.hf_compare import compare
+from tapml.importing.hf_capture import cached_program, encoder_program
+from tapml.importing.hf_compare import compare, compare_encoder
+from tapml.importing.hf_encoder import SOURCE, Encoder, Source, has_encoder, most_source, other_source, source_of
 from tapml.importing.hf_model import Decoder, open_decoder, quiet
 from tapml.importing.inputs import RawStep
 from tapml.importing.model import Functions, ImportedModel, Progress
@@ -27,6 +28,9 @@ TOKENS, WANTED = "tokens", "wanted"
 MOST_CAPACITY = 1024
 """Where nobody says how many tokens are to fit."""
 
+_LENGTHS = ("max_target_positions", "max_position_embeddings", "max_seq_len", "n_positions")
+"""What configurations call the tokens that a model takes."""
+
 _MADE_UP = 7
 """Tokens of a prompt that nobody gave."""
 
@@ -34,11 +38,18 @@ _MADE_UP = 7
 @dataclass(frozen=True)
 class Prompt:
     """Text, tokens, or None for tokens that are made up, and how many steps follow. `drafted`: tokens that a step
-    behind these is given besides its own, and gives logits of; 0 for no such step."""
+    behind these is given besides its own, and gives logits of; 0 for no such step. `source`: for an encoder, tokens or
+    an array as the model takes it; None for one that is made up."""
 
     given: str | Sequence[int] | None
     steps: int
     drafted: int = 0
+    source: Any = None
+
+    @property
+    def behind(self) -> int:
+        """Tokens behind the prompt."""
+        return self.steps + (self.drafted + 1 if self.drafted else 0)
 
 
 def import_decoder(
@@ -50,19 +61,34 @@ def import_decoder(
     capacity: int | None,
     chunk: int,
     seed: int,
+    encoder: bool,
 ) -> ImportedModel:
     """As load.import_decoder, whose arguments these are."""
     progress(f"reading {path.name}")
     decoder = open_decoder(path, seed)
+    source = _source(decoder, prompt.source, seed, encoder)
+    if encoder and source is not None:
+        return _import_encoder(decoder, source, progress, functions, synthetic=prompt.source is None, seed=seed)
     capacity = _capacity(decoder, capacity)
     chunk = min(chunk, capacity)
     tokens = _tokens(decoder, prompt, capacity, chunk, seed)
     progress(f"exporting {decoder.name}")
-    program = cached_program(decoder.model, capacity)
+    program, most = cached_program(decoder.model, capacity, source)
+    chunk = min(chunk, most)
+    if prompt.drafted and (most == 1 or source is not None):
+        why = "takes one token a call" if most == 1 else "is given more than tokens"
+        raise InputError(f"{decoder.path}: {decoder.name} {why}, and verifies no drafts: leave out --speculate")
     progress("comparing the export with transformers")
-    worst = compare(decoder.model, program, capacity, chunk)
-    following = greedy(decoder.model, tokens, prompt.steps + (prompt.drafted + 1 if prompt.drafted else 0))
-    calls = _calls([*tokens, *following], len(tokens), chunk, prompt.drafted, synthetic=prompt.given is None)
+    worst = compare(decoder.model, program, capacity, chunk, source=source)
+    following = greedy(decoder.model, tokens, prompt.behind, source)
+    synthetic = prompt.given is None or (source is not None and prompt.source is None)
+    calls = _calls([*tokens, *following], len(tokens), chunk, prompt.drafted, synthetic=synthetic)
+    sizes = {TOKENS: (1, chunk), WANTED: (1, chunk)} if most > 1 else {}
+    if source is not None:
+        calls = _with_source(decoder.model, calls, source)
+        places = most_source(decoder.model)
+        sizes |= {SOURCE: (1, places)} if places else {}
+    note = f"the logits of its own attention differ by {worst:.1g} of the largest at most"
     imported = import_program(
         path,
         lambda: program,
@@ -70,31 +96,71 @@ def import_decoder(
         progress,
         functions,
         outputs=["logits"],
-        sizes={TOKENS: (1, chunk), WANTED: (1, chunk)},
-        provenance={
-            "kind": "transformers",
-            "source": f"{path.name} ({decoder.name})",
-            "sha256": decoder.sha256,
-            "title": decoder.name,
-            "torch": torch.__version__,
-            "notes": [
-                f"captured from transformers {transformers.__version__}: the logits of its own attention differ by "
-                f"{worst:.1g} of the largest at most",
-                *([f"weights are random numbers of seed {seed}"] if decoder.random else []),
-            ],
-        },
+        sizes=sizes,
+        provenance=_provenance(decoder, decoder.name, note, seed),
     )
-    return replace(
-        imported, tokenizer=decoder.tokenizer, generation=_generation(decoder, imported, prompt, capacity, chunk)
-    )
+    generation = _generation(decoder, imported, prompt, capacity, chunk) if source is None else None
+    return replace(imported, tokenizer=decoder.tokenizer, generation=generation)
 
 
-def greedy(model: Any, tokens: Sequence[int], count: int) -> list[int]:
+def _import_encoder(
+    decoder: Decoder, source: Source, progress: Progress, functions: Functions, *, synthetic: bool, seed: int
+) -> ImportedModel:
+    progress(f"exporting the encoder of {decoder.name}")
+    program = encoder_program(decoder.model, source)
+    progress("comparing the export with transformers")
+    worst = compare_encoder(decoder.model, program, seed)
+    places = most_source(decoder.model)
+    given = [("the source", source, synthetic)]
+    if other := other_source(decoder.model, source):
+        given.append(("a source of another length", other, True))
+    steps = [RawStep(what, {"source": next(iter(each.values())).numpy()}, made) for what, each, made in given]
+    imported = import_program(
+        decoder.path,
+        lambda: program,
+        lambda _: steps,
+        progress,
+        functions,
+        outputs=list(cross_arrays(decoder.model, source)),
+        sizes={SOURCE: (1, places)} if places else {},
+        provenance=_provenance(
+            decoder,
+            f"{decoder.name}, encoder",
+            f"keys and values of its own encoder differ by {worst:.1g} of the largest at most",
+            seed,
+        ),
+    )
+    return replace(imported, tokenizer=decoder.tokenizer)
+
+
+def _provenance(decoder: Decoder, title: str, note: str, seed: int) -> dict[str, Any]:
+    return {
+        "kind": "transformers",
+        "source": f"{decoder.path.name} ({title})",
+        "sha256": decoder.sha256,
+        "title": title,
+        "torch": torch.__version__,
+        "notes": [
+            f"captured from transformers {transformers.__version__}: {note}",
+            *([f"weights are random numbers of seed {seed}"] if decoder.random else []),
+        ],
+    }
+
+
+def greedy(model: Any, tokens: Sequence[int], count: int, source: Source | None = None) -> list[int]:
     """transformers' own next tokens, `count` of them, by its own cache and its eager attention."""
+    ids = torch.tensor([list(tokens)])
+    given = (
+        {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        if source is None
+        # As it is: else a token that begins texts is put before it.
+        else {**source, "decoder_input_ids": ids, "decoder_start_token_id": ids[0, 0].item()}
+    )
     with torch.no_grad(), quiet():
-        found = model.generate(
-            torch.tensor([list(tokens)]),
-            attention_mask=torch.ones(1, len(tokens), dtype=torch.long),
+        # Not a model's own: Whisper's knows of languages and times.
+        found = transformers.GenerationMixin.generate(
+            model,
+            **given,
             max_new_tokens=count,
             min_new_tokens=count,
             do_sample=False,
@@ -106,10 +172,35 @@ def greedy(model: Any, tokens: Sequence[int], count: int) -> list[int]:
     return [int(token) for token in found[0, len(tokens) :]]
 
 
+def _with_source(model: Any, calls: Sequence[RawStep], source: Source) -> list[RawStep]:
+    """The calls with what the encoder left, and the last once more with another source."""
+    cross = cross_arrays(model, source)
+    made = [replace(call, arrays={**call.arrays, **cross}) for call in calls]
+    if other := other_source(model, source):
+        arrays = {**calls[-1].arrays, **cross_arrays(model, other)}
+        made.append(RawStep(f"{calls[-1].description}, a source of another length", arrays, True))
+    return made
+
+
+def cross_arrays(model: Any, source: Source) -> dict[str, np.ndarray]:
+    """What the model's own encoder leaves for its decoder's cross-attention, by the names of its inputs."""
+    with torch.no_grad(), quiet():
+        found = Encoder(model)(*source.values())
+    return {f"cross_{name}": tensor.numpy() for name, tensor in found.items()}
+
+
+def _source(decoder: Decoder, given: Any, seed: int, encoder: bool) -> Source | None:
+    if has_encoder(decoder.model):
+        return source_of(decoder.model, given, seed)
+    if encoder or given is not None:
+        raise InputError(f"{decoder.path}: {decoder.name} has no encoder: leave out --encoder and its source")
+    return None
+
+
 def _generation(decoder: Decoder, imported: ImportedModel, prompt: Prompt, capacity: int, chunk: int) -> Generation:
     step = imported.steps[0]
     vocabulary = _vocabulary(decoder, imported)
-    caches = [step.inputs[name].nbytes for name in imported.states]
+    caches = [step.inputs[name].nbytes for name in imported.states if name.startswith(("keys", "values"))]
     begin, end = (decoder.special(name, vocabulary) for name in ("bos_token_id", "eos_token_id"))
     return Generation(
         prefill=MAIN,
@@ -132,7 +223,7 @@ def _vocabulary(decoder: Decoder, imported: ImportedModel) -> int:
 
 
 def _capacity(decoder: Decoder, wanted: int | None) -> int:
-    most = getattr(decoder.config, "max_position_embeddings", None)
+    most = next((found for name in _LENGTHS if (found := getattr(decoder.config, name, None))), None)
     if wanted is None:
         return min(most or MOST_CAPACITY, MOST_CAPACITY)
     if most is not None and wanted > most:
@@ -158,10 +249,10 @@ def _tokens(decoder: Decoder, prompt: Prompt, capacity: int, chunk: int, seed: i
         raise InputError(
             f"the prompt has token {outside[0]}, and the vocabulary of {decoder.name} goes from 0 to {words - 1}"
         )
-    if len(found) + (steps := prompt.steps + (prompt.drafted + 1 if prompt.drafted else 0)) > capacity:
+    if len(found) + prompt.behind > capacity:
         raise InputError(
-            f"{len(found)} tokens and {steps} behind them are more than the {capacity} tokens that fit in the cache: "
-            "give a shorter prompt, or a larger --capacity"
+            f"{len(found)} tokens and {prompt.behind} behind them are more than the {capacity} tokens that fit in the "
+            "cache: give a shorter prompt, or a larger --capacity"
         )
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_NAMES = ("window", "chunk", "max_position")
+_NAMES = ("window", "chunk", "max_position", "max_distance", "floor_scale")
 """In the names of fields of a configuration that say such a length."""
 
 

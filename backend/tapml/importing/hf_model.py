@@ -101,13 +101,19 @@ def _config(file: Path) -> Any:
         raise InputError(
             f"{file}: weights in a format of {config.quantization_config.get('quant_method')} are not read"
         )
-    if getattr(config, "is_encoder_decoder", False):
-        raise InputError(f"{file}: {config.model_type} has an encoder, too: tapml generates with decoders only")
     return config
 
 
+def _kind(config: Any) -> Any:
+    """The class of transformers' that makes a model of it."""
+    if not getattr(config, "is_encoder_decoder", False):
+        return transformers.AutoModelForCausalLM
+    speech = config.model_type in transformers.models.auto.modeling_auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES
+    return transformers.AutoModelForSpeechSeq2Seq if speech else transformers.AutoModelForSeq2SeqLM
+
+
 def _with_weights(folder: Path, config: Any) -> Any:
-    model, info = transformers.AutoModelForCausalLM.from_pretrained(
+    model, info = _kind(config).from_pretrained(
         str(folder),
         config=config,
         dtype=torch.float32,
@@ -139,7 +145,7 @@ def _with_random_weights(config: Any, seed: int) -> Any:
     config.tie_word_embeddings = False
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = transformers.AutoModelForCausalLM.from_config(
+        model = _kind(config).from_config(
             config, dtype=torch.float32, attn_implementation="eager", trust_remote_code=False
         )
         with torch.no_grad():

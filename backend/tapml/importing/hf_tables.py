@@ -16,14 +16,14 @@ from tapml.errors import InputError
 _aten = torch.ops.aten
 _SAME_NUMBERS = (
     "unsqueeze", "squeeze", "view", "reshape", "_unsafe_view", "expand", "alias", "clone", "slice", "select", "permute",
-    "transpose", "t", "_to_copy", "to", "detach", "contiguous", "lift_fresh_copy",
+    "transpose", "t", "_to_copy", "to", "detach", "contiguous", "lift_fresh_copy", "where",
 )  # fmt: skip
 """Operators that compute nothing: a table holds what they are given, so that all layers share it."""
 
 
 def with_tables(program: Any, positions: str, capacity: int, hint: str = "") -> Any:
-    """A functional program with floating-point values of `positions` (an input of int32 [n]) read from constants of
-    `capacity` rows.
+    """A functional program with floating-point values of `positions` (an input of int32 [n], which follow one another)
+    read from constants of `capacity` rows, and integers that were computed of such values.
 
     Raises InputError for a value that is no function of each position by itself, with `hint` at the sentence's end.
     """
@@ -31,24 +31,25 @@ def with_tables(program: Any, positions: str, capacity: int, hint: str = "") -> 
     given = next(node for node in graph.nodes if node.op == "placeholder" and node.name == positions)
     values = _constants(program)
     alone = _of_positions(graph, given, values)
-    wanted = [node for node in alone if _is_computed(node) and any(_read_by_others(user, alone) for user in node.users)]
+    computed = _computed(alone)
+    wanted = [node for node in computed if any(_read_by_others(user, alone, computed) for user in node.users)]
     if not wanted:
         return program
     rows = torch.arange(capacity, dtype=torch.int32)
+    of_all = _evaluated(graph, alone, values, given, rows, wanted)
     few = max(1, capacity // 8)
-    of_all, turned, of_few = (
-        _evaluated(graph, alone, values, given, at, wanted) for at in (rows, torch.flip(rows, (0,)), rows[:few])
-    )
+    runs = [(begin, _evaluated(graph, alone, values, given, rows[begin:][:few], wanted)) for begin in (0, 1, few)]
     for number, (node, table) in enumerate(zip(wanted, of_all, strict=True)):
         axis = _axis(node, table, capacity)
-        same = torch.equal(table.flip(axis), turned[number]) and torch.equal(table.narrow(axis, 0, few), of_few[number])
-        if not same:
-            raise InputError(
-                f"{node.name} ({node.target.__name__}) is no function of each position by itself, but of all positions "
-                f"of a call: tapml makes tables of positions, and cannot of this{hint}",
-                node=node.name,
-                reason="it depends on the positions of the whole call",
-            )
+        for begin, found in runs:
+            count = found[number].shape[axis]
+            if not torch.equal(table.narrow(axis, begin, count), found[number]):
+                raise InputError(
+                    f"{node.name} ({node.target.__name__}) is no function of each position by itself, but of all "
+                    f"positions of a call: tapml makes tables of positions, and cannot of this{hint}",
+                    node=node.name,
+                    reason="it depends on the positions of the whole call",
+                )
         _replace(program, node, f"table{number}", table, axis, given)
     graph.eliminate_dead_code()
     program.graph_module.recompile()
@@ -83,17 +84,29 @@ def _of_positions(graph: Any, given: Any, constants: dict[str, torch.Tensor]) ->
     return [node for node, depends in alone.items() if depends and node is not given and node.op == "call_function"]
 
 
-def _is_computed(node: Any) -> bool:
-    value = node.meta.get("val")
-    floating = isinstance(value, torch.Tensor) and value.is_floating_point()
-    return floating and node.target.__name__.partition(".")[0] not in _SAME_NUMBERS
+def _computed(alone: Sequence[Any]) -> list[Any]:
+    """Those of `alone` that compute something with floating-point numbers, or integers and conditions of what does, in
+    order."""
+    found: list[Any] = []
+    rounded = set()  # whether something of it was computed in floating point
+    for node in alone:
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            continue
+        computes = node.target.__name__.partition(".")[0] not in _SAME_NUMBERS
+        of_rounded = any(source in rounded for source in node.all_input_nodes)
+        if of_rounded or (computes and value.is_floating_point()):
+            rounded.add(node)
+            if computes or not value.is_floating_point():
+                found.append(node)
+    return found
 
 
-def _read_by_others(user: Any, alone: Sequence[Any]) -> bool:
+def _read_by_others(user: Any, alone: Sequence[Any], computed: Sequence[Any]) -> bool:
     """Whether what is not of positions alone reads it, itself or through operators that compute nothing."""
     if user not in alone:
         return True
-    return not _is_computed(user) and any(_read_by_others(further, alone) for further in user.users)
+    return user not in computed and any(_read_by_others(further, alone, computed) for further in user.users)
 
 
 def _evaluated(

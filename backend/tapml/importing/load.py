@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from tapml.errors import InputError, ToolchainError
 from tapml.importing.inputs import GatherSteps, gather_steps
@@ -98,6 +99,8 @@ def import_decoder(
     chunk: int = 32,
     speculate: int = 0,
     seed: int = 0,
+    source: Any = None,
+    encoder: bool = False,
     functions: Functions = MappingProxyType({}),
     progress: Progress = lambda _: None,
 ) -> ImportedModel:
@@ -109,6 +112,8 @@ def import_decoder(
     model can verify drafts then (docs/generation.md).
     The prompt is text (where there is a tokenizer.json) or tokens; without one it is made up, of the same seed, and so
     marked. `capacity` tokens fit in the cache (default: what the model takes, at most 1024).
+    Of a model with an encoder, the decoder, or the `encoder`, whose outputs are inputs of the decoder; `source` is what
+    the encoder is given: tokens, or an array as the model takes it (default: made up).
     Raises InputError for whatever cannot be used, and for a model that does more than the export keeps; ToolchainError
     without PyTorch or transformers.
     """
@@ -121,7 +126,14 @@ def import_decoder(
     from tapml.importing.hf_import import Prompt, import_decoder
 
     imported = import_decoder(
-        path, progress, functions, prompt=Prompt(prompt, steps, speculate), capacity=capacity, chunk=chunk, seed=seed
+        path,
+        progress,
+        functions,
+        prompt=Prompt(prompt, steps, speculate, source),
+        capacity=capacity,
+        chunk=chunk,
+        seed=seed,
+        encoder=encoder,
     )
     give_back()
     return replace(imported, functions=functions)

@@ -1,0 +1,127 @@
+"""A step of a decoder: some tokens, at positions that follow one another, with what it kept of those before."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from transformers import Cache
+from transformers.modeling_outputs import BaseModelOutput
+
+from tapml.importing.hf_attention import attending, cache_append, cached_attention
+from tapml.importing.hf_caches import AttentionLayer, OwnCache
+from tapml.importing.hf_encoder import with_cross
+from tapml.importing.hf_kept import Kept, put_state, states_of
+from tapml.importing.hf_masks import Mask, MaskFunction, added_at, masks_at
+
+
+class Step(torch.nn.Module):  # type: ignore[misc]  # torch has no types
+    """Of `input_ids` [1, n], `positions` [n] and `last` [k], all int32: the logits [k, vocabulary] of tokens `last`.
+
+    Keys and values of the tokens are put at their positions of the buffers `keys0`, `values0`, `keys1`, ... States of a
+    recurrence are what they are before the first token at position 0, whatever they hold. `cross`: what an encoder
+    left (hf_encoder.py).
+    """
+
+    def __init__(self, model: Any, kept: Kept, capacity: int, *, counts: bool) -> None:
+        """`counts`: the model is told how many tokens came before, which some cannot bear, and others go without."""
+        super().__init__()
+        self.model, self.kept, self.capacity, self._counts = model, kept, capacity, counts
+        self._given = inspect.signature(model.forward).parameters
+        for number, shapes in kept.pairs.items():
+            for name, (heads, dim) in zip(("keys", "values"), shapes, strict=True):
+                self.register_buffer(f"{name}{number}", torch.zeros(heads, capacity, dim))
+        for name, begun in kept.states.items():
+            self.register_buffer(name, torch.zeros_like(begun))
+            self.register_buffer(f"{name}_begun", begun.clone(), persistent=False)
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        positions: torch.Tensor,
+        last: torch.Tensor,
+        cross: Mapping[str, torch.Tensor] | None = None,
+    ) -> torch.Tensor:
+        states = {name: self._state(name, positions) for name in self.kept.states}
+        held = self._held(states, positions)
+        before = "" if cross is None else "decoder_"
+        given: dict[str, Any] = {f"{before}input_ids": input_ids, self.kept.argument: held}
+        if cross is not None:
+            given[self.kept.argument] = with_cross(held, cross)
+            # Of its length only: keys and values are there.
+            encoded = torch.zeros(1, cross["keys0"].shape[1], 1)
+            given["encoder_outputs"] = BaseModelOutput(last_hidden_state=encoded)
+        if f"{before}position_ids" in self._given:
+            given[f"{before}position_ids"] = positions.unsqueeze(0)
+        if self.kept.pairs and not self.kept.interface:
+            # Of as many places as there are: some make their biases of its length.
+            given[f"{before}attention_mask"] = torch.ones(1, self.capacity, dtype=torch.long)
+        chooses = "logits_to_keep" in self._given
+        if chooses:
+            given["logits_to_keep"] = last.long()
+        with attending(_Caching(self, positions)) if self.kept.interface else masks_at(positions):
+            found = self.model(use_cache=True, **given)
+        left = dict(states_of(held)) if isinstance(held, Cache) else dict(zip(states, found.state, strict=True))
+        for name in states:
+            getattr(self, name).copy_(left[name])
+        logits = found.logits.squeeze(0)
+        return logits if chooses else logits.index_select(0, last)
+
+    def append(self, number: int, keys: Any, values: Any, positions: torch.Tensor) -> tuple[Any, Any]:
+        """What the caches of that number hold with the new tokens' [heads, n, dim]: [heads, capacity, dim]."""
+        appended = []
+        for name, new in (("keys", keys), ("values", values)):
+            buffer = getattr(self, f"{name}{number}")
+            found = cache_append(buffer, new, positions)
+            buffer.copy_(found)
+            appended.append(found)
+        return appended[0], appended[1]
+
+    def _state(self, name: str, positions: torch.Tensor) -> torch.Tensor:
+        return torch.where(positions[0] == 0, getattr(self, f"{name}_begun"), getattr(self, name))
+
+    def _held(self, states: dict[str, torch.Tensor], positions: torch.Tensor) -> Any:
+        if self.kept.argument == "state":
+            return list(states.values())
+
+        def layer(number: int) -> AttentionLayer:
+            def append(keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+                if self.kept.interface:
+                    return keys, values  # the attention appends
+                found = self.append(number, keys.squeeze(0), values.squeeze(0), positions)
+                return found[0].unsqueeze(0), found[1].unsqueeze(0)
+
+            return AttentionLayer(append, self.capacity, positions[0] if self._counts else 0)
+
+        cache = OwnCache(self.model.config.get_text_config(), layer)
+        for name, tensor in states.items():
+            put_state(cache, name, tensor)
+        return cache
+
+
+class _Caching:
+    """Appends to the step's buffers, and attends to them."""
+
+    def __init__(self, step: Step, positions: torch.Tensor) -> None:
+        self._step, self._positions = step, positions
+        self._calls = 0
+        self._masks: list[tuple[torch.Tensor, Mask]] = []
+
+    def mask(self, function: MaskFunction, places: int) -> torch.Tensor | None:
+        kind = self._step.kept.masks[len(self._masks)]
+        made = added_at(function, self._positions, places)[None, None]
+        self._masks.append((made, kind))
+        return None if kind == 0 else made
+
+    def attend(
+        self, query: Any, key: Any, value: Any, mask: Any, sinks: Any, scaling: float, window: int, softcap: float
+    ) -> Any:
+        caches = self._step.append(self._calls, key, value, self._positions)
+        self._calls += 1
+        kind = next((kind for made, kind in self._masks if made is mask), None)
+        if mask is not None and kind is not None:
+            window, mask = min(window or kind, kind), None
+        bias = None if mask is None else mask.squeeze(0)
+        return cached_attention(query, *caches, self._positions, sinks, bias, scaling, window, softcap)
