@@ -79,7 +79,14 @@ def test_it_says_how_tokens_are_generated(tmp_path: Path) -> None:
     model = of(config, tmp_path)
     assert model.generation is not None
     assert model.generation.model_dump() == {
-        **{"prefill": "main", "decode": "main", "chunk": CHUNK, "capacity": CAPACITY, "vocabulary": 128},
+        **{
+            "prefill": "main",
+            "decode": "main",
+            "verify": None,
+            "chunk": CHUNK,
+            "capacity": CAPACITY,
+            "vocabulary": 128,
+        },
         **{"begin": 5, "end": [9], "bytes_per_token": 2 * 2 * 2 * 16 * 4},  # keys, values; layers, heads, floats
     }
 
@@ -347,7 +354,7 @@ def test_configs_that_are_not_taken(fields: dict[str, Any], said: str, tmp_path:
         ({"prompt": [3]}, "two tokens or more"),
         ({"prompt": [3, 128]}, "has token 128, and the vocabulary of LlamaForCausalLM goes from 0 to 127"),
         ({"prompt": [3, -1]}, "has token -1"),
-        ({"prompt": PROMPT * 6}, "66 tokens and 1 steps are more than the 64 tokens"),
+        ({"prompt": PROMPT * 6}, "66 tokens and 1 behind them are more than the 64 tokens"),
         ({"prompt": "Once upon a time"}, "has no tokenizer.json"),
         ({"capacity": 129}, "takes 128 tokens"),
     ],
@@ -376,7 +383,7 @@ def test_without_transformers_the_command_that_installs_it_is_said(
 def test_raw_steps_are_chunks_then_tokens() -> None:
     from tapml.importing.hf_import import _calls
 
-    found: list[RawStep] = _calls(range(10, 17), 5, 2, synthetic=False)
+    found: list[RawStep] = _calls(range(10, 17), 5, 2, 0, synthetic=False)
     assert [step.arrays["input_ids"].tolist() for step in found] == [[[10, 11]], [[12, 13]], [[14]], [[15]], [[16]]]
     assert [step.arrays["positions"].tolist() for step in found] == [[0, 1], [2, 3], [4], [5], [6]]
     assert [step.arrays["last"].tolist() for step in found] == [[1], [1], [0], [0], [0]]
