@@ -327,6 +327,31 @@ def test_missing_surplus_and_misshapen_tensors_are_named(folder: Path, tmp_path:
     assert "lm_head.weight is [128, 32], and LlamaForCausalLM takes [128, 64]" in said
 
 
+def test_weights_in_pieces_and_of_bfloat16_are_read(folder: Path, tmp_path: Path) -> None:
+    import torch
+    import transformers
+
+    held = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+    held.save_pretrained(tmp_path, max_shard_size="60KB")
+    assert len([*tmp_path.glob("model-*-of-*.safetensors")]) > 1
+    found = dict(imported(tmp_path).parameters)["model.model.norm.weight"]
+    np.testing.assert_array_equal(found, held.model.norm.weight.detach().float().numpy())
+
+
+def test_a_tokenizer_of_another_model_is_refused(folder: Path, tmp_path: Path) -> None:
+    from tokenizers import Tokenizer, models
+
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    many = {f"t{number}": number for number in range(129)}
+    Tokenizer(models.WordLevel(many, unk_token="t0")).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(InputError, match=r"token 128 \('t128'\), and LlamaForCausalLM an embedding of 128 tokens"):
+        imported(tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(InputError, match=r"is no tokenizer that tokenizers reads"):
+        imported(tmp_path)
+
+
 def test_a_folder_without_weights_is_refused(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes((folder / "config.json").read_bytes())
     with pytest.raises(InputError, match=r"has no \*\.safetensors"):

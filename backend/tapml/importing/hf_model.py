@@ -79,8 +79,27 @@ def open_decoder(path: Path, seed: int = 0) -> Decoder:
             raise InputError(f"{path}: transformers cannot make a decoder of it: {reason(error)}") from error
     tokenizer = folder / _TOKENIZER
     text = tokenizer.read_text("utf-8") if path.is_dir() and tokenizer.is_file() else None
+    if text is not None:
+        _check_tokenizer(tokenizer, text, model)
     digest = sha256("".join(sha256(found.read_bytes()) for found in (file, *weights)))
     return Decoder(path, model.eval(), digest, not weights, text)
+
+
+def _check_tokenizer(file: Path, text: str, model: Any) -> None:
+    """Raise InputError unless it is a tokenizer, whose tokens the model has."""
+    from tokenizers import Tokenizer
+
+    try:
+        tokens = Tokenizer.from_str(text).get_vocab(with_added_tokens=True)
+    except Exception as error:  # tokenizers raises nothing more special
+        raise InputError(f"{file} is no tokenizer that tokenizers reads: {reason(error)}") from error
+    words = model.get_input_embeddings().num_embeddings
+    token, place = max(tokens.items(), key=lambda pair: pair[1], default=("", -1))
+    if place >= words:
+        raise InputError(
+            f"{file} has token {place} ({token!r}), and {type(model).__name__} an embedding of {words} tokens: it is "
+            "another model's tokenizer"
+        )
 
 
 def _config(file: Path) -> Any:
