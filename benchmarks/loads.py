@@ -31,7 +31,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.marionette import firefox
 from benchmarks.measured import exit_code, report
-from benchmarks.pages import between
+from benchmarks.pages import between, check_docs
 from benchmarks.web_runtimes.server import SiteServer
 from tapml.browsers import options
 from tapml.building.build import build
@@ -45,6 +45,7 @@ MOST_A_LOAD = 20_000
 """Bytes of all processes. A document and the buffers that a load left for good would be some 40 kB."""
 
 _SECONDS = 1200
+_MARK = "made by make bench-loads"
 _PRIVATE = re.compile(r"^(?:Private_Dirty|SwapPss):\s+(\d+) kB$", re.MULTILINE)
 _SCRIPT = """\
 import { load } from "./tapml-runtime.js";
@@ -169,6 +170,7 @@ def main() -> int:
     parser.add_argument("browsers", nargs="*", metavar="BROWSER", help=f"of {', '.join(OPEN)}; all if none is given")
     parser.add_argument("--docs", type=Path, help="the file whose table is written")
     asked = parser.parse_args()
+    check_docs(parser, asked.docs, _MARK)
     lines = [
         f"| after {2 * LOADS} and after {BLOCKS * LOADS:,} loads | processes of pages | of the GPU | others | all |",
         "| --- | --- | --- | --- | --- |",
@@ -191,7 +193,7 @@ def main() -> int:
             report(f"{name}: kept of a load", slopes[-1], "bytes", MOST_A_LOAD)
     print("\n".join(lines))
     if asked.docs:
-        between(asked.docs, "made by make bench-loads", "\n".join(lines))
+        between(asked.docs, _MARK, "\n".join(lines))
     return exit_code()
 
 

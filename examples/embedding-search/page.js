@@ -51,10 +51,17 @@ function list(found) {
   element("results").replaceChildren(...items);
 }
 
+/** For whoever uses the page: what the runtime says of a lost device is for whoever writes it. */
+function said(error) {
+  return error.kind === "device-lost"
+    ? "This browser lost its connection to the graphics card: load the page again"
+    : error.message;
+}
+
 /** What was found for another question does not stand beside an error. */
 function fail(error) {
   list([]);
-  tell(error.message, true);
+  tell(said(error), true);
 }
 
 async function start() {

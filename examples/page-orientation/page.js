@@ -106,6 +106,13 @@ function showShares(shares) {
   element("shares").replaceChildren(...rows);
 }
 
+/** For whoever uses the page: what the runtime says of a lost device is for whoever writes it. */
+function said(error) {
+  return error.kind === "device-lost"
+    ? "This browser lost its connection to the graphics card: load the page again"
+    : error.message;
+}
+
 async function start() {
   show("given", picture);
   const model = await load(MODEL, {
@@ -141,7 +148,7 @@ async function start() {
     show("given", picture);
     turn.disabled = true;
     return classify(image)
-      .catch((error) => fail(error.message))
+      .catch((error) => fail(said(error)))
       .finally(() => {
         turn.disabled = false;
       });
@@ -178,5 +185,5 @@ async function start() {
 
 start().catch((error) => {
   progress.hidden = true;
-  tell(error.message, true);
+  tell(said(error), true);
 });

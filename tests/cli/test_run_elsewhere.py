@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,14 +65,31 @@ def test_it_gives_there_what_it_gives_here(
     assert run(folder, *inputs, "--device", f"{server.url}/?token=secret#node-dawn", *more, name=name) == 0
     said = capsys.readouterr()
     assert "secret" not in said.out + said.err + document.read_text()
-    assert f"{server.url}#node-dawn: loaded in" in said.out
-    assert f"3 of 3 kernels (fused_matmul_add_gelu, matmul1, softmax) are not validated on {server.url}" in said.err
+    assert f"node-dawn of {server.url}: loaded in" in said.out
+    assert "3 of 3 kernels (fused_matmul_add_gelu, matmul1, softmax) are not validated on node-dawn: build" in said.err
     with np.load(out) as found:
         for output, array in zip(("probabilities@0", "probabilities"), CALLS, strict=True):
             np.testing.assert_allclose(found[output], small_oracle(array), rtol=1e-4, atol=1e-6)
     told = json.loads(document.read_text())
     assert told["variants"] == dict.fromkeys(("fused_matmul_add_gelu", "matmul1", "softmax"), "256")
     assert [len(told["seconds"][kind]) for kind in ("calls", "repeated")] == [2, 2]
+    assert run(folder, *inputs, "--json", str(document), name=name) == 0
+    assert json.loads(document.read_text())["bytes"] == told["bytes"], "memory is the same everywhere"
+
+
+def test_what_was_given_ends_with_the_same_exit_code_there(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(folder / "first.tapml", tmp_path / "models" / "first.tapml")
+    shard = next((tmp_path / "models" / "first.tapml" / "weights").iterdir())
+    shard.write_bytes(bytes(shard.stat().st_size))
+    with Server(models=tmp_path / "models") as started:
+        for path, device in (
+            (tmp_path / "models" / "first.tapml", "node-dawn"),
+            (folder / "first.tapml", f"{started.url}#node-dawn"),
+        ):
+            assert main(["run", str(path), "--random-inputs", "--device", device]) == 2
+            assert shard.stem[:12] in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_model_or_a_device_that_is_not_there_is_one_sentence(

@@ -26,7 +26,7 @@ def written(path: Path, **arrays: np.ndarray) -> Path:
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"ids": IDS}, r"the input 'x' is missing; the model takes ids int64\[batch, seq\], x fl"),
+        ({"ids": IDS}, r"the input 'x' is missing: it has ids, and the model takes ids int64\[batch, seq\], x fl"),
         ({"ids": IDS, "x": X, "y": X}, r"there is no input 'y'; the model takes ids"),
         ({"ids": IDS[0], "x": X}, r"expected ids int64\[batch, seq\], got int64\[3\]"),
         ({"ids": IDS, "x": X[:, :3]}, r"expected x float32\[batch, 4\], got float32\[1, 3\]"),

@@ -117,7 +117,7 @@ def test_a_negative_index_counts_from_the_end(dynamic: bool, tmp_path: Path, mat
 
 def test_wrong_input_names_the_expected(program: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", input=np.ones((1, 4), np.int64))
-    with pytest.raises(InputError, match=r"the input 'ids' is missing; the model takes ids int64"):
+    with pytest.raises(InputError, match=r"the input 'ids' is missing: it has input, and the model takes ids int64"):
         import_model(str(program), input_files=[tmp_path / "in.npz"])
 
 

@@ -15,7 +15,7 @@ from tapml.cli.capture_command import left_out_text
 from tapml.cli.commands import named_inputs
 from tapml.cli.outputs import Outputs, check_writable
 from tapml.cli.runs import JobEvents, acquire, elsewhere, interruptible, served
-from tapml.compiled.call import CompiledRun, call_of, function_of, taken
+from tapml.compiled.call import CompiledRun, call_of, function_of, planned_bytes, taken
 from tapml.compiled.files import CompiledFiles
 from tapml.compiled.model import InputPort
 from tapml.compiled.text import text_inputs
@@ -56,7 +56,7 @@ def run_model(options: argparse.Namespace, console: Console, progress: Console) 
     outputs.report(
         options.json,
         run_document(files.model, options.function, where, found, unvalidated),
-        lambda: show_run(console, where, found),
+        lambda: show_run(console, where, found, planned_bytes(files.model, options.function)),
     )
     if options.output is not None:
         outputs.write(lambda: _write(options.output, found))
@@ -121,19 +121,19 @@ def _run(
         from tapml.platforms.compiled import run_on_cpu
 
         return run_on_cpu(files, calls, function=options.function, repeat=options.repeat), [], name
-    asked = _asked(options)
+    asked, where = _asked(options), name
     check_capture(files, asked)
     with ProgressReport(progress) as report, interruptible() as cancel:
         if remote := elsewhere(name):
             found, missing = remote.run_model(files, calls, asked, JobEvents(report), cancel)
-            name = remote.address
+            name, where = remote.known_as, f"{remote.known_as} of {remote.base}"
         else:
             with served(None, options, [name]) as server:
                 device = acquire(server, name, report, cancel)
                 found, missing = run_on_device(device, server.state.blobs, files, calls, asked, cancel.check)
         if missing:
             report.line(unvalidated_text(files.model, missing, name))
-        return found, missing, name
+        return found, missing, where
 
 
 def _asked(options: argparse.Namespace) -> RunOptions:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tapml.compiled.bytes import bound, stored_bytes
 from tapml.compiled.model import CompiledFunction, CompiledModel, CompiledTensor, InputPort
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, check_sizes, evaluate, printed
@@ -40,9 +41,15 @@ class CompiledRun:
     variants: Mapping[str, str]
     """Kernel -> the variant that ran; none on this machine."""
     bytes: int
-    """Of weights, arenas, states and the like."""
+    """Of all buffers of the model where it ran: inputs, outputs and what a capture takes are among them on a device."""
     capture: _File | None = None
     """The file of what was captured of the last call (docs/capture.md), where it was asked for."""
+
+
+def planned_bytes(model: CompiledModel, function: str = MAIN) -> int:
+    """What a call keeps on any device: weights, states, and the arenas of the function."""
+    states = (evaluate(bound(stored_bytes(state.shape, state.dtype, state.encoding)), {}) for state in model.states)
+    return sum(model.weights.buffers) + sum(states) + sum(function_of(model, function).arena)
 
 
 def function_of(model: CompiledModel, name: str = MAIN) -> CompiledFunction:

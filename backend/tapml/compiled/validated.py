@@ -9,6 +9,8 @@ from tapml.compiled.model import CompiledModel, ValidatedDevice
 from tapml.text import listed
 
 _NAMED = 3
+_LONG = 40
+"""Characters of a kernel's name: of a fused one the rest tells nothing here."""
 _WRONG = ("fail", "error")
 
 
@@ -42,7 +44,8 @@ def unvalidated_text(model: CompiledModel, kernels: list[str], device: str) -> s
 
 
 def _some(kernels: list[str], model: CompiledModel) -> str:
-    return f"{len(kernels)} of {len(model.kernels)} kernels ({listed(kernels, _NAMED)})"
+    names = [name if len(name) <= _LONG else f"{name[:_LONG]}..." for name in kernels]
+    return f"{len(kernels)} of {len(model.kernels)} kernels ({listed(names, _NAMED)})"
 
 
 def _where_wrong(model: CompiledModel, kernel: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from tapml.compiled.call import CompiledRun, range_text
+from tapml.compiled.call import CompiledRun, planned_bytes, range_text
 from tapml.compiled.instructions import Dispatch, If, Instruction, every_instruction
 from tapml.compiled.model import CompiledFunction, CompiledModel, InputPort, Port, Validation
 from tapml.program.graph import Typed
@@ -189,7 +189,7 @@ def run_document(
         "calls": [{name: _array_document(array) for name, array in outputs.items()} for outputs in found.outputs],
         "variants": dict(found.variants),
         "unvalidated": list(unvalidated),
-        "bytes": found.bytes,
+        "bytes": planned_bytes(model, function),
         "seconds": {
             "load": found.load_seconds,
             "calls": list(found.call_seconds[: len(found.outputs)]),
@@ -203,8 +203,8 @@ def _array_document(array: np.ndarray) -> Mapping[str, Any]:
     return {"dtype": str(array.dtype), "shape": list(array.shape), "sha256": digest}
 
 
-def show_run(console: Console, device: str, found: CompiledRun) -> None:
-    """Outputs with a first look at their elements, then times."""
+def show_run(console: Console, device: str, found: CompiledRun, planned: int) -> None:
+    """Outputs with a first look at their elements, then times; `planned` bytes are those of `planned_bytes`."""
     for number, outputs in enumerate(found.outputs):
         behind = f" (call {number})" if len(found.outputs) > 1 else ""
         for name, array in outputs.items():
@@ -214,7 +214,8 @@ def show_run(console: Console, device: str, found: CompiledRun) -> None:
     # The first call of a size takes longer, and each may be of its own.
     took = f"{'call' if count == 1 else 'calls'} {listed([_milliseconds(one) for one in calls], _FEW)}"
     again = f", the last again {_milliseconds(min(repeated))} at best of {len(repeated)}" if repeated else ""
-    console.print(f"{device}: loaded in {found.load_seconds:.3f} s, {took}{again}; {size(found.bytes)} of memory")
+    kept = f"{size(planned)} of weights, states and scratch memory"
+    console.print(f"{device}: loaded in {found.load_seconds:.3f} s, {took}{again}; {kept}")
 
 
 def _look(array: np.ndarray) -> str:

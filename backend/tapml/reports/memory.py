@@ -36,7 +36,7 @@ def show_memory(console: Console, pictures: Sequence[Picture]) -> None:
     numbers = ("naive", "planned", "lower bound", "arenas")
     table = Table("function", "sizes", *numbers, "strategy", right=numbers)
     for found in pictures:
-        arenas = " + ".join(size(count) for count in found.arenas) or "none"
+        arenas = ", ".join(size(count) for count in found.arenas) or "none"
         table.add_row(
             found.function, found.sizes or "fixed", size(found.naive), size(found.bytes), size(found.lower_bound),
             arenas, found.strategy,

@@ -67,7 +67,9 @@ def summary_line(document: ValidationDocument) -> str:
     counts = ", ".join(f"{summary[v]} {v}" for v in VERDICTS if summary[v])
     text = f"{counted(summary['total'], 'test')}: {counts or 'none'} in {summary['seconds']:.1f} s"
     if summary["failing_kernels"]:
-        text += f"; failing kernels: {', '.join(summary['failing_kernels'])}"
+        wrong = summary["fail"] or summary["error"]
+        what = "failing or unbounded" if wrong and summary["unbounded"] else "failing" if wrong else "unbounded"
+        text += f"; {what} kernels: {', '.join(summary['failing_kernels'])}"
     if document["doubts"]:
         text += "; DO NOT TRUST them: the suite's reference is in doubt"
     return text + ("; interrupted, the rest was not run" if document["interrupted"] else "")

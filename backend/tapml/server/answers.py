@@ -90,6 +90,7 @@ class State(Open):
     next: Count
     document: dict[str, Any] | None
     error: LongText | None
+    input_error: bool = False
 
 
 def _form(name: str, **fields: Any) -> type[Open]:

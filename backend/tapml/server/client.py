@@ -73,6 +73,11 @@ class RemoteServer:
         return self.base + (f"#{quote(self._wanted)}" if self._wanted else "")
 
     @property
+    def known_as(self) -> str:
+        """The name of the device that `device` found; before that what the address names."""
+        return self._device["name"] if self._device is not None else self._wanted or self.base
+
+    @property
     def runner_url(self) -> str:
         """Where a runner joins, with the token."""
         return f"{self.base}/runner" + (f"?token={quote(self._token)}" if self._token else "")
@@ -225,7 +230,10 @@ class RemoteServer:
                 if not device["unavailable"]:
                     return device
             if not said:
-                text = f"waiting for a browser: open {self.base}/runner"
+                text = (
+                    f"waiting for a device: open {self.base}/runner in a browser, run `tapml device node-dawn --server "
+                    f"{self.base}`, or name one that the server starts, such as --device {self.base}#node-dawn"
+                )
                 emit({"type": "message", "level": "info", "text": text})
                 said = True
             cancel.check()
@@ -248,7 +256,8 @@ class RemoteServer:
         if state.document is None:
             if state.state == "cancelled":
                 raise Cancelled
-            raise TapmlError(f"{self.base}: {state.error or 'the job ended without a result'}")
+            error = InputError if state.input_error else TapmlError
+            raise error(f"{self.base}: {state.error or 'the job ended without a result'}")
         return state.document
 
     def _patient(self, path: str) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from tapml.compiled.call import CompiledRun
 from tapml.compiled.files import CompiledFiles
 from tapml.devices import Blobs, Device
-from tapml.errors import TapmlError
+from tapml.errors import InputError, TapmlError
 from tapml.history import Recorder
 from tapml.jobs import JobSpecification, run_job
 from tapml.jobs.run import RunSpecification, run_on_device
@@ -42,6 +42,8 @@ class RunningJob:
     events: list[dict[str, Any]] = field(default_factory=list)
     document: Any = None
     error: str | None = None
+    given: bool = False
+    """Whether the error is of what was given: inputs, a file."""
     made: Repro | CompiledRun | None = None
     """The exported test, or the outputs, that the job made, as long as no later one made others: they may be large."""
     cancel: Cancel = field(default_factory=Cancel)
@@ -182,7 +184,7 @@ class Jobs:
         except Cancelled:
             job.state = "cancelled"
         except TapmlError as error:
-            job.state, job.error = "failed", str(error)
+            job.state, job.error, job.given = "failed", str(error), isinstance(error, InputError)
         except Exception as error:  # a defect of ours: the job ends, the server goes on and says so
             job.state, job.error = "failed", f"internal error: {type(error).__name__}: {error}"
             raise

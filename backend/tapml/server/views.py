@@ -221,6 +221,7 @@ def _jobs(routes: Blueprint, state: State) -> None:
                 "next": after + len(events),
                 "document": document,
                 "error": job.error,
+                "input_error": job.given,
             }
         )
 
