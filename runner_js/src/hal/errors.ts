@@ -55,7 +55,8 @@ export function gpuErrorKind(error: GPUError): "validation" | "out-of-memory" | 
   return "internal";
 }
 
-const WORD_OF_LOSS_MS = 1000;
+/** Firefox on a busy machine takes more than one second; where nothing was lost, only an error of ours comes later. */
+const WORD_OF_LOSS_MS = 5000;
 
 /** Where a device goes, maps and error scopes fail at once, and word of the loss comes after them: wait for it. */
 export async function wordOfLoss(device: GPUDevice): Promise<void> {
