@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts training
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo examples test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-localization bench-explanations bench-onnx bench-torch bench-decoders bench-decoder-storage bench-references bench-plan bench-runtime bench-loads docs wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo examples test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-localization bench-explanations bench-onnx bench-torch bench-decoders bench-decoder-storage bench-references bench-plan bench-runtime bench-generation bench-loads docs wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -34,7 +34,8 @@ PYTEST = $(BIN)/pytest $(WORKERS) --no-loadscope-reorder
 
 help:
 	@echo 'make demo       set up, then carve, validate and offload a real model in headless Chromium'
-	@echo 'make examples   set up, then build two models and serve pages that run them'
+	@echo 'make demo MODEL=tiny  the same with a language model that writes in a page (PyTorch is installed)'
+	@echo 'make examples   set up, then build three models and serve pages that run them (PyTorch is installed)'
 	@echo 'make test       set up, then run linters, type checks and all tests but the slow ones, in Chromium and Firefox'
 	@echo 'make slow-test  the slow tests; CI runs both'
 	@echo 'make setup      set up to run tapml and to work on it'
@@ -42,7 +43,7 @@ help:
 	@echo 'make unit-test  all tests but e2e/'
 	@echo 'make e2e        the command, the server and the pages in real browsers'
 	@echo 'make docs       the documentation as a site, in build/docs'
-	@echo 'make docs-screenshot  make docs/screenshot.png anew'
+	@echo 'make docs-screenshot  make docs/screenshot.png and docs/chat.png anew'
 	@echo 'make fmt        format Python and TypeScript'
 	@echo 'make schemas    write docs/protocol.schema.json, docs/results.schema.json and docs/model.schema.json from their definitions'
 	@echo 'make bench      measure the main job'
@@ -63,6 +64,7 @@ help:
 	@echo 'make bench-torch  tiny transformers and blocks from torch.export, carved and validated (DEVICES=node-dawn,deno)'
 	@echo 'make bench-plan  memory plans of Stable Diffusion without weights, and of suites (SUITES="x.suite ..."), some minutes'
 	@echo 'make bench-runtime  MiniLM in @tapml/runtime, ONNX Runtime Web, transformers.js and tvmjs: time, bytes, host cost, memory'
+	@echo 'make bench-generation  tokens per second of tiny in @tapml/runtime and ONNX Runtime Web, side by side (TOKENS=64 ROUNDS=5 DOCS=)'
 	@echo 'make bench-loads  what a page keeps that loads and disposes of a model 1,200 times, in Chromium and Firefox, ten minutes'
 	@echo 'make wheel      dist/tapml-*.whl, with the pages in it: what CI installs (docs/ci.md)'
 	@echo 'make bench-reports  reports of 10,000 tests: seconds, sizes, and until the page can be used'
@@ -104,6 +106,11 @@ $(STAMPS)/torch: scripts/pytorch | $(STAMPS)/run
 	@$(STEP) pytorch 'PyTorch for the tests' scripts/pytorch
 	@touch $@
 
+# Language models are imported with it; PyTorch is there, so that pip takes no other build of it.
+$(STAMPS)/transformers: pyproject.toml | $(STAMPS)/torch
+	@$(STEP) transformers-packages 'transformers, for language models' scripts/python-packages onnx,transformers
+	@touch $@
+
 $(STAMPS)/node: scripts/node | $(STAMPS)/venv
 	@$(STEP) node 'Node.js' scripts/node
 	@touch $@
@@ -112,7 +119,7 @@ $(STAMPS)/%-packages: %/package.json %/package-lock.json | $(STAMPS)/node
 	@$(STEP) $*-packages 'npm packages of $*' npm --prefix $* ci --no-audit --no-fund
 	@touch $@
 
-$(STATIC)/runner/index.html: $(STAMPS)/runner_js-packages docs/protocol.schema.json docs/results.schema.json docs/model.schema.json $(call sources,runner_js)
+$(STATIC)/runner/index.html: $(STAMPS)/runner_js-packages docs/protocol.schema.json docs/results.schema.json docs/model.schema.json $(call sources,runner_js) $(call sources,examples/chat) examples/examples.css
 	@$(STEP) runner_js-build 'build of runner_js' npm --prefix runner_js run build
 	@touch $@
 
@@ -124,11 +131,12 @@ $(WASM): $(call sources,backend/tapml/compilers/tvm/wasm/include) | $(STAMPS)/ru
 	@$(STEP) wasm-runtime "TVM's wasm runtime" $(BIN)/tapml setup
 	@touch $@
 
-demo: setup-run
-	@$(BIN)/tapml demo
+# MODEL=tiny: a page that writes.
+demo: setup-run $(if $(filter tiny,$(MODEL)),$(STAMPS)/transformers)
+	@$(BIN)/tapml demo $(if $(MODEL),--model $(MODEL))
 
 # What was built stays in build/examples: a second time it only serves.
-examples: setup-run
+examples: setup-run $(STAMPS)/transformers
 	$(BIN)/python scripts/examples build/examples chromium
 	$(BIN)/tapml serve --models build/examples --pages examples
 
@@ -232,6 +240,10 @@ build/diffusers/.ready:
 bench-plan: setup-dev build/diffusers/.ready
 	$(BIN)/python -m benchmarks.memory_plan --docs docs/memory-plan.md $(SUITES)
 
+# Needs a GPU to mean something; without one TOKENS=8 ROUNDS=1 shows that it runs.
+bench-generation: setup-dev
+	$(BIN)/python -m benchmarks.web_generation --rounds $(or $(ROUNDS),5) $(if $(DOCS),--docs $(DOCS))
+
 # Needs a GPU to mean something; without one it takes ten minutes.
 bench-runtime: setup-dev
 	$(BIN)/python -m benchmarks.web_runtimes --docs docs/performance.md
@@ -253,8 +265,8 @@ bench-share: setup
 docs: setup-run $(STAMPS)/docs
 	$(BIN)/mkdocs build
 
-# After a change to the pages that people see: MiniLM in two browsers, with a broken kernel.
-docs-screenshot: setup
+# After a change to the pages that people see: MiniLM in two browsers, with a broken kernel, and the page that writes.
+docs-screenshot: setup $(STAMPS)/transformers
 	$(BIN)/python scripts/screenshot
 
 wheel: setup

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -207,3 +208,16 @@ def test_a_refusal_has_fields(capsys: pytest.CaptureFixture[str], tmp_path: Path
     document = json.loads(out)
     assert (code, document["operator"], document["node"], document["reason"]) == (2, None, None, None)
     assert document["error"] == "nothing.onnx: there is no such file"
+
+
+def test_the_writing_demo_refuses_what_it_would_overwrite(
+    capsys: pytest.CaptureFixture[str], suite: Suite, tmp_path: Path
+) -> None:
+    shutil.copytree(suite.path, tmp_path / "demo" / "tiny.suite")
+    code, _, err = run(capsys, "demo", "--model", "tiny", "--no-serve", "-o", tmp_path / "demo")
+    assert code == 2
+    assert "is a suite of something else" in err
+    code, out, err = run(capsys, "demo", "--model", "tiny", "--text", "x", "-o", tmp_path / "none")
+    assert (code, out) == (2, "")
+    assert "--text is for the sentence encoder" in err
+    assert not (tmp_path / "none").exists()

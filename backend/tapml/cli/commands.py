@@ -7,7 +7,6 @@ import contextlib
 import signal
 import socket
 import threading
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -29,12 +28,10 @@ from tapml.compilers.tvm.wasm.runtime import runtime_objects
 from tapml.errors import InputError
 from tapml.expressions import Symbol
 from tapml.files import write_json_output
-from tapml.jobs import JobSpecification
 from tapml.reports.compiled import model_document, show_kernels, show_model
 from tapml.reports.progress import ProgressReport
-from tapml.reports.terminal import oracle_text, show_offload, show_suite, show_validation
+from tapml.reports.terminal import show_offload, show_suite, show_validation
 from tapml.results.base import Header
-from tapml.results.offload import OffloadDocument
 from tapml.results.validation import ValidationDocument
 from tapml.results.verdicts import FAILING
 from tapml.server import Server
@@ -44,10 +41,7 @@ from tapml.text import counted, listed, one_line
 from tapml.validation.operatorwise import passed
 from tapml.validation.results import succeeded
 
-_MINILM = "minilm"
 CheckSizes: TypeAlias = Callable[[Sequence[Symbol]], object]
-
-_DEMO_TEXT = "A model is carved into tests, and each operator moves to the browser."
 
 
 def carve(options: argparse.Namespace, console: Console, progress: Console) -> int:
@@ -113,12 +107,6 @@ def _import(options: argparse.Namespace, **given: Any) -> Any:
         loop_limit=options.loop_limit,
         **given,
     )
-
-
-def _import_minilm(texts: Sequence[str], **given: Any) -> Any:
-    from tapml.importing import import_model
-
-    return import_model(_MINILM, texts=texts, **given)
 
 
 def carved_by(
@@ -260,12 +248,12 @@ def serve(options: argparse.Namespace, console: Console, progress: Console) -> i
         pages=options.pages,
         origins=options.allow_origin,
     ) as server:
-        _keep_serving(server, console)
+        keep_serving(server, console)
     return 0
 
 
-def _keep_serving(server: Server, console: Console) -> None:
-    """Print the addresses, then wait for Ctrl-C or SIGTERM."""
+def keep_serving(server: Server, console: Console, page: str = "") -> None:
+    """Print the addresses, that of `page` among the pages, then wait for Ctrl-C or SIGTERM."""
     token = server.state.security.token
     behind = f"?token={token}" if token else ""
     state = server.state
@@ -274,7 +262,7 @@ def _keep_serving(server: Server, console: Console) -> None:
         served.append(counted(state.models.count(), "model"))
     lines = [
         f"tapml serves {' and '.join(served)} at {server.url}/{behind}",
-        *([f"web pages are at {server.url}/pages/{behind}"] if state.pages else []),
+        *([f"web pages are at {server.url}/pages/{page}{behind}"] if state.pages else []),
         f"a browser becomes a device at {state.runner_url}",
     ]
     for line in lines:
@@ -300,68 +288,8 @@ def setup(options: argparse.Namespace, console: Console, progress: Console) -> i
     return 0
 
 
-def demo(options: argparse.Namespace, console: Console, progress: Console) -> int:
-    started = time.perf_counter()
-    texts = options.text or [_DEMO_TEXT]
-    _refuse_to_lose_work(options.output, texts, progress)
-    console.rule("1. carve: run the model on the CPU and record every operator call", align="left")
-    with ProgressReport(progress) as report:
-        suite = carved_by(_MINILM, partial(_import_minilm, texts), options.output, report, overwrite=True)
-    show_suite(console, suite)
-    with Server([suite.path], port=_free(options.port), database_url=database_url(options)) as server:
-        console.rule(f"2. validate: every operator's WGSL kernel in {options.device}, on real WebGPU", align="left")
-        job = JobSpecification(kind="validation", devices=[options.device])
-        validation = run(job, suite, options, progress, server)
-        show_validation(console, validation)
-        if validation["interrupted"]:
-            return 130
-        console.rule("3. offload: one operator after the other moves from the CPU to the browser", align="left")
-        job = JobSpecification(kind="offload", devices=[options.device])
-        offloaded = run(job, suite, options, progress, server)
-        show_offload(console, offloaded)
-        console.rule("summary", align="left")
-        for line in _demo_summary(suite, validation, offloaded, time.perf_counter() - started):
-            console.print(line)
-        if not options.no_serve and not offloaded["interrupted"]:
-            _keep_serving(server, console)
-    return 0 if passed(validation) and succeeded(offloaded) else 1
-
-
-def _refuse_to_lose_work(path: Path, texts: Sequence[str], progress: Console) -> None:
-    """The demo replaces its own suite, but not another, nor one with somebody's work in it."""
-    if not (path / "suite.json").is_file():
-        return
-    suite = Suite(path)
-    if edited := suite.edited_kernels:
-        raise InputError(f"{path} has edited kernels ({', '.join(edited)}): choose another folder with -o")
-    if suite.imported.tests:
-        raise InputError(f"{path} has imported tests ({len(suite.imported.tests)}): choose another folder with -o")
-    found = [step["description"] for step in suite.manifest["steps"]]
-    if suite.manifest["model"]["kind"] != "minilm" or found != [" | ".join(texts)]:
-        raise InputError(
-            f"{path} is a suite of something else ({suite.manifest['model']['source']}, {listed(found, 2)}): choose "
-            "another folder with -o, or remove it"
-        )
-    progress.print(f"{path}, of an earlier demo, is carved anew")
-
-
-def _demo_summary(
-    suite: Suite, validation: ValidationDocument, offloaded: OffloadDocument, seconds: float
-) -> list[str]:
-    metric = offloaded["final"]["model_metric"]
-    summary = validation["summary"]
-    return [
-        f"carved     {len(suite.tests)} tests of {len(suite.kernels)} kernels from {suite.manifest['model']['title']}; "
-        f"oracle {oracle_text(suite.manifest)}",
-        f"validated  {summary['pass']} of {summary['total']} tests pass in {validation['devices'][0]['name']}",
-        f"offloaded  {offloaded['summary']['offloaded_nodes']} of {offloaded['summary']['nodes']} operator calls; "
-        f"the whole model in the browser gives cosine {metric and metric['cosine']} with the CPU's embedding",
-        f"took       {seconds:.1f} s; the suite is {suite.path}",
-    ]
-
-
-def _free(port: int) -> int:
-    """`port`, or 0 (any) where somebody uses it: the demo must not fail at its last line."""
+def free_port(port: int) -> int:
+    """`port`, or 0 (any) where somebody uses it: a demo must not fail at its last line."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

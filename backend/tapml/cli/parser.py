@@ -31,6 +31,7 @@ validate each operator's WGSL kernel on real WebGPU, then move the model to the 
 _EPILOG = """\
 examples:
   tapml demo                                               all of it on a real sentence encoder
+  tapml demo --model tiny                                  a page in which a small language model writes
   tapml carve minilm --text "Good morning" -o morning.suite
   tapml carve model.onnx --inputs real-inputs.npz -o model.suite
   tapml carve --hf folder --prompt "Once upon a time" -o decoder.suite
@@ -230,13 +231,29 @@ def _history(commands: Commands) -> None:
 
 
 def _demo(commands: Commands) -> None:
-    text = "carve, validate and offload a real sentence encoder, then show it in the web page"
-    parser = commands.add("demo", "commands:demo", DATABASE, help=text)
-    parser.add_argument("--text", action="append", default=[], help="sentence to encode")
-    parser.add_argument("--device", default="chromium", help="chromium or firefox (default chromium)")
+    parser = commands.add(
+        "demo", "demo_command:demo", DATABASE,
+        help="carve, validate and offload a real sentence encoder, or serve a language model that writes in a page",
+        description="Carve, validate and offload a sentence encoder, then show it in the web page. With --model tiny: "
+        "carve and validate a small language model, build it, and serve a page in which it writes, token by token; the "
+        "page's button \"Carve this\" records a call as it runs and adds it to the suite (it needs PyTorch and "
+        "transformers). Exit code 1 where a kernel fails.",
+    )  # fmt: skip
     parser.add_argument(
-        "-o", "--output", type=Path, default=Path("minilm.suite"), help="suite folder (default minilm.suite)"
+        "--model", choices=("minilm", "tiny"), default="minilm",
+        help="a sentence encoder, or a language model of 5.6 million parameters (default minilm)",
+    )  # fmt: skip
+    parser.add_argument("--text", action="append", default=[], help="sentence to encode")
+    parser.add_argument(
+        "--device",
+        default="chromium",
+        help="what kernels are validated on: chromium (the default), firefox or node-dawn",
     )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FOLDER",
+        help="the suite (default minilm.suite); with --model tiny a folder with the suite and the built model (default "
+        "tiny-demo)",
+    )  # fmt: skip
     parser.add_argument("--port", type=int, default=8808, help="port of the web page at the end (default 8808)")
     parser.add_argument("--no-serve", action="store_true", help="end after the summary instead of serving the page")
 

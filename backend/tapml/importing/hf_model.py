@@ -15,11 +15,11 @@ import torch
 import transformers
 
 from tapml.errors import InputError
-from tapml.files import sha256
+from tapml.importing.hf_digest import CONFIG, model_digest, weight_files
 from tapml.lowering.quiet import reason
 from tapml.text import listed
 
-_CONFIG, _TOKENIZER = "config.json", "tokenizer.json"
+_TOKENIZER = "tokenizer.json"
 _MOST_CONFIG = 4_000_000
 _SPREAD = 1.2
 """Of random weights, over what keeps the length of a vector: large enough for the tokens to differ."""
@@ -62,15 +62,15 @@ def open_decoder(path: Path, seed: int = 0) -> Decoder:
     Raises InputError for what is none, naming missing and surplus tensors.
     """
     folder = path if path.is_dir() else path.parent
-    file = path / _CONFIG if path.is_dir() else path
-    weights = sorted(folder.glob("*.safetensors")) if path.is_dir() else []
+    file = path / CONFIG if path.is_dir() else path
+    weights = weight_files(folder) if path.is_dir() else []
     with quiet():
         config = _config(file)
         try:
             if weights:
                 model = _with_weights(folder, config)
             elif path.is_dir():
-                raise InputError(f"{path} has no *.safetensors: give its {_CONFIG} for random weights")
+                raise InputError(f"{path} has no *.safetensors: give its {CONFIG} for random weights")
             else:
                 model = _with_random_weights(config, seed)
         except InputError:
@@ -81,8 +81,7 @@ def open_decoder(path: Path, seed: int = 0) -> Decoder:
     text = tokenizer.read_text("utf-8") if path.is_dir() and tokenizer.is_file() else None
     if text is not None:
         _check_tokenizer(tokenizer, text, model)
-    digest = sha256("".join(sha256(found.read_bytes()) for found in (file, *weights)))
-    return Decoder(path, model.eval(), digest, not weights, text)
+    return Decoder(path, model.eval(), model_digest(file, weights), not weights, text)
 
 
 def _check_tokenizer(file: Path, text: str, model: Any) -> None:
@@ -104,7 +103,7 @@ def _check_tokenizer(file: Path, text: str, model: Any) -> None:
 
 def _config(file: Path) -> Any:
     if not file.is_file():
-        raise InputError(f"{file}: there is no such file: give a folder of transformers with one, or a {_CONFIG}")
+        raise InputError(f"{file}: there is no such file: give a folder of transformers with one, or a {CONFIG}")
     try:
         found = json.loads(file.read_bytes()[:_MOST_CONFIG])
         if not isinstance(found, dict) or not isinstance(found.get("model_type"), str):
@@ -154,7 +153,7 @@ def _with_weights(folder: Path, config: Any) -> Any:
         *other[:8],
     ]
     if faults:
-        raise InputError(f"{folder}: its tensors are not those of its {_CONFIG}: {'; '.join(faults)}")
+        raise InputError(f"{folder}: its tensors are not those of its {CONFIG}: {'; '.join(faults)}")
     return model
 
 
