@@ -234,7 +234,8 @@ bench-models: setup-dev
 # The networks' shapes are all it needs of diffusers, so that nothing of what that depends on comes with it.
 build/diffusers/.ready:
 	@$(STEP) diffusers 'diffusers' $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps \
-	  --target build/diffusers diffusers==0.42.1 pillow==13.0.0 importlib_metadata==10.2.0 zipp==4.1.2
+	  --target build/diffusers diffusers==0.42.1 pillow==13.0.0 importlib_metadata==10.2.0 zipp==4.1.2 \
+	  requests==2.34.2 charset_normalizer==3.5.2 idna==3.20 urllib3==2.8.0 certifi==2026.10.18
 	@touch $@
 
 bench-plan: setup-dev build/diffusers/.ready

@@ -19,6 +19,7 @@ BENCHMARKS = [
     "benchmarks.torch_models",
     "benchmarks.references",
     "benchmarks.memory_plan",
+    "benchmarks.loads",
     "benchmarks.localization.run",
     "benchmarks.localization.explanations",
 ]
