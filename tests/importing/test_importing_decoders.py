@@ -412,3 +412,23 @@ def test_raw_steps_are_chunks_then_tokens() -> None:
     assert [step.arrays["input_ids"].tolist() for step in found] == [[[10, 11]], [[12, 13]], [[14]], [[15]], [[16]]]
     assert [step.arrays["positions"].tolist() for step in found] == [[0, 1], [2, 3], [4], [5], [6]]
     assert [step.arrays["last"].tolist() for step in found] == [[1], [1], [0], [0], [0]]
+
+
+def test_what_transformers_continues_with_is_the_most_likely_whatever_penalties_a_folder_asks_for(
+    tmp_path: Path,
+) -> None:
+    import torch
+
+    from tapml.importing.hf_import import greedy
+    from tapml.importing.hf_model import open_decoder
+
+    model = open_decoder(decoder("grouped queries", tmp_path)).model
+    prompt = [*range(22)]
+    plain = greedy(model, prompt, 20)
+    own = model.generation_config
+    own.repetition_penalty = 8.0
+    assert greedy(model, prompt, 20) == plain
+    assert model.generation_config is own
+    with torch.no_grad():
+        logits = model(torch.tensor([[*prompt, *plain]]), use_cache=False).logits[0, len(prompt) - 1 : -1]
+    assert logits.argmax(-1).tolist() == plain

@@ -148,7 +148,19 @@ def _provenance(decoder: Decoder, title: str, note: str, seed: int) -> dict[str,
 
 
 def greedy(model: Any, tokens: Sequence[int], count: int, source: Source | None = None) -> list[int]:
-    """transformers' own next tokens, `count` of them, by its own cache and its eager attention."""
+    """transformers' own next tokens, `count` of them, by its own cache and its eager attention: the most likely ones,
+    whatever penalties a model's generation_config asks for."""
+    own = model.generation_config
+    model.generation_config = transformers.GenerationConfig(
+        bos_token_id=own.bos_token_id, decoder_start_token_id=own.decoder_start_token_id
+    )
+    try:
+        return _greedy(model, tokens, count, source)
+    finally:
+        model.generation_config = own
+
+
+def _greedy(model: Any, tokens: Sequence[int], count: int, source: Source | None) -> list[int]:
     ids = torch.tensor([list(tokens)])
     given = (
         {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
