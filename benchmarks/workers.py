@@ -17,10 +17,9 @@ from typing import Any
 
 from benchmarks.everywhere import built_problems
 from tapml.errors import InputError, TapmlError
-from tapml.jobs.job import JobSpecification, run_job
 from tapml.server import Server
 from tapml.suite import Suite
-from tapml.validation.context import JobContext
+from tapml.zoo.judge import verdict_lines
 
 
 class Worker(ABC):
@@ -56,10 +55,7 @@ class Worker(ABC):
             return {"build": str(error)}
 
     def _verdicts(self, suite: Suite, name: str) -> list[str]:
-        context = JobContext(suite, [self._state.device(name)], self._state.blobs, hang_seconds=10)
-        document = run_job(JobSpecification(kind="validation", devices=[name], save=False, record=False), context)
-        tests = [test for test in document["tests"] if test["verdict"] != "pass"]
-        return list(dict.fromkeys(f"{test['verdict']}: {test.get('message')}" for test in tests))
+        return verdict_lines(suite, name, self._state.device(name), self._state.blobs)
 
 
 def serve(devices: Sequence[str], make: Callable[[Server, Sequence[str]], Worker]) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.decoders.configurations import configuration
+
+from tapml.zoo.configurations import configuration
 
 PROMPT = [3, 17, 42, 99, 7, 100, 31, 55, 12, 60, 4]
 CAPACITY, CHUNK = 64, 8

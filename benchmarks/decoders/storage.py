@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.decoders.configurations import configuration
 from tapml.cli import main as tapml
 from tapml.suite import Suite, TensorRef
+from tapml.zoo.configurations import configuration
 
 GOAL = 1.2
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.decoders.configurations import GROUPED, configuration
 
 from decoders import CAPACITY, CHUNK, DECODERS, PROMPT, decoder, saved
 from tapml.carving.prepare import lowered_with_documents, prepared
 from tapml.errors import InputError, ToolchainError
 from tapml.importing import ImportedModel, import_decoder
 from tapml.importing.inputs import RawStep
+from tapml.zoo.configurations import GROUPED, configuration
 
 pytestmark = pytest.mark.torch
 

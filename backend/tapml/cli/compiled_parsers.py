@@ -82,6 +82,20 @@ def add_compiled(commands: Commands, add_carving: Callable[[argparse.ArgumentPar
     )
     capturing.add_argument("--weights", action="store_true", help="with the bytes of weights, not only their digests")
     _add_generate(commands)
+    _add_zoo(commands)
+
+
+def _add_zoo(commands: Commands) -> None:
+    parser = commands.add(
+        "zoo", "zoo_command:zoo", run_arguments(several=True),
+        help="import, carve, validate and run tiny language models of many architectures, against transformers",
+        description="Each of some forty configurations of transformers is imported with random weights, carved, "
+        "validated on the devices (default: node-dawn), built, and generates 48 tokens on this machine and on the "
+        "devices; the table says how many are transformers' own. It takes about half a minute each.",
+    )  # fmt: skip
+    parser.add_argument("--only", default="", metavar="REGEX", help="configurations whose name it is found in")
+    parser.add_argument("--records", type=Path, metavar="FILE", help="keep what became of each, a JSON line each")
+    parser.add_argument("--resume", action="store_true", help="leave out those that --records has")
 
 
 def _add_generate(commands: Commands) -> None:

@@ -1,0 +1,1 @@
+"""Tiny language models of many architectures: does what is made of them generate what transformers generates?"""
