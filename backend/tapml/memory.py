@@ -21,6 +21,25 @@ def trim() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
+class Trimming:
+    """Trims whenever so much went through memory that what is left of it counts."""
+
+    def __init__(self) -> None:
+        self._bytes = self._times = 0
+
+    def went_through(self, size: int) -> None:
+        """So many bytes were held, and are no longer."""
+        self._bytes, self._times = self._bytes + size, self._times + 1
+        if self._bytes >= _TRIMMED_BYTES or self._times >= _TRIMMED_TIMES:
+            trim()
+            self._bytes = self._times = 0
+
+
+_TRIMMED_BYTES = 2 << 20
+_TRIMMED_TIMES = 16
+"""However little each time: it lies in pieces of all sizes."""
+
+
 @contextlib.contextmanager
 def only_new_garbage() -> Iterator[None]:
     """Within it `give_back` looks for garbage among what was made since: modules of TVM and PyTorch are a million

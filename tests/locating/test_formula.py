@@ -187,6 +187,7 @@ def test_a_limit_is_no_narrow_type() -> None:
     )
 
 
+@pytest.mark.slow
 def test_noise_is_explained_by_no_program() -> None:
     noise = np.random.default_rng(1).standard_normal(EXACT.shape)
     found = findings(of_matmul(dense(EXACT) + 0.01 * noise))

@@ -14,12 +14,12 @@ from tapml.suite import Suite
 
 
 def test_unseen_faults_are_drawn_from_a_seed(suite: Suite) -> None:
-    def first(seed: int) -> list[tuple[str, str, str]]:
-        chosen = itertools.islice(unseen.drawn({"small": suite}, seed), 40)
+    def first(seed: int, count: int = 5) -> list[tuple[str, str, str]]:
+        chosen = itertools.islice(unseen.drawn({"small": suite}, seed), count)
         return [(bug.kernel, bug.mutant.operator, bug.mutant.text) for _, bug in chosen]
 
-    found = first(1)
-    assert found == first(1) != first(2)
+    found = first(1, 40)
+    assert found[:5] == first(1) != first(2)
     assert len({text for _, _, text in found}) == 40
     assert len({kind for _, kind, _ in found}) >= 12
     for kernel, _, text in found:

@@ -2,9 +2,9 @@
 
 from tapml.bounds.converted import Converted
 from tapml.bounds.derive import Bound, Operator
-from tapml.bounds.expression import NotDerivable
 from tapml.bounds.rounding import APPROXIMATED, COARSE
 from tapml.bounds.simulation import Simulated, rounded, simulate
+from tapml.bounds.uncertain import NotDerivable
 
 __all__ = [
     "APPROXIMATED",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
-from tapml.bounds.expression import NotDerivable
+from tapml.bounds.uncertain import NotDerivable
 from tapml.operators.program import Block, Expression, Store, parts_of
 
 POINTS = 1 << 19
@@ -82,7 +82,8 @@ def parts(
     largest = max(among, key=lambda variables: math.prod(extents[v] for v in variables))
     points, most = math.prod(extents[v] for v in largest), _POINTS_OF_MAP if {*extents} == {*spatial} else POINTS
     found: list[dict[str, range]] = [{}]
-    split = sorted(largest & set(spatial), key=lambda v: -spatial[v])
+    # In the order of the loops where they are as long: a sum's last bit may depend on how it is cut.
+    split = sorted((v for v in spatial if v in largest), key=lambda v: -spatial[v])
     if any(node.kind == "load" for store in stores for index in store.indices for node in parts_of(index)):
         split = list(extents)[:1] if {*extents} == {*spatial} else []
     for var in split:

@@ -2,71 +2,93 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
-from tapml.bounds.expression import NotDerivable
-from tapml.bounds.uncertain import FLOATS, Uncertain, smallest_normal
+from tapml.bounds.uncertain import FLOATS, NotDerivable, Uncertain, smallest_normal
 
 _AT_ONCE = 1 << 16
 _KEPT_BYTES = 32 << 20
 """Of all that is kept, in float64."""
 _LEAST_BYTES = 1 << 17
 """Smaller ones are as soon converted as found."""
-_REMEMBERED = 8
-"""Large inputs: those of the last few calls."""
+_WORTH = 4
+"""Calls that are still to read it: for fewer it is not worth its memory."""
 
 
 class Converted:
-    """Converts inputs, and keeps those that calls share: each step of a recurrent layer reads the same weights."""
+    """Converts inputs, and keeps those that many calls share: each step of a recurrent layer reads the same weights."""
 
-    def __init__(self) -> None:
-        self._last: deque[np.ndarray] = deque(maxlen=_REMEMBERED)
-        self._kept: dict[tuple[int, str, tuple[int, ...]], tuple[np.ndarray, Uncertain]] = {}
+    def __init__(self, readers: Iterable[np.ndarray] = ()) -> None:
+        """`readers`: the inputs of all calls that are to come, one for each that reads it."""
+        # What is counted is held: no other has its number.
+        self._arrays = [*readers]
+        self._left = Counter(map(id, self._arrays))
+        self._kept: dict[tuple[int, str, tuple[int, ...]], Uncertain] = {}
         self._bytes = 0
+
+    def keeps(self, array: np.ndarray) -> bool:
+        """Whether enough calls are still to read it."""
+        return self._left[id(array)] > _WORTH
 
     def input(self, array: np.ndarray, dtype: str, shape: tuple[int, ...]) -> Uncertain:
         """An input of this dtype, in this shape; nobody may write to it. Raises NotDerivable for other dtypes than
         those of kernels."""
-        # What is kept holds its array: no other has its number.
         key = id(array), dtype, shape
-        if key in self._kept:
-            return self._kept[key][1]
-        found = _input(array, dtype, shape)
-        size = sum(part.nbytes for part in (found.value, found.error) if part is not None)
-        if _LEAST_BYTES <= size <= _KEPT_BYTES:
-            if any(one is array for one in self._last):
-                while self._bytes + size > _KEPT_BYTES:
-                    _, oldest = self._kept.pop(next(iter(self._kept)))
-                    self._bytes -= sum(part.nbytes for part in (oldest.value, oldest.error) if part is not None)
-                self._kept[key] = array, found
-                self._bytes += size
-            else:
-                self._last.append(array)
+        self._left[key[0]] -= 1
+        if (found := self._kept.get(key)) is not None:
+            if self._left[key[0]] <= 0:
+                del self._kept[key]
+                self._bytes -= _bytes(found)
+            return found
+        found = widened(array.reshape(shape), dtype, subnormal=any_subnormal(array.reshape(-1), dtype))
+        size = _bytes(found)
+        if self._left[key[0]] >= _WORTH and size >= _LEAST_BYTES and self._bytes + size <= _KEPT_BYTES:
+            self._kept[key] = found
+            self._bytes += size
         return found
 
 
-def _input(array: np.ndarray, dtype: str, shape: tuple[int, ...]) -> Uncertain:
+def _bytes(found: Uncertain) -> int:
+    return sum(part.nbytes for part in (found.value, found.error) if part is not None)
+
+
+def widened(array: np.ndarray, dtype: str, *, subnormal: bool) -> Uncertain:
+    """`subnormal`: some of the elements, or of those beside them, are. Raises NotDerivable for other dtypes than those
+    of kernels."""
     if dtype in FLOATS:
-        value = array.astype(np.float64).reshape(shape)
-        if not _any_subnormal(array.reshape(-1), dtype):
+        value = array.astype(np.float64)
+        if not subnormal:
             return Uncertain(value)
         # A device may take it for zero.
         size = np.abs(value)
         return Uncertain(value, np.where(size < smallest_normal(dtype), size, 0.0))
     if dtype == "bool":
-        return Uncertain(array.astype(np.bool_).reshape(shape))
+        return Uncertain(array.astype(np.bool_))
     if not np.issubdtype(array.dtype, np.integer):
         raise NotDerivable(f"{dtype} inputs")
-    return Uncertain(array.astype(np.int64).reshape(shape))
+    return Uncertain(array.astype(np.int64))
 
 
-def _any_subnormal(elements: np.ndarray, dtype: str) -> bool:
-    """Looks at a few at a time: weights are large, and a copy of all of them is not needed."""
+def any_subnormal(elements: np.ndarray, dtype: str) -> bool:
+    """Whether one of a row is, a few at a time: weights are large, and a copy of all of them is not needed."""
+    if dtype not in FLOATS:
+        return False
     normal = smallest_normal(dtype)
     for start in range(0, elements.size, _AT_ONCE):
-        size = np.abs(elements[start : start + _AT_ONCE])
-        if ((size < normal) & (size > 0)).any():
+        part = elements[start : start + _AT_ONCE]
+        if part.dtype != dtype:  # float64, of what was not rounded
+            size = np.abs(part)
+            if ((size < normal) & (size > 0)).any():
+                return True
+            continue
+        # Twice its bits are those of its size; less one, 0 is the largest of all.
+        kind: Any = np.uint32 if dtype == "float32" else np.uint16
+        bits = part.view(kind) << kind(1)
+        bits -= kind(1)
+        if int(bits.min()) < (2 << np.finfo(part.dtype).nmant) - 1:
             return True
     return False

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tapml.bounds.converted import Converted
-from tapml.bounds.expression import NotDerivable
 from tapml.bounds.program import Run, accumulation_factor
 from tapml.bounds.ties import alternatives, tie_groups
-from tapml.bounds.uncertain import FLOATS, Uncertain, unit
+from tapml.bounds.uncertain import FLOATS, NotDerivable, Uncertain, unit
 from tapml.bounds.wgsl import REDUCED, functions_of, tanh_builtin
 from tapml.operators.numerics import numerics
 from tapml.operators.program import OperatorProgram

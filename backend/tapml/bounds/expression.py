@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from tapml.bounds import uncertain, wgsl
-from tapml.bounds.uncertain import FLOATS, Uncertain
+from tapml.bounds.buffers import Buffers
+from tapml.bounds.uncertain import FLOATS, NotDerivable, Uncertain
 from tapml.operators.affine import affine
 from tapml.operators.program import CHOICES, Expression
 from tapml.operators.program import FLOATS as FLOAT_DTYPES
@@ -21,17 +22,13 @@ Settle: TypeAlias = Callable[[Uncertain, Expression], Uncertain]
 """Makes of what an operation may give one thing that it gives."""
 
 
-class NotDerivable(Exception):
-    """The operator's program has something that no bound can be derived for; says what."""
-
-
 class Grid:
     """Iteration variables, each over a range of numbers along an axis of its own."""
 
     def __init__(
         self,
         ranges: Mapping[str, range],
-        buffers: Mapping[str, Uncertain],
+        buffers: Buffers,
         functions: Mapping[str, Operation],
         settle: Settle | None = None,
     ) -> None:
@@ -41,6 +38,7 @@ class Grid:
         self._axis = {var: axis for axis, var in enumerate(self.ranges)}
         self._buffers = buffers
         self._bound: dict[str, Uncertain] = {}
+        self._parts: dict[tuple[Any, ...], Uncertain] = {}
         self._functions = functions
         self._settle = settle
 
@@ -112,29 +110,41 @@ class Grid:
         name = str(node.value)
         if name not in self._buffers:
             raise NotDerivable(f"reads {name} before it is written")
-        held = self._buffers[name]
         if not node.operands:
             point = (1,) * self.rank
-            return uncertain.elements(held, lambda array: array.reshape(point))
+            return uncertain.elements(self._buffers[name], lambda array: array.reshape(point))
+        shape = self._buffers.shape(name)
         affine = [self.affine(index) for index in node.operands]
         known = [a for a in affine if a is not None]
-        if len(known) == len(affine) and self._inside(known, held.value.shape):
-            return uncertain.elements(held, lambda array: self._view(array, known))
+        if len(known) == len(affine) and (box := self._box(known, shape)) is not None:
+            return self._load_box(name, known, box)
         indices = [self.evaluate(index) for index in node.operands]
         if all(index.exact for index in indices):
-            at = _within([index.value for index in indices], held)
-            return uncertain.elements(held, lambda array: array[at])
-        return self._load_around(name, held, indices)
+            at = _within([index.value for index in indices], shape)
+            if self._buffers.in_part(name, math.prod(np.broadcast_shapes(*(index.shape for index in at)))):
+                return self._buffers.part(name, at)
+            return uncertain.elements(self._buffers[name], lambda array: array[at])
+        return self._load_around(name, self._buffers[name], indices)
+
+    def _load_box(self, name: str, affine: Sequence[tuple[int, dict[str, int]]], box: list[slice]) -> Uncertain:
+        """At affine indices, all of which are in a box."""
+        if not self._buffers.in_part(name, math.prod(along.stop - along.start for along in box)):
+            return uncertain.elements(self._buffers[name], lambda array: self._view(array, affine))
+        key = name, *((along.start, along.stop) for along in box)
+        if key not in self._parts:
+            self._parts[key] = self._buffers.part(name, box)
+        moved = [(constant - along.start, factors) for (constant, factors), along in zip(affine, box, strict=True)]
+        return uncertain.elements(self._parts[key], lambda array: self._view(array, moved))
 
     def _load_around(self, name: str, held: Uncertain, indices: Sequence[Uncertain]) -> Uncertain:
         """At indices that rounding may move to a neighbour, as where bilinear interpolation has its corners."""
         if not all(float(index.spread.max(initial=0.0)) <= 1 for index in indices) or len(indices) > _MOST_INDICES:
             raise NotDerivable(f"reads {name} at an index that depends on rounding")
-        value = held.value[_within([index.value for index in indices], held)]
+        value = held.value[_within([index.value for index in indices], held.value.shape)]
         low, high = value, value
         for moves in itertools.product(*((0,) if index.exact else (-1, 0, 1) for index in indices)):
             places = [i.value + m * i.spread.astype(np.int64) for i, m in zip(indices, moves, strict=True)]
-            at = _within(places, held)
+            at = _within(places, held.value.shape)
             low, high = np.minimum(low, held.low[at]), np.maximum(high, held.high[at])
         return Uncertain(value, uncertain.distance(value, low, high))
 
@@ -182,12 +192,16 @@ class Grid:
         found = affine(node)
         return found if found is not None and found[1].keys() <= self._axis.keys() else None
 
-    def _inside(self, affine: Sequence[tuple[int, dict[str, int]]], shape: tuple[int, ...]) -> bool:
+    def _box(self, affine: Sequence[tuple[int, dict[str, int]]], shape: tuple[int, ...]) -> list[slice] | None:
+        """From where to where affine indices reach along each dimension; None where that is outside."""
+        found = []
         for (constant, coefficients), extent in zip(affine, shape, strict=True):
             ends = [sorted((c * self.ranges[v][0], c * self.ranges[v][-1])) for v, c in coefficients.items()]
-            if constant + sum(e[0] for e in ends) < 0 or constant + sum(e[1] for e in ends) >= extent:
-                return False
-        return True
+            low, high = constant + sum(e[0] for e in ends), constant + sum(e[1] for e in ends)
+            if low < 0 or high >= extent:
+                return None
+            found.append(slice(low, high + 1))
+        return found
 
     def _view(self, array: np.ndarray, affine: Sequence[tuple[int, dict[str, int]]]) -> np.ndarray:
         """The elements at affine indices, without copying any."""
@@ -204,9 +218,9 @@ class Grid:
         return np.lib.stride_tricks.as_strided(start, shape, strides, writeable=False)
 
 
-def _within(indices: Sequence[np.ndarray], held: Uncertain) -> tuple[np.ndarray, ...]:
+def _within(indices: Sequence[np.ndarray], shape: Sequence[int]) -> tuple[np.ndarray, ...]:
     """Out of range only where a condition around it drops the element."""
-    pairs = zip(indices, held.value.shape, strict=True)
+    pairs = zip(indices, shape, strict=True)
     return tuple(np.clip(index, 0, extent - 1) for index, extent in pairs)
 
 

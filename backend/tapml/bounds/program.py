@@ -11,12 +11,22 @@ from typing import Any
 import numpy as np
 
 from tapml.bounds.blocks import accumulation, apart, is_product_sum, last_uses, loads_floats_only, parts
+from tapml.bounds.buffers import Buffers
 from tapml.bounds.contraction import Product, contract
 from tapml.bounds.converted import Converted
-from tapml.bounds.expression import Grid, NotDerivable, Operation, wrapped
+from tapml.bounds.expression import Grid, Operation, wrapped
 from tapml.bounds.rounding import Rounding
 from tapml.bounds.ties import Ranking
-from tapml.bounds.uncertain import FLOATS, Uncertain, distance, largest, product_error, smallest_normal, unit
+from tapml.bounds.uncertain import (
+    FLOATS,
+    NotDerivable,
+    Uncertain,
+    distance,
+    largest,
+    product_error,
+    smallest_normal,
+    unit,
+)
 from tapml.operators.program import Block, Expression, Let, OperatorProgram, Store
 
 CONFIDENCE = 3.0
@@ -66,16 +76,14 @@ class Run:
         """The most candidates among which an argmax could choose."""
         self.rankings: list[Ranking] = []
         """What was ranked (importing/portable.py, `_ranked`)."""
-        converted = converted or Converted()
-        self._buffers = {
-            buffer.name: converted.input(array, buffer.dtype, buffer.shape)
-            for buffer, array in zip(program.parameters, inputs, strict=False)
-        }
-        temporaries = {buffer.name for buffer in program.temporaries}
+        self._buffers = Buffers(converted or Converted())
+        for buffer, array in zip(program.parameters, inputs, strict=False):
+            self._buffers.give(buffer, array)
+        results = {buffer.name for buffer in program.parameters[len(inputs) :]}
         uses = last_uses(program.blocks)
         for place, block in enumerate(program.blocks):
             self._run(block)
-            for name in temporaries & self._buffers.keys():
+            for name in self._buffers.keys() - results:
                 if uses[name] == place:
                     del self._buffers[name]
         names = [buffer.name for buffer in program.parameters[len(inputs) :]]

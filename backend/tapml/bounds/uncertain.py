@@ -20,6 +20,10 @@ _EXPONENT = 0x7FF0000000000000
 _MAX = {"float32": float(np.finfo(np.float32).max), "float16": 65504.0}
 
 
+class NotDerivable(Exception):
+    """The operator's program has something that no bound can be derived for; says what."""
+
+
 class Uncertain(NamedTuple):
     """`value`: float64 for floats, int64 or bool for the rest. `error`: float64, not negative, of a shape that
     broadcasts with it; Infinity where nothing is promised; None where the value is exact. `ends`: the least and the

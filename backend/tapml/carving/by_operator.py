@@ -25,7 +25,7 @@ from tapml.compare.elements import errors
 from tapml.compare.tolerance import UNIT
 from tapml.importing.model import Array, Intermediate
 from tapml.lowering.lower import Model
-from tapml.memory import trim
+from tapml.memory import Trimming
 from tapml.platforms.reference import Values
 from tapml.program import Graph, NodeKind
 
@@ -35,9 +35,6 @@ _MOST_TOGETHER = 16
 _COPIED = 64.0
 """Units that what is only moved or chosen may be off by: of values that are alike another one was moved than is taken
 for it, and a wrong choice or constant shows by thousands."""
-
-_AT_ONCE = 16
-"""Values after which what the oracle has freed is given back: it lies in pieces of all sizes."""
 
 
 @dataclass
@@ -67,11 +64,11 @@ class ByOperator:
         one chooses may give what they like: of equals, in the order of a sort, any comes first. Raises InputError where
         the oracle gives no values."""
         oracle: list[list[Seen]] = [[] for _ in runs]
-        for place, (number, said, array) in enumerate(values, 1):
+        trimming = Trimming()
+        for number, said, array in values:
             if (one := seen(said, array)) is not None:
                 oracle[number].append(one)
-            if place % _AT_ONCE == 0:
-                trim()
+                trimming.went_through(array.nbytes)
         found = Held(of=sum(len(run.graph.kernel_nodes) for run in runs))
         waiting = []
         for run, own in zip(runs, oracle, strict=True):
@@ -80,11 +77,10 @@ class ByOperator:
             found.unclear = found.unclear or _unclear(run, pairs, planned, own)
             waiting.append(_Waiting(run, pairs, planned))
         judged: set[tuple[int, str]] = set()
-        for place, (run, group, pair, given) in enumerate(_arriving(waiting, values), 1):
+        for run, group, pair, given in _arriving(waiting, values):
             said = self._wrong(run, group, pair, given)
-            let_go(given.values())
-            if place % _AT_ONCE == 0:
-                trim()
+            let_go([*given.values(), run.arrays[group.value]])
+            trimming.went_through(run.arrays[group.value].nbytes)
             judged |= {(run.number, node.id) for node in group.nodes if node.kind is NodeKind.KERNEL}
             alone = len(group.kernels) == 1 or not group.jumps(self._models[run.graph])
             if said and (choosing_together or alone):

@@ -26,7 +26,7 @@ from tapml.errors import InputError
 from tapml.importing import ImportedModel
 from tapml.kernels.bundle import CompiledKernel
 from tapml.lowering.lower import Lowered
-from tapml.memory import give_back, only_new_garbage
+from tapml.memory import give_back, only_new_garbage, trim
 from tapml.program import Graph, ValueKind
 from tapml.program.program import MAIN, State
 from tapml.suite import Suite, SuiteWriter, TensorRef
@@ -68,6 +68,7 @@ def carve(
         give_back()
         clock.lap("build")
         runs = opened.reference.record(opened.graphs, progress, spill)
+        trim()
         clock.lap("record")
         judgement = judged(opened, runs)
         if judgement.doubts and not keep_disagreeing:

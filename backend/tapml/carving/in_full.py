@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,8 +66,8 @@ class Called:
             found.update((value, inputs[value]) for value in node.outputs)
         return to_numpy(found[self.group.value], self.graph.values[self.group.value].type.dtype)
 
-    def in_float64(self, count: int) -> list[Array]:
-        """The group's exact value, and as rounding makes it, up to so many times. Raises NotDerivable."""
+    def runs_in_float64(self, count: int) -> int:
+        """How many runs with roundings there is time for, up to `count`. Raises NotDerivable where they are too few."""
         programs = [self.model.programs[kernel] for kernel in self.group.kernels]
         turns, steps = 0, 0
         for program in programs:
@@ -80,7 +79,12 @@ class Called:
         count = min(count, _MOST_TURNS // max(turns, 1) - 1, _MOST_STEPS // max(steps, 1) - 1)
         if count < 2:
             raise NotDerivable("an operator that takes too long")
-        return [self._in_float64(None if number == 0 else number) for number in range(count + 1)]
+        return count
+
+    def in_float64(self, count: int) -> Iterator[Array]:
+        """The group's exact value, and then as rounding makes it, so many times. Raises NotDerivable."""
+        for number in range(count + 1):
+            yield self._in_float64(None if number == 0 else number)
 
     def _in_float64(self, seed: int | None) -> Array:
         found = {value: self.array(value) for value in self.group.inputs}
@@ -109,46 +113,64 @@ class InFull:
         """Why rounding does not explain that a group gives something else than `wanted`; empty where it does."""
         got = without_fill(called.array(called.group.value))
         error = errors(got, wanted)
-        # What is off by how much is computed where it is needed: in float64 it takes twice as much.
-        others = self._moved(called)
-
-        def moved() -> Iterator[Array]:
-            return (errors(without_fill(found), got) for found in others)
-
         if unit == 0.0 or got.dtype.kind in "biu":
-            if steps_explained(error, moved()) or steps_explained(error, _rounded(called)):
+            moved = (errors(without_fill(found), got) for found in self._moved(called))
+            if steps_explained(error, moved) or steps_explained(error, _rounded(called)):
                 return ""
             return "more elements differ than rounding explains"
-        size = np.abs(np.where(np.isfinite(wanted), wanted, 0).astype(np.float64))
-        jumps, aside = called.group.jumps(called.model), self._approximated(called, got)
-        times = Explained(wanted, moved(), _MOVED, unit, jumps=jumps).times(np.maximum(error - aside, 0))
-        away = float(np.sqrt(np.mean(finite(error) ** 2) / max(float(np.mean(size**2)), _TINY)))
-        if times <= 1 and away <= _PLAIN * unit:
+        explained = Explained(wanted, _MOVED, unit, jumps=called.group.jumps(called.model))
+        plain = float(np.sqrt(np.mean(finite(error) ** 2) / max(explained.mean_square, _TINY))) <= _PLAIN * unit
+        # What is off by how much is computed where it is needed: in float64 it takes twice as much.
+        others: list[Array] = []
+        if plain and explained.times(error) <= 1:
+            return ""
+        for found in self._moved(called):
+            others.append(found)
+            explained.add(errors(without_fill(found), got))
+            if plain and explained.times(error) <= 1:
+                return ""
+        aside = self._approximated(called, got)
+        error = np.maximum(error - aside, 0)
+        if plain and aside.ndim and explained.times(error) <= 1:
             return ""
         try:
-            exact, *runs = (without_fill(found, got.dtype) for found in called.in_float64(_ROUNDED))
+            times = self._times_in_float64(called, wanted, got, aside, others, explained)
         except NotDerivable:
             # What sums in another order is off by does not show at the inputs.
             order = 0.35 * math.sqrt(max(terms(called.model.programs[kernel]) for kernel in called.group.kernels))
-            floor = itertools.chain(moved(), [order * unit * size])
-            times = Explained(wanted, floor, _MOVED + 1, unit, jumps=jumps).times(np.maximum(error - aside, 0)) / 2
-        else:
-            base = np.where(np.isfinite(exact), exact, wanted)
-            del exact
-
-            def simulated() -> Iterator[Array]:
-                return (errors(found, base) for found in runs)
-
-            away = np.maximum(errors(wanted, base) - aside, 0)
-            times = Explained(wanted, simulated(), len(runs), unit, jumps=jumps).times(away)
-            # The reference platform's own result is what is carved.
-            either = Explained(wanted, itertools.chain(simulated(), moved()), len(runs) + _MOVED, unit, jumps=jumps)
-            times = max(times, either.times(np.maximum(errors(got, base) - aside, 0)) / 4)
+            explained = explained.anew(_MOVED + 1)
+            for found in others:
+                explained.add(errors(without_fill(found), got))
+            explained.add(order * unit * explained.size)
+            times = explained.times(error) / 2
         return "" if times <= TIMES else f"{times:.3g} x what rounding explains"
 
-    def _moved(self, called: Called) -> list[Array]:
+    def _times_in_float64(
+        self, called: Called, wanted: Array, got: Array, aside: Array, others: Sequence[Array], explained: Explained
+    ) -> float:
+        """How many times what rounding explains the differences are, by as many runs with roundings as it takes to
+        explain them. Raises NotDerivable."""
+        count = called.runs_in_float64(_ROUNDED)
+        runs = (without_fill(found, got.dtype) for found in called.in_float64(count))
+        base = next(runs)
+        base = np.where(np.isfinite(base), base, wanted)
+        theirs, ours = (np.maximum(errors(array, base) - aside, 0) for array in (wanted, got))
+        simulated, either = explained.anew(count), explained.anew(count + _MOVED)
+        for found in others:
+            either.add(errors(without_fill(found), got))
+        times = math.inf
+        for run in runs:
+            moved = errors(run, base)
+            simulated.add(moved)
+            either.add(moved)
+            # The reference platform's own result is what is carved.
+            times = max(simulated.times(theirs), either.times(ours) / 4)
+            if times <= TIMES:
+                break
+        return times
+
+    def _moved(self, called: Called) -> Iterator[Array]:
         """The value where each operator's inputs are off by about what its own rounding makes."""
-        found = []
         for number in range(_MOVED):
             random = np.random.default_rng(number)
 
@@ -158,8 +180,7 @@ class InFull:
                 # Masks and counts are what they are: 1 - mask, times a large number, would be anything.
                 return np.where(array == np.rint(array), array, found) if array.dtype.kind == "f" else found
 
-            found.append(called.again(lambda _: self._reference.platform, off))
-        return found
+            yield called.again(lambda _: self._reference.platform, off)
 
     def _approximated(self, called: Called, got: Array) -> Array:
         """By how much the value may be off where functions are as exact as 1 is, and no more, and by long sums."""
@@ -177,7 +198,7 @@ class InFull:
 
 def _rounded(called: Called) -> list[Array]:
     try:
-        exact, *runs = called.in_float64(_ROUNDED)
+        exact, *runs = called.in_float64(called.runs_in_float64(_ROUNDED))
     except NotDerivable:
         return []
     return [errors(found, exact) for found in runs]

@@ -81,7 +81,7 @@ class Sampled:
             at = [int(index) for index in np.unravel_index(place, self.got.shape)]
             if any(all(start <= i < end for i, (start, end) in zip(at, box, strict=True)) for box in boxes):
                 continue
-            if (part := self._around(at)) is None or self._times(part) > TIMES:
+            if (part := self._around(at)) is None or not self._explained(part):
                 return False
             boxes.append(part.box)
         return True
@@ -115,24 +115,32 @@ class Sampled:
                 boxes[value] = tuple((min(a, c), max(b, d)) for (a, b), (c, d) in zip(before, own, strict=True))
         return _Part(box, boxes, programs)
 
-    def _times(self, part: _Part) -> float:
-        """How many times what rounding explains the differences are."""
+    def _explained(self, part: _Part) -> bool:
+        """Whether rounding explains the differences. It is run only as often as it takes to explain them."""
         wanted, got = (without_fill(array[_at(part.box)]) for array in (self.wanted, self.got))
+        explained = Explained(wanted, _RUNS, self.unit, jumps=self.group.jumps(self.model))
         try:
-            exact, *runs = (
-                without_fill(self._run(part, None if number == 0 else number), got.dtype) for number in range(_RUNS + 1)
-            )
+            exact = without_fill(self._run(part, None), got.dtype)
             base = np.where(np.isfinite(exact), exact, wanted)
-            aside = np.zeros(())
-            if any(map(_approximates, part.programs.values())):
-                aside = COARSELY * finite(errors(without_fill(self._run(part, None, coarse=True), got.dtype), base))
+            theirs, ours = (errors(array, base) for array in (wanted, got))
+
+            def is_enough() -> bool:
+                # The reference platform's own result is what is carved.
+                return explained.times(theirs) <= TIMES and explained.times(ours) <= TIMES**2
+
+            if is_enough():
+                return True
+            for number in range(1, _RUNS + 1):
+                explained.add(errors(without_fill(self._run(part, number), got.dtype), base))
+                if is_enough():
+                    return True
+            if not any(map(_approximates, part.programs.values())):
+                return False
+            aside = COARSELY * finite(errors(without_fill(self._run(part, None, coarse=True), got.dtype), base))
+            theirs, ours = (np.maximum(error - aside, 0) for error in (theirs, ours))
+            return is_enough()
         except NotDerivable:
-            return float("inf")
-        moved = [errors(found, base) for found in runs]
-        explained = Explained(wanted, moved, len(moved), self.unit, jumps=self.group.jumps(self.model))
-        theirs, ours = (np.maximum(errors(array, base) - aside, 0) for array in (wanted, got))
-        # The reference platform's own result is what is carved.
-        return max(explained.times(theirs), explained.times(ours) / TIMES)
+            return False
 
     def _run(self, part: _Part, seed: int | None, *, coarse: bool = False) -> Array:
         """The part in float64. Raises NotDerivable."""

@@ -17,15 +17,12 @@ from tapml.compare.tolerance import noisy, perturb
 from tapml.errors import InputError
 from tapml.kernels.bundle import CompiledKernel
 from tapml.lowering.lower import Lowered, Model
-from tapml.memory import trim
+from tapml.memory import Trimming, trim
 from tapml.operators.numerics import stated
 from tapml.platforms.reference import Values, to_numpy
 from tapml.program import Graph, Node, NodeKind
 from tapml.program.graph import shown_by
 from tapml.suite import CarvedTest, TensorRef, TensorStore, Tolerance
-
-_AT_ONCE = 16
-"""Calls after which what they have freed is given back."""
 
 Stored = Mapping[str, Future[TensorRef]]
 """Value id -> where it is stored."""
@@ -46,16 +43,15 @@ class Tolerances:
         self._reference = reference
         self._platform = reference.platform
         self._store = store
-        self._converted = Converted()
+        self._models, self._kernels = models, kernels
         self._symbols = {found.name: [symbol.name for symbol in found.symbols] for found in lowered.operators}
-        self._operators = {graph: self._of_kernels(model, kernels) for graph, model in models.items()}
 
-    def _of_kernels(self, model: Model, kernels: Mapping[str, CompiledKernel]) -> dict[str, OperatorTolerances]:
+    def _of_kernels(self, model: Model, converted: Converted) -> dict[str, OperatorTolerances]:
         found = {}
-        for name, kernel in kernels.items():
+        for name, kernel in self._kernels.items():
             texts = [file.text for file in kernel.files]
             said = stated(kernel.document)
-            found[name] = OperatorTolerances(model.programs[name], texts, self._store.put, said, self._converted)
+            found[name] = OperatorTolerances(model.programs[name], texts, self._store.put, said, converted)
         return found
 
     def tests(self, runs: Sequence[Run], stored: Sequence[Stored], progress: Progress) -> list[CarvedTest]:
@@ -63,9 +59,13 @@ class Tolerances:
         random = np.random.default_rng(0)
         total = sum(len(run.graph.kernel_nodes) for run in runs)
         tests: list[CarvedTest] = []
+        trimming = Trimming()
+        readers = (run.arrays[value] for run in runs for node in run.graph.kernel_nodes for value in node.inputs)
+        converted = Converted(readers)
+        operators = {graph: self._of_kernels(model, converted) for graph, model in self._models.items()}
         for run, refs in zip(runs, stored, strict=True):
             for node in run.graph.kernel_nodes:
-                tolerances = self._of_node(run, node, random)
+                tolerances = self._of_node(operators[run.graph][node.kernel], run, node, random)
                 tests.append(
                     CarvedTest(
                         id=f"{node.id}.s{run.number}",
@@ -79,11 +79,14 @@ class Tolerances:
                     )
                 )
                 progress("tolerances", len(tests), total)
-                if len(tests) % _AT_ONCE == 0:
-                    trim()
+                trimming.went_through(sum(run.arrays[value].nbytes for value in node.outputs))
+        del operators, converted
+        trim()
         return tests
 
-    def _of_node(self, run: Run, node: Node, random: np.random.Generator) -> tuple[Tolerance, ...]:
+    def _of_node(
+        self, operator: OperatorTolerances, run: Run, node: Node, random: np.random.Generator
+    ) -> tuple[Tolerance, ...]:
         inputs = [run.arrays[value] for value in node.inputs]
         expected = [run.arrays[value] for value in node.outputs]
         types = [run.graph.values[value].type for value in node.outputs]
@@ -97,7 +100,7 @@ class Tolerances:
             return moved
 
         try:
-            return self._operators[run.graph][node.kernel].of_call(inputs, expected, move)
+            return operator.of_call(inputs, expected, move)
         finally:
             let_go([*inputs, *expected])
 

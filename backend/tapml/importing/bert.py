@@ -86,7 +86,7 @@ class BertBuilder:
         if transposed:
             name, data = f"{name}.T", data.T
         if name not in self._arguments:
-            self.parameters.append((name, as_tvm_holds(np.ascontiguousarray(data))))
+            self.parameters.append((name, as_tvm_holds(data)))
             self._arguments[name] = relax.Var(name, relax.TensorType(data.shape, "float32"))
         return self._arguments[name]
 

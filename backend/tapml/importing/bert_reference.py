@@ -44,10 +44,12 @@ def encode(
         normal = centred / np.sqrt(variance + config.layer_norm_eps)
         return note(name, np.asarray(normal * weight(f"{name}.weight") + weight(f"{name}.bias")))
 
-    # Rows first, float64 after: the word table is large.
-    words = weights["embeddings.word_embeddings.weight"][ids].astype(np.float64)
-    kinds = weight("embeddings.token_type_embeddings.weight")[types]
-    positions = weight("embeddings.position_embeddings.weight")[:length]
+    def rows(name: str, places: Array | slice) -> Array:
+        # Rows first, float64 after: the word table is large.
+        return np.asarray(weights[f"embeddings.{name}_embeddings.weight"][places], np.float64)
+
+    words, kinds = rows("word", ids), rows("token_type", types)
+    positions = rows("position", slice(length))
     hidden = norm("embeddings.LayerNorm", words + kinds + positions)
     bias = np.where(mask[:, None, None, :] != 0, 0.0, -np.inf)
     for layer in range(config.num_hidden_layers):

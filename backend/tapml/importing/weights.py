@@ -126,7 +126,13 @@ class Weights:
 
 def as_tvm_holds(array: Array) -> Array:
     """In memory that TVM takes as it is (`Reference.shared`): the weights are in a process once."""
-    return array if array.ctypes.data % 64 == 0 else np.from_dlpack(tvm.runtime.tensor(array))
+    if array.ctypes.data % 64 == 0 and array.flags.c_contiguous:
+        return array
+    if array.dtype == np.bool_ or not array.size:
+        return np.from_dlpack(tvm.runtime.tensor(array))
+    held = np.from_dlpack(tvm.runtime.empty(array.shape, str(array.dtype)))
+    np.copyto(held, array)  # and so what is transposed is copied once
+    return held
 
 
 def _permutation(value: Expr) -> tuple[int, ...] | None:

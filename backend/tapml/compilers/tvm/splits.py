@@ -26,12 +26,16 @@ def splits_without_prover() -> Iterator[None]:
         s_tir.Schedule.split = _split
 
 
-def _guarding(schedule: Any, loop: Any, factors: Sequence[Any], *options: Any, **more: Any) -> Any:
+_DEFAULTS = {"preserve_unit_iters": True, "disable_predication": False}
+
+
+def _guarding(schedule: Any, loop: Any, factors: Sequence[Any], *options: Any, **named: Any) -> Any:
+    more = {name: option for name, option in named.items() if option is not _DEFAULTS.get(name)}
     whole = schedule.get(loop)
     known = [int(factor) for factor in factors if isinstance(factor, int | tirx.IntImm)]
     unknown = [factor for factor in factors if not isinstance(factor, int | tirx.IntImm)]
     if options or more or not isinstance(whole.extent, tirx.IntImm) or unknown not in ([], [None]) or 0 in known:
-        return _split(schedule, loop, factors, *options, **more)
+        return _split(schedule, loop, factors, *options, **named)
     extent = int(whole.extent)
     turns = math.prod(known)
     if (extent % turns == 0 if unknown else turns <= extent) or not _only_blocks(whole.body):

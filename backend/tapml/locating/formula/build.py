@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tapml.bounds.blocks import accumulation
-from tapml.bounds.expression import NotDerivable
+from tapml.bounds.uncertain import NotDerivable
 from tapml.locating.formula.nodes import ERF_BELOW, MOST_NODES, Node, Nodes, NotAFormula, Reduction, in_order
 from tapml.operators.program import Block, Buffer, Expression, Let, OperatorProgram, Store
 
