@@ -228,6 +228,17 @@ def test_a_recurrence_begins_anew_at_position_0(tmp_path: Path) -> None:
     assert not torch.equal(first, further)
 
 
+def test_a_recurrence_and_attention_in_one_model_are_kept(tmp_path: Path) -> None:
+    """Positions of its only token are read from tables as well."""
+    import transformers
+
+    config = transformers.Lfm2Config(**GROUPED, layer_types=["conv", "full_attention"])
+    model = of(config, tmp_path)
+    assert [*model.states] == ["keys0", "values0", "conv0_0"]
+    assert model.generation is not None
+    assert model.generation.chunk == 1
+
+
 def test_a_model_that_keeps_nothing_is_refused(tmp_path: Path) -> None:
     import transformers
 

@@ -36,6 +36,9 @@ def with_tables(program: Any, positions: str, capacity: int, hint: str = "") -> 
     if not wanted:
         return program
     rows = torch.arange(capacity, dtype=torch.int32)
+    if isinstance(given.meta["val"].shape[0], int):
+        _one_by_one(program, alone, values, given, rows, wanted)
+        return program
     of_all = _evaluated(graph, alone, values, given, rows, wanted)
     few = max(1, capacity // 8)
     runs = [(begin, _evaluated(graph, alone, values, given, rows[begin:][:few], wanted)) for begin in (0, 1, few)]
@@ -54,6 +57,20 @@ def with_tables(program: Any, positions: str, capacity: int, hint: str = "") -> 
     graph.eliminate_dead_code()
     program.graph_module.recompile()
     return program
+
+
+def _one_by_one(
+    program: Any, alone: Sequence[Any], constants: dict[str, torch.Tensor], given: Any, rows: torch.Tensor, wanted: Any
+) -> None:
+    """For a program of one token: its rows lie along an axis of size 1."""
+    found = [_evaluated(program.graph, alone, constants, given, row[None], wanted) for row in rows]
+    for number, node in enumerate(wanted):
+        axis = next((axis for axis, size in enumerate(node.meta["val"].shape) if size == 1), None)
+        if axis is None:
+            raise _no_axis(node)
+        _replace(program, node, f"table{number}", torch.cat([each[number] for each in found], axis), axis, given)
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
 
 
 def _constants(program: Any) -> dict[str, torch.Tensor]:
@@ -140,13 +157,17 @@ def _axis(node: Any, table: torch.Tensor, capacity: int) -> int:
     """Along which the positions lie."""
     axes = [axis for axis, size in enumerate(node.meta["val"].shape) if not isinstance(size, int)]
     if len(axes) != 1 or table.shape[axes[0]] != capacity:
-        raise InputError(
-            f"{node.name} ({node.target.__name__}) has the shape {list(node.meta['val'].shape)}, of which not one axis "
-            "is that of the positions: tapml cannot make a table of it",
-            node=node.name,
-            reason="positions are not along one axis",
-        )
+        raise _no_axis(node)
     return axes[0]
+
+
+def _no_axis(node: Any) -> InputError:
+    return InputError(
+        f"{node.name} ({node.target.__name__}) has the shape {list(node.meta['val'].shape)}, of which not one axis "
+        "is that of the positions: tapml cannot make a table of it",
+        node=node.name,
+        reason="positions are not along one axis",
+    )
 
 
 def _replace(program: Any, node: Any, name: str, table: torch.Tensor, axis: int, positions: Any) -> None:
