@@ -211,6 +211,7 @@ def test_a_call_is_carved_in_the_page_and_the_broken_kernel_is_named(
             with page.expect_download() as download:
                 page.locator("#download").click()
             assert download.value.suggested_filename == "tiny.capture"
+            download.value.save_as(place / "tiny.capture")
             page.locator("#hand-over").click()
             status = page.locator("#carved-status")
             expect(status.locator("a")).to_have_text(str(place / "tiny.suite"), timeout=SECONDS)
@@ -222,7 +223,7 @@ def test_a_call_is_carved_in_the_page_and_the_broken_kernel_is_named(
                 expect(row).to_contain_text("sigmoid")
         joined = Suite(place / "tiny.suite")
         assert 0 < len(joined.imported.tests) <= total
-        ran = tapml("import", download.value.path(), "--into", place / "tiny.suite")
+        ran = tapml("import", place / "tiny.capture", "--into", place / "tiny.suite")
         assert ran.code == int(wrong), ran.err
         assert len(Suite(place / "tiny.suite").imported.tests) == len(joined.imported.tests), "they are there already"
 
