@@ -31,6 +31,7 @@ TEXT = "Every operator of this model is tested in the browser."
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     in_order(
         items,
+        "test_chat.py",
         "test_device_faults.py",
         "test_workflow.py",
         "test_offload.py",

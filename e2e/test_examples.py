@@ -116,7 +116,7 @@ def test_the_studio_lists_them(site: str, opened: Opened) -> None:
     with opened(PLAIN) as page:
         page.goto(site.removesuffix("pages/"))
         cards = page.locator(".models li.suite-card")
-        expect(cards).to_have_count(2)
+        expect(cards).to_have_count(3)
         expect(cards.first).to_contain_text("all-MiniLM-L6-v2")
         expect(cards.first).to_contain_text("tokens: 1 to 512")
         expect(cards.last).to_contain_text("Validated on no device.")
