@@ -46,12 +46,13 @@ def built_problems(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tapml"
         files = CompiledFiles(build(suite, path, ranges=ranges, keep_disagreeing=overlook_doubts).path)
-        calls = carved_inputs(suite)
-        found = {CPU: problem(suite, run_on_cpu(files, calls))}
+        calls, function = carved_inputs(suite), function_of(suite)
+        found = {CPU: problem(suite, run_on_cpu(files, calls, function=function))}
         for name in devices:
             device = state.device(name)
             try:
-                found[name] = problem(suite, run_compiled(device, state.blobs, files, calls, hang_seconds=30))
+                ran = run_compiled(device, state.blobs, files, calls, function=function, hang_seconds=30)
+                found[name] = problem(suite, ran)
             except DeviceError as error:
                 found[name] = f"{error.kind}: {error.summary}"
         return found
@@ -74,10 +75,16 @@ def virtual_machine_problem(suite: Suite, state: State, name: str) -> str:
     )
 
 
+def function_of(suite: Suite) -> str:
+    """The one that takes the inputs of all steps: of a language model's the one that takes some tokens."""
+    return suite.program.function_name(suite.generation.prefill if suite.generation else None)
+
+
 def carved_inputs(suite: Suite) -> list[dict[str, np.ndarray]]:
     """Of each step, without its states."""
-    states = {before for before, _ in suite.program.main.states.values()}
-    names = {value: suite.graph.values[value].name for value in suite.program.main.inputs if value not in states}
+    function = suite.program.functions[function_of(suite)]
+    states = {before for before, _ in function.states.values()}
+    names = {value: function.values[value].name for value in function.inputs if value not in states}
     return [
         {names[value]: _tensor(suite, ref) for value, ref in _given(suite, step).items() if value in names}
         for step in suite.manifest["steps"]
@@ -87,11 +94,11 @@ def carved_inputs(suite: Suite) -> list[dict[str, np.ndarray]]:
 def problem(suite: Suite, found: CompiledRun) -> str:
     """What is wrong with outputs of the carve's steps; empty where nothing is. All outputs of all steps have to be
     there; the states that are no outputs show in what they make of them."""
-    main = suite.program.main
+    main = suite.program.functions[function_of(suite)]
     states = {main.outputs.index(after) for _, after in main.states.values()}
     # Nor are limits: a call beyond them is refused.
-    places = [place for place in range(len(main.outputs)) if place not in {*states, *suite.limits}]
-    names = [suite.output_names[place] for place in places]
+    places = [place for place in range(len(main.outputs)) if place not in {*states, *suite.limits(function_of(suite))}]
+    names = [suite.output_names(function_of(suite))[place] for place in places]
     if len(found.outputs) != len(suite.manifest["steps"]):
         return f"{len(found.outputs)} calls gave outputs, of {len(suite.manifest['steps'])}"
     for number, (step, outputs) in enumerate(zip(suite.manifest["steps"], found.outputs, strict=True)):
@@ -108,7 +115,7 @@ def problem(suite: Suite, found: CompiledRun) -> str:
 
 
 def _given(suite: Suite, step: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(zip(suite.program.main.inputs, step["inputs"].values(), strict=True))
+    return dict(zip(suite.program.functions[function_of(suite)].inputs, step["inputs"].values(), strict=True))
 
 
 def _tensor(suite: Suite, ref: Any) -> np.ndarray:

@@ -87,7 +87,10 @@ class Everywhere:
                     continue
                 # No larger than the carve's: memory is planned for the most, and this machine's is laid out by it.
                 sizes = [step["sizes"] for step in suite.manifest["steps"]]
-                ranges = {name: (min(s[name] for s in sizes), max(s[name] for s in sizes)) for name in sizes[0]}
+                known = {name: [found[name] for found in sizes if name in found] for found in sizes for name in found}
+                ranges = {name: (min(found), max(found)) for name, found in known.items()}
+                if suite.generation is not None:  # which takes a single token, too
+                    ranges = {name: (1, most) for name, (_, most) in ranges.items()}
                 found = built_problems(suite, server.state, [DEVICE], ranges=ranges)
                 if found[DEVICE].startswith("unsupported: "):
                     del found[DEVICE]  # it has no float16, which tvmjs would need there as well

@@ -348,7 +348,7 @@ def test_inputs_are_arrays(model: CompiledFiles) -> None:
         (["run", "{model}", "--random-inputs", "-o", "{tmp}/y.txt"], "y.txt: outputs are written as a .npz"),
         (["run", "{model}"], r"the model needs inputs (x float32[6, 16])"),
         (["run", "{model}", "--text", "hello"], "has no tokenizer: give tensors"),
-        (["run", "{model}", "--random-inputs", "--function", "other"], "has no function 'other': it has main"),
+        (["run", "{model}", "--random-inputs", "--function", "other"], "there is no function other: it has main"),
         (["run", "{model}", "--random-inputs", "--device", "http://127.0.0.1:1"], "cannot reach a tapml server"),
         (["build", "{suite}", "--text", "hello", "-o", "{tmp}/x.tapml"], "is a suite, which was carved already"),
         (["build", "{suite}", "-o", "{tmp}/x.tapml", "--range", "n=8:4"], "--range n=8:4: 8 is more than 4"),

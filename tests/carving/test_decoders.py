@@ -48,7 +48,8 @@ def test_caches_begin_with_zeros(suite: Suite) -> None:
 
 
 def test_a_compiled_model_gives_the_tokens_of_transformers(suite: Suite, config: Path, tmp_path: Path) -> None:
-    """In calls of other lengths than it was carved with."""
+    """By its two functions, each with the states that the other left; and by prefill alone, in calls of other lengths
+    than it was carved with."""
     from tapml.importing.hf_import import greedy
     from tapml.importing.hf_model import open_decoder
 
@@ -58,9 +59,45 @@ def test_a_compiled_model_gives_the_tokens_of_transformers(suite: Suite, config:
     model = tml.build(suite, tmp_path / "decoder.tapml")
     made = calls(tokens, [3, 4, len(PROMPT), *range(len(PROMPT) + 1, len(tokens))])
     for device in (tml.cpu(), tml.webgpu("node-dawn")):
-        outputs = model.run_calls(made, device).outputs
+        outputs = model.run_calls(made, device, function="prefill").outputs
         got = [int(np.argmax(found["logits"])) for found in outputs[2:]]
         assert got == wanted, device
+        writing = tml.generate(model, PROMPT, device, tokens=STEPS, greedy=True)
+        assert [piece.id for piece in writing] == wanted, device
+
+
+def test_prompt_and_tokens_are_steps_of_two_functions_that_share_weights_and_states(suite: Suite) -> None:
+    assert [step["function"] for step in suite.manifest["steps"]] == ["prefill", "decode", "decode", "prefill"]
+    prefill, decode = (suite.program.functions[name] for name in ("prefill", "decode"))
+    assert prefill.states.keys() == decode.states.keys() == {"keys0", "values0", "keys1", "values1"}
+    weights = [{v.id for v in found.values.values() if v.kind == "parameter"} for found in (prefill, decode)]
+    assert weights[0] == weights[1] == suite.parameters.keys()
+    for name, found in suite.program.functions.items():
+        tested = {test.node for test in suite.tests if suite.step_functions[test.step] == name}
+        assert tested == {node.id for node in found.nodes if node.kind == "kernel"}
+    symbolic = {name for name in suite.kernels if suite.bundle(name)["symbols"]}
+    assert symbolic
+    assert not symbolic & {node.kernel for node in decode.nodes}
+
+
+def test_kernels_of_one_token_move_to_a_device_with_those_of_many(
+    suite: Suite, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["offload", str(suite.path), "--device", "node-dawn", "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["final"]["verdict"] == "pass"
+    assert found["summary"]["offloaded_nodes"] == found["summary"]["nodes"] == len(suite.model_graph.kernel_nodes)
+
+
+def test_a_function_that_nobody_names_is_asked_for(
+    suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tml.build(suite, tmp_path / "decoder.tapml")
+    path = str(tmp_path / "decoder.tapml")
+    assert main(["run", path, "--random-inputs"]) == 2
+    assert "there is no function main: it has prefill, decode" in " ".join(capsys.readouterr().err.split())
+    assert main(["run", path, "--random-inputs", "--function", "decode"]) == 0
+    assert "logits float32[1, 128]" in " ".join(capsys.readouterr().out.split())
 
 
 def test_suite_and_model_say_how_tokens_are_generated(
@@ -73,7 +110,8 @@ def test_suite_and_model_say_how_tokens_are_generated(
     for path, most in ((suite.path, 16), (tmp_path / "decoder.tapml", 5)):
         assert main(["show", str(path)]) == 0
         shown = " ".join(capsys.readouterr().out.split())
-        assert f"generation a call of main takes 1 to {most} tokens; 64 fit, 512 B each; token 0 to 127," in shown
+        said = f"a call of prefill takes 1 to {most} tokens, one of decode takes 1; 64 fit, 512 B each; token 0 to 127,"
+        assert f"generation {said}" in shown
 
 
 def test_a_model_that_takes_no_single_token_is_not_built(suite: Suite, tmp_path: Path) -> None:
@@ -87,7 +125,7 @@ def test_a_suite_whose_functions_do_not_generate_is_refused(suite: Suite, tmp_pa
     manifest = json.loads((copied / "suite.json").read_text())
     for field, wrong, said in (
         ("decode", "next", "suite.json: generation: decode: there is no function next"),
-        ("vocabulary", 127, r"suite.json: generation: prefill: main has no output logits float32\[wanted, 127\]"),
+        ("vocabulary", 127, r"suite.json: generation: prefill: prefill has no output logits float32\[wanted, 127\]"),
         ("chunk", 0, "suite.json: generation.chunk: "),
     ):
         changed = {**manifest, "generation": {**manifest["generation"], field: wrong}}
@@ -165,8 +203,9 @@ def test_what_no_table_has_is_refused(suite: Suite, tmp_path: Path, name: str, w
     """Neither counts from the end, as an index of PyTorch's may: its embeddings do not."""
     model = tml.build(suite, tmp_path / "decoder.tapml")
     (call,) = calls([5], [1])
-    with pytest.raises(tml.TapmlError, match=said):
-        model.run_calls([{**call, name: np.full_like(call[name], wrong)}])
+    for function in ("prefill", "decode"):
+        with pytest.raises(tml.TapmlError, match=said):
+            model.run_calls([{**call, name: np.full_like(call[name], wrong)}], function=function)
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def program(**changed: Any) -> dict[str, Any]:
 def test_states_are_read_as_they_were_written() -> None:
     found = read_program("program.json", program())
     assert found.to_json() == program()
-    assert found.at({}).carried(["left"]) == {"a": "left"}
+    assert (graph := found.at({})).begun(graph.left(["left"])) == {"a": "left"}
 
 
 STATE = {"name": "cache", "dtype": "float32", "shape": [4], "initial": None}

@@ -261,9 +261,39 @@ def _sized(expression: Json, *symbols: Json) -> Callable[[Json], object]:
     return change
 
 
+_NO_CALLS = {"values": [], "nodes": [], "inputs": [], "outputs": []}
+
+
+def _of_others(main: Json, kind: Callable[[str], str]) -> Json:
+    """The same function, of values of these kinds."""
+    return {**main, "values": [{**value, "kind": kind(value["kind"])} for value in main["values"]], "outputs": []}
+
+
+def _another(main: Json) -> Json:
+    parameter: Json = next(value for value in main["values"] if value["kind"] == "parameter")
+    return {**parameter, "dtype": "int32"}
+
+
 _PROGRAMS: dict[str, tuple[Callable[[Json], object], str | None]] = {
     "no functions": (_put(..., "functions"), r"program\.json: functions: Field required"),
-    "functions without main": (lambda d: d["functions"].update(other=d["functions"].pop("main")), "no function 'main'"),
+    "no function at all": (lambda d: d["functions"].clear(), "it has no function"),
+    "a function under another name": (lambda d: d["functions"].update(other=d["functions"].pop("main")), None),
+    "functions of which none is meant": (
+        lambda d: d["functions"].update(other=_NO_CALLS, others=d["functions"].pop("main")),
+        r"steps\[0\]: there is no function main: it has other, others",
+    ),
+    "a node of two functions": (
+        lambda d: d["functions"].update(other=_of_others(d["functions"]["main"], lambda kind: "parameter")),
+        "is one of main and of other",
+    ),
+    "a value of two functions": (
+        lambda d: d["functions"].update(other={**_of_others(d["functions"]["main"], lambda kind: kind), "nodes": []}),
+        "is one of main and of other, and no parameter",
+    ),
+    "a value that is another in another function": (
+        lambda d: d["functions"].update(other={**_NO_CALLS, "values": [_another(d["functions"]["main"])]}),
+        "is another in main than in other",
+    ),
     "no symbols": (_put(..., "symbols"), r"program\.json: symbols: Field required"),
     "a symbol upside down": (_sized("n", {**_N, "minimum": 65}), "is above its maximum"),
     "a symbol twice": (_sized("n", _N, _N), "a symbol stands twice"),

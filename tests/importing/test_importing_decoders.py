@@ -80,8 +80,8 @@ def test_it_says_how_tokens_are_generated(tmp_path: Path) -> None:
     assert model.generation is not None
     assert model.generation.model_dump() == {
         **{
-            "prefill": "main",
-            "decode": "main",
+            "prefill": "prefill",
+            "decode": "decode",
             "verify": None,
             "chunk": CHUNK,
             "capacity": CAPACITY,

@@ -17,7 +17,6 @@ from tapml.devices.compiled import run_compiled
 from tapml.devices.device import HANG_SECONDS
 from tapml.errors import InputError
 from tapml.platforms.compiled import run_on_cpu
-from tapml.program.program import MAIN
 from tapml.results.base import distrust
 from tapml.suite import Suite
 
@@ -41,22 +40,23 @@ class CompiledModel:
 
     @property
     def inputs(self) -> list[str]:
-        """Names of main's inputs."""
+        """Names of the inputs of `main`, or of the only function. Raises InputError where there are several others."""
         return [port.name for port in function_of(self._files.model).inputs]
 
     @property
     def outputs(self) -> list[str]:
-        """Names of main's outputs."""
+        """Names of its outputs. Raises InputError likewise."""
         return [port.name for port in function_of(self._files.model).outputs]
 
     def of_texts(self, *texts: str) -> dict[str, np.ndarray]:
         """The inputs that the model's tokenizer makes of texts, a row for each. Raises InputError where it has none."""
-        return text_inputs(self._files, MAIN, texts)
+        return text_inputs(self._files, None, texts)
 
     def run(self, inputs: Arrays, device: Device | None = None) -> dict[str, np.ndarray]:
-        """Call main with arrays by name, on a device as a page does, or on this machine; gives its outputs by name.
+        """Call `main`, or the only function, with arrays by name, on a device as a page does, or on this machine; gives
+        its outputs by name.
 
-        Raises InputError for what main does not take, DeviceError with what the device reports.
+        Raises InputError for what it does not take, DeviceError with what the device reports.
         """
         return dict(self.run_calls([inputs], device).outputs[0])
 
@@ -65,12 +65,13 @@ class CompiledModel:
         calls: Sequence[Arrays],
         device: Device | None = None,
         *,
-        function: str = MAIN,
+        function: str | None = None,
         repeat: int = 0,
         hang_seconds: float = HANG_SECONDS,
     ) -> CompiledRun:
-        """Call a function once for each of `calls`, in order: each begins with the states that the former left. The
-        last is made `repeat` times again, for its time. The model is loaded anew: its states begin as its file says.
+        """Call a function (default: that of `run`) once for each of `calls`, in order: each begins with the states that
+        the former left. The last is made `repeat` times again, for its time. The model is loaded anew: its states begin
+        as its file says.
 
         Raises as `run`.
         """

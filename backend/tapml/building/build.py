@@ -33,7 +33,6 @@ from tapml.leftovers import put_in_place, sweep_beside, temporary_folder
 from tapml.operators.choice import is_choice
 from tapml.operators.of_suite import read_operator
 from tapml.program.generation import INPUTS, Generation
-from tapml.program.program import MAIN
 from tapml.suite import Suite, TensorRef
 from tapml.text import listed
 
@@ -174,9 +173,9 @@ class _Writing:
         functions = {
             name: compiled_function(
                 function,
-                suite.output_names if name == MAIN else function.outputs,
+                suite.output_names(name),
                 parts,
-                suite.limits if name == MAIN else {},
+                suite.limits(name),
                 index_ranges(function, partial(_operator_at, suite, name), _tried(self._symbols), choosing),
             )
             for name, function in program.functions.items()

@@ -21,8 +21,11 @@ def never_taken(opened: Prepared, runs: Sequence[Run]) -> list[str]:
     choosing = {name for name, program in opened.reference.programs.items() if is_choice(program)}
     found = [
         item
-        for item, sides in branched(opened.lowered.model.main, choosing)
-        if isinstance(item, Node) and item.kind is NodeKind.KERNEL and not any(_taken(run, sides) for run in runs)
+        for name, function in opened.lowered.model.functions.items()
+        for item, sides in branched(function, choosing)
+        if isinstance(item, Node)
+        and item.kind is NodeKind.KERNEL
+        and not any(_taken(run, sides) for run in runs if opened.functions[run.number] == name)
     ]
     if not found:
         return []

@@ -119,11 +119,12 @@ class ByOperator:
 
 def _states_before(runs: Sequence[Run], run: Run) -> dict[str, Paired]:
     """The states that a run begins with, as the oracle left them in the run before."""
-    expected = next((before.step.expected for before in runs if before.number == run.number - 1), None)
-    if not expected:
-        return {}
-    left = run.graph.carried(expected)
-    return {value: Paired(f"state {run.graph.values[value].name}", array) for value, array in left.items()}
+    left: dict[str, Array] = {}
+    for before in runs:
+        if before.number < run.number and before.step.expected:
+            left |= before.graph.left(before.step.expected)
+    begun = run.graph.begun(left)
+    return {value: Paired(f"state {run.graph.values[value].name}", array) for value, array in begun.items()}
 
 
 class _Waiting:

@@ -28,7 +28,7 @@ from tapml.kernels.bundle import CompiledKernel
 from tapml.lowering.lower import Lowered
 from tapml.memory import give_back, only_new_garbage, trim
 from tapml.program import Graph, ValueKind
-from tapml.program.program import MAIN, State
+from tapml.program.program import State
 from tapml.suite import Suite, SuiteWriter, TensorRef
 from tapml.suite.suite import TOKENIZER, write_kernel
 from tapml.threads import one_blas_thread
@@ -87,9 +87,9 @@ def carve(
         opened, runs = _at_stored(opened, lowered, runs)
         writer.expected_bytes = _expected_bytes(opened)
         with Recorder(writer.tensors) as recorder:
+            values = {v.id: v for function in lowered.model.functions.values() for v in function.values.values()}
             parameters = {
-                value: recorder.put(array, lowered.model.main.values[value])
-                for value, array in opened.reference.parameters.items()
+                value: recorder.put(array, values[value]) for value, array in opened.reference.parameters.items()
             }
             states = _record_states(runs, recorder)
             stored = [_record(run, {**parameters, **states[run.number]}, recorder) for run in runs]
@@ -113,10 +113,10 @@ def carve(
             "generator": {"name": TVM.name, "version": TVM.version},
             "parameters": {value: ref.result().to_json() for value, ref in parameters.items()},
             "arguments": lowered.arguments,
-            "outputs": list(model.outputs),
+            "outputs": [name for _ in lowered.model.functions for name in model.outputs],
             **({"limits": dict(model.limits)} if model.limits else {}),
             **({"generation": model.generation.model_dump()} if model.generation else {}),
-            "steps": [_described(run, refs, model.input_names) for run, refs in zip(runs, stored, strict=True)],
+            "steps": [_described(run, refs, opened) for run, refs in zip(runs, stored, strict=True)],
             "oracle": judgement.oracle,
             "oracle_missing": model.oracle_missing,
             "doubts": judgement.doubts,
@@ -127,13 +127,18 @@ def carve(
 
 
 def _record_states(runs: Sequence[Run], recorder: Recorder) -> list[dict[str, Future[TensorRef]]]:
-    """Of each run the states before and after it: those after one are those before the next."""
+    """Of each run the states before and after it, by value id: those after one are those before the next that has
+    them."""
     found: list[dict[str, Future[TensorRef]]] = [{} for _ in runs]
-    for before, after in runs[0].graph.states.values() if runs else ():
-        versions = [runs[0].arrays[before], *(run.arrays[after] for run in runs)]
-        refs = recorder.put_versions(versions, runs[0].graph.values[before])
-        for number in range(len(runs)):
-            found[number] |= {before: refs[number], after: refs[number + 1]}
+    for name in dict.fromkeys(name for run in runs for name in run.graph.states):
+        of_state = [run for run in runs if name in run.graph.states]
+        first = of_state[0]
+        begins = first.graph.states[name][0]
+        versions = [first.arrays[begins], *(run.arrays[run.graph.states[name][1]] for run in of_state)]
+        refs = recorder.put_versions(versions, first.graph.values[begins])
+        for place, run in enumerate(of_state):
+            before, after = run.graph.states[name]
+            found[run.number] |= {before: refs[place], after: refs[place + 1]}
     return found
 
 
@@ -142,10 +147,13 @@ def _record(run: Run, known: _Refs, recorder: Recorder) -> _Refs:
     return {**known, **{value: recorder.put(array, run.graph.values[value]) for value, array in own.items()}}
 
 
-def _described(run: Run, refs: _Refs, names: Sequence[str]) -> dict[str, Any]:
+def _described(run: Run, refs: _Refs, opened: Prepared) -> dict[str, Any]:
+    names = opened.reference.model.input_names
+    several = len(opened.lowered.model.functions) > 1
     return {
         "description": run.step.description,
         "synthetic": run.step.synthetic,
+        **({"function": opened.functions[run.number]} if several else {}),
         "sizes": dict(run.graph.sizes),
         "inputs": {name: refs[value].result().to_json() for name, value in zip(names, run.graph.inputs, strict=True)},
         "outputs": [refs[value].result().to_json() for value in run.graph.outputs],
@@ -170,20 +178,22 @@ def _stored(
     """How the kernels that there are take what is stored, and what states begin with."""
     documents = [kernel.document for kernel in kernels.values() if not kernel.document["unsupported"]]
     encodings = {found["kernel"]: [argument.get("encoding") for argument in found["arguments"]] for found in documents}
-    main = lowered.model.main.stored_as(encodings)
+    functions = {name: function.stored_as(encodings) for name, function in lowered.model.functions.items()}
     states = []
-    for name, (value, _) in main.states.items():
-        array, state = model.steps[0].inputs[name], main.values[value].type
+    first = next(iter(functions.values()))
+    for name, (value, _) in first.states.items():
+        array, state = model.steps[0].inputs[name], first.values[value].type
         initial = writer.tensors.put(array, state.encoding).digest if array.tobytes().strip(b"\0") else None
         states.append(State(name, state, initial))
-    program = dataclasses.replace(lowered.model, functions={MAIN: main}, states=tuple(states))
+    program = dataclasses.replace(lowered.model, functions=functions, states=tuple(states))
     program.check()
     return dataclasses.replace(lowered, model=program)
 
 
 def _at_stored(opened: Prepared, lowered: Lowered, runs: Sequence[Run]) -> tuple[Prepared, list[Run]]:
     """The same, of values that are stored as `lowered` says."""
-    graphs = [lowered.model.at(graph.sizes) for graph in opened.graphs]
+    calls = zip(opened.graphs, opened.functions, strict=True)
+    graphs = [lowered.model.at(graph.sizes, name) for graph, name in calls]
     models: dict[Graph, Any] = {}
     for before, graph in zip(opened.graphs, graphs, strict=True):
         models[graph] = dataclasses.replace(opened.models[before], graph=graph)

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tapml.carving.runs import ReferenceRun
+from tapml.errors import InputError
 from tapml.importing import ImportedModel, Step
 from tapml.importing.named import LONGEST
-from tapml.lowering.lower import Lowered, Model, lower
+from tapml.lowering.functions import ONE, lower_functions
+from tapml.lowering.lower import Lowered, Model
 from tapml.platforms.reference import Reference
 from tapml.program import Graph, ValueKind
 from tapml.program.graph import is_numbered
-from tapml.program.program import MAIN, State, sizes_of
+from tapml.program.program import Function, State, sizes_of
 from tapml.text import one_line
 
 
@@ -21,52 +23,74 @@ from tapml.text import one_line
 class Prepared:
     """A model lowered, and built for the reference platform.
 
-    `documents` are those of its operators, `graphs` those of its steps, and `models` what the operators are at their
+    `documents` are those of its operators, `graphs` those of its steps, `functions` the
+    functions that these are calls of, and `models` what the operators are at their
     sizes.
     """
 
     lowered: Lowered
     documents: Mapping[str, str]
     graphs: list[Graph]
+    functions: list[str]
     models: Mapping[Graph, Model]
     reference: ReferenceRun
 
 
 def lowered_with_documents(model: ImportedModel) -> tuple[Lowered, dict[str, str]]:
     """With the names of the model's file, and its states. Raises InputError for what cannot be carved."""
-    lowered = lower(model.module, len(model.input_names), model.symbols, model.names)
+    count = len(model.input_names)
+    lowered = lower_functions(model.module, count, model.symbols, model.names, model.specialized or ONE)
     return _named(lowered, model), lowered.documents()
 
 
 def _named(lowered: Lowered, model: ImportedModel) -> Lowered:
     """Give inputs, parameters and outputs the names of the model's file, and say which of them are states."""
-    names = [*model.input_names, *(name for name, _ in model.parameters)]
-    main = lowered.model.main
-    values = dict(main.values)
-    for value, name in zip(lowered.arguments, names, strict=False):  # lifted constants have no name of the file's
-        values[value] = dataclasses.replace(values[value], name=name)
-    for value, name in zip(main.outputs, model.outputs, strict=False):
-        if values[value].kind is ValueKind.INTERMEDIATE and is_numbered(values[value].name):
-            values[value] = dataclasses.replace(values[value], name=one_line(name, LONGEST))
-    inputs = dict(zip(model.input_names, main.inputs, strict=True))
-    carried = {name: (inputs[name], main.outputs[place]) for name, place in model.states.items()}
-    states = tuple(State(name, values[inputs[name]].type, None) for name in carried)
-    function = dataclasses.replace(main, values=values, states=carried)
-    program = dataclasses.replace(lowered.model, functions={MAIN: function}, states=states)
+    count = sum(len(function.inputs) for function in lowered.model.functions.values())
+    # Lifted constants have no name of the file's.
+    parameters = dict(zip(lowered.arguments[count:], (name for name, _ in model.parameters), strict=False))
+    functions = {
+        name: _named_function(function, model, parameters) for name, function in lowered.model.functions.items()
+    }
+    first = next(iter(functions.values()))
+    states = tuple(State(name, first.values[before].type, None) for name, (before, _) in first.states.items())
+    program = dataclasses.replace(lowered.model, functions=functions, states=states)
     program.check()
     return dataclasses.replace(lowered, model=program)
 
 
+def _named_function(function: Function, model: ImportedModel, parameters: Mapping[str, str]) -> Function:
+    values = dict(function.values)
+    for value, name in (*zip(function.inputs, model.input_names, strict=True), *parameters.items()):
+        values[value] = dataclasses.replace(values[value], name=name)
+    for value, name in zip(function.outputs, model.outputs, strict=False):
+        if values[value].kind is ValueKind.INTERMEDIATE and is_numbered(values[value].name):
+            values[value] = dataclasses.replace(values[value], name=one_line(name, LONGEST))
+    inputs = dict(zip(model.input_names, function.inputs, strict=True))
+    carried = {name: (inputs[name], function.outputs[place]) for name, place in model.states.items()}
+    return dataclasses.replace(function, values=values, states=carried)
+
+
 def prepared(model: ImportedModel, lowered: Lowered, documents: Mapping[str, str], platform: str = "cpu") -> Prepared:
     """Raises InputError for operators that the platform cannot compile, ToolchainError where there is no such."""
-    graphs = [lowered.model.at(step_sizes(lowered, model, step)) for step in model.steps]
-    models = {graph: lowered.at(graph.sizes, documents) for graph in graphs}
+    calls = [step_call(lowered, model, step) for step in model.steps]
+    graphs = [lowered.model.at(sizes, name) for name, sizes in calls]
+    models = {graph: lowered.at(sizes, documents, name) for graph, (name, sizes) in zip(graphs, calls, strict=True)}
     built = Reference(*models.values(), platform=platform, functions=model.functions)
     programs = {name: found for of_step in models.values() for name, found in of_step.programs.items()}
-    return Prepared(lowered, documents, graphs, models, ReferenceRun(lowered, model, programs, built))
+    reference = ReferenceRun(lowered, model, programs, built)
+    return Prepared(lowered, documents, graphs, [name for name, _ in calls], models, reference)
 
 
-def step_sizes(lowered: Lowered, model: ImportedModel, step: Step) -> dict[str, int]:
-    """What a step's inputs make of the symbols."""
-    main = lowered.model.main
-    return sizes_of(main, {v: step.inputs[n].shape for v, n in zip(main.inputs, model.input_names, strict=True)})
+def step_call(lowered: Lowered, model: ImportedModel, step: Step) -> tuple[str, dict[str, int]]:
+    """The function that a step is a call of, that with most sizes fixed of those that take its inputs, and what these
+    make of the function's symbols. Raises InputError where none does."""
+    refused: InputError | None = None
+    for name in sorted(lowered.model.functions, key=lambda name: -len(model.specialized.get(name, ()))):
+        function = lowered.model.functions[name]
+        shapes = {v: step.inputs[n].shape for v, n in zip(function.inputs, model.input_names, strict=True)}
+        try:
+            return name, sizes_of(function, shapes)
+        except InputError as error:
+            refused = error
+    assert refused is not None, "a program has a function"
+    raise refused

@@ -49,7 +49,7 @@ class ReferenceRun:
         self.platform = platform
         self.model = model
         self.programs = programs
-        count = len(model.input_names)
+        count = sum(len(function.inputs) for function in lowered.model.functions.values())
         weights = lowered.arguments[count : count + len(model.parameters)]
         self.parameters: Mapping[str, np.ndarray] = {
             **dict(zip(weights, (array for _, array in model.parameters), strict=True)),
@@ -68,12 +68,12 @@ class ReferenceRun:
 
         Raises InputError for a step that asks for more than the model can do (`ImportedModel.limits`)."""
         runs: list[Run] = []
+        left: dict[str, np.ndarray] = {}
         total = sum(len(graph.nodes) for graph in graphs)
         done = itertools.count(1)
         for number, (step, graph) in enumerate(zip(self.model.steps, graphs, strict=True)):
             inputs = dict(zip(graph.inputs, (step.inputs[n] for n in self.model.input_names), strict=True))
-            if runs:
-                inputs |= graph.carried(runs[-1].outputs)
+            inputs |= graph.begun(left)
             run = Run(number, step, graph, {**self.parameters, **inputs})
 
             def after(node: Node, current: Values, run: Run = run) -> None:
@@ -85,6 +85,7 @@ class ReferenceRun:
 
             self.platform.run(graph, {**self.weights, **self.platform.values(inputs)}, after=after)
             self._check_limits(run)
+            left |= graph.left(run.outputs)
             runs.append(run)
         return runs
 
@@ -105,7 +106,7 @@ class ReferenceRun:
         found: list[list[np.ndarray]] = []
         left: dict[str, np.ndarray] = {}
         for run in runs:
-            inputs = {value: run.arrays[value] for value in run.graph.inputs} | left
+            inputs = {value: run.arrays[value] for value in run.graph.inputs} | run.graph.begun(left)
             values = {**self.weights, **self.platform.values(inputs)}
 
             def changed(node: Node, current: Values, run: Run = run) -> None:
@@ -114,6 +115,6 @@ class ReferenceRun:
 
             self.platform.run(run.graph, values, after=changed, instead=instead)
             outputs = [to_numpy(values[value], run.graph.values[value].type.dtype) for value in run.graph.outputs]
-            left = run.graph.carried(outputs)
+            left |= run.graph.left(outputs)
             found.append(outputs)
         return found

@@ -48,7 +48,8 @@ class Tolerances:
 
     def _of_kernels(self, model: Model, converted: Converted) -> dict[str, OperatorTolerances]:
         found = {}
-        for name, kernel in self._kernels.items():
+        for name in model.programs:
+            kernel = self._kernels[name]
             texts = [file.text for file in kernel.files]
             said = stated(kernel.document)
             found[name] = OperatorTolerances(model.programs[name], texts, self._store.put, said, converted)

@@ -53,7 +53,7 @@ def add_compiled(commands: Commands, add_carving: Callable[[argparse.ArgumentPar
         "the former left.",
     )  # fmt: skip
     parser.add_argument("model", type=Path, metavar="MODEL.tapml", help="what `tapml build` wrote")
-    parser.add_argument("--function", default="main", metavar="NAME", help="which of its functions (default main)")
+    parser.add_argument("--function", metavar="NAME", help="which of its functions (default main, or the only one)")
     parser.add_argument(
         "--text", action="append", default=[], metavar="TEXT", help="make the inputs of texts; repeat for a batch"
     )

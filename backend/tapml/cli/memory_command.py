@@ -42,8 +42,8 @@ def _of_suite(path: Path) -> list[Picture]:
     kernels = {name: suite.bundle(name) for name in suite.kernels}
     pictures = [of_function(name, found, kernels, program.symbols) for name, found in program.functions.items()]
     if program.symbols:
-        at_steps = {tuple(graph.sizes.items()): graph for graph in suite.graphs}
-        pictures += [of_graph("main", graph, kernels) for graph in at_steps.values()]
+        names = {graph: name for graph, name in zip(suite.graphs, suite.step_functions, strict=False) if graph.sizes}
+        pictures += [of_graph(name, graph, kernels) for graph, name in names.items()]
     return pictures
 
 

@@ -15,7 +15,7 @@ from tapml.cli.capture_command import left_out_text
 from tapml.cli.commands import named_inputs
 from tapml.cli.outputs import Outputs, check_writable
 from tapml.cli.runs import JobEvents, acquire, elsewhere, interruptible, served
-from tapml.compiled.call import CompiledRun, call_of, function_of, planned_bytes, taken
+from tapml.compiled.call import CompiledRun, call_of, function_of, name_of_function, planned_bytes, taken
 from tapml.compiled.files import CompiledFiles
 from tapml.compiled.model import InputPort
 from tapml.compiled.text import text_inputs
@@ -44,6 +44,7 @@ def run_model(options: argparse.Namespace, console: Console, progress: Console) 
     check_writable(options.output)
     check_writable(options.capture)
     files = CompiledFiles(options.model)
+    options.function = name_of_function(files.model, options.function)
     if options.output is not None:
         _check_form(options.output, files, options.function)
     warn_doubts(progress, options.model, files.proven().provenance.doubts)

@@ -14,7 +14,7 @@ from tapml.errors import InputError
 from tapml.expressions import ExpressionError, check_sizes, evaluate, printed
 from tapml.program import TensorType
 from tapml.program.graph import numpy_dtype
-from tapml.program.program import MAIN, SymbolicType
+from tapml.program.program import SymbolicType, named_function
 from tapml.text import listed
 
 _File: TypeAlias = bytes
@@ -46,20 +46,26 @@ class CompiledRun:
     """The file of what was captured of the last call (docs/capture.md), where it was asked for."""
 
 
-def planned_bytes(model: CompiledModel, function: str = MAIN) -> int:
+def planned_bytes(model: CompiledModel, function: str | None = None) -> int:
     """What a call keeps on any device: weights, states, and the arenas of the function."""
     states = (evaluate(bound(stored_bytes(state.shape, state.dtype, state.encoding)), {}) for state in model.states)
     return sum(model.weights.buffers) + sum(states) + sum(function_of(model, function).arena)
 
 
-def function_of(model: CompiledModel, name: str = MAIN) -> CompiledFunction:
-    """Raises InputError where the model has no such function."""
-    if name not in model.functions:
-        raise InputError(f"{model.name} has no function {name[:100]!r}: it has {listed([*model.functions], 8)}")
-    return model.functions[name]
+def name_of_function(model: CompiledModel, name: str | None = None) -> str:
+    """That of a function; where none is said, `main`, or the only one. Raises InputError with the names of all."""
+    try:
+        return named_function(model.functions, name)
+    except InputError as error:
+        raise InputError(f"{model.name}: {error}") from None
 
 
-def call_of(model: CompiledModel, function: str, arrays: Mapping[str, np.ndarray]) -> Call:
+def function_of(model: CompiledModel, name: str | None = None) -> CompiledFunction:
+    """The function of that name, as `name_of_function` has it. Raises InputError where the model has no such."""
+    return model.functions[name_of_function(model, name)]
+
+
+def call_of(model: CompiledModel, function: str | None, arrays: Mapping[str, np.ndarray]) -> Call:
     """What a call with these inputs is.
 
     Raises InputError for an input that is missing, unknown, or of another dtype or shape, for a size out of range, and
@@ -93,7 +99,7 @@ def call_of(model: CompiledModel, function: str, arrays: Mapping[str, np.ndarray
     return Call(sizes, types, outputs)
 
 
-def taken(model: CompiledModel, function: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def taken(model: CompiledModel, function: str | None, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The arrays as the function's dtypes have them: integers where all of them fit, other floating-point numbers
     rounded. What is none of these stays as it is, for `call_of` to refuse."""
     found = function_of(model, function)

@@ -264,7 +264,7 @@ class CompiledModel(Message):
     """Each text once."""
     kernels: Annotated[list[CompiledKernel], Field(max_length=10_000)]
     functions: Annotated[dict[Id, CompiledFunction], Field(max_length=100)]
-    """`main` among them."""
+    """By name; `main`, or the only one, is meant where a caller names none."""
     validation: Annotated[list[Validation], Field(max_length=1000)]
     memory: Annotated[dict[Id, MemoryFacts], Field(max_length=100)]
     """By function."""

@@ -18,7 +18,7 @@ _OF_A_TOKEN = {"input_ids": "ids", "attention_mask": "attention_mask", "token_ty
 """What Hugging Face's models call their inputs, and its tokenizers what they make of a text."""
 
 
-def text_inputs(files: CompiledFiles, function: str, texts: Sequence[str]) -> dict[str, np.ndarray]:
+def text_inputs(files: CompiledFiles, function: str | None, texts: Sequence[str]) -> dict[str, np.ndarray]:
     """The inputs of one call, a row for each text, filled up with 0 to the longest, or to the model's length where that
     is fixed.
 

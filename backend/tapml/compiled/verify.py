@@ -18,8 +18,6 @@ from tapml.expressions import ExpressionError, Symbol
 from tapml.program.generation import check_generation
 from tapml.program.graph import Typed
 
-MAIN = "main"
-
 
 def verify(model: CompiledModel) -> None:
     """Raise InputError, one sentence with function, instruction and tensor, unless the model is proven."""
@@ -29,8 +27,8 @@ def verify(model: CompiledModel) -> None:
         _check_weights(model.weights)
         _check_states(model.states, model.weights, algebra)
         kernels = [KernelProof(kernel, len(model.wgsl), algebra) for kernel in model.kernels]
-        if MAIN not in model.functions:
-            raise ExpressionError(f"there is no function {MAIN}")
+        if not model.functions:
+            raise ExpressionError("there is no function")
         for name, function in model.functions.items():
             FunctionProof(name, function, model, kernels, algebra, scope).check()
         if model.generation is not None:

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tapml.compiled.call import CompiledRun, call_of, taken
+from tapml.compiled.call import CompiledRun, call_of, name_of_function, taken
 from tapml.compiled.files import CompiledFiles, document_bytes
 from tapml.devices.blobs import Blobs
 from tapml.devices.commands import message
 from tapml.devices.device import HANG_SECONDS, Device
 from tapml.errors import DeviceError, InputError
-from tapml.program.program import MAIN
 from tapml.protocol.methods import CaptureOptions, RunCompiledParams
 from tapml.protocol.session import RUN_COMPILED
 
@@ -28,7 +27,7 @@ def run_compiled(
     files: CompiledFiles,
     calls: Sequence[Mapping[str, np.ndarray]],
     *,
-    function: str = MAIN,
+    function: str | None = None,
     repeat: int = 0,
     hang_seconds: float = HANG_SECONDS,
     check: Callable[[], None] = lambda: None,
@@ -52,7 +51,7 @@ def run_compiled(
             refs.append(dict(zip(call.inputs, described, strict=True)))
         fields = {
             "model": held.enter_context(served_model(blobs, files)),
-            "function": function,
+            "function": name_of_function(files.model, function),
             "calls": refs,
             "repeat": repeat,
             "capture": None if capture is None else held.enter_context(_with_operators(capture, blobs, files)),

@@ -20,10 +20,12 @@ from tapml.importing.hf_model import Decoder, open_decoder, quiet
 from tapml.importing.inputs import RawStep
 from tapml.importing.model import Functions, ImportedModel, Progress
 from tapml.program.generation import Generation
-from tapml.program.program import MAIN
 
 TOKENS, WANTED = "tokens", "wanted"
 """The symbols: how many of them a call takes, and of how many it gives logits, where that is not always one."""
+
+PREFILL, DECODE = "prefill", "decode"
+"""The functions: of some tokens, and of one, whose kernels are of their own."""
 
 MOST_CAPACITY = 1024
 """Where nobody says how many tokens are to fit."""
@@ -99,8 +101,15 @@ def import_decoder(
         sizes=sizes,
         provenance=_provenance(decoder, decoder.name, note, seed),
     )
-    generation = _generation(decoder, imported, prompt, capacity, chunk) if source is None else None
-    return replace(imported, tokenizer=decoder.tokenizer, generation=generation)
+    if source is not None:
+        return replace(imported, tokenizer=decoder.tokenizer)
+    one = {symbol.name: 1 for symbol in imported.symbols}
+    return replace(
+        imported,
+        tokenizer=decoder.tokenizer,
+        specialized={PREFILL: {}, DECODE: one} if one else {DECODE: {}},
+        generation=_generation(decoder, imported, prompt, capacity, chunk),
+    )
 
 
 def _import_encoder(
@@ -213,11 +222,12 @@ def _generation(decoder: Decoder, imported: ImportedModel, prompt: Prompt, capac
     step = imported.steps[0]
     vocabulary = _vocabulary(decoder, imported)
     caches = [step.inputs[name].nbytes for name in imported.states if name.startswith(("keys", "values"))]
+    first = PREFILL if imported.symbols else DECODE
     begin, end = (decoder.special(name, vocabulary) for name in ("bos_token_id", "eos_token_id"))
     return Generation(
-        prefill=MAIN,
-        decode=MAIN,
-        verify=MAIN if prompt.drafted else None,
+        prefill=first,
+        decode=DECODE,
+        verify=first if prompt.drafted else None,
         chunk=chunk,
         capacity=capacity,
         vocabulary=vocabulary,

@@ -75,6 +75,8 @@ class ImportedModel:
     oracle_missing: str | None = None
     tokenizer: str | None = None
     """What makes its inputs of texts: tokenizer.json of Hugging Face's tokenizers."""
+    specialized: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Functions to make of main, by name: the sizes of symbols that are fixed in each. None: main itself, as it is."""
     generation: Generation | None = None
     """Of a language model: how tokens are generated with it."""
     functions: Functions = field(default_factory=dict)

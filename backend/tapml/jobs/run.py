@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from tapml.compiled.call import CompiledRun, function_of
+from tapml.compiled.call import CompiledRun, function_of, name_of_function
 from tapml.compiled.files import CompiledFiles
 from tapml.compiled.instructions import Dispatch, every_instruction
 from tapml.compiled.validated import unvalidated
@@ -17,7 +17,6 @@ from tapml.devices.compiled import run_compiled
 from tapml.devices.device import HANG_SECONDS
 from tapml.errors import InputError
 from tapml.jobs.job import PlainName
-from tapml.program.program import MAIN
 from tapml.protocol.base import Digest, Message, Name
 from tapml.protocol.methods import MOST_CALLS, CaptureOptions
 from tapml.protocol.session import HangSeconds
@@ -27,7 +26,8 @@ from tapml.text import listed
 class RunOptions(Message):
     """How a function of a compiled model is called."""
 
-    function: Name = MAIN
+    function: Name | None = None
+    """Null: `main`, or the only one."""
     repeat: Annotated[int, Field(ge=0, le=10_000)] = 0
     """How often the last call is made again, for its time."""
     hang_seconds: Annotated[HangSeconds, Field(le=86_400)] = HANG_SECONDS
@@ -57,7 +57,8 @@ def check_capture(files: CompiledFiles, asked: RunOptions) -> None:
     wanted = asked.capture and asked.capture.nodes
     if unknown := next((name for name in wanted or () if name not in names), None):
         raise InputError(
-            f"{files.model.name} has no node or kernel {unknown[:100]!r} in {asked.function}: "
+            f"{files.model.name} has no node or kernel {unknown[:100]!r} in "
+            f"{name_of_function(files.model, asked.function)}: "
             f"it has {listed([*names], 8)}"
         )
 

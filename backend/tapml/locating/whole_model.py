@@ -72,7 +72,7 @@ class WholeModel:
         tests = {test.node: test for test in self._suite.tests if test.step == step.number}
         carved = {
             value: self._suite.tensors.get(ref)
-            for node in self._graph.kernel_nodes
+            for node in step.graph.kernel_nodes
             for value, ref in zip(node.outputs, tests[node.id].outputs, strict=True)
         }
         own = {
@@ -97,7 +97,8 @@ class WholeModel:
             result = runner.run(step, set(self._nodes) - returned)
             return within(step.metric(result.outputs), self._tolerance)
 
-        nodes = culprits(self._nodes, good_without, MOST_GUILTY)
+        own = {node.id for node in step.graph.kernel_nodes}
+        nodes = culprits([node for node in self._nodes if node in own], good_without, MOST_GUILTY)
         if nodes is None:
             return None, f"; more than {MOST_GUILTY} nodes share it, so that no few of them bring it back"
         kernels = {node.id: node.kernel for node in self._graph.kernel_nodes}

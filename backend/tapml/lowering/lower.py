@@ -57,7 +57,8 @@ class Model:
 class Lowered:
     """A model as operators, for all sizes of its symbols.
 
-    `arguments` are as in `Model`; `constants` holds the arrays of the last ones, by value id.
+    `arguments` are as in `Model`, the inputs of all functions first; `constants` holds the arrays of the last ones, by
+    value id.
     """
 
     model: ModelProgram
@@ -73,12 +74,13 @@ class Lowered:
         """
         return {operator.name: to_json_text(operator.program) for operator in self.operators}
 
-    def at(self, sizes: Mapping[str, int], documents: Mapping[str, str]) -> Model:
-        """For the sizes of a call, as a suite with these `documents` gives it back."""
+    def at(self, sizes: Mapping[str, int], documents: Mapping[str, str], function: str | None = None) -> Model:
+        """For the sizes of a call of a function, as a suite with these `documents` gives it back."""
+        graph = self.model.at(sizes, function)
         programs = {
-            name: read_document(json.loads(text), name, f"operator {name}", sizes) for name, text in documents.items()
+            name: read_document(json.loads(documents[name]), name, f"operator {name}", sizes) for name in graph.kernels
         }
-        return Model(self.model.at(sizes), self.arguments, programs)
+        return Model(graph, [value for value in self.arguments if value in graph.values], programs)
 
     @property
     def as_it_is(self) -> Model:
@@ -290,7 +292,7 @@ class _ProgramReader:
         key = function, repr([*sizes.values()])
         if key not in self._kernels:
             others = sum(known == function for known, _ in self._kernels)
-            name = _short(function)
+            name = short_name(function)
             kernel = self._kernels[key] = f"{name}_{others}" if others else name
             prim_func = self._module[function]
             used = {symbol for expression in sizes.values() for symbol in symbols_of(expression)}
@@ -359,6 +361,6 @@ def _symbols_of(inputs: Sequence[Any], symbols: Sequence[Symbol]) -> dict[Any, s
     return found
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
     """TVM names a fused operator after all that it is made of; a kernel's name is that of its files, too."""
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 9].rstrip('_')}_{sha256(name)[:8]}"

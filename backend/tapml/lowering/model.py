@@ -30,13 +30,14 @@ def read_models(suite: Suite) -> list[Model]:
 
 
 def read_model(suite: Suite, graph: Graph | None = None) -> Model:
-    """The whole model, as it was lowered when it was carved, for the sizes of one of the suite's graphs (default: that
-    of its first step).
+    """The whole model, as it was lowered when it was carved, for one of the suite's graphs: a function at sizes
+    (default: that of the first step).
 
     Raises InputError where the suite has no model, is of an earlier format, is damaged, or where a program is none
     that tapml runs.
     """
-    arguments, graph = suite.model_arguments, graph or suite.model_graph
+    graph = graph or suite.graphs[0]
+    arguments = suite.arguments_of(graph)
     programs = {name: read_operator(suite, name, graph) for name in graph.kernels}
     called = (programs[node.kernel] for node in graph.kernel_nodes)
     turns = sum(program.turns for program in called if isinstance(program, OperatorProgram))

@@ -27,7 +27,7 @@ from tapml.operators.read import read_document
 from tapml.platforms.reference import Reference, to_numpy
 from tapml.program import Graph, TensorType
 from tapml.program.limits import MEND
-from tapml.program.program import MAIN, SymbolicType
+from tapml.program.program import SymbolicType
 from tapml.strict_json import parse_json
 
 Names = dict[str, int]
@@ -43,7 +43,7 @@ def run_on_cpu(
     files: CompiledFiles,
     calls: Sequence[Mapping[str, np.ndarray]],
     *,
-    function: str = MAIN,
+    function: str | None = None,
     repeat: int = 0,
     modules: Modules = MappingProxyType({}),
 ) -> CompiledRun:
@@ -78,7 +78,7 @@ class CompiledOnCpu:
         self.nbytes = sum(self.model.weights.buffers) + sum(state.nbytes for state in self.states)
         """Of weights, states, and the arena of the function that was run."""
 
-    def run(self, arrays: Mapping[str, np.ndarray], function: str = MAIN) -> dict[str, np.ndarray]:
+    def run(self, arrays: Mapping[str, np.ndarray], function: str | None = None) -> dict[str, np.ndarray]:
         """Outputs by name. A call that fails leaves the states as they were. Raises InputError as `run_on_cpu`."""
         found = function_of(self.model, function)
         arrays = taken(self.model, function, arrays)

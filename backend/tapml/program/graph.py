@@ -149,9 +149,13 @@ class Calls(Generic[_T]):
     states: Mapping[str, tuple[str, str]] = field(default_factory=dict, kw_only=True)
     """Name of a state -> the input that it is before a call, and the output that it is after it."""
 
-    def carried(self, outputs: Sequence[_Carried]) -> dict[str, _Carried]:
-        """What the next call begins with where this one gave `outputs`: input -> a state."""
-        return {before: outputs[self.outputs.index(after)] for before, after in self.states.values()}
+    def left(self, outputs: Sequence[_Carried]) -> dict[str, _Carried]:
+        """The states, by name, that a call leaves which gives `outputs`."""
+        return {name: outputs[self.outputs.index(after)] for name, (_, after) in self.states.items()}
+
+    def begun(self, states: Mapping[str, _Carried]) -> dict[str, _Carried]:
+        """Which inputs of a call are these states, by name, that calls before it left: input -> the state."""
+        return {before: states[name] for name, (before, _) in self.states.items() if name in states}
 
     def to_json(self) -> dict[str, Any]:
         """JSON; `states` only where there are such."""

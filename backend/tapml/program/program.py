@@ -6,16 +6,18 @@ kernels, stands behind them all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from tapml.encodings import Encoding
 from tapml.errors import InputError
-from tapml.expressions import ExpressionError, Symbol, check_sizes, check_symbols, extent
-from tapml.program.graph import Calls, Graph, NodeKind, TensorType, Typed, Value
+from tapml.expressions import ExpressionError, Symbol, check_sizes, check_symbols, extent, symbols_of
+from tapml.program.graph import Calls, Graph, NodeKind, TensorType, Typed, Value, ValueKind
+from tapml.text import listed
 
 MAIN = "main"
+"""The function of a model that has one, or that is meant where nobody says which."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,11 @@ class State:
 @dataclass(frozen=True, eq=False)
 class Function(Calls[SymbolicType]):
     """The calls of a function, at all sizes."""
+
+    @property
+    def symbols(self) -> set[str]:
+        """Names of those that its sizes are made of."""
+        return {name for value in self.values.values() for axis in value.type.shape for name in symbols_of(axis)}
 
     def at(self, sizes: Mapping[str, int]) -> Graph:
         """The graph of one call. Raises InputError where its sizes make it none."""
@@ -85,7 +92,8 @@ class Function(Calls[SymbolicType]):
 
 @dataclass(frozen=True)
 class Program:
-    """`functions` by name, `main` among them; the sizes of all are made of `symbols`, and they share `states`."""
+    """`functions` by name; the sizes of all are made of `symbols`, and they share `states` and parameters: what stands
+    under one id in several of them is the same parameter. The ids of nodes are each one function's."""
 
     symbols: tuple[Symbol, ...]
     functions: Mapping[str, Function]
@@ -101,23 +109,50 @@ class Program:
         }
         return Program((), {MAIN: Function(values, graph.nodes, graph.inputs, graph.outputs)})
 
+    def function_name(self, wanted: str | None = None) -> str:
+        """The function of that name; where none is said, `main`, or the only one. Raises InputError."""
+        return named_function(self.functions, wanted)
+
     @property
     def main(self) -> Function:
-        return self.functions[MAIN]
+        """The function that is meant where nobody says which. Raises InputError."""
+        return self.functions[self.function_name()]
 
-    def at(self, sizes: Mapping[str, int], function: str = MAIN) -> Graph:
-        """The graph of one call of a function: for the same sizes the same one.
+    def at(self, sizes: Mapping[str, int], function: str | None = None) -> Graph:
+        """The graph of one call of a function (`function_name`): for the same sizes the same one.
 
-        Raises InputError where `sizes` are not those of the symbols, or make no graph.
+        Raises InputError where there is no such function, where `sizes` are not those of its symbols, or make no graph.
         """
-        key = function, *sorted(sizes.items())
+        name = self.function_name(function)
+        key = name, *sorted(sizes.items())
         if key not in self._graphs:
+            found = self.functions[name]
             try:
-                check_sizes(self.symbols, sizes)
-                self._graphs[key] = self.functions[function].at(sizes)
+                used = found.symbols if len(self.functions) > 1 else {symbol.name for symbol in self.symbols}
+                check_sizes([symbol for symbol in self.symbols if symbol.name in {*used, *sizes}], sizes)
+                self._graphs[key] = found.at(sizes)
             except ExpressionError as error:
                 raise InputError(str(error)) from error
         return self._graphs[key]
+
+    def joined(self, sizes: Mapping[str, int]) -> Graph:
+        """The calls of all functions beside each other, at sizes of all symbols: of one function `at`. Raises as that
+        does."""
+        if len(self.functions) == 1:
+            return self.at(sizes)
+        key = "", *sorted(sizes.items())
+        if key not in self._graphs:
+            graphs = [self.at(sizes, name) for name in self.functions]
+            values = {name: value for graph in graphs for name, value in graph.values.items()}
+            nodes = [node for graph in graphs for node in graph.nodes]
+            inputs = tuple(value for graph in graphs for value in graph.inputs)
+            outputs = tuple(value for graph in graphs for value in graph.outputs)
+            self._graphs[key] = Graph(values, nodes, inputs, outputs, dict(sizes))
+        return self._graphs[key]
+
+    def function_of(self, node: str) -> str | None:
+        """The name of the function that has this node; None where there is none."""
+        return next((n for n, found in self.functions.items() if any(node == each.id for each in found.nodes)), None)
 
     def check(self) -> None:
         """Raise InputError unless every symbol and every state that is used is declared, once, and states fit."""
@@ -127,8 +162,8 @@ class Program:
         ):
             if len(set(names)) != len(names):
                 raise InputError(f"a {what} stands twice among {', '.join(names)}")
-        if MAIN not in self.functions:
-            raise InputError(f"it has no function {MAIN!r}")
+        if not self.functions:
+            raise InputError("it has no function")
         for name, function in self.functions.items():
             shapes = [
                 (f"{name}: value {value.id}", axis) for value in function.values.values() for axis in value.type.shape
@@ -138,6 +173,22 @@ class Program:
             except ExpressionError as error:
                 raise InputError(str(error)) from error
             self._check_states(name, function)
+        self._check_apart()
+
+    def _check_apart(self) -> None:
+        """Functions share parameters and nothing else."""
+        nodes: dict[str, str] = {}
+        values: dict[str, tuple[str, SymbolicValue]] = {}
+        for name, function in self.functions.items():
+            for node in dict.fromkeys(node.id for node in function.nodes):
+                if nodes.setdefault(node, name) != name:
+                    raise InputError(f"node {node} is one of {nodes[node]} and of {name}")
+            for value in function.values.values():
+                other, known = values.setdefault(value.id, (name, value))
+                if other != name and not known == value:
+                    raise InputError(f"value {value.id} is another in {other} than in {name}")
+                if other != name and value.kind is not ValueKind.PARAMETER:
+                    raise InputError(f"value {value.id} is one of {other} and of {name}, and no parameter")
 
     def _check_states(self, name: str, function: Function) -> None:
         declared = {state.name: state.type for state in self.states}
@@ -160,6 +211,16 @@ class Program:
             **({"states": [state.to_json() for state in self.states]} if self.states else {}),
             "functions": {name: function.to_json() for name, function in self.functions.items()},
         }
+
+
+def named_function(functions: Iterable[str], wanted: str | None) -> str:
+    """The one of that name; where none is said, `main`, or the only one. Raises InputError with the names of all."""
+    names = [*functions]
+    if wanted is None and len(names) == 1:
+        return names[0]
+    if (found := MAIN if wanted is None else wanted) not in names:
+        raise InputError(f"there is no function {found[:100]}: it has {listed(names, 8)}")
+    return found
 
 
 def sizes_of(function: Function, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:

@@ -13,10 +13,10 @@ from tapml.expressions import ExpressionError, Sizes
 from tapml.formats import REMEDY, validated
 from tapml.program import Graph, TensorType
 from tapml.program.generation import GenerationDocument, check_generation
-from tapml.program.program import MAIN, Program
+from tapml.program.program import Program
 from tapml.protocol.fields import Created, Id, Line, Open, RefDocument
 from tapml.results.base import Doubts
-from tapml.suite.program_document import graph_at
+from tapml.suite.program_document import graph_at, joined_at
 from tapml.suite.tensors import TensorRef
 
 
@@ -49,8 +49,10 @@ class StepDocument(Open):
 
     description: Line
     synthetic: bool
+    function: Id | None = None
+    """Of the program; null where it has one, or `main` is meant."""
     sizes: Sizes = Field(default_factory=dict)
-    """Of the model's symbols."""
+    """Of the function's symbols."""
     inputs: dict[Line, RefDocument]
     outputs: list[RefDocument]
 
@@ -93,7 +95,8 @@ class Manifest(Open):
     parameters: dict[Id, RefDocument]
     arguments: list[Id]
     outputs: list[Line] = Field(default_factory=list)
-    """The model's own names of its outputs; none in suites of former versions."""
+    """The model's own names of its outputs, those of all functions one after the other; none in suites of former
+    versions."""
     limits: dict[Line, Line] = Field(default_factory=dict)
     """Outputs (int32 [1]) that are not 0 where a call asks for more than the model can do, with what is wrong then."""
     generation: GenerationDocument | None = None
@@ -106,49 +109,50 @@ class Manifest(Open):
     seconds: dict[Line, float] = Field(default_factory=dict)
 
 
-def read_manifest(where: Path | str, found: Any, program: Program) -> tuple[dict[str, TensorRef], list[Graph]]:
-    """Check a manifest by type and against the model's program; gives its parameters by value id, and the graph of each
-    step. Without a step it is the graph of the least sizes.
+def read_manifest(where: Path | str, found: Any, program: Program) -> tuple[dict[str, TensorRef], list[Graph], Graph]:
+    """Check a manifest by type and against the model's program; gives its parameters by value id, the graph of each
+    step, and the calls of all functions at the sizes of the first steps. Without a step that is the only graph.
 
     Raises InputError naming `where` and the field that is wrong.
     """
     manifest = validated(where, Manifest, found, REMEDY)
     graphs = [
-        graph_at(f"{where}: steps[{number}].sizes", program, step.sizes) for number, step in enumerate(manifest.steps)
+        graph_at(f"{where}: steps[{number}]", program, step.sizes, step.function)
+        for number, step in enumerate(manifest.steps)
     ]
-    least = {symbol.name: symbol.minimum for symbol in program.symbols}
-    graph = graphs[0] if graphs else graph_at(f"{where}: steps", program, least)
+    graph = joined_at(f"{where}: steps", program, graphs)
     parameters = {name: TensorRef.from_json(ref) for name, ref in manifest.parameters.items()}
     for name, ref in parameters.items():
         _check(f"{where}: parameters.{name}", ref.type, name, graph)
     for number, name in enumerate(manifest.arguments):
         if name not in graph.values:
             raise InputError(f"{where}: arguments[{number}]: the graph has no value {name}{REMEDY}")
-    for number, (step, graph) in enumerate(zip(manifest.steps, graphs, strict=True)):
+    for number, (step, of_step) in enumerate(zip(manifest.steps, graphs, strict=True)):
         for field, refs, values in (
-            ("inputs", list(step.inputs.values()), graph.inputs),
-            ("outputs", step.outputs, graph.outputs),
+            ("inputs", list(step.inputs.values()), of_step.inputs),
+            ("outputs", step.outputs, of_step.outputs),
         ):
             place = f"{where}: steps[{number}].{field}"
             if len(refs) != len(values):
                 raise InputError(f"{place}: {len(refs)} tensors, and the graph has {len(values)} {field}{REMEDY}")
             for given, value in zip(refs, values, strict=True):
-                _check(place, TensorRef.from_json(given).type, value, graph)
+                _check(place, TensorRef.from_json(given).type, value, of_step)
     _check_states(where, manifest, graphs, program)
     _check_generation(where, manifest, program)
-    return parameters, graphs or [graph]
+    return parameters, graphs or [graph], graph
 
 
 def _check_states(where: Path | str, manifest: Manifest, graphs: Sequence[Graph], program: Program) -> None:
     """Each step begins with the states that the former left, the first with the initial ones."""
-    left = {program.main.states[s.name][0]: s.initial for s in program.states if s.name in program.main.states}
+    left = {state.name: state.initial for state in program.states}
     for number, (step, graph) in enumerate(zip(manifest.steps, graphs, strict=True)):
+        begins = graph.begun(left)
         for value, given in zip(graph.inputs, step.inputs.values(), strict=True):
-            if left.get(value, given["digest"]) not in (given["digest"], None):
+            if begins.get(value, given["digest"]) not in (given["digest"], None):
                 found = "the initial one" if number == 0 else f"what steps[{number - 1}] left"
                 state = graph.values[value].name
                 raise InputError(f"{where}: steps[{number}].inputs: state {state} is not {found}{REMEDY}")
-        left = {value: ref["digest"] for value, ref in graph.carried(step.outputs).items()}
+        left |= {name: ref["digest"] for name, ref in graph.left(step.outputs).items()}
 
 
 def _check_generation(where: Path | str, manifest: Manifest, program: Program) -> None:
@@ -156,10 +160,10 @@ def _check_generation(where: Path | str, manifest: Manifest, program: Program) -
     if manifest.generation is None:
         return
     types = {}
+    names = iter(manifest.outputs)
     for name, function in program.functions.items():
         inputs = [(function.values[value].name or value, function.values[value].type) for value in function.inputs]
-        given = manifest.outputs if name == MAIN else function.outputs
-        outputs = [(said, function.values[value].type) for said, value in zip(given, function.outputs, strict=False)]
+        outputs = [(said, function.values[value].type) for value, said in zip(function.outputs, names, strict=False)]
         types[name] = (dict(inputs), dict(outputs))
     try:
         check_generation(manifest.generation, types)

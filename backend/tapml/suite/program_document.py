@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -114,10 +114,23 @@ def read_main(where: Path | str, found: Any) -> Program:
     return _checked(where, Program((), {MAIN: _function(where, validated(where, FunctionDocument, found, REMEDY))}))
 
 
-def graph_at(where: Path | str, program: Program, sizes: Mapping[str, int]) -> Graph:
-    """The graph of a call of `main`. Raises InputError naming `where`."""
+def graph_at(where: Path | str, program: Program, sizes: Mapping[str, int], function: str | None = None) -> Graph:
+    """The graph of a call of a function. Raises InputError naming `where`."""
+    return _bounded(where, lambda: program.at(sizes, function))
+
+
+def joined_at(where: Path | str, program: Program, steps: Sequence[Graph]) -> Graph:
+    """The calls of all functions beside each other: symbols are what they are in the first of `steps` that has them, or
+    their least. Raises InputError naming `where`."""
+    sizes = {symbol.name: symbol.minimum for symbol in program.symbols}
+    for graph in reversed(steps):
+        sizes |= graph.sizes
+    return _bounded(where, lambda: program.joined(sizes))
+
+
+def _bounded(where: Path | str, made: Callable[[], Graph]) -> Graph:
     try:
-        graph = program.at(sizes)
+        graph = made()
         for value in graph.values.values():
             if value.type.nbytes > MAX_BYTES:
                 raise InputError(f"value {value.id} is {value.type}, and a tensor has at most {MAX_BYTES} bytes")
@@ -132,7 +145,7 @@ def _checked(where: Path | str, program: Program) -> Program:
     except InputError as error:
         raise InputError(f"{where}: {error}{REMEDY}") from error
     if not program.symbols:
-        graph_at(where, program, {})
+        joined_at(where, program, [])
     return program
 
 

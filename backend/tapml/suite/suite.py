@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from tapml.files import json_bytes, sha256, slug
 from tapml.folder import Folder
 from tapml.formats import MOST_BYTES, REMEDY, format_version, read_json
 from tapml.kernels.document import DOCUMENTED, argument_types, kernel_document
-from tapml.program import Graph, Node, TensorType
+from tapml.program import Graph, Node
 from tapml.program.generation import Generation, GenerationDocument
+from tapml.program.program import SymbolicType
 from tapml.protocol.base import MAX_WGSL_BYTES
 from tapml.results.locate import LocateDocument
 from tapml.results.offload import OffloadDocument
@@ -63,7 +65,11 @@ class KernelFile:
 
 
 class Suite:
-    """A suite opened for reading. Only results are ever written into an existing suite."""
+    """A suite opened for reading. Only results are ever written into an existing suite.
+
+    `graphs` has that of each step, `model_graph` the calls of all of the model's functions beside each other, at the
+    sizes of the first steps, and `graph` also those that were imported.
+    """
 
     def __init__(self, path: Path) -> None:
         """Raises InputError where `path` is no suite, is damaged or was written by a newer tapml."""
@@ -85,18 +91,13 @@ class Suite:
         self._program_file = "program.json" if self.folder.taken("program.json") else "graph.json"
         read = read_program if self._program_file == "program.json" else read_main
         self.program = read(path / self._program_file, read_json(self.folder, self._program_file))
-        self.parameters, self.graphs = read_manifest(path / "suite.json", manifest, self.program)
+        self.parameters, self.graphs, self.model_graph = read_manifest(path / "suite.json", manifest, self.program)
         self.imported = read_imported(self.folder)
-        self.graph = self.imported.joined(self.graphs[0])
+        self.graph = self.imported.joined(self.model_graph)
         self.tensors = TensorStore(path / "tensors")
         tests = read_tests(path / "tests.json", read_json(self.folder, "tests.json"), self.graphs)
         self.tests = [*tests, *self.imported.tests]
         check_ids(path / IMPORTED_FILE, self.tests)
-
-    @property
-    def model_graph(self) -> Graph:
-        """The model's graph at the sizes of its first step; nodes and values are the same at all of them."""
-        return self.graphs[0]
 
     @property
     def name(self) -> str:
@@ -175,7 +176,7 @@ class Suite:
 
     def sizes_of(self, node: str, graph: Graph) -> dict[str, int]:
         """Of the symbols of a node's kernel, at the first call that was carved of it at the sizes of `graph`."""
-        steps = {number for number, found in enumerate(self.graphs) if found.sizes == graph.sizes}
+        steps = {number for number, found in enumerate(self.graphs) if found is graph or found.sizes == graph.sizes}
         return dict(next((test.sizes for test in self._tests_of.get(node, ()) if test.step in steps), {}))
 
     def _check_calls(self, path: Path, kernel: str, nodes: Sequence[Node], document: Mapping[str, Any]) -> None:
@@ -229,12 +230,12 @@ class Suite:
 
     @property
     def model_arguments(self) -> list[str]:
-        """Value ids of the model function's arguments, in order: the graph's inputs, then all of its parameters.
+        """Value ids of the arguments of the model's functions, in order: their inputs, then all parameters.
 
         Raises InputError where the manifest has others.
         """
         self.require_model()
-        graph, arguments = self.graphs[0], [*self.manifest["arguments"]]
+        graph, arguments = self.model_graph, [*self.manifest["arguments"]]
         expected = {*graph.inputs, *(value.id for value in graph.parameters)}
         inputs = arguments[: len(graph.inputs)]
         if len(arguments) != len(expected) or {*arguments} != expected or inputs != [*graph.inputs]:
@@ -261,13 +262,23 @@ class Suite:
         """The model's tokenizer.json as it lies there. Raises InputError for what is no file of the suite's."""
         return self.folder.read(TOKENIZER, MOST_BYTES) if self.folder.taken(TOKENIZER) else None
 
+    def arguments_of(self, graph: Graph) -> list[str]:
+        """Those of the function that this is the graph of."""
+        own = {*graph.inputs, *(value.id for value in graph.parameters)}
+        return [value for value in self.model_arguments if value in own]
+
     @property
-    def output_names(self) -> list[str]:
-        """The model's own names of its outputs; made of their places where the suite is of a former version, or has
-        one twice."""
-        names = [str(name) for name in self.manifest.get("outputs", [])]
-        fit = len(names) == len(self.model_graph.outputs) == len(set(names))
-        return names if fit else [f"output{place}" for place in range(len(self.model_graph.outputs))]
+    def step_functions(self) -> list[str]:
+        """The name of the function that each step is a call of."""
+        return [self.program.function_name(step.get("function")) for step in self.manifest["steps"]]
+
+    def output_names(self, function: str) -> list[str]:
+        """The model's own names of a function's outputs; made of their places where the suite is of a former version,
+        or has one twice."""
+        found = iter([str(name) for name in self.manifest.get("outputs", [])])
+        names = {name: [*islice(found, len(of.outputs))] for name, of in self.program.functions.items()}[function]
+        count = len(self.program.functions[function].outputs)
+        return names if len(names) == count == len(set(names)) else [f"output{place}" for place in range(count)]
 
     @property
     def generation(self) -> Generation | None:
@@ -275,15 +286,14 @@ class Suite:
         found = self.manifest.get("generation")
         return None if found is None else GenerationDocument.model_validate(found)
 
-    @property
-    def limits(self) -> dict[int, str]:
-        """Places among the model's outputs of those that are not 0 where a call asks for more than the model can do,
+    def limits(self, function: str) -> dict[int, str]:
+        """Places among a function's outputs of those that are not 0 where a call asks for more than the model can do,
         with what is wrong then. Raises InputError where such an output is not one int32."""
         found = {}
+        names, of = self.output_names(function), self.program.functions[function]
         for name, cause in self.manifest.get("limits", {}).items():
-            names = self.output_names
-            value = self.model_graph.outputs[names.index(name)] if name in names else None
-            if value is None or self.model_graph.values[value].type != TensorType((1,), "int32"):
+            value = of.outputs[names.index(name)] if name in names else None
+            if value is None or of.values[value].type != SymbolicType((1,), "int32"):
                 raise InputError(f"{self.path / 'suite.json'}: limits.{name}: no output that is one int32{REMEDY}")
             found[names.index(name)] = str(cause)
         return found

@@ -86,11 +86,11 @@ def check_tests(where: Path | str, tests: Sequence[CarvedTest], graphs: Sequence
     """Raise InputError unless each test is a call of its node in its step's graph, and no id stands twice. With one
     graph it is that of all steps."""
     check_ids(where, tests)
-    nodes = {node.id: node for node in graphs[0].nodes if node.kind is NodeKind.KERNEL}
+    nodes = {graph: {node.id: node for node in graph.nodes if node.kind is NodeKind.KERNEL} for graph in {*graphs}}
     for test in tests:
         wrong = None
-        node = nodes.get(test.node)
         graph = graphs[0] if len(graphs) == 1 else graphs[test.step] if test.step < len(graphs) else None
+        node = None if graph is None else nodes[graph].get(test.node)
         if graph is None:
             wrong = f"there is no step {test.step}"
         elif node is None or node.kernel != test.kernel:

@@ -87,16 +87,17 @@ class HybridRunner:
         metrics = []
         left: dict[str, np.ndarray] = {}
         for step in self.steps:
-            types = [step.graph.values[value].type for value in left]
-            pieces = [found.encoded(array).tobytes() for found, array in zip(types, left.values(), strict=True)]
+            begun = step.graph.begun(left)
+            types = [step.graph.values[value].type for value in begun]
+            pieces = [found.encoded(array).tobytes() for found, array in zip(types, begun.values(), strict=True)]
             with self.context.blobs.holding(pieces) as digests:
                 states = {
                     value: (TensorRef(digest, found.dtype, found.shape, found.encoding), self.reference.tensor(array))
-                    for digest, found, (value, array) in zip(digests, types, left.items(), strict=True)
+                    for digest, found, (value, array) in zip(digests, types, begun.items(), strict=True)
                 }
                 outputs = run(replace(step, inputs={**step.inputs, **states}))
             metrics.append(step.metric(outputs))
-            left = step.graph.carried(outputs)
+            left |= step.graph.left(outputs)
         return metrics
 
     def run(self, step: ModelStep, offloaded: Set[str], outputs: Sequence[str] | None = None) -> HybridResult:

@@ -91,7 +91,7 @@ class WholeModel:
         fields = {
             "wasm": self._libraries[step.graph],
             "function": "main",
-            "arguments": [refs[value].to_json() for value in suite.manifest["arguments"]],
+            "arguments": [refs[value].to_json() for value in suite.arguments_of(step.graph)],
             "outputs": [tensor.to_json() for tensor in types],
             "replace": dict(self._replace[step.graph]),
             "runs": 2,  # the second shows the time without first-use costs

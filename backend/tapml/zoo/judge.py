@@ -49,7 +49,7 @@ def judged(name: str, folder: Path, devices: Mapping[str, Device], blobs: Any) -
     imported = import_decoder(config, prompt=PROMPT, steps=2, capacity=CAPACITY, chunk=CHUNK, seed=seed)
     suites["decoder"] = carve(imported, folder / "decoder.suite", name="decoder", keep_disagreeing=True)
     chunk = imported.steps[0].inputs["input_ids"].shape[1]
-    places: dict[str, Runs] = {CPU: run_on_cpu}
+    places: dict[str, Runs] = {CPU: _on_cpu}
     for place, device in devices.items():
         places[place] = partial(_on_device, device, blobs)
     found = _generated(suites, wanted, chunk, source, places)
@@ -102,7 +102,16 @@ def _generated(
 
 
 def _on_device(device: Device, blobs: Any, model: CompiledFiles, calls: Any) -> CompiledRun:
-    return run_compiled(device, blobs, model, calls, hang_seconds=30)
+    return run_compiled(device, blobs, model, calls, function=_function(model), hang_seconds=30)
+
+
+def _on_cpu(model: CompiledFiles, calls: Any) -> CompiledRun:
+    return run_on_cpu(model, calls, function=_function(model))
+
+
+def _function(files: CompiledFiles) -> str | None:
+    """That of some tokens, which takes one, too; what does not generate has one."""
+    return files.model.generation.prefill if files.model.generation else None
 
 
 def _telling(config: Path) -> tuple[int, list[int], np.ndarray | None]:

@@ -14,8 +14,6 @@ import { KernelProof, once, within } from "./kernels";
 
 export { ModelError } from "./form";
 
-const MAIN = "main";
-
 /** The document, typed and proven. Throws a ModelError: one sentence with field, or function, instruction and tensor. */
 export function verified(document: unknown): CompiledModel {
   const model = formed(document);
@@ -35,8 +33,9 @@ function prove(model: CompiledModel): void {
   checkWeights(model.weights);
   checkStates(model, algebra);
   const kernels = model.kernels.map((kernel) => new KernelProof(kernel, model.wgsl.length, algebra));
-  if (!Object.hasOwn(model.functions, MAIN)) throw new ExpressionError(`there is no function ${MAIN}`);
-  for (const name of Object.keys(model.functions)) proveFunction(name, model, kernels, algebra, symbols);
+  const names = Object.keys(model.functions);
+  if (!names.length) throw new ExpressionError("there is no function");
+  for (const name of names) proveFunction(name, model, kernels, algebra, symbols);
   if (model.generation) checkGeneration(model.generation, model);
 }
 

@@ -87,7 +87,7 @@ export interface Profile {
 }
 
 export interface CaptureOptions {
-  /** Of the model: "main" if nothing is said. */
+  /** Of the model: "main", or the only one, if nothing is said. */
   function?: string | undefined;
   /** The function is called with these. Without them its next call is captured, whoever makes it. */
   inputs?: Inputs | undefined;
@@ -155,7 +155,11 @@ export interface Generation {
   readonly begin: number | null;
 }
 
-/** A model on a device. Its calls run one after the other, in the order in which they were made. `run` and the like are `main`'s. */
+/**
+ * A model on a device. Its calls run one after the other, in the order in which they were made. `run` and the like are those
+ * of the function `main`, or of the only one; where there are several others `run` rejects with their names, and `inputs` and
+ * `outputs` are empty.
+ */
 export interface Model extends ModelFunction {
   readonly name: string;
   readonly title: string;

@@ -72,11 +72,11 @@ export class LoadedModel implements Model, Resident {
   }
 
   get inputs(): readonly TensorFacts[] {
-    return this.main.inputs;
+    return this.functions[this.meant]?.inputs ?? [];
   }
 
   get outputs(): readonly TensorFacts[] {
-    return this.main.outputs;
+    return this.functions[this.meant]?.outputs ?? [];
   }
 
   get memory(): { weights: number; arenas: number; states: number; other: number; total: number } {
@@ -96,18 +96,18 @@ export class LoadedModel implements Model, Resident {
     return this.place?.gpu.device ?? null;
   }
 
-  run(inputs: Inputs, options?: RunOptions): Promise<RunResult> {
+  async run(inputs: Inputs, options?: RunOptions): Promise<RunResult> {
     return this.main.run(inputs, options);
   }
 
-  profile(inputs: Inputs, options?: RunOptions): Promise<Profile> {
+  async profile(inputs: Inputs, options?: RunOptions): Promise<Profile> {
     return this.main.profile(inputs, options);
   }
 
   async capture(options: CaptureOptions = {}): Promise<Capture> {
     this.throwIfDisposed();
     checkOptions("capture", options);
-    const { function: name = "main", inputs, sizes, signal = never() } = options;
+    const { function: name = this.meant, inputs, sizes, signal = never() } = options;
     signal.throwIfAborted();
     const capture = new OperatorCapture(this.document, name, options);
     if (inputs) {
@@ -214,8 +214,18 @@ export class LoadedModel implements Model, Resident {
     this.session?.pageOut();
   }
 
+  /** The name of the function that a caller means who says none. */
+  private get meant(): string {
+    const [first, ...others] = Object.keys(this.functions);
+    return first === undefined || others.length ? "main" : first;
+  }
+
   private get main(): ModelFunction {
-    return this.functions.main as ModelFunction;
+    const found = this.functions[this.meant];
+    if (found) return found;
+    const names = Object.keys(this.functions);
+    const fix = `it has ${names.join(", ")}: call model.functions.${names[0]}.run, say`;
+    throw new TapmlError("input", `${this.name} has no function main`, fix);
   }
 
   private function(name: string, fn: CompiledFunction): ModelFunction {

@@ -49,6 +49,26 @@ describe("a model", () => {
     expect((await model.functions.main?.run({ x: range(6) }))?.y).toEqual(range(6, 3));
   });
 
+  it("means its only function where nobody says which, and names those of several", async () => {
+    const { main } = COUNTER.functions as { main: (typeof COUNTER.functions)[string] };
+    const only = await loaded({ ...COUNTER, functions: { count: main } });
+    expect((await only.run({ x: new Float32Array([1]) })).y).toEqual(new Float32Array([1]));
+    expect(only.inputs.map(({ name }) => name)).toEqual(["x"]);
+    const model = await loaded({ ...COUNTER, functions: { count: main, again: main } });
+    const refused = /has no function main: it has count, again: call model\.functions\.count\.run/;
+    await expect(model.run({ x: new Float32Array([1]) })).rejects.toThrow(refused);
+    await expect(model.profile({ x: new Float32Array([1]) })).rejects.toThrow(refused);
+    expect(model.inputs).toEqual([]);
+  });
+
+  it("keeps the states of all functions", async () => {
+    const { main } = COUNTER.functions as { main: (typeof COUNTER.functions)[string] };
+    const { functions } = await loaded({ ...COUNTER, functions: { count: main, again: main } });
+    const x = new Float32Array([2]);
+    const given = [await functions.count?.run({ x }), await functions.again?.run({ x })];
+    expect(given.map((found) => found?.y)).toEqual([new Float32Array([2]), new Float32Array([4])]);
+  });
+
   it("tells what it takes and gives, so that a worker can pass it on", async () => {
     const { inputs, outputs } = await loaded(ADD);
     expect(structuredClone(inputs)).toEqual([{ name: "x", dtype: "float32", shape: ["n"] }]);
