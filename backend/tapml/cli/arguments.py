@@ -44,6 +44,11 @@ def _argument(*names: str, **options: Any) -> argparse.ArgumentParser:
 SUITE = _argument("suite", type=Path, metavar="SUITE", help="folder that `tapml carve` wrote")
 TEST = _argument("test", metavar="TEST_ID", help="as `tapml show SUITE` and results name it, such as n012.s0")
 KERNELS = _argument("--kernel", action="append", metavar="NAME", help="only this kernel's tests; repeat for several")
+MOVED = _argument("--kernel", action="append", metavar="NAME", help="only this kernel moves; repeat for several")
+FUNCTIONS = _argument(
+    "--external", action="append", default=[], type=Path, metavar="FILE.py",
+    help="functions that the suite was carved with: it holds no code, and the rest of the model calls them",
+)  # fmt: skip
 JSON = _argument("--json", type=Path, metavar="FILE", help="write the document as JSON (- for standard output)")
 RESULT_DEVICE = _argument(
     "--device", metavar="NAME", help="whose latest result goes along, such as chromium (default: the worst one)"

@@ -9,8 +9,10 @@ from pathlib import Path
 from tapml.cli.arguments import (
     DATABASE,
     DEFAULT_SERVER,
+    FUNCTIONS,
     JSON,
     KERNELS,
+    MOVED,
     SUITE,
     TEST,
     Commands,
@@ -68,11 +70,12 @@ def command_parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     _test(commands)
     commands.add(
-        "offload", "commands:offload", SUITE, run_arguments(), JSON,
+        "offload", "commands:offload", SUITE, run_arguments(), JSON, MOVED, FUNCTIONS,
         help="move the model to a device kernel by kernel, validating the whole model after each move",
         description="Offload SUITE's model: every kernel is validated on its own, then its nodes move to the device "
         "and the hybrid graph's output is compared; what fails stays on the reference platform. At the end the whole "
-        "model runs on the device through the tvmjs virtual machine.",
+        "model runs on the device through the tvmjs virtual machine. With --kernel only those kernels move, and "
+        "the rest of the model stays on the reference platform.",
     )  # fmt: skip
     _serve(commands)
     add_compiled(commands, _carving)
@@ -260,7 +263,7 @@ def _demo(commands: Commands) -> None:
 
 def _locate(commands: Commands) -> None:
     parser = commands.add(
-        "locate", "locate_command:locate", SUITE, run_arguments(), KERNELS, JSON,
+        "locate", "locate_command:locate", SUITE, run_arguments(), KERNELS, FUNCTIONS, JSON,
         help="name the faulty kernels, with the reason in words",
         description="Name the faulty kernels of SUITE on a device, most certain first, with the reason in words: every "
         "carved test is validated, the clearest failing ones run again (is it a race?) and their mismatches are "

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from tapml.browsers import startable_kind
 from tapml.cli.arguments import DEFAULT_SERVER, database_url
+from tapml.cli.external import external
 from tapml.devices import Device
 from tapml.errors import InputError
 from tapml.formats import validated
@@ -60,19 +61,24 @@ def run(
     test.
     """
     job.check(suite)
+    functions, folders = external(getattr(options, "external", []))
+    if folders:
+        raise InputError(f"--external {folders[0]}: kernels are given to `tapml carve`; give a .py file here")
     url = database_url(options) if job.kind == "validation" else None
     with ProgressReport(console) as report, interruptible() as cancel:
         show = JobEvents(report)
         if remote := next(filter(None, map(elsewhere, job.devices)), None):
             if len(job.devices) > 1:
                 raise InputError(f"give a device of a running server ({remote.address}) as the only --device")
+            if functions:
+                raise InputError("--external runs functions in this process: give a device of this machine")
             if getattr(options, "database_url", None):
                 raise InputError(f"{remote.base} records the run itself: give --database-url to its `tapml serve`")
             return remote.run(job, suite, show, cancel, offer)
         check_database(url)
         with served(server, options, job.devices) as used:
             devices = [acquire(used, name, report, cancel) for name in dict.fromkeys(job.devices)]
-            context = JobContext(suite, devices, used.state.blobs, show, cancel)
+            context = JobContext(suite, devices, used.state.blobs, show, cancel, functions=functions)
             return run_job(job, context, history=Recorder(url, "validate"), offer=offer)
 
 

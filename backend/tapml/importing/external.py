@@ -217,7 +217,7 @@ def _python(external: External, functions: Functions) -> Callable[[list[Array]],
     if function is None:
         raise InputError(
             f"{external.operator} was computed by a Python function when it was carved, and a suite holds no code: "
-            "the model cannot be run again, its carved tests can"
+            "give the function again (offload and locate take --external FILE.py); carved tests run without it"
         )
 
     def run(arrays: list[Array]) -> Sequence[Any]:

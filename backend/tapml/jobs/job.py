@@ -41,7 +41,7 @@ class JobSpecification(Message):
     devices: Annotated[list[PlainName], Field(min_length=1, max_length=32)]
     """By the names that `--device` takes. Only a validation runs on several."""
     kernels: Annotated[list[PlainName], Field(min_length=1, max_length=20_000)] | None = None
-    """Of "validation" and "locate": only these kernels' tests."""
+    """Of "validation" and "locate": only these kernels' tests. Of "offload": only these move to the device."""
     tests: Annotated[list[Name], Field(min_length=1, max_length=100_000)] | None = None
     """Of "validation": only the tests of these ids (and of those kernels). Of "reduce": the one test."""
     runs: Annotated[int, Field(ge=1, le=MOST_RUNS)] = RUNS
@@ -101,7 +101,8 @@ def run_job(
     else:
         from tapml.validation.offload import Offload  # late, as above
 
-        document, save = Offload(context).run(), Suite.save_result
-    if asked.save and (problem := keep(context.suite, save, document)):
+        document, save = Offload(context, asked.kernels).run(), Suite.save_result
+    whole = asked.kind != "offload" or asked.kernels is None
+    if asked.save and whole and (problem := keep(context.suite, save, document)):
         context.message(problem)
     return document

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,6 +32,8 @@ class JobContext:
     emit: Emit = lambda event: None
     cancel: Cancel = field(default_factory=Cancel)
     hang_seconds: float = HANG_SECONDS
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    """By name, of operators that nothing else computes (tapml carve --external)."""
 
     @property
     def device(self) -> Device:

@@ -61,7 +61,7 @@ class HybridRunner:
         """
         suite = context.suite
         self.context = context
-        self.reference = Reference(*models)
+        self.reference = Reference(*models, functions=context.functions)
         self.kernels = kernels
         self.parameters = suite.parameters
         self.weights = self.reference.values({v: suite.tensors.get(ref) for v, ref in suite.parameters.items()})

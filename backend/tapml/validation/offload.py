@@ -35,8 +35,10 @@ _NAMED = 4
 class Offload:
     """One offload of a suite's model to one device."""
 
-    def __init__(self, context: JobContext) -> None:
-        """Raises InputError for a suite that is damaged (tensor, an operator's program)."""
+    def __init__(self, context: JobContext, kernels: Sequence[str] | None = None) -> None:
+        """`kernels`: only these move, and the rest of the model stays on the reference platform.
+
+        Raises InputError for a suite that is damaged (tensor, an operator's program)."""
         self._context = context
         self.suite = suite = context.suite
         suite.verify()
@@ -44,7 +46,8 @@ class Offload:
         self._emit = context.emit
         self._steps: list[OffloadStep] = []
         self._offloaded: list[str] = []
-        self._kernels = suite.model_graph.kernels
+        self._kernels = [name for name in suite.model_graph.kernels if kernels is None or name in kernels]
+        self._some = kernels is not None
         self._tolerance: ModelTolerance = suite.manifest["model_tolerance"]
         self._models = read_models(suite)
 
@@ -153,6 +156,8 @@ class Offload:
         self, kernels: KernelMessages, runner: HybridRunner, verdicts: Mapping[str, tuple[Verdict, str]]
     ) -> OffloadFinal:
         """As it would be deployed: one wasm, the tvmjs virtual machine, every node on the device."""
+        if self._some:
+            return self._final("unsupported", f"not run: only {listed(self._kernels, _NAMED)} moved to the device")
         if reason := no_library(self.suite):
             return self._final("unsupported", f"not run: {reason}; the steps above ran what the suite has")
         if broken := [name for name in self._kernels if verdicts.get(name, ("error",))[0] == "error"]:
