@@ -1,10 +1,10 @@
 """Attention to a cache that reads no further than the positions of its queries: a workgroup for each head and token,
 or for each head and some tokens of a chunk, which share what they read of the cache.
 
-A tile of places at a time: each lane has the scores of one, then the lanes mix the tile's values, a column each, several
-places at once where a value has fewer columns than there are lanes. What was mixed before is scaled to a new highest
-score (online softmax), so nothing is kept of scores. How far to look is read from `positions`, which no kernel may
-write: only what a storage buffer holds that is read counts as uniform, and barriers stand inside that loop.
+A tile of places at a time: each lane has the scores of one, then the lanes mix the tile's values, a column each, or
+several places at once where a value has fewer columns than there are lanes. What was mixed before is scaled to a new
+highest score (online softmax), so nothing is kept of scores. How far to look is read from `positions`, which no kernel
+may write: only what a storage buffer holds that is read counts as uniform, and barriers stand inside that loop.
 """
 
 from __future__ import annotations
