@@ -1,8 +1,8 @@
 """What a carve costs, as ratios: its time to that of compiling its kernels, its memory to weights and activations.
 
 Each model is carved in a process of its own with an empty cache of kernels (`make bench-carving`), after a small model
-(a kilobyte, with an operator of each kind that models have), so that what libraries take once (TVM, LLVM, ONNX, ONNX
-Runtime) is neither counted nor guessed at.
+(7 kB, with an operator of each kind that models have, on one point of an image, too), so that what libraries take once
+(TVM with its theorem prover, LLVM, ONNX, ONNX Runtime) is neither counted nor guessed at.
 
 - `time`: processor seconds of the whole carve (import, oracle, reference runs, kernels, tolerances, writing) to those
   of its compilers, in this process and the one that compiles beside it. `wall` is the same of a clock, by which

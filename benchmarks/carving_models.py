@@ -117,16 +117,25 @@ def unet(path: Path) -> str:
 
 
 def small(path: Path) -> str:
-    """An operator of each kind that the others have, on next to nothing."""
+    """An operator of each kind that the others have, and those of benchmarks/onnx_models, on next to nothing: also what
+    they have on one point of an image (squeeze and excitation), which is scheduled as a matrix and a vector."""
     graph = _Graph()
     x = graph.swish(graph.conv("x", 4, 8))
     x = graph.add("MaxPool", graph.conv(x, 8, 8, group=8), kernel_shape=[2, 2], strides=[2, 2])
     x = graph.add("Resize", x, "", graph.constant(np.array([1, 1, 2, 2], np.float32)), mode="nearest")
     x = graph.add("Concat", x, graph.add("Relu", graph.conv(x, 8, 8, 1)), axis=1)
-    x = graph.add("Mul", x, graph.add("Sigmoid", graph.add("GlobalAveragePool", x)))
+    squeezed = graph.add("Relu", graph.conv(graph.add("GlobalAveragePool", x), 16, 8, 1))
+    x = graph.add("Mul", x, graph.add("Sigmoid", graph.conv(squeezed, 8, 16, 1)))
     x = graph.add("Slice", x, *(graph.constant(np.array([number], np.int64)) for number in (0, 8, 1)))
     x = graph.add("Reshape", x, graph.add("Slice", graph.add("Shape", x), *map(graph.constant, _FIRST_AXES)))
-    x = graph.add("Transpose", graph.add("Reshape", x, graph.constant(np.array([8, 64], np.int64))), perm=[1, 0])
+    x = graph.add("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
+    x = graph.add("InstanceNormalization", x, graph.weight(8), graph.weight(8))
+    x = graph.add("Add", x, graph.add("ReduceMean", x, axes=[2, 3], keepdims=1))
+    x = graph.add("Transpose", graph.add("Reshape", x, graph.constant(np.array([8, 1, 16], np.int64))), perm=[2, 1, 0])
+    weights = graph.weight(2, 16, 8), graph.weight(2, 16, 4), graph.weight(2, 32)
+    x = graph.add("LSTM", x, *weights, hidden_size=4, direction="bidirectional")
+    x = graph.add("Reshape", x, graph.constant(np.array([16, 8], np.int64)))
+    x = graph.add("Gemm", x, graph.weight(8, 8), graph.weight(8), transB=1)
     x = graph.add("Add", graph.add("MatMul", x, graph.weight(8, 8)), graph.weight(8))
     return graph.save(path, [1, 4, 8, 8], graph.add("Softmax", x, axis=-1))
 

@@ -68,6 +68,24 @@ def test_the_oracle_gives_the_same_values(path: Path, start: type[Any]) -> None:
         assert np.array_equal(array, expected)
 
 
+def test_constants_are_weights(path: Path) -> None:
+    model = onnx.load(path)
+    *_, later = (tensor for tensor in model.graph.initializer if tensor.name == "later")
+    model.graph.initializer.remove(later)
+    model.graph.node.insert(0, helper.make_node("Constant", [], ["later"], value=later))
+    later.name = "of the attribute"
+    onnx.save(model, path)
+    found, in_file = read_apart(path)
+    assert {*in_file.places} == {"large", "later"}
+    assert np.array_equal(in_file.array("later").reshape(256, 300), _WEIGHTS["later"])
+    assert "Constant" not in {node.op_type for node in found.graph.node}
+    step = RawStep("one", {"x": _RANDOM.standard_normal((2, 128)).astype(np.float32)}, False)
+    apart = [*intermediates(path, lambda: read_apart(path), [step], OnnxRuntime)]
+    whole = [*intermediates(path, lambda: (read(path), InFile(path)), [step], OnnxRuntime)]
+    assert len(apart) == 5
+    assert all(np.array_equal(one[2], other[2]) for one, other in zip(apart, whole, strict=True))
+
+
 def test_functions_are_read_as_a_whole(path: Path) -> None:
     model = onnx.load(path)
     model.functions.append(

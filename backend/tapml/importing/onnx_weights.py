@@ -1,6 +1,7 @@
 """An ONNX file without its large weights, which are read from it one by one where they are needed.
 
-protobuf reads a file whole, and has it twice while it does so.
+protobuf reads a file whole, and has it twice while it does so. Some exporters write weights as nodes that give a
+constant (Paddle's): these become weights here.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ _LEAST = 1 << 16
 
 # Of onnx.proto: the numbers of fields, and of float32.
 _GRAPH, _INITIALIZER, _DATA_TYPE, _NAME, _RAW_DATA, _DATA_LOCATION, _FUNCTIONS = 7, 5, 2, 8, 9, 14, 25
+_NODE, _OUTPUT, _OPERATOR, _ATTRIBUTE, _DOMAIN, _TENSOR = 1, 2, 4, 5, 7, 5
 _FLOAT = 1
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -79,19 +81,48 @@ def _graph(file: BufferedReader, graph: _Field, places: dict[str, tuple[int, int
     for found in _fields(file, graph.value, graph.end):
         if found.number == _INITIALIZER and found.kind == _BYTES:
             yield _written(_INITIALIZER, _tensor(file, found, places))
+        elif found.number == _NODE and (constant := _constant(file, found, places)):
+            yield _written(_INITIALIZER, constant)
         else:
             yield _bytes(file, found.begin, found.end)
 
 
 def _tensor(file: BufferedReader, tensor: _Field, places: dict[str, tuple[int, int]]) -> bytes:
-    fields = [*_fields(file, tensor.value, tensor.end)]
-    by_number = {found.number: found for found in fields}
-    raw, name, kind = (by_number.get(number) for number in (_RAW_DATA, _NAME, _DATA_TYPE))
-    large = raw is not None and raw.end - raw.value >= _LEAST and _DATA_LOCATION not in by_number
-    if not large or raw is None or name is None or kind is None or _number(file, kind.value) != _FLOAT:
-        return _bytes(file, tensor.value, tensor.end)
-    places[_bytes(file, name.value, name.end).decode()] = (raw.value, raw.end - raw.value)
-    return b"".join(_bytes(file, found.begin, found.end) for found in fields if found.number != _RAW_DATA)
+    name = _by_number(file, tensor).get(_NAME)
+    left = name and _left(file, tensor, _bytes(file, name.value, name.end), places)
+    return left or _bytes(file, tensor.value, tensor.end)
+
+
+def _constant(file: BufferedReader, node: _Field, places: dict[str, tuple[int, int]]) -> bytes:
+    """The weight that a node is which gives a large constant; empty of any other node."""
+    if node.kind != _BYTES or node.end - node.value < _LEAST:
+        return b""
+    fields = _by_number(file, node)
+    operator, domain = (
+        _bytes(file, fields[number].value, fields[number].end) if number in fields else b""
+        for number in (_OPERATOR, _DOMAIN)
+    )
+    if operator != b"Constant" or domain not in (b"", b"ai.onnx") or not {_OUTPUT, _ATTRIBUTE} <= fields.keys():
+        return b""
+    tensor, output = _by_number(file, fields[_ATTRIBUTE]).get(_TENSOR), fields[_OUTPUT]
+    return _left(file, tensor, _bytes(file, output.value, output.end), places) if tensor else b""
+
+
+def _left(file: BufferedReader, tensor: _Field, name: bytes, places: dict[str, tuple[int, int]]) -> bytes:
+    """A tensor of that name without its elements, if they are left in the file; else empty."""
+    by_number = _by_number(file, tensor)
+    raw, kind = by_number.get(_RAW_DATA), by_number.get(_DATA_TYPE)
+    if raw is None or raw.end - raw.value < _LEAST or _DATA_LOCATION in by_number:
+        return b""
+    if kind is None or _number(file, kind.value) != _FLOAT:
+        return b""
+    places[name.decode()] = (raw.value, raw.end - raw.value)
+    kept = (found for found in _fields(file, tensor.value, tensor.end) if found.number not in (_NAME, _RAW_DATA))
+    return b"".join([*(_bytes(file, found.begin, found.end) for found in kept), _written(_NAME, name)])
+
+
+def _by_number(file: BufferedReader, message: _Field) -> dict[int, _Field]:
+    return {found.number: found for found in _fields(file, message.value, message.end)}
 
 
 def _fields(file: BufferedReader, begin: int, end: int) -> Iterator[_Field]:
