@@ -50,6 +50,9 @@ class OnnxRuntime:
         options.log_severity_level = 4
         # It grows by doubling, and a model is run once for each step.
         options.enable_cpu_mem_arena = False
+        # Its threads would turn in a loop for a while after each operator, in wait for the next: a carve has pieces of
+        # a model run, a few operators each.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         if folder is not None and isinstance(model, bytes):
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
         # The session reads them where they are, as long as it lives.
