@@ -71,11 +71,12 @@ class ByOperator:
                 trimming.went_through(array.nbytes)
         found = Held(of=sum(len(run.graph.kernel_nodes) for run in runs))
         waiting = []
-        for run, own in zip(runs, oracle, strict=True):
-            pairs = paired(run, own, self._reference.model.outputs) | _states_before(runs, run)
+        for number, run in enumerate(runs):
+            pairs = paired(run, oracle[number], self._reference.model.outputs) | _states_before(runs, run)
             planned = groups(run.graph, pairs)
-            found.unclear = found.unclear or _unclear(run, pairs, planned, own)
+            found.unclear = found.unclear or _unclear(run, pairs, planned, oracle[number])
             waiting.append(_Waiting(run, pairs, planned))
+        del oracle  # 16 kB of each value
         judged: set[tuple[int, str]] = set()
         for run, group, pair, given in _arriving(waiting, values):
             said = self._wrong(run, group, pair, given)
