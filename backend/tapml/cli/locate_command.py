@@ -16,7 +16,7 @@ from tapml.locating.locate import clean
 from tapml.locating.reduced_text import reduce_lines
 from tapml.reports.html import html, report_template
 from tapml.reports.locate import show_locate
-from tapml.results.locate import LocateDocument
+from tapml.results.locate import LocateDocument, Suspect
 from tapml.sharing import check_export, export
 from tapml.sharing.imports import new_suite
 from tapml.sharing.repro import Repro
@@ -43,11 +43,17 @@ def locate(options: argparse.Namespace, console: Console, progress: Console) -> 
 
 
 def _suggest(suite: Path, device: str, document: LocateDocument, progress: Console) -> None:
-    first = next((found["test"] for found in document["kernels"] if found["verdict"] == "fail"), None)
+    # What shows at later positions only passes its carved tests: there is none to be made smaller.
+    known = [found for found in document["kernels"] if not _later_only(found)]
+    first = next((found["test"] for found in known if found["verdict"] == "fail"), None)
     if first is not None:
         on = "" if device == "chromium" else f" --device {device}"
         text = f"make its clearest test smaller: `tapml reduce {suite} {first}{on} -o small.html`"
         progress.print(text)
+
+
+def _later_only(found: Suspect) -> bool:
+    return any(one["details"].get("carved_pass") for one in found["findings"])
 
 
 _FORMS = {".html": "html", ".safetensors": "safetensors", ".py": "python", ".md": "markdown", ".suite": "suite"}

@@ -6,16 +6,26 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError
 from tapml.locating.examine import Examiner
+from tapml.locating.positions import Later, LaterPositions
 from tapml.locating.races import irreproducible, missing_barriers
 from tapml.locating.reliance import relying
 from tapml.locating.suspects import Examined, clearest, examined, racing, suspect
 from tapml.locating.suspicious import suspicious
 from tapml.locating.trials import Trials
-from tapml.results.locate import LocateDocument, LocateVerdict, MissingBarrier, ModelCheck, Suspect, Suspicious
+from tapml.results.locate import (
+    LocateDocument,
+    LocateVerdict,
+    MissingBarrier,
+    ModelCheck,
+    Suspect,
+    Suspicious,
+    TriedPositions,
+)
 from tapml.results.validation import TestResult, ValidationDocument
 from tapml.results.verdicts import SEVERITY
 from tapml.suite import CarvedTest, Suite
@@ -28,6 +38,9 @@ RUNS = 3
 """Of each examined test: two that begin alike, for races, and one on another fill."""
 
 MOST_RUNS = 100
+
+_RAN = ("pass", "fail", "unbounded")
+_RACE = "{} elements differ from run to run with the same inputs: a race"
 
 # So many tests of a kernel make and test an explanation; its others run again too, for races.
 _TESTS_A_KERNEL = 4
@@ -60,7 +73,7 @@ class Locate:
         self._runs = runs
         self._model = model and not kernels and bool(self.suite.manifest["steps"])
         self._emit = context.emit
-        self._seconds: dict[str, float] = {"validate": 0.0, "examine": 0.0, "rounding": 0.0, "model": 0.0}
+        self._seconds: dict[str, float] = dict.fromkeys(("validate", "examine", "positions", "rounding", "model"), 0.0)
         self._operators = OperatorRun(context.only("device", "compile", "verdict", "message"), kernels=kernels)
 
     def run(self) -> LocateDocument:
@@ -80,6 +93,7 @@ class Locate:
         suspects: list[Suspect] = []
         beyond: list[Suspicious] = []
         unordered: list[MissingBarrier] = []
+        positions: TriedPositions | None = None
         model: ModelCheck | None = None
         tests: dict[str, list[Examined]] = {}
         races: dict[str, int] = {}
@@ -88,22 +102,28 @@ class Locate:
             with self._timed("examine"):
                 if not interrupted:
                     races = irreproducible(self._context, _without(bad, by_kernel), self._emit_examined)
-                    by_kernel = _accused(by_kernel, races)
+                    by_kernel = _accused(by_kernel, {test: _RACE.format(count) for test, count in races.items()})
                     bad = _failing(by_kernel)
                     unordered = missing_barriers(self.suite, _without(bad, by_kernel))
                     tests, more = self._examine(bad, races)
                     races |= more
-                suspects = self._suspects(bad, tests, races)
+            with self._timed("positions"):
+                if not interrupted and self.suite.generation:
+                    later, positions = self._later_positions(by_kernel)
+                    by_kernel = _accused(by_kernel, {one.examined.test.id: one.text for one in later.values()})
+                    bad = _failing(by_kernel)
+                    tests = _with_later(tests, later)
+            suspects = self._suspects(bad, tests, races)
             with self._timed("rounding"):
                 if not interrupted:
                     beyond = suspicious(self._context, _without(bad, by_kernel), self._emit_examined)
-            if self._model and not interrupted and all(found["verdict"] == "unsupported" for found in suspects):
+            if self._model and not interrupted and self._runs_whole(suspects):
                 with self._timed("model"):
-                    model = self._whole_model(by_kernel)
+                    model = self._whole_model(by_kernel, suspects)
         except Cancelled:
             interrupted = True
             suspects = suspects or self._suspects(bad, tests, races)
-        return self._document(validation, suspects, beyond, unordered, model, interrupted=interrupted)
+        return self._document(validation, suspects, beyond, unordered, positions, model, interrupted=interrupted)
 
     def _document(
         self,
@@ -111,6 +131,7 @@ class Locate:
         suspects: list[Suspect],
         beyond: list[Suspicious],
         unordered: list[MissingBarrier],
+        positions: TriedPositions | None,
         model: ModelCheck | None,
         *,
         interrupted: bool,
@@ -139,6 +160,7 @@ class Locate:
             "kernels": suspects,
             "suspicious": beyond,
             "missing_barriers": unordered,
+            "positions": positions,
             "model": model,
         }
 
@@ -183,6 +205,18 @@ class Locate:
                 self._context.message(f"the failing tests could not all be run again: {error.summary}")
         return found, races
 
+    def _later_positions(
+        self, by_kernel: Mapping[str, list[TestResult]]
+    ) -> tuple[dict[str, Later], TriedPositions | None]:
+        bad = _failing(by_kernel)
+        runs = [name for name, found in by_kernel.items() if all(test["verdict"] in _RAN for test in found)]
+        with KernelMessages(self.suite, self._context.blobs, runs) as messages:
+            try:
+                return LaterPositions(self._context, messages).run(runs, {*_without(bad, by_kernel)})
+            except DeviceError as error:
+                self._context.message(f"not all operators could be run at later positions: {error.summary}")
+                return {}, None
+
     def _emit_examined(self, test: CarvedTest, number: int, total: int) -> None:
         progress = {"kernel": test.kernel, "test": test.id, "number": number, "total": total}
         self._emit({"type": "examine", "device": self.device.id, **progress})
@@ -199,11 +233,17 @@ class Locate:
         ]
         return sorted(found, key=lambda entry: (-entry["score"], -SEVERITY.index(entry["verdict"])))
 
-    def _whole_model(self, by_kernel: Mapping[str, Sequence[TestResult]]) -> ModelCheck:
+    def _runs_whole(self, suspects: Sequence[Suspect]) -> bool:
+        """Where every operator passes; of a decoder also where some give wrong numbers: at which token does it show?"""
+        verdicts = {found["verdict"] for found in suspects}
+        return verdicts <= ({"unsupported", "fail"} if self.suite.generation else {"unsupported"})
+
+    def _whole_model(self, by_kernel: Mapping[str, Sequence[TestResult]], suspects: Sequence[Suspect]) -> ModelCheck:
         from tapml.locating.whole_model import WholeModel  # late: TVM takes seconds to load
 
         results = {result["id"]: result for found in by_kernel.values() for result in found}
-        return WholeModel(self._context, results).run()
+        accused = [found["kernel"] for found in suspects if found["verdict"] == "fail"]
+        return WholeModel(self._context, results, accused).run()
 
     @contextmanager
     def _timed(self, part: str) -> Iterator[None]:
@@ -224,16 +264,30 @@ def _without(
     return {name: found for name, found in by_kernel.items() if name not in bad}
 
 
-def _accused(by_kernel: Mapping[str, list[TestResult]], races: Mapping[str, int]) -> dict[str, list[TestResult]]:
-    """With a failure for each test that passed and gives other results each time."""
+def _accused(by_kernel: Mapping[str, list[TestResult]], texts: Mapping[str, str]) -> dict[str, list[TestResult]]:
+    """With a failure for each test that passed and has a text of what is wrong all the same."""
 
     def judged(result: TestResult) -> TestResult:
-        if not (count := races.get(result["id"])):
+        if not (text := texts.get(result["id"])) or result["verdict"] != "pass":
             return result
-        text = f"{count} elements differ from run to run with the same inputs: a race"
         return {**result, "verdict": "fail", "message": text}
 
     return {name: [judged(result) for result in found] for name, found in by_kernel.items()}
+
+
+def _with_later(tests: Mapping[str, list[Examined]], later: Mapping[str, Later]) -> dict[str, list[Examined]]:
+    """What fails by itself keeps its explanations, and is told the position beside them."""
+    found = {**tests}
+    for kernel, one in later.items():
+        known = found.get(kernel)
+        position = next(item for item in one.examined.found if item[1].pattern == "position")
+        if known:
+            clear = max(known, key=lambda test: test.strength)
+            place = known.index(clear)
+            found[kernel] = [*known[:place], replace(clear, found=[*clear.found, position]), *known[place + 1 :]]
+        else:
+            found[kernel] = [one.examined]
+    return found
 
 
 def save_locate(suite: Suite, document: LocateDocument) -> None:

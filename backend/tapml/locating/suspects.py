@@ -101,6 +101,30 @@ def examined(
             break
 
 
+def explained(
+    suite: Suite, test: CarvedTest, outputs: Sequence[Evidence], others: Sequence[Sequence[Evidence]]
+) -> list[tuple[int, Finding]]:
+    """Patterns in what the device gave for inputs that nobody carved of an operator, `outputs`, which hold for `others`
+    as well: (output, finding)."""
+    names = [argument["name"] for argument in suite.bundle(test.kernel)["arguments"]]
+    program = program_of(suite, test)
+    return [
+        (place, finding)
+        for place, evidence in enumerate(outputs)
+        if evidence.count
+        for finding in findings(
+            replace(
+                evidence,
+                runs=[evidence.got],
+                fills=[fill_of(0)],
+                names=names[: len(evidence.inputs)],
+                program=program,
+                trials=[other[place] for other in others],
+            )
+        )
+    ]
+
+
 def _evidence(suite: Suite, test: CarvedTest, runs: Sequence[Outputs]) -> list[Evidence]:
     """Of each output."""
     inputs = [suite.tensors.get(ref) for ref in test.inputs]

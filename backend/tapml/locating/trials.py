@@ -17,7 +17,7 @@ from tapml.locating.evidence import Evidence
 from tapml.locating.examine import Examiner
 from tapml.locating.suspects import program_of
 from tapml.operators.program import OperatorProgram
-from tapml.suite import CarvedTest
+from tapml.suite import CarvedTest, Suite
 from tapml.validation.context import JobContext
 
 Vary = Callable[[Sequence[np.ndarray], int], list[np.ndarray] | None]
@@ -79,23 +79,32 @@ class Trials:
             runs = self._examiner.run([replace(test, inputs=tuple(refs))], 1).get(test.id)
         if not runs:
             return []
-        # Computed in float64 by the program: the reference platform would have to be loaded, and its kernel compiled.
-        values = rounded(program, inputs, None)
-        with np.errstate(over="ignore", invalid="ignore"):
-            expected = [
-                np.broadcast_to(value, got.shape).astype(got.dtype) for value, got in zip(values, runs[0], strict=True)
-            ]
-        texts = [file.text for file in self._context.suite.kernel_files(test.kernel)]
-        bounds = Operator(program, texts).bounds(inputs, expected)
-        return [
-            self._evidence(got, wanted, found.bound, inputs, place)
-            for place, (got, wanted, found) in enumerate(zip(runs[0], expected, bounds, strict=True))
-        ]
+        return judged(self._context.suite, test, program, inputs, runs[0])
 
-    def _evidence(
-        self, got: np.ndarray, wanted: np.ndarray, bound: np.ndarray | None, inputs: list[np.ndarray], place: int
-    ) -> Evidence:
-        """Where the program itself gives no number nothing is said of the kernel."""
-        most = np.zeros(wanted.shape) if bound is None else bound.astype(np.float64).reshape(wanted.shape)
-        unknown = ~np.isfinite(wanted.astype(np.float64))
-        return Evidence(got, wanted, most, inputs, accepted=unknown, output=place)
+
+def judged(
+    suite: Suite, test: CarvedTest, program: OperatorProgram, inputs: list[np.ndarray], outputs: Sequence[np.ndarray]
+) -> list[Evidence]:
+    """What a device gave for inputs that nobody carved, held against what the operator's program says of them. Raises
+    NotDerivable, and what computing with other numbers than the carved ones may raise."""
+    # In float64 by the program: the reference platform would have to be loaded, and its kernel compiled.
+    values = rounded(program, inputs, None)
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = [
+            np.broadcast_to(value, got.shape).astype(got.dtype) for value, got in zip(values, outputs, strict=True)
+        ]
+    texts = [file.text for file in suite.kernel_files(test.kernel)]
+    bounds = Operator(program, texts).bounds(inputs, expected)
+    return [
+        _evidence(got, wanted, found.bound, inputs, place)
+        for place, (got, wanted, found) in enumerate(zip(outputs, expected, bounds, strict=True))
+    ]
+
+
+def _evidence(
+    got: np.ndarray, wanted: np.ndarray, bound: np.ndarray | None, inputs: list[np.ndarray], place: int
+) -> Evidence:
+    """Where the program itself gives no number nothing is said of the kernel."""
+    most = np.zeros(wanted.shape) if bound is None else bound.astype(np.float64).reshape(wanted.shape)
+    unknown = ~np.isfinite(wanted.astype(np.float64))
+    return Evidence(got, wanted, most, inputs, accepted=unknown, output=place)

@@ -16,7 +16,8 @@ _MOST = 2**31 - 1
 _Token = Annotated[int, Field(ge=0, le=_MOST)]
 _Some = Annotated[int, Field(ge=1, le=_MOST)]
 
-INPUTS = ("input_ids", "positions", "last")
+POSITIONS = "positions"
+INPUTS = ("input_ids", POSITIONS, "last")
 """Of int32: tokens [1, n], where they stand [n], which of them the logits are of [1]."""
 LOGITS = "logits"
 """The output, float32 [1, vocabulary], of the token after that."""

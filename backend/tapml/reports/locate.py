@@ -42,6 +42,9 @@ def show_locate(console: Console, document: LocateDocument) -> None:
         _suspicious(console, beyond)
     for lacking in document["missing_barriers"]:
         _missing_barrier(console, lacking)
+    if document["positions"] is not None:
+        console.print()
+        console.print(Text(one_line(document["positions"]["text"]), style="dim"))
     if document["model"] is not None:
         _model(console, document["model"])
     alike = {"clean": "pass", "faulty": "fail", "compound": "fail", "unknown": "unsupported"}

@@ -148,6 +148,18 @@ class GrownNode(Plain):
     amplification: JsonNumber | None
 
 
+class TriedPositions(Plain):
+    """Of a decoder: operators that read positions, in calls at positions that nobody carved."""
+
+    kernels: list[Line]
+    left_out: list[Line]
+    """Those that could not be tried."""
+    calls: Count
+    last: Count
+    """The last position."""
+    text: LongText
+
+
 class ModelCheck(Plain):
     """The whole model, where every operator passes."""
 
@@ -173,7 +185,7 @@ class LocateSummary(Plain):
     tests: Count
     seconds: float
     parts: Seconds
-    """validate, examine, rounding, model."""
+    """validate, examine, positions, rounding, model."""
     suspicious_kernels: Annotated[list[Line], Field(default_factory=list)]
     """Furthest first. They are not faulty: the verdict is as it would be without them."""
     racing_kernels: Annotated[list[Line], Field(default_factory=list)]
@@ -192,4 +204,6 @@ class LocateDocument(Header):
     suspicious: Annotated[list[Suspicious], Field(default_factory=list)]
     """Furthest first."""
     missing_barriers: Annotated[list[MissingBarrier], Field(default_factory=list)]
+    positions: Annotated[TriedPositions | None, Field(default=None)]
+    """None for a model that generates no tokens, and where it was not tried."""
     model: ModelCheck | None

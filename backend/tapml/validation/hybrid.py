@@ -82,11 +82,16 @@ class HybridRunner:
         expected = [suite.tensors.get(TensorRef.from_json(ref)) for ref in step["outputs"]]
         return ModelStep(number, graph, inputs, expected)
 
-    def in_order(self, run: Callable[[ModelStep], Sequence[np.ndarray]]) -> list[ModelMetric]:
-        """How far each step is off; `run` gives its outputs, and it begins with the states that the former left."""
-        metrics = []
+    def in_order(
+        self, run: Callable[[ModelStep], Sequence[np.ndarray]], until: Callable[[ModelMetric], bool] = lambda _: False
+    ) -> list[ModelMetric]:
+        """How far each step is off; `run` gives its outputs, and it begins with the states that the former left. The
+        last one is that of which `until` holds."""
+        metrics: list[ModelMetric] = []
         left: dict[str, np.ndarray] = {}
         for step in self.steps:
+            if metrics and until(metrics[-1]):
+                break
             begun = step.graph.begun(left)
             types = [step.graph.values[value].type for value in begun]
             pieces = [found.encoded(array).tobytes() for found, array in zip(types, begun.values(), strict=True)]

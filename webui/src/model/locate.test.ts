@@ -81,6 +81,7 @@ function document(
     kernels: verdict ? [] : [suspect],
     suspicious: [],
     missing_barriers: [],
+    positions: null,
     model: null,
     ...changes,
   };

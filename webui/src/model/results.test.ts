@@ -173,6 +173,7 @@ describe("a search for faulty kernels", () => {
     kernels: [],
     suspicious: [],
     missing_barriers: [],
+    positions: null,
     model: null,
   };
   const search: JobEvent = { type: "started", kind: "locate", total: 3 };

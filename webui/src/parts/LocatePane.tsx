@@ -112,6 +112,12 @@ export function LocateResult(props: Selection & { document: LocateDocument; name
         <MissingBarriers found={document.missing_barriers} node={props.node} select={props.select} />
       )}
       {rest.length > 0 && <NotRun suspects={rest} node={props.node} select={props.select} />}
+      {document.positions !== null && (
+        <section class="stack card locate-card" aria-label="Later positions">
+          <h2>Positions that nobody carved</h2>
+          <p class="muted">{document.positions.text}</p>
+        </section>
+      )}
       {document.model !== null && (
         <ModelCheckCard model={document.model} node={props.node} select={props.select} />
       )}

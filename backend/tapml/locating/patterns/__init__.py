@@ -17,10 +17,10 @@ PATTERNS = (
     "stride", "tile-edge", "tail", "broadcast", "mask", "sign", "scale", "offset", "saturation", "nan-range",
     "dtype-conversion", "unwritten", "uninitialised", "race", "repeat-row", "shift", "transpose", "constant", "noise",
     "scattered", "error", "unbounded", "ties", "wrong-constant", "wrong-operation", "wrong-condition", "wrong-index",
-    "wrong-terms", "one-number",
+    "wrong-terms", "one-number", "position",
 )  # fmt: skip
 
-PLACES = frozenset({"stride", "tile-edge", "tail", "scattered"})
+PLACES = frozenset({"position", "stride", "tile-edge", "tail", "scattered"})
 """Patterns that say where, beside which another may say what."""
 
 SIMPLE = frozenset(
