@@ -96,8 +96,8 @@ def test_a_suite_whose_step_lies_about_its_sizes_is_refused(carved: Suite, tmp_p
     manifest = json.loads(path.read_text())
     for sizes, words in (
         ({"rows": 4}, r"steps\[0\]\.inputs: float32\[3, 16\], and its value v000 is float32\[4, 16\]"),
-        ({"rows": 65}, r"steps\[0\]\.sizes: rows is 65, and must be from 1 to 64"),
-        ({}, r"steps\[0\]\.sizes: no size is given for rows \(1 to 64\)"),
+        ({"rows": 65}, r"steps\[0\]: rows is 65, and must be from 1 to 64"),
+        ({}, r"steps\[0\]: no size is given for rows \(1 to 64\)"),
         ({"rows": 3, "n": 1}, r"there is no symbol n here"),
     ):
         manifest["steps"][0]["sizes"] = sizes

@@ -67,7 +67,7 @@ def doubtful(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sui
 
     monkeypatch.setattr("tapml.cli.runs.served", served)
     monkeypatch.setattr("tapml.cli.test_command.served", served)
-    monkeypatch.setattr("tapml.cli.commands._keep_serving", lambda *_: None)
+    monkeypatch.setattr("tapml.cli.commands.keep_serving", lambda *_: None)
     monkeypatch.setenv("TAPML_DATABASE_URL", f"sqlite:///{tmp_path / 'history.sqlite'}")
     monkeypatch.chdir(tmp_path)
     return suite
@@ -137,13 +137,14 @@ def test_a_compiled_model_says_so(doubtful: Suite, tmp_path: Path, capsys: pytes
 
 
 def test_no_command_is_left_out() -> None:
-    """`carve`, `import`, `build` and `run` are here, `offload` in e2e/test_external.py; the others take no suite."""
+    """`carve`, `import`, `build` and `run` are here, `offload` in e2e/test_external.py; `generate` warns as `run` does,
+    of decoders alone; the others take no suite."""
     from tapml.cli.parser import command_parser
 
     (commands,) = (action.choices for action in command_parser()._actions if action.metavar == "COMMAND")
     assert commands is not None
     here = {arguments[0] for _, arguments in COMMANDS.values()} | {"carve", "import", "build", "run", "offload"}
-    assert set(commands) - here == {"demo", "device", "devices", "setup"}
+    assert set(commands) - here == {"demo", "device", "devices", "generate", "setup", "zoo"}
 
 
 def test_the_reports_of_a_run_say_so(

@@ -61,7 +61,7 @@ def post(client: FlaskClient, data: bytes) -> Any:
         (lambda files: body(files, model="other.tapml"), 404, "there is no model 'other.tapml'"),
         (lambda files: body(files, model="../models/doubled.tapml"), 404, "there is no model"),
         (lambda files: body(files, content="0" * 64), 400, "is another one now"),
-        (lambda files: body(files, function="other"), 400, "has no function 'other'"),
+        (lambda files: body(files, function="other"), 400, "there is no function other: it has main"),
         (lambda files: body(files, calls=0), 400, "calls"),
         (lambda files: body(files, calls=1001), 400, "calls"),
         (lambda files: body(files, surprise=1), 400, "surprise"),
