@@ -134,6 +134,14 @@ def test_a_suite_whose_functions_do_not_generate_is_refused(suite: Suite, tmp_pa
             Suite(copied)
 
 
+def test_a_model_without_a_tokenizer_prints_its_tokens(suite: Suite, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["generate", str(suite.path), "--prompt-ids", "3,17,42", "--tokens", "4", "--greedy"]
+    assert main([*arguments, "--json", "-"]) == 0
+    ids = json.loads(capsys.readouterr().out)["ids"]
+    assert main(arguments) == 0
+    assert capsys.readouterr().out.split() == [str(token) for token in ids]
+
+
 def test_generate_gives_the_tokens_of_transformers_on_every_device(suite: Suite, config: Path, tmp_path: Path) -> None:
     """The prompt in chunks of 16, and of what follows as much as fits: none of it is the token that ends a text."""
     from tapml.importing.hf_import import greedy

@@ -62,7 +62,9 @@ def generate(options: argparse.Namespace, console: Console, progress: Console) -
         quiet = str(options.json) == "-"
         for piece in writing:
             if not quiet:
-                console.file.write(visible(piece.text))
+                # A model without a tokenizer writes tokens.
+                written = visible(piece.text) if text.tokenizer is not None else f"{piece.id} "
+                console.file.write(written)
                 console.file.flush()
         if not quiet:
             console.file.write("\n")
@@ -93,10 +95,10 @@ def _writing(text: Text, device: str, options: argparse.Namespace, progress: Con
         with Writing(text, chosen_on_cpu(text)) as writing:
             yield writing, device
         return
-    if remote := elsewhere(device):
+    if elsewhere(device):
         raise InputError(
-            f"{remote.address}: a text is written on this machine's devices: give a name that `tapml devices` lists "
-            "as one that can be started here"
+            f"{device!r} is no device that this machine can start, and a text is written on no other: give cpu, or one "
+            "that `tapml devices` lists as startable (node-dawn, chromium)"
         )
     from tapml.generation.on_device import chosen_on_device
 
