@@ -1,5 +1,5 @@
 /** That functions generate tokens as a model says. The twin of backend/tapml/program/generation.py. */
-import { ExpressionError } from "../program/expressions";
+import { ExpressionError, printed } from "../program/expressions";
 import type { CompiledFunction, CompiledModel, CompiledTensor, Generation } from "./generated/model";
 
 /** Throws an ExpressionError. */
@@ -23,7 +23,9 @@ export function checkGeneration(found: Generation, { functions }: CompiledModel)
       !is(logits, "float32") ||
       JSON.stringify(logits?.shape) !== JSON.stringify(wanted)
     )
-      throw new ExpressionError(`${where}${name} has no output logits float32[${wanted.join(", ")}]`);
+      throw new ExpressionError(
+        `${where}${name} has no output logits float32[${wanted.map((extent) => printed(extent)).join(", ")}]`,
+      );
   }
   if (chunk > capacity)
     throw new ExpressionError(`generation: ${chunk} tokens of a call are more than the ${capacity} that fit`);
