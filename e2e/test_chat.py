@@ -243,6 +243,7 @@ def test_the_demo_goes_on_with_what_it_made(made: Path, tmp_path: Path) -> None:
 def test_without_webgpu_people_are_told_what_to_do(made: Path, site: Site, opened: Opened) -> None:
     with site(made) as url, opened(PLAIN) as page:
         page.goto(url)
-        expect(page.locator("#status")).to_have_text(re.compile("^This page writes with your graphics card"))
+        said = re.compile("^This page writes with your graphics card")
+        expect(page.locator("#status")).to_have_text(said, timeout=60_000)
         expect(page.locator("#status")).to_have_class("status failed")
         expect(page.locator("#write")).to_be_disabled()
