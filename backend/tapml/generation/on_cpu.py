@@ -12,7 +12,7 @@ from tapml.generation.drafts import ngrams
 from tapml.generation.sampling import chooser
 from tapml.generation.writing import Chosen
 from tapml.platforms.compiled import CompiledOnCpu
-from tapml.program.generation import INPUTS, LOGITS
+from tapml.program.generation import LOGITS, call_inputs
 
 
 def chosen_on_cpu(text: Text) -> Generator[Chosen]:
@@ -69,11 +69,3 @@ class _Steps:
         function = self._facts.verify if guesses and self._facts.verify else self._facts.decode
         found: np.ndarray = self._model.run(given, function)[LOGITS]
         return found
-
-
-def call_inputs(tokens: Sequence[int], position: int, *, every: bool = False) -> dict[str, np.ndarray]:
-    """Of a call with tokens that stand from `position` on, for the logits behind the last of them, or behind `every`
-    one."""
-    count = len(tokens)
-    given = [tokens], np.arange(position, position + count), np.arange(count) if every else [count - 1]
-    return {name: np.array(array, np.int32) for name, array in zip(INPUTS, given, strict=True)}

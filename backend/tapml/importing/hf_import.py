@@ -19,7 +19,7 @@ from tapml.importing.hf_encoder import SOURCE, Encoder, Source, has_encoder, mos
 from tapml.importing.hf_model import Decoder, open_decoder, quiet
 from tapml.importing.inputs import RawStep
 from tapml.importing.model import Functions, ImportedModel, Progress
-from tapml.program.generation import Generation
+from tapml.program.generation import Generation, call_inputs
 
 TOKENS, WANTED = "tokens", "wanted"
 """The symbols: how many of them a call takes, and of how many it gives logits, where that is not always one."""
@@ -293,13 +293,7 @@ def _calls(tokens: Sequence[int], prompt: int, chunk: int, drafted: int, *, synt
     begins = [*range(0, prompt, chunk), *range(prompt, single)]
     calls = []
     for begin, end in zip(begins, [*begins[1:], len(tokens)], strict=True):
-        arrays = {
-            "input_ids": np.array([tokens[begin:end]], np.int32),
-            "positions": np.arange(begin, end, dtype=np.int32),
-            "last": np.array([end - begin - 1], np.int32),
-        }
-        if drafted and end == len(tokens):
-            arrays["last"] = np.arange(end - begin, dtype=np.int32)
+        arrays = call_inputs(tokens[begin:end], begin, every=bool(drafted) and end == len(tokens))
         what = f"prompt, tokens {begin} to {end - 1}" if begin < prompt else f"token {begin}"
         calls.append(RawStep(what, arrays, synthetic))
     return calls

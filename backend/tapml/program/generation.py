@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
+import numpy as np
 from pydantic import ConfigDict, Field
 
 from tapml.expressions import ExpressionError
@@ -21,6 +22,14 @@ INPUTS = ("input_ids", POSITIONS, "last")
 """Of int32: tokens [1, n], where they stand [n], which of them the logits are of [1]."""
 LOGITS = "logits"
 """The output, float32 [1, vocabulary], of the token after that."""
+
+
+def call_inputs(tokens: Sequence[int], position: int, *, every: bool = False) -> dict[str, np.ndarray]:
+    """Of a call with tokens that stand from `position` on, for the logits behind the last of them, or behind `every`
+    one."""
+    count = len(tokens)
+    given = [tokens], np.arange(position, position + count), np.arange(count) if every else [count - 1]
+    return {name: np.array(array, np.int32) for name, array in zip(INPUTS, given, strict=True)}
 
 
 class Generation(Message):

@@ -19,6 +19,7 @@ from tapml.devices.device import Device
 from tapml.importing import import_decoder
 from tapml.jobs.job import JobSpecification, run_job
 from tapml.platforms.compiled import run_on_cpu
+from tapml.program.generation import call_inputs
 from tapml.suite import Suite
 from tapml.validation.context import JobContext
 from tapml.zoo.configurations import configuration
@@ -93,7 +94,7 @@ def _generated(
     }
     tokens = [*PROMPT, *wanted]
     ends = [*range(chunk, len(PROMPT), chunk), *range(len(PROMPT), len(tokens))]
-    calls = [_call(tokens, begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+    calls = [call_inputs(tokens[begin:end], begin) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
     found = {}
     for place, runs in places.items():
         also = {} if source is None else runs(models["encoder"], [{"source": source}]).outputs[0]
@@ -131,14 +132,6 @@ def _telling(config: Path) -> tuple[int, list[int], np.ndarray | None]:
         if len(set(found[-1][1])) >= _MANY:
             break
     return max(found, key=lambda each: len(set(each[1])))
-
-
-def _call(tokens: Sequence[int], begin: int, end: int) -> dict[str, np.ndarray]:
-    return {
-        "input_ids": np.array([tokens[begin:end]], np.int32),
-        "positions": np.arange(begin, end, dtype=np.int32),
-        "last": np.array([end - begin - 1], np.int32),
-    }
 
 
 def _same(run: CompiledRun, wanted: Sequence[int]) -> int:
