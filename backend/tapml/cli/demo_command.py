@@ -13,11 +13,12 @@ from rich.console import Console
 
 from tapml.cli.arguments import database_url
 from tapml.cli.commands import carved_by, free_port, keep_serving
+from tapml.cli.demo_validation import validate_and_show
 from tapml.cli.runs import run
 from tapml.errors import InputError
 from tapml.jobs import JobSpecification
 from tapml.reports.progress import ProgressReport
-from tapml.reports.terminal import oracle_text, show_offload, show_suite, show_validation
+from tapml.reports.terminal import oracle_text, show_offload, show_suite
 from tapml.results.offload import OffloadDocument
 from tapml.results.validation import ValidationDocument
 from tapml.server import Server
@@ -51,10 +52,7 @@ def _embedding(options: argparse.Namespace, console: Console, progress: Console)
         suite = carved_by(_MINILM, partial(_import_minilm, texts), output, report, overwrite=True)
     show_suite(console, suite)
     with Server([suite.path], port=free_port(options.port), database_url=database_url(options)) as server:
-        console.rule(f"2. validate: every operator's WGSL kernel in {options.device}, on real WebGPU", align="left")
-        job = JobSpecification(kind="validation", devices=[options.device])
-        validation = run(job, suite, options, progress, server)
-        show_validation(console, validation)
+        validation = validate_and_show(suite, server, options, console, progress)
         if validation["interrupted"]:
             return 130
         console.rule("3. offload: one operator after the other moves from the CPU to the browser", align="left")

@@ -13,13 +13,12 @@ from rich.console import Console
 from tapml.building.build import Built, build
 from tapml.cli.arguments import database_url
 from tapml.cli.commands import carved_by, free_port, keep_serving
-from tapml.cli.runs import run
+from tapml.cli.demo_validation import validate_and_show
 from tapml.errors import InputError
 from tapml.importing.hf_digest import CONFIG, model_digest, weight_files
-from tapml.jobs import JobSpecification
 from tapml.models import folder_of
 from tapml.reports.progress import ProgressReport
-from tapml.reports.terminal import oracle_text, show_suite, show_validation
+from tapml.reports.terminal import oracle_text, show_suite
 from tapml.results.validation import ValidationDocument
 from tapml.server import Server
 from tapml.server.pages import STATIC
@@ -44,14 +43,11 @@ def demo_writing(options: argparse.Namespace, console: Console, progress: Consol
     folder = options.output or Path(f"{_NAME}-demo")
     console.rule("1. carve: run the model on the CPU and record every operator call", align="left")
     suite = _suite(folder / f"{_NAME}.suite", console, progress)
-    console.rule(f"2. validate: every operator's WGSL kernel in {options.device}, on real WebGPU", align="left")
     database = database_url(options)
     with Server(
         [suite.path], port=free_port(options.port), database_url=database, models=folder, pages=_PAGES
     ) as server:
-        job = JobSpecification(kind="validation", devices=[options.device])
-        validation = run(job, suite, options, progress, server)
-        show_validation(console, validation)
+        validation = validate_and_show(suite, server, options, console, progress)
         if validation["interrupted"]:
             return 130
         console.rule("3. build: kernels, weights and a proven host program for the page", align="left")

@@ -1,30 +1,22 @@
-import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
+import { expect, it, vi } from "vitest";
 import {
   ADD,
   COUNTER,
   dispatch,
   type ElementwiseText,
   functionOf,
-  type ModelText,
   modelOf,
   range,
   repeated,
   tensor,
 } from "../testing/compiled";
-import { type CountedGpu, countedGpu } from "../testing/gpus";
+import { countedGpu } from "../testing/gpus";
+import { Models } from "../testing/models";
 import type { Capture } from "./api";
-import { load, type Model } from "./index";
+import { load } from "./index";
 import { digestOf } from "./source";
 
-let here: CountedGpu;
-const models: Model[] = [];
-
-async function loaded(text: ModelText, piece?: number) {
-  const served = await modelOf(text, piece);
-  const model = await load(served.url, { device: here.gpu, fetch: served.fetch, unvalidated: "ignore" });
-  models.push(model);
-  return model;
-}
+const models = new Models();
 
 /** The document, and the elements of each tensor that is there, as float32. */
 async function read({ file }: Capture) {
@@ -48,20 +40,8 @@ async function read({ file }: Capture) {
 
 const array = (...numbers: number[]) => Float32Array.from(numbers);
 
-beforeAll(async () => {
-  here = await countedGpu();
-});
-afterEach(() => {
-  vi.restoreAllMocks();
-  for (const model of models.splice(0)) model.dispose();
-  expect(here.live.size).toBe(0);
-});
-afterAll(() => {
-  here.gpu.device.destroy();
-});
-
 it("gives what operators of the next call are given and give, and the call what it gives without", async () => {
-  const model = await loaded(ADD);
+  const model = await models.of(ADD);
   const { total } = model.memory;
   const capture = model.capture({ weights: true });
   expect((await model.run({ x: range(5) })).y).toEqual(range(5, 3));
@@ -95,10 +75,10 @@ it("gives what operators of the next call are given and give, and the call what 
 });
 
 it("copies nothing of a call that nobody captures", async () => {
-  const model = await loaded(ADD);
+  const model = await models.of(ADD);
   await model.capture({ inputs: { x: range(30) } });
   await model.run({ x: range(30) });
-  const { device } = here.gpu;
+  const { device } = models.here.gpu;
   const made = (["createBindGroup", "createBuffer", "pushErrorScope"] as const).map((name) =>
     vi.spyOn(device, name),
   );
@@ -109,7 +89,7 @@ it("copies nothing of a call that nobody captures", async () => {
 });
 
 it("holds what was chosen, and weights by their digests", async () => {
-  const model = await loaded(ADD);
+  const model = await models.of(ADD);
   const { document, calls } = await read(await model.capture({ inputs: { x: range(4) }, nodes: ["add"] }));
   expect(calls).toHaveLength(1);
   expect(calls[0].inputs[1]).toBeNull();
@@ -129,7 +109,7 @@ it("holds what was chosen, and weights by their digests", async () => {
 });
 
 it("leaves out what is beyond its bytes, and says so", async () => {
-  const model = await loaded(ADD);
+  const model = await models.of(ADD);
   const inputs = { x: range(100) };
   const kernels = async (weights: boolean, maxBytes: number) => {
     const found = await model.capture({ inputs, weights, maxBytes });
@@ -157,7 +137,9 @@ it("reads weights where they are, in parts, and copies none of them as the call 
     tensor(`t${i}`, kind === "weights" ? [kind, 0, 0] : [kind, 0], [count]),
   );
   const functions = { main: functionOf(tensors, [dispatch(0, 0, 1, 2)]) };
-  const model = await loaded({ kernels, symbols: [large], weights: [w], functions }, 1 << 22);
+  const model = await models.open(
+    await modelOf({ kernels, symbols: [large], weights: [w], functions }, 1 << 22),
+  );
   const inputs = { t0: range(count) };
   const copied = await model.capture({ inputs, weights: true });
   const { calls } = (await read(copied)).document;
@@ -168,7 +150,7 @@ it("reads weights where they are, in parts, and copies none of them as the call 
 });
 
 it("refuses an option that there is not", async () => {
-  const model = await loaded(ADD);
+  const model = await models.of(ADD);
   const wrong = { maxbytes: 1 } as object;
   await expect(model.capture(wrong)).rejects.toThrow("capture has no option maxbytes: there are function, ");
   await expect(model.run({ x: range(2) }, wrong)).rejects.toMatchObject({ kind: "input" });
@@ -177,7 +159,7 @@ it("refuses an option that there is not", async () => {
 });
 
 it("sees each turn of a loop as it was, in bytes that the next overwrites, and a share of them", async () => {
-  const model = await loaded(repeated(8, 8));
+  const model = await models.of(repeated(8, 8));
   const { calls } = await read(await model.capture({ inputs: { x: array(1, 2) } }));
   expect(calls.map(({ outputs }: { outputs: number[][] }) => outputs[0]?.[0])).toEqual([
     2, 3, 4, 5, 6, 7, 8, 9,
@@ -192,7 +174,7 @@ it("sees each turn of a loop as it was, in bytes that the next overwrites, and a
 });
 
 it("keeps states as they are, and sees them before they are changed", async () => {
-  const model = await loaded(COUNTER);
+  const model = await models.of(COUNTER);
   await model.run({ x: array(3) });
   const { calls } = await read(await model.capture({ inputs: { x: array(4) } }));
   expect(calls[0]).toMatchObject({ inputs: [[3], [4]], outputs: [[7]] });
@@ -200,7 +182,7 @@ it("keeps states as they are, and sees them before they are changed", async () =
 });
 
 it("captures the call that is made, not one that is refused or aborted before it begins", async () => {
-  const model = await loaded(ADD);
+  const model = await models.of(ADD);
   const capture = model.capture();
   await expect(model.capture()).rejects.toThrow("the next call of main is captured already");
   await expect(model.run({ x: range(2000) })).rejects.toThrow("n is 2000");
@@ -214,7 +196,7 @@ it("captures the call that is made, not one that is refused or aborted before it
 });
 
 it("ends with its signal, with its call, and with its model, and the page's call goes on", async () => {
-  const model = await loaded(ADD);
+  const model = await models.of(ADD);
   const stop = new AbortController();
   const capture = model.capture({ signal: stop.signal });
   const run = model.run({ x: range(6) });
@@ -225,7 +207,7 @@ it("ends with its signal, with its call, and with its model, and the page's call
   const again = model.capture();
   const gone = new AbortController();
   const call = model.run({ x: range(6) }, { signal: gone.signal });
-  const copied = vi.spyOn(here.gpu.device.queue, "submit").mockImplementationOnce(() => {
+  const copied = vi.spyOn(models.here.gpu.device.queue, "submit").mockImplementationOnce(() => {
     gone.abort(new Error("closed"));
     return undefined;
   });
@@ -239,8 +221,8 @@ it("ends with its signal, with its call, and with its model, and the page's call
 });
 
 it("goes on without copies that cannot be made", async () => {
-  const model = await loaded(ADD);
-  const { device } = here.gpu;
+  const model = await models.of(ADD);
+  const { device } = models.here.gpu;
   const x = device.createBuffer({ size: 16, usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST });
   device.queue.writeBuffer(x, 0, range(4));
   const capture = model.capture();
@@ -262,7 +244,7 @@ it("is rejected where the device is lost in its call, and the model comes back",
   });
   await expect(model.run({ x: range(6) })).rejects.toMatchObject({ kind: "device-lost" });
   await expect(capture).rejects.toMatchObject({ kind: "device-lost" });
-  await model.reload({ device: here.gpu });
+  await model.reload({ device: models.here.gpu });
   expect((await model.capture({ inputs: { x: range(2) } })).operators).toHaveLength(2);
   model.dispose();
 });

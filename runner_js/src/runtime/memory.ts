@@ -134,7 +134,9 @@ export class Budget {
     if (kept + paged + others <= this.limit) return;
     const [needs, has] = describePair(kept + paged, this.limit);
     const states = others ? `, of which states of other models hold ${describeBytes(others)}` : "";
-    const sentence = `${name} needs ${needs} (${kept + paged} bytes) of GPU memory, the budget is ${has}${states}`;
+    const exact = `${kept + paged} bytes`;
+    const all = needs === exact ? exact : `${needs} (${exact})`;
+    const sentence = `${name} needs ${all} of GPU memory, the budget is ${has}${states}`;
     throw new TapmlError("memory", sentence, `give load() a larger \`memory\`, or ${DISPOSE}`);
   }
 

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import {
   ADD,
   branch,
@@ -9,41 +9,17 @@ import {
   N,
   range,
   repeated,
+  type TestModel,
   tensor,
 } from "../testing/compiled";
-import { type CountedGpu, countedGpu } from "../testing/gpus";
-import { load, type Model } from "./index";
+import { Models } from "../testing/models";
+import { load } from "./index";
 
-let here: CountedGpu;
-const models: Model[] = [];
-
-async function loaded(text: ModelText, options: Parameters<typeof load>[1] = {}) {
-  const served = await modelOf(text);
-  const model = await load(served.url, {
-    device: here.gpu,
-    fetch: served.fetch,
-    unvalidated: "ignore",
-    ...options,
-  });
-  models.push(model);
-  return model;
-}
-
-beforeAll(async () => {
-  here = await countedGpu();
-});
-afterEach(() => {
-  vi.restoreAllMocks();
-  for (const model of models.splice(0)) model.dispose();
-  expect(here.live.size).toBe(0);
-});
-afterAll(() => {
-  here.gpu.device.destroy();
-});
+const models = new Models();
 
 describe("a model", () => {
   it("runs at the sizes of its inputs", async () => {
-    const model = await loaded(ADD);
+    const model = await models.of(ADD);
     for (const n of [5, 1000, 5, 70]) expect((await model.run({ x: range(n) })).y).toEqual(range(n, 3));
     expect((await model.run({ x: { data: range(6), shape: [6] } })).y).toEqual(range(6, 3));
     expect((await model.functions.main?.run({ x: range(6) }))?.y).toEqual(range(6, 3));
@@ -51,10 +27,10 @@ describe("a model", () => {
 
   it("means its only function where nobody says which, and names those of several", async () => {
     const { main } = COUNTER.functions as { main: (typeof COUNTER.functions)[string] };
-    const only = await loaded({ ...COUNTER, functions: { count: main } });
+    const only = await models.of({ ...COUNTER, functions: { count: main } });
     expect((await only.run({ x: new Float32Array([1]) })).y).toEqual(new Float32Array([1]));
     expect(only.inputs.map(({ name }) => name)).toEqual(["x"]);
-    const model = await loaded({ ...COUNTER, functions: { count: main, again: main } });
+    const model = await models.of({ ...COUNTER, functions: { count: main, again: main } });
     const refused = /has no function main: it has count, again: call model\.functions\.count\.run/;
     await expect(model.run({ x: new Float32Array([1]) })).rejects.toThrow(refused);
     await expect(model.profile({ x: new Float32Array([1]) })).rejects.toThrow(refused);
@@ -63,21 +39,21 @@ describe("a model", () => {
 
   it("keeps the states of all functions", async () => {
     const { main } = COUNTER.functions as { main: (typeof COUNTER.functions)[string] };
-    const { functions } = await loaded({ ...COUNTER, functions: { count: main, again: main } });
+    const { functions } = await models.of({ ...COUNTER, functions: { count: main, again: main } });
     const x = new Float32Array([2]);
     const given = [await functions.count?.run({ x }), await functions.again?.run({ x })];
     expect(given.map((found) => found?.y)).toEqual([new Float32Array([2]), new Float32Array([4])]);
   });
 
   it("tells what it takes and gives, so that a worker can pass it on", async () => {
-    const { inputs, outputs } = await loaded(ADD);
+    const { inputs, outputs } = await models.of(ADD);
     expect(structuredClone(inputs)).toEqual([{ name: "x", dtype: "float32", shape: ["n"] }]);
     expect(String(outputs[0])).toBe("float32[n]");
   });
 
   it("tells how far loading is", async () => {
     const told: unknown[] = [];
-    await loaded(ADD, { onProgress: (progress) => told.push(progress) });
+    await models.of(ADD, { onProgress: (progress) => told.push(progress) });
     expect(told[0]).toEqual({ bytes: 0, totalBytes: 4000, kernels: 0, totalKernels: 2 });
     expect(told.at(-1)).toEqual({ bytes: 4000, totalBytes: 4000, kernels: 2, totalKernels: 2 });
   });
@@ -91,16 +67,15 @@ describe("a model", () => {
         if (!ranges || !asked) return new Response(whole);
         return new Response(whole.slice(Number(asked[1]), Number(asked[2]) + 1), { status: 206 });
       };
-      const options = { device: here.gpu, fetch, unvalidated: "ignore" } as const;
-      const model = await load("http://models.test/little.tapml", options);
-      models.push(model);
+      const options = { device: models.here.gpu, fetch, unvalidated: "ignore" } as const;
+      const model = models.keep(await load("http://models.test/little.tapml", options));
       expect((await model.run({ x: range(9) })).y).toEqual(range(9, 3));
     }
   });
 
   it("takes and gives buffers of the GPU without a copy", async () => {
-    const model = await loaded(ADD);
-    const { device } = here.gpu;
+    const model = await models.of(ADD);
+    const { device } = models.here.gpu;
     const copies = vi.spyOn(GPUCommandEncoder.prototype, "copyBufferToBuffer");
     const { y } = await model.run({ x: range(8) }, { outputs: { y: "buffer" } });
     const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
@@ -116,9 +91,9 @@ describe("a model", () => {
   });
 
   it("records a call once, and replays it without making anything", async () => {
-    const model = await loaded(ADD);
+    const model = await models.of(ADD);
     await model.run({ x: range(30) });
-    const { device } = here.gpu;
+    const { device } = models.here.gpu;
     const made = (["createBindGroup", "createBuffer", "pushErrorScope"] as const).map((name) =>
       vi.spyOn(device, name),
     );
@@ -129,7 +104,7 @@ describe("a model", () => {
   });
 
   it("says where the time of a call went", async () => {
-    const model = await loaded(ADD);
+    const model = await models.of(ADD);
     const { outputs, dispatches, host } = await model.profile({ x: range(30) });
     expect(outputs.y).toEqual(range(30, 3));
     expect(dispatches.map(({ kernel }) => kernel)).toEqual(["add", "double"]);
@@ -138,19 +113,19 @@ describe("a model", () => {
   });
 
   it("takes no more memory than weights, arenas and what goes in and out", async () => {
-    const model = await loaded(ADD);
+    const model = await models.of(ADD);
     await model.run({ x: range(1000) });
     const { weights, arenas, states, other, total } = model.memory;
     expect([weights, arenas, states]).toEqual([4000, 4000, 0]);
     // x, y, what is mapped of y, and one uniform for each dispatch.
     expect(other).toBeLessThanOrEqual(3 * 4000 + 2 * 256);
-    expect(total).toBe(here.bytes());
+    expect(total).toBe(models.here.bytes());
   });
 });
 
 describe("states", () => {
   it("are kept from call to call, until they are reset", async () => {
-    const model = await loaded(COUNTER);
+    const model = await models.of(COUNTER);
     for (const total of [1, 2, 3])
       expect((await model.run({ x: Float32Array.of(1) })).y).toEqual(Float32Array.of(total));
     await model.reset();
@@ -160,19 +135,19 @@ describe("states", () => {
   it("begin with weights where the model says so", async () => {
     const initial: [number, number] = [0, 0];
     const states = [{ name: "total", dtype: "float32" as const, shape: [1], initial }];
-    const model = await loaded({ ...COUNTER, states, weights: [Float32Array.of(40)] });
+    const model = await models.of({ ...COUNTER, states, weights: [Float32Array.of(40)] });
     expect((await model.run({ x: Float32Array.of(2) })).y).toEqual(Float32Array.of(42));
   });
 
   it("see calls made at once in their order", async () => {
-    const model = await loaded(COUNTER);
+    const model = await models.of(COUNTER);
     const calls = Array.from({ length: 10 }, (_, i) => model.run({ x: Float32Array.of(i + 1) }));
     const found = (await Promise.all(calls)).map(({ y }) => (y as Float32Array)[0]);
     expect(found).toEqual([1, 3, 6, 10, 15, 21, 28, 36, 45, 55]);
   });
 
   it("are as they were after a call that was aborted before it began", async () => {
-    const model = await loaded(COUNTER);
+    const model = await models.of(COUNTER);
     const stop = new AbortController();
     const one = { x: Float32Array.of(1) };
     const first = model.run(one);
@@ -237,7 +212,7 @@ describe("a program", () => {
   const modules = { host: { plus } };
 
   it("loops as often as it reads from the GPU, at sizes of each turn", async () => {
-    const model = await loaded(looped("loop"), { modules });
+    const model = await models.of(looped("loop"), { modules });
     for (const count of [2, 2, 0, 5]) {
       const { y } = await model.run({ x: Float32Array.of(1, 1, 1, 1), count: Int32Array.of(count) });
       expect(Array.from(y as Float32Array)).toEqual([0, 1, 2, 3].map((i) => Math.max(0, count + 1 - i)));
@@ -247,52 +222,62 @@ describe("a program", () => {
   });
 
   it("takes the branch of what it reads", async () => {
-    const model = await loaded(looped("if"), { modules });
+    const model = await models.of(looped("if"), { modules });
     const x = Float32Array.of(3, 4);
     expect((await model.run({ x, count: Int32Array.of(4) })).y).toEqual(x);
     expect((await model.run({ x, count: Int32Array.of(3) })).y).toEqual(Float32Array.of(1, 1));
   });
 
   it("asks for the functions of the page that it calls when it is loaded", async () => {
-    await expect(loaded(looped("if"))).rejects.toThrow("the model calls the host function host.plus");
+    await expect(models.of(looped("if"))).rejects.toThrow("the model calls the host function host.plus");
   });
 
   it("is recorded with loops and branches that sizes decide", async () => {
-    const model = await loaded(repeated(["floordiv", "n", 2], 500));
-    const submitted = vi.spyOn(here.gpu.device.queue, "submit");
+    const model = await models.of(repeated(["floordiv", "n", 2], 500));
+    const submitted = vi.spyOn(models.here.gpu.device.queue, "submit");
     expect((await model.run({ x: range(6) })).y).toEqual(range(6, 4));
     expect(submitted).toHaveBeenCalledTimes(1);
   });
 });
 
 describe("several models on a device", () => {
+  const named = (name: string) => modelOf({ ...ADD, name });
+
   it("page their weights out and in within a budget", async () => {
-    const [first, second] = [
-      await modelOf({ ...ADD, name: "first" }),
-      await modelOf({ ...ADD, name: "second" }),
-    ];
-    const options = { device: here.gpu, unvalidated: "ignore", memory: 12_000 } as const;
-    const one = await load(first.url, { ...options, fetch: first.fetch });
-    const two = await load(second.url, { ...options, fetch: second.fetch });
-    models.push(one, two);
+    const [first, second] = [await named("first"), await named("second")];
+    const one = await models.open(first, { memory: 12_000 });
+    const two = await models.open(second, { memory: 12_000 });
     expect([one.memory.weights, two.memory.weights]).toEqual([0, 4000]);
     const runs = [one, two, one, one].map((model, i) => model.run({ x: range(i + 5) }));
     const found = (await Promise.all(runs)).map(({ y }) => y);
     expect(found).toEqual([5, 6, 7, 8].map((n) => range(n, 3)));
     expect(one.memory.weights + two.memory.weights).toBe(4000);
     two.dispose();
-    const three = load(second.url, { ...options, fetch: second.fetch, memory: 7999 });
-    await expect(three).rejects.toThrow("second needs 8000 bytes (8000 bytes) of GPU memory");
-    await load(second.url, { ...options, fetch: second.fetch, memory: Number.POSITIVE_INFINITY }).then(
-      (model) => models.push(model),
-    );
+    const three = models.open(second, { memory: 7999 });
+    await expect(three).rejects.toThrow("second needs 8000 bytes of GPU memory, the budget is 7999 bytes");
+    await models.open(second, { memory: Number.POSITIVE_INFINITY });
+  });
+
+  it("give room by least use, whatever the order in which they were loaded", async () => {
+    const [first, second, third] = await Promise.all(["first", "second", "third"].map(named));
+    const [one, two] = [await models.open(first as TestModel), await models.open(second as TestModel)];
+    await one.run({ x: range(5) });
+    const three = await models.open(third as TestModel, { memory: 20_000 });
+    const present = () => [one, two, three].map(({ memory }) => memory.weights);
+    expect(present()).toEqual([4000, 0, 4000]);
+    await two.run({ x: range(5) });
+    expect(present()).toEqual([0, 4000, 4000]);
+    await Promise.all([three.run({ x: range(5) }), one.run({ x: range(6) })]);
+    expect(present()).toEqual([4000, 0, 4000]);
+    expect((await one.run({ x: range(7) })).y).toEqual(range(7, 3));
   });
 });
 
 it("leaves nothing behind, however often it is loaded", async () => {
   const { heapUsed } = await heap();
   const served = await modelOf(COUNTER);
-  const load_ = () => load(served.url, { device: here.gpu, fetch: served.fetch, unvalidated: "ignore" });
+  const load_ = () =>
+    load(served.url, { device: models.here.gpu, fetch: served.fetch, unvalidated: "ignore" });
   let before = 0;
   for (let i = 0; i < 1000; i++) {
     if (i === 200) before = await heapUsed();
@@ -300,12 +285,12 @@ it("leaves nothing behind, however often it is loaded", async () => {
     if (i % 10 === 0) await model.run({ x: Float32Array.of(1) });
     model.dispose();
     served.asked.length = 0;
-    if (here.live.size) break;
+    if (models.here.live.size) break;
   }
   // A document alone that a load left for good would be more.
   expect(((await heapUsed()) - before) / 800).toBeLessThan(2500);
-  expect(here.live.size).toBe(0);
-  expect(here.gpu.waiters).toBe(0);
+  expect(models.here.live.size).toBe(0);
+  expect(models.here.gpu.waiters).toBe(0);
 });
 
 /** Bytes of JavaScript's own objects that are still needed. */
