@@ -21,6 +21,7 @@ from tvm_ffi import structural_walk
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError, Symbol, symbols_of
 from tapml.files import sha256
+from tapml.lowering.as_it_lies import with_weights_as_they_lie
 from tapml.lowering.fuse import fuse, with_narrow_joins
 from tapml.lowering.legalize import legalized
 from tapml.lowering.names import names_of_results
@@ -124,7 +125,7 @@ def lower(
     # Target-independent here (LegalizeOps gives the same PrimFuncs for both), but some passes want one in scope.
     try:
         with quiet_tvm(), tvm.target.Target("webgpu"):
-            legal = operators(with_bounded_windows(with_narrow_joins(module)))
+            legal = operators(with_bounded_windows(with_narrow_joins(with_weights_as_they_lie(module))))
             fused = fuse(legal)
             lowered = kernels(fused)
     except Exception as error:  # TVM's own types, without a common base
