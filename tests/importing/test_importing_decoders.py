@@ -51,7 +51,7 @@ def test_greedy_tokens_are_those_of_transformers(kind: str, tmp_path: Path) -> N
     tokens = [int(step.inputs["input_ids"][0, 0]) for step in model.steps]
     prompt = -(-len(PROMPT) // model.steps[0].inputs["input_ids"].shape[1])
     assert got[prompt - 1 : -1] == tokens[prompt:]
-    assert len(set(tokens[prompt:])) > 5
+    assert len(set(tokens[prompt:])) >= 5
 
 
 @pytest.mark.slow

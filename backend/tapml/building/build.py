@@ -176,7 +176,7 @@ class _Writing:
                 suite.output_names(name),
                 parts,
                 suite.limits(name),
-                index_ranges(function, partial(_operator_at, suite, name), _tried(self._symbols), choosing),
+                partial(index_ranges, function, partial(_operator_at, suite, name), _tried(self._symbols), choosing),
             )
             for name, function in program.functions.items()
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -24,7 +24,7 @@ from tapml.program.program import Function, State
 _MOST_ARENA = 2**32
 """Bytes: no WebGPU device makes larger buffers."""
 _EXAMPLE = 128
-_ANY: Mapping[str, tuple[Any, Any]] = MappingProxyType({})
+Ranges = Mapping[str, tuple[Any, Any]]
 _NONE: Mapping[int, str] = MappingProxyType({})
 
 Documents = Mapping[str, Mapping[str, Any]]
@@ -56,11 +56,12 @@ def compiled_function(
     outputs: Sequence[str],
     parts: Parts,
     limits: Mapping[int, str] = _NONE,
-    ranges: Mapping[str, tuple[Any, Any]] = _ANY,
+    ranges: Callable[[], Ranges] = dict,
 ) -> CompiledFunction:
     """`outputs`: names of all that the function gives, its states among them; `limits`: places of those that are not
     given, for a call where they are not 0 is refused, with the reason; `ranges`: of the elements of inputs, by value
-    id, as expressions over the symbols.
+    id, as expressions over the symbols; they are asked for once the plan stands, for they take reading operators at
+    sizes that no device may have memory for.
 
     Raises InputError for what no plan can be made of.
     """
@@ -77,7 +78,7 @@ def compiled_function(
     plan = plan_for_range(flow.function, kernels, parts.symbols)
     if max(plan.arenas, default=0) > _MOST_ARENA:
         raise _too_large(plan, parts.symbols)
-    return CompiledFunction(_Lowering(function, moves, flow, plan, outputs, parts, ranges).document(), plan)
+    return CompiledFunction(_Lowering(function, moves, flow, plan, outputs, parts, ranges()).document(), plan)
 
 
 def _too_large(plan: Plan, symbols: Sequence[Symbol]) -> InputError:
@@ -105,7 +106,7 @@ class _Lowering:
     plan: Plan
     names: Sequence[str]
     parts: Parts
-    ranges: Mapping[str, tuple[Any, Any]]
+    ranges: Ranges
     tensors: list[dict[str, Any]] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     """Value id -> place among the tensors."""

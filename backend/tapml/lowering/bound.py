@@ -10,7 +10,6 @@ from tvm import relax, tirx
 
 from tapml.program.program import MAIN
 
-
 Shapes = tuple[tuple[Any, ...], ...]
 """Of a PrimFunc's buffers, in their order."""
 
