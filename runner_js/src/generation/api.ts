@@ -1,4 +1,4 @@
-/** A language model as @tapml/runtime gives it, as far as generation needs it. */
+/** A language model or a sequence of one as @tapml/runtime gives it, as far as generation needs it. */
 export interface DecoderModel {
   readonly name: string;
   readonly generation: {
@@ -16,6 +16,13 @@ export interface DecoderModel {
   readonly functions: Readonly<Record<string, DecoderFunction>>;
   reset(): Promise<void>;
   reload(options?: { signal?: AbortSignal | undefined }): Promise<void>;
+  /** The same with states of its own, which begin with what these hold. */
+  fork?(): Promise<DecoderSequence>;
+}
+
+/** A model whose states are given back by themselves. */
+export interface DecoderSequence extends DecoderModel {
+  dispose(): void;
 }
 
 export interface DecoderFunction {

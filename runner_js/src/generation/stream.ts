@@ -21,6 +21,15 @@ export class TextStream {
     this.#before = context.slice(-CONTEXT);
   }
 
+  /** Another one, of the same text. */
+  copy(): TextStream {
+    const copied = new TextStream(this.#tokenizer, this.#before);
+    copied.#before = this.#before;
+    copied.#pending = [...this.#pending];
+    copied.#given = this.#given;
+    return copied;
+  }
+
   /** What became certain with a token. */
   push(id: number): string {
     const tokenizer = this.#tokenizer;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { DecoderModel, Generated, GenerateOptions, Piece, TextTokenizer } from "./api";
+import type { DecoderModel, DecoderSequence, Generated, GenerateOptions, Piece, TextTokenizer } from "./api";
 import { GenerationError, generate, Writer } from "./index";
 
 const VOCABULARY = 300;
@@ -14,7 +14,7 @@ const BYTES: TextTokenizer = {
 };
 
 /** Says what follows tokens, by what its states hold: a model whose cache was filled wrongly says something else. */
-class Script implements DecoderModel {
+class Script implements DecoderSequence {
   readonly name = "script";
   readonly generation;
   stateVersion = 0;
@@ -75,6 +75,19 @@ class Script implements DecoderModel {
   async reload(): Promise<void> {
     await this.reset();
     this.lost = false;
+  }
+
+  async fork(): Promise<Script> {
+    if (this.lost) throw Object.assign(new Error("the device is lost"), { kind: "device-lost" });
+    const forked = new Script(this.follows, this.generation);
+    forked.held = [...this.held];
+    forked.stateVersion = 1;
+    return forked;
+  }
+
+  disposed = false;
+  dispose(): void {
+    this.disposed = true;
   }
 
   lose(): void {
@@ -379,6 +392,70 @@ describe("speculation", () => {
 function writesAlways(id: number): Script {
   return new Script(() => id);
 }
+
+describe("a fork", () => {
+  /** Says how many tokens there are, and how many of them are x. */
+  const counting = () =>
+    new Script((held) => held.filter((id) => id === 0x78).length * 16 + (held.length % 16), { capacity: 99 });
+  const fresh = async (options: GenerateOptions) => (await all(generate(counting(), null, options))).ids;
+
+  it("goes on from where the text is, computes no more than its last token, and takes nothing from the other", async () => {
+    const model = counting();
+    const writer = new Writer(model, null);
+    const prompt = [1, 2, 3, 4, 5];
+    const { ids } = await all(writer.generate({ promptIds: prompt, tokens: 3, greedy: true }));
+    const forked = await writer.fork();
+    const begun = model.calls.length;
+    const more = [...prompt, ...ids, 0x78];
+    const [own, other] = await Promise.all([
+      all(writer.generate({ tokens: 4, greedy: true })),
+      all(forked.generate({ promptIds: more, tokens: 4, greedy: true })),
+    ]);
+    expect(own.ids).toEqual(await fresh({ promptIds: [...prompt, ...ids], tokens: 4, greedy: true }));
+    expect(other.ids).toEqual(await fresh({ promptIds: more, tokens: 4, greedy: true }));
+    expect(other).toMatchObject({ promptTokens: 9, reusedTokens: 7 });
+    expect(model.calls.slice(begun)).toHaveLength(4);
+    expect(forked.tokens).toEqual([...more, ...other.ids]);
+  });
+
+  it("goes on with half a character, is made of a writer without a text, and of one that lost its device", async () => {
+    const model = writes("a🙂é!");
+    const writer = new Writer(model, BYTES);
+    const empty = await writer.fork();
+    await all(writer.generate({ prompt: "a", greedy: true, tokens: 2 }));
+    const forked = await writer.fork();
+    expect((await all(forked.generate({ greedy: true }))).text).toBe("🙂é!");
+    expect((await all(empty.generate({ prompt: "a", greedy: true }))).text).toBe("🙂é!");
+    model.lose();
+    const later = await writer.fork();
+    expect(await all(later.generate({ greedy: true }))).toMatchObject({ text: "🙂é!", reusedTokens: 0 });
+  });
+
+  it("gives back its own states only", async () => {
+    const model = writes("abc");
+    const writer = new Writer(model, BYTES);
+    const fork = model.fork.bind(model);
+    let made: Script | null = null;
+    model.fork = async () => {
+      made = await fork();
+      return made;
+    };
+    const forked = await writer.fork();
+    writer.dispose();
+    expect([model.disposed, (made as Script | null)?.disposed]).toEqual([false, false]);
+    forked.dispose();
+    expect([model.disposed, (made as Script | null)?.disposed]).toEqual([false, true]);
+  });
+
+  it("is refused while the writer writes, and of a model that cannot", async () => {
+    const writer = new Writer(writes("abc"), BYTES);
+    const pieces = writer.generate({ prompt: "a", greedy: true });
+    await pieces.next();
+    await expect(writer.fork()).rejects.toThrow("the writer is writing: end that first, or fork it before");
+    const plain = Object.assign(writes("abc"), { fork: undefined });
+    await expect(new Writer(plain as DecoderModel, BYTES).fork()).rejects.toThrow("script cannot be forked");
+  });
+});
 
 describe("what cannot be is refused in one sentence", () => {
   const model = writes("abc", { capacity: 4 });

@@ -1,5 +1,6 @@
 import type {
   DecoderModel,
+  DecoderSequence,
   Generated,
   GenerateOptions,
   Piece,
@@ -33,6 +34,8 @@ export class Writer {
   /** Logits for the tokens behind the last, as long as these are the guesses: one row more than there are of them. */
   #ahead: { guesses: readonly number[]; rows: Float32Array; used: number } | null = null;
   #busy = false;
+  /** Gives back the states that are its own. */
+  #dispose: (() => void) | null = null;
 
   /**
    * Without a tokenizer tokens have no text. Throws a GenerationError where the model is no language model, or the tokenizer
@@ -52,6 +55,39 @@ export class Writer {
   /** Of the prompt and what was written. */
   get tokens(): readonly number[] {
     return this.#tokens;
+  }
+
+  /**
+   * Another writer, of the same text, with a sequence of its own: what was computed is copied on the device, and both go on
+   * by themselves. Rejects with a GenerationError while this one writes, and where the model cannot be forked.
+   */
+  async fork(): Promise<Writer> {
+    const model = this.#model;
+    if (this.#busy)
+      throw new GenerationError("input", "the writer is writing", "end that first, or fork it before");
+    this.#busy = true;
+    try {
+      const [forked, held] = await this.#turn(async () => {
+        const found = await forkOf(model);
+        // What was copied is of use only where it is this text's.
+        return [found, this.#version === model.stateVersion] as const;
+      });
+      const writer = new Writer(forked, this.#tokenizer);
+      writer.#dispose = () => forked.dispose();
+      writer.#tokens = [...this.#tokens];
+      writer.#seen = new Set(this.#seen);
+      writer.#stream = this.#stream?.copy() ?? null;
+      writer.#written = held ? this.#written : 0;
+      writer.#version = forked.stateVersion;
+      return writer;
+    } finally {
+      this.#busy = false;
+    }
+  }
+
+  /** Gives back the sequence that `fork` made for it; a model that it was given is not its own. */
+  dispose(): void {
+    this.#dispose?.();
   }
 
   /** Writes a prompt's continuation, or goes on with what there is. Rejects with a GenerationError, or as the model's calls do. */
@@ -205,18 +241,23 @@ export class Writer {
     const right = speculation && this.#guessed();
     if (right) return right;
     if (speculation && this.#written) speculation.done.steps++;
-    const before = TURNS.get(this.#model);
-    const turn = (async () => {
-      await before?.catch(() => {});
-      return this.#computed(signal, speculation);
-    })();
-    TURNS.set(this.#model, turn);
     try {
-      return await turn;
+      return await this.#turn(() => this.#computed(signal, speculation));
     } catch (cause) {
       if (signal?.aborted) return null;
       throw cause;
     }
+  }
+
+  /** What is done with the states, behind what others do with them. */
+  #turn<T>(work: () => Promise<T>): Promise<T> {
+    const before = TURNS.get(this.#model);
+    const turn = (async () => {
+      await before?.catch(() => {});
+      return work();
+    })();
+    TURNS.set(this.#model, turn);
+    return turn;
   }
 
   /** The states are made anew, once, where they are lost with the device or undefined. */
@@ -227,9 +268,7 @@ export class Writer {
     try {
       return await this.#write(signal, speculation);
     } catch (cause) {
-      const kind = (cause as { kind?: unknown } | null)?.kind;
-      if (signal?.aborted || (kind !== "device-lost" && kind !== "state")) throw cause;
-      await (kind === "state" ? this.#model.reset() : this.#model.reload({ signal }));
+      await restored(this.#model, cause, signal);
       return this.#write(signal, speculation);
     }
   }
@@ -270,6 +309,28 @@ export class Writer {
       return logits.subarray(0, vocabulary);
     }
   }
+}
+
+/** States that are lost or undefined are made as before the first call. */
+async function forkOf(model: DecoderModel): Promise<DecoderSequence> {
+  try {
+    return await forked(model);
+  } catch (cause) {
+    await restored(model, cause);
+    return forked(model);
+  }
+}
+
+function forked(model: DecoderModel): Promise<DecoderSequence> {
+  if (model.fork) return model.fork();
+  throw new GenerationError("input", `${model.name} cannot be forked`, "give a model of @tapml/runtime");
+}
+
+/** States that are lost with the device, or undefined, are as before the first call; throws `cause` where it is another. */
+async function restored(model: DecoderModel, cause: unknown, signal?: AbortSignal): Promise<void> {
+  const kind = (cause as { kind?: unknown } | null)?.kind;
+  if (signal?.aborted || (kind !== "device-lost" && kind !== "state")) throw cause;
+  await (kind === "state" ? model.reset() : model.reload({ signal }));
 }
 
 /** Guesses behind tokens, and what became of them. */

@@ -1,3 +1,6 @@
+/** A new one each time: who listens to one that lives on stays with it. */
+export const never = () => new AbortController().signal;
+
 /** All of what `start` starts; where one fails, or `signal` is aborted, the others are told by their signal. */
 export async function together<T>(
   signal: AbortSignal,

@@ -156,6 +156,30 @@ export interface Generation {
 }
 
 /**
+ * Calls of a model with states of their own, as if it were loaded once more: weights, kernels and scratch memory are the
+ * model's. Calls of a model and of its sequences run one after the other, in the order in which they are made.
+ *
+ * Within a budget of memory the states of the sequence that was used least recently are given back where a call needs the
+ * room: its next call that needs them rejects with a TapmlError of kind "state", until `reset`.
+ */
+export interface Sequence {
+  /** The model's. */
+  readonly name: string;
+  readonly generation: Generation | null;
+  readonly functions: Readonly<Record<string, ModelFunction>>;
+  /** That its states have on the GPU now. */
+  readonly bytes: number;
+  readonly stateVersion: number;
+  /** Another one, which begins with what this one's states hold: they are copied on the GPU. */
+  fork(): Promise<Sequence>;
+  reset(): Promise<void>;
+  /** The model is on a device again, where its own is lost; the states are as before the first call. */
+  reload(options?: PrepareOptions): Promise<void>;
+  /** Gives back its states, behind the calls that were made before. */
+  dispose(): void;
+}
+
+/**
  * A model on a device. Its calls run one after the other, in the order in which they were made. `run` and the like are those
  * of the function `main`, or of the only one; where there are several others `run` rejects with their names, and `inputs` and
  * `outputs` are empty.
@@ -181,6 +205,10 @@ export interface Model extends ModelFunction {
   capture(options?: CaptureOptions): Promise<Capture>;
   /** The states are as before the first call. */
   reset(): Promise<void>;
+  /** Calls with states of their own, which are as before the first call. */
+  sequence(): Promise<Sequence>;
+  /** The same, which begin with what the model's own states hold. */
+  fork(): Promise<Sequence>;
   /** The text of its tokenizer's file; null where it has none. */
   tokenizer(options?: { signal?: AbortSignal }): Promise<string | null>;
   /** On another device, or a new one where its own is lost. States are as before the first call. */

@@ -11,7 +11,8 @@ import { TapmlError } from "./error";
 import type { Label, Region } from "./flat";
 import type { Interpreter, Waiting } from "./interpret";
 import type { ReadyKernel } from "./pipelines";
-import { Download, OUTPUT_USAGE, type Recorded, type Session } from "./session";
+import { Download, OUTPUT_USAGE, type Session } from "./session";
+import type { Recorded, States } from "./states";
 import { usedSymbols } from "./used";
 import { arrayAt, type CheckedInput, checkCall, typeAt } from "./values";
 
@@ -20,6 +21,7 @@ export interface CallContext extends CaptureSource {
   name: string;
   fn: CompiledFunction;
   session: Session;
+  states: States;
   kernels: readonly ReadyKernel[];
   signal: AbortSignal;
   /** performance.now() */
@@ -92,7 +94,7 @@ export async function runCall(
       })
       .catch((cause: unknown) => {
         dropped();
-        if (cause instanceof DeviceFailure) session.forget(call.name);
+        if (cause instanceof DeviceFailure) call.states.forget(call.name);
         throw cause;
       });
     if (capture) {
@@ -141,7 +143,7 @@ async function finish(
 
 /** Buffers are bound, inputs written, and the function recorded at its sizes. */
 function prepared(
-  { name, session, kernels }: CallContext,
+  { name, session, states, kernels }: CallContext,
   inputs: readonly CheckedInput[],
   outputs: readonly (GPUBuffer | number)[],
   sizes: Sizes,
@@ -149,12 +151,12 @@ function prepared(
 ): Recorded {
   const { queue } = session.gpu.device;
   const wanted = inputs.map((input) => ("buffer" in input ? input.buffer : Math.max(4, input.bytes.length)));
-  const bound = session.bind(name, wanted, outputs);
+  const bound = states.bind(name, wanted, outputs);
   inputs.forEach((input, i) => {
     if ("bytes" in input && input.bytes.length) queue.writeBuffer(bound[i] as GPUBuffer, 0, input.bytes);
   });
   try {
-    return capture ? session.apart(name, kernels, sizes, capture) : session.at(name, kernels, sizes);
+    return capture ? states.apart(name, kernels, sizes, capture) : states.at(name, kernels, sizes);
   } catch (cause) {
     if (!(cause instanceof ExpressionError)) throw cause;
     const fix = `build the model again: its program does not hold for ${JSON.stringify(sizes)}`;

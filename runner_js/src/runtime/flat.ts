@@ -9,9 +9,9 @@ import type { ReadyKernel } from "./pipelines";
 
 /** Buffers by what `at` of a tensor begins with. Inputs and outputs change from call to call. */
 export interface Buffers {
-  weights: GPUBuffer[];
-  arena: GPUBuffer[];
-  state: GPUBuffer[];
+  weights: readonly GPUBuffer[];
+  arena: readonly GPUBuffer[];
+  state: readonly GPUBuffer[];
   input: GPUBuffer[];
   output: GPUBuffer[];
 }

@@ -73,12 +73,12 @@ export class Allocations {
   }
 }
 
-/** A model as the budget sees it. */
+/** What the budget sees of a model (its weights and arenas), and of each of its sequences (their states). */
 export interface Resident {
   readonly name: string;
-  /** Bytes that it cannot be without while it is loaded: its states. */
+  /** Bytes that it cannot be without while it is loaded. */
   readonly kept: number;
-  /** Bytes of weights and arenas, which come back at the next call. */
+  /** Bytes that it can be without until the next call that needs them. */
   readonly paged: number;
   pageOut(): void;
 }
@@ -93,33 +93,37 @@ export class Budget {
   constructor(public limit = Number.POSITIVE_INFINITY) {}
 
   /**
-   * Settles when there is room for `one`, and holds it until `release`. Throws a TapmlError of kind "memory" where
-   * there can be none.
+   * Settles when there is room for what a call needs, and holds it until `release`. Throws a TapmlError of kind "memory"
+   * where there can be none.
    */
-  async admit(one: Resident, signal: AbortSignal): Promise<void> {
+  async admit(needed: readonly Resident[], signal: AbortSignal): Promise<void> {
+    const wanted = sumOf(needed, ({ kept, paged }) => kept + paged);
     for (;;) {
       signal.throwIfAborted();
-      const others = [...this.loaded].filter((other) => other !== one);
-      const kept = others.reduce((sum, other) => sum + other.kept, 0);
-      this.check(one, kept);
-      const paged = [...this.residents.keys()].filter((other) => other !== one);
-      const taken = paged.reduce((sum, other) => sum + other.paged, kept);
-      if (taken + one.kept + one.paged <= this.limit) break;
-      const idle = paged.find((other) => !this.residents.get(other));
+      const others = [...this.loaded].filter((other) => !needed.includes(other));
+      const kept = sumOf(others, (other) => other.kept);
+      this.check(needed, wanted, kept);
+      const paged = [...this.residents.keys()].filter((other) => !needed.includes(other));
+      if (sumOf(paged, (other) => other.paged) + kept + wanted <= this.limit) break;
+      const idle = paged.find((other) => other.paged && !this.residents.get(other));
       if (idle) {
         this.residents.delete(idle);
         idle.pageOut();
       } else await this.change(signal);
     }
-    const calls = this.residents.get(one) ?? 0;
-    this.residents.delete(one);
-    this.residents.set(one, calls + 1);
-    this.loaded.add(one);
+    for (const one of needed) {
+      const calls = this.residents.get(one) ?? 0;
+      this.residents.delete(one);
+      this.residents.set(one, calls + 1);
+      this.loaded.add(one);
+    }
   }
 
-  release(one: Resident): void {
-    const calls = this.residents.get(one);
-    if (calls) this.residents.set(one, calls - 1);
+  release(needed: readonly Resident[]): void {
+    for (const one of needed) {
+      const calls = this.residents.get(one);
+      if (calls) this.residents.set(one, calls - 1);
+    }
     this.wake();
   }
 
@@ -130,13 +134,13 @@ export class Budget {
     this.wake();
   }
 
-  private check({ name, kept, paged }: Resident, others: number): void {
-    if (kept + paged + others <= this.limit) return;
-    const [needs, has] = describePair(kept + paged, this.limit);
+  private check([one]: readonly Resident[], wanted: number, others: number): void {
+    if (wanted + others <= this.limit) return;
+    const [needs, has] = describePair(wanted, this.limit);
     const states = others ? `, of which states of other models hold ${describeBytes(others)}` : "";
-    const exact = `${kept + paged} bytes`;
+    const exact = `${wanted} bytes`;
     const all = needs === exact ? exact : `${needs} (${exact})`;
-    const sentence = `${name} needs ${all} of GPU memory, the budget is ${has}${states}`;
+    const sentence = `${one?.name} needs ${all} of GPU memory, the budget is ${has}${states}`;
     throw new TapmlError("memory", sentence, `give load() a larger \`memory\`, or ${DISPOSE}`);
   }
 
@@ -154,4 +158,8 @@ export class Budget {
   private wake(): void {
     for (const resolve of this.waiting.splice(0)) resolve();
   }
+}
+
+function sumOf(all: readonly Resident[], bytes: (one: Resident) => number): number {
+  return all.reduce((total, one) => total + bytes(one), 0);
 }

@@ -1,5 +1,5 @@
-import type { CompiledFunction, CompiledModel, CompiledTensor } from "../compiled/generated/model";
-import { settled, together } from "./abort";
+import type { CompiledFunction, CompiledModel } from "../compiled/generated/model";
+import { never, settled, together } from "./abort";
 import type {
   Capture,
   CaptureOptions,
@@ -12,6 +12,7 @@ import type {
   Profile,
   RunOptions,
   RunResult,
+  Sequence,
   TensorFacts,
 } from "./api";
 import { runCall } from "./call";
@@ -23,18 +24,17 @@ import { Allocations, type Resident } from "./memory";
 import { checkOptions } from "./options";
 import { chooseVariants, compileKernels, type ReadyKernel } from "./pipelines";
 import { checkBuffers } from "./requirements";
-import { arenasOf, Session, statesOf } from "./session";
+import { LoadedSequence, type SequenceHost } from "./sequence";
+import { arenasOf, Session } from "./session";
 import type { Source } from "./source";
-import { describeTensor } from "./values";
 import { loadWeights } from "./weights";
 
-/** A new one each time: who listens to one that lives on stays with it. */
-const never = () => new AbortController().signal;
-
-export class LoadedModel implements Model, Resident {
-  readonly functions: Readonly<Record<string, ModelFunction>>;
-  readonly kept: number;
+export class LoadedModel implements Model, Resident, SequenceHost {
+  readonly kept = 0;
   readonly paged: number;
+  /** That of the model's own functions. */
+  private readonly own: LoadedSequence;
+  private readonly others = new Set<LoadedSequence>();
   private place: Place | null = null;
   private session: Session | null = null;
   private kernels: ReadyKernel[] = [];
@@ -42,21 +42,19 @@ export class LoadedModel implements Model, Resident {
   private disposed = false;
   /** By function, what captures its next call. */
   private readonly captures = new Map<string, OperatorCapture>();
-  /** Why states are undefined. */
-  private undefinedStates = "";
-  private statesChanged = 0;
 
   constructor(
-    private readonly document: CompiledModel,
+    readonly document: CompiledModel,
     private readonly source: Source,
     private readonly options: LoadOptions,
   ) {
     const sum = (bytes: readonly number[]) => bytes.reduce((total, one) => total + one, 0);
-    this.kept = sum(statesOf(document));
     this.paged = sum(document.weights.buffers) + sum(arenasOf(document));
-    this.functions = Object.fromEntries(
-      Object.entries(document.functions).map(([name, fn]) => [name, this.function(name, fn)]),
-    );
+    this.own = new LoadedSequence(this, true);
+  }
+
+  get functions(): Readonly<Record<string, ModelFunction>> {
+    return this.own.functions;
   }
 
   get name(): string {
@@ -89,7 +87,7 @@ export class LoadedModel implements Model, Resident {
   }
 
   get stateVersion(): number {
-    return this.statesChanged;
+    return this.own.stateVersion;
   }
 
   get device(): GPUDevice | null {
@@ -111,8 +109,7 @@ export class LoadedModel implements Model, Resident {
     signal.throwIfAborted();
     const capture = new OperatorCapture(this.document, name, options);
     if (inputs) {
-      const fn = this.document.functions[name] as CompiledFunction;
-      await this.called(name, fn, inputs, { sizes, signal }, false, capture);
+      await this.call(this.own, name, inputs, { sizes, signal }, false, capture);
       return this.told(capture.result);
     }
     if (this.captures.has(name)) {
@@ -133,17 +130,15 @@ export class LoadedModel implements Model, Resident {
   }
 
   reset(): Promise<void> {
-    this.statesChanged++;
-    const signal = never();
-    return this.inTurn(signal, async () => {
-      const session = await this.admitted(signal);
-      try {
-        session.resetStates();
-        this.undefinedStates = "";
-      } finally {
-        this.place?.budget.release(this);
-      }
-    });
+    return this.own.reset();
+  }
+
+  fork(): Promise<Sequence> {
+    return this.own.fork();
+  }
+
+  async sequence(): Promise<Sequence> {
+    return this.add(new LoadedSequence(this));
   }
 
   async tokenizer({ signal = never() }: { signal?: AbortSignal } = {}): Promise<string | null> {
@@ -168,7 +163,6 @@ export class LoadedModel implements Model, Resident {
   async prepare(given: PrepareOptions, asked?: Promise<Place>): Promise<void> {
     const options = { ...this.options, ...given };
     const { signal = never(), memory } = options;
-    this.statesChanged++;
     this.release();
     const named = await (asked ?? placeOf(options.device));
     const place = named.gpu.lost && !given.device ? await placeOf(undefined) : named;
@@ -179,7 +173,7 @@ export class LoadedModel implements Model, Resident {
     const before = budget.limit;
     if (memory !== undefined) budget.limit = memory;
     try {
-      await budget.admit(this, signal);
+      await budget.admit([this, this.own], signal);
     } catch (cause) {
       budget.limit = before;
       throw cause;
@@ -189,8 +183,9 @@ export class LoadedModel implements Model, Resident {
       this.place = place;
       this.throwIfDisposed();
       const { modules = {} } = this.options;
-      const session = await allocations.made(() => new Session(gpu, allocations, this.document, modules));
+      const session = new Session(gpu, allocations, this.document, modules);
       this.session = session;
+      await this.own.allocate(session);
       const told = this.teller(options);
       await together(signal, (all) => [
         this.fill(session, all, told.bytes),
@@ -199,14 +194,13 @@ export class LoadedModel implements Model, Resident {
         }),
       ]);
       this.throwIfDisposed();
-      session.resetStates();
-      this.undefinedStates = "";
+      await this.own.present(session);
     } catch (cause) {
       allocations.close();
       this.release();
       throw cause;
     } finally {
-      budget.release(this);
+      budget.release([this, this.own]);
     }
   }
 
@@ -228,73 +222,90 @@ export class LoadedModel implements Model, Resident {
     throw new TapmlError("input", `${this.name} has no function main`, fix);
   }
 
-  private function(name: string, fn: CompiledFunction): ModelFunction {
-    const facts = (ports: CompiledFunction["inputs"]) =>
-      ports.map((port) => {
-        const { dtype, shape } = fn.tensors[port.tensor] as CompiledTensor;
-        // Not enumerable: what is sent to a worker is cloned, and functions cannot be.
-        return Object.defineProperty({ name: port.name, dtype, shape }, "toString", {
-          value: () => describeTensor({ dtype, shape }),
-        });
-      });
-    const call = <T>(inputs: Inputs, options: RunOptions, profiled: boolean) =>
-      this.called(name, fn, inputs, options, profiled) as Promise<T>;
-    return {
-      inputs: facts(fn.inputs),
-      outputs: facts(fn.outputs),
-      run: (inputs, options = {}) => call<RunResult>(inputs ?? {}, options, false),
-      profile: (inputs, options = {}) => call<Profile>(inputs ?? {}, options, true),
-    };
-  }
-
-  private async called(
+  async call(
+    sequence: LoadedSequence,
     name: string,
-    fn: CompiledFunction,
     inputs: Inputs,
     options: RunOptions,
     profiled: boolean,
-    capture: OperatorCapture | null = null,
+    capture: OperatorCapture | null,
   ): Promise<RunResult | Profile> {
     checkOptions(profiled ? "profile" : "run", options);
-    if (usesStates(fn)) this.statesChanged++;
+    const fn = this.document.functions[name] as CompiledFunction;
+    const changes = usesStates(fn);
+    if (changes) sequence.change();
     const signal = options.signal ?? never();
     const begun = performance.now();
-    const issued = await this.inTurn(signal, async () => {
-      this.throwIfUndefined(fn);
-      const session = await this.admitted(signal);
+    const issued = await this.withSession([sequence], signal, async (session) => {
+      if (changes) sequence.throwIfUndefined();
       const call = {
         model: this.document,
         name,
         fn,
         session,
+        states: await sequence.present(session),
         kernels: this.kernels,
         signal,
         begun,
         profiled,
         capture: () => capture ?? (profiled ? null : this.nextCapture(name)),
         program: (kernel: string) => this.attachment(`operators/${kernel}.json`, signal).catch(() => null),
-        withWeights: <T>(read: (session: Session) => Promise<T>) => this.withWeights(signal, read),
+        withWeights: <T>(read: (session: Session) => Promise<T>) => this.withSession([], signal, read),
       };
-      try {
-        return await runCall(call, inputs, options, (why) => {
-          if (usesStates(fn)) this.undefinedStates = why;
-        });
-      } finally {
-        this.place?.budget.release(this);
-      }
+      return runCall(call, inputs, options, (why) => {
+        if (changes) sequence.break(why);
+      });
     });
     return this.told(issued.result());
   }
 
-  /** In a turn of its own, with the weights on the device. */
-  private withWeights<T>(signal: AbortSignal, read: (session: Session) => Promise<T>): Promise<T> {
+  async withSession<T>(
+    sequences: readonly LoadedSequence[],
+    signal: AbortSignal,
+    work: (session: Session) => T | Promise<T>,
+  ): Promise<T> {
+    this.throwIfDisposed();
+    for (const sequence of sequences) sequence.throwIfDisposed();
     return this.inTurn(signal, async () => {
-      const session = await this.admitted(signal);
+      const needed = [this, this.own, ...sequences.filter((sequence) => sequence !== this.own)];
+      const session = await this.admitted(needed, signal);
       try {
-        return await read(session);
+        for (const sequence of sequences) await sequence.present(session);
+        return await work(session);
       } finally {
-        this.place?.budget.release(this);
+        this.place?.budget.release(needed);
       }
+    });
+  }
+
+  async add(
+    sequence: LoadedSequence,
+    others: readonly LoadedSequence[] = [],
+    begin = () => {},
+  ): Promise<LoadedSequence> {
+    this.others.add(sequence);
+    try {
+      await this.withSession([...others, sequence], never(), begin);
+      return sequence;
+    } catch (cause) {
+      sequence.dispose();
+      throw cause;
+    }
+  }
+
+  forget(sequence: LoadedSequence): void {
+    const given = async () => {
+      this.others.delete(sequence);
+      sequence.lose();
+      this.place?.budget.forget(sequence);
+    };
+    // A model that is disposed of has given back those of all its sequences.
+    this.inTurn(never(), given).catch(() => {});
+  }
+
+  restore(options: PrepareOptions): Promise<void> {
+    return this.inTurn(options.signal ?? never(), async () => {
+      if (!this.session || this.place?.gpu.lost) await this.prepare(options);
     });
   }
 
@@ -312,19 +323,19 @@ export class LoadedModel implements Model, Resident {
   }
 
   /** The model with all that calls need, until its budget's `release`. */
-  private async admitted(signal: AbortSignal): Promise<Session> {
+  private async admitted(needed: readonly Resident[], signal: AbortSignal): Promise<Session> {
     this.throwIfDisposed();
     const { place, session } = this;
     if (!place || !session) throw new TapmlError("device-lost", "the model has no device", DEVICE_LOST_FIX);
     place.gpu.throwIfLost();
-    await place.budget.admit(this, signal);
+    await place.budget.admit(needed, signal);
     try {
       this.throwIfDisposed();
       if (!session.present) await this.fill(session, signal, () => {});
       this.throwIfDisposed();
       return session;
     } catch (cause) {
-      place.budget.release(this);
+      place.budget.release(needed);
       throw cause;
     }
   }
@@ -390,6 +401,10 @@ export class LoadedModel implements Model, Resident {
   }
 
   private release(): void {
+    for (const one of [this.own, ...this.others]) {
+      this.place?.budget.forget(one);
+      one.lose();
+    }
     this.place?.budget.forget(this);
     this.session?.pageOut();
     this.session?.allocations.close();
@@ -400,12 +415,6 @@ export class LoadedModel implements Model, Resident {
 
   private throwIfDisposed(): void {
     if (this.disposed) throw new TapmlError("disposed", `${this.name} is disposed of`, "load it again");
-  }
-
-  private throwIfUndefined(fn: CompiledFunction): void {
-    if (!this.undefinedStates || !usesStates(fn)) return;
-    const sentence = `the states of ${this.name} are undefined: ${this.undefinedStates}`;
-    throw new TapmlError("state", sentence, "call model.reset()");
   }
 }
 

@@ -2,7 +2,8 @@ import type { CompiledModel } from "../compiled/generated/model";
 import type { Gpu } from "../hal/gpu";
 import { describePair } from "../program/bytes";
 import { TapmlError } from "./error";
-import { arenasOf, statesOf } from "./session";
+import { arenasOf } from "./session";
+import { statesOf } from "./states";
 
 /** Throws where a buffer of the model is larger than the device allows. */
 export function checkBuffers(model: CompiledModel, { device }: Gpu): void {

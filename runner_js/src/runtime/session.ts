@@ -1,18 +1,10 @@
-import type { CompiledFunction, CompiledModel } from "../compiled/generated/model";
+import type { CompiledModel } from "../compiled/generated/model";
 import { DeviceFailure, wordOfLoss } from "../hal/errors";
 import type { Gpu } from "../hal/gpu";
-import { paddedBytes } from "../hal/sizes";
-import { bytesOf } from "../program/dtypes";
-import type { Sizes } from "../program/expressions";
 import type { HostModules } from "./api";
-import type { Buffers, Region } from "./flat";
-import { Interpreter, type Watch } from "./interpret";
+import type { Region } from "./flat";
 import type { Allocations } from "./memory";
-import type { ReadyKernel } from "./pipelines";
-import { Recording } from "./record";
 
-/** Sizes that the calls of a function are kept recorded for. */
-const KEPT_SIZES = 32;
 /** Buffers to map that wait to be used again. */
 const IDLE_STAGINGS = 2;
 
@@ -24,42 +16,34 @@ const MAP_READ = 0x1;
 export const STAGING_USAGE = MAP_READ | COPY_DST;
 export const OUTPUT_USAGE = STORAGE | COPY_SRC | COPY_DST;
 
-/** A function at sizes. */
-export interface Recorded {
-  readonly recording: Recording;
-  readonly interpreter: Interpreter;
+/** The states of a sequence, and its calls, which are recorded with the weights and arenas of a session. */
+interface Held {
+  readonly bytes: number;
+  forgetCalls(): void;
 }
 
-/** Of a function: what its calls use now, what of it is the model's own, and its recordings by sizes. */
-interface FunctionBuffers {
-  readonly buffers: Buffers;
-  readonly own: { readonly input: GPUBuffer[]; readonly output: GPUBuffer[] };
-  readonly at: Map<string, Recorded>;
-}
-
-/** Everything that a model has on one device, but its kernels. */
+/** Everything that a model has on one device, but its kernels and the states of its sequences. */
 export class Session {
-  readonly states: GPUBuffer[];
   /** Weights and arenas are there. */
   present = false;
-  private weights: GPUBuffer[] = [];
-  private arena: GPUBuffer[] = [];
-  private readonly functions = new Map<string, FunctionBuffers>();
-  private readonly doubtful = new Set<string>();
+  weights: readonly GPUBuffer[] = [];
+  arena: readonly GPUBuffer[] = [];
+  /** Of each sequence. */
+  readonly states = new Set<Held>();
   private readonly stagings: GPUBuffer[] = [];
 
   constructor(
     readonly gpu: Gpu,
     readonly allocations: Allocations,
-    private readonly model: CompiledModel,
-    private readonly modules: HostModules,
-  ) {
-    this.states = statesOf(model).map((bytes) => allocations.make(bytes, OUTPUT_USAGE));
-  }
+    readonly model: CompiledModel,
+    readonly modules: HostModules,
+  ) {}
 
   get bytes(): { weights: number; arenas: number; states: number; other: number } {
-    const sum = (buffers: readonly GPUBuffer[]) => buffers.reduce((total, { size }) => total + size, 0);
-    const [weights, arenas, states] = [sum(this.weights), sum(this.arena), sum(this.states)];
+    const sum = (buffers: readonly { size: number }[]) =>
+      buffers.reduce((total, { size }) => total + size, 0);
+    const states = [...this.states].reduce((total, { bytes }) => total + bytes, 0);
+    const [weights, arenas] = [sum(this.weights), sum(this.arena)];
     return { weights, arenas, states, other: this.allocations.bytes - weights - arenas - states };
   }
 
@@ -77,100 +61,12 @@ export class Session {
 
   /** Everything but the states; nothing of it may be encoded. */
   pageOut(): void {
-    for (const name of [...this.functions.keys()]) this.drop(name);
+    for (const states of this.states) states.forgetCalls();
     for (const buffer of [...this.weights, ...this.arena]) this.allocations.destroy(buffer);
     for (const buffer of this.stagings.splice(0)) this.allocations.destroy(buffer);
     this.weights = [];
     this.arena = [];
     this.present = false;
-  }
-
-  /** Each state as before the first call; weights must be there for those that begin with some. */
-  resetStates(): void {
-    const encoder = this.gpu.device.createCommandEncoder();
-    this.model.states.forEach(({ initial }, i) => {
-      const state = this.states[i] as GPUBuffer;
-      if (!initial) encoder.clearBuffer(state);
-      else {
-        const [buffer, offset] = initial;
-        encoder.copyBufferToBuffer(this.weights[buffer] as GPUBuffer, offset, state, 0, state.size);
-      }
-    });
-    this.gpu.device.queue.submit([encoder.finish()]);
-  }
-
-  /** A function at sizes, recorded now or before; `bind` comes first. */
-  at(name: string, kernels: readonly ReadyKernel[], sizes: Sizes): Recorded {
-    const { buffers, at } = this.function(name);
-    const key = JSON.stringify(Object.entries(sizes).sort());
-    const found = at.get(key);
-    // A Map keeps the order of insertion: the last one used is the last.
-    if (found) at.delete(key);
-    const recorded = found ?? this.record(name, kernels, sizes, buffers);
-    at.set(key, recorded);
-    const [oldest] = at.keys();
-    if (at.size > KEPT_SIZES && oldest !== undefined) {
-      at.get(oldest)?.interpreter.destroy();
-      at.delete(oldest);
-    }
-    return recorded;
-  }
-
-  /** The same for one call that is watched: it is not kept, and whoever asked destroys it. */
-  apart(name: string, kernels: readonly ReadyKernel[], sizes: Sizes, watch: Watch): Recorded {
-    return this.record(name, kernels, sizes, this.function(name).buffers, watch);
-  }
-
-  /** Says what buffers a call's inputs and outputs are: those that it brings, or own ones of so many bytes. Gives the inputs. */
-  bind(
-    name: string,
-    inputs: readonly (GPUBuffer | number)[],
-    outputs: readonly (GPUBuffer | number)[],
-  ): readonly GPUBuffer[] {
-    if (this.doubtful.delete(name)) this.drop(name);
-    const { buffers, own } = this.function(name);
-    for (const [kind, wanted] of [["input", inputs] as const, ["output", outputs] as const]) {
-      wanted.forEach((one, i) => {
-        buffers[kind][i] = typeof one === "number" ? this.grown(own[kind], i, one) : one;
-      });
-    }
-    return buffers.input;
-  }
-
-  /** The GPU took something of a function amiss: nothing that it has is used again. */
-  forget(name: string): void {
-    this.doubtful.add(name);
-  }
-
-  private function(name: string): FunctionBuffers {
-    let found = this.functions.get(name);
-    if (!found) {
-      const { weights, arena, states: state } = this;
-      const buffers = { weights, arena, state, input: [], output: [] };
-      found = { buffers, own: { input: [], output: [] }, at: new Map() };
-      this.functions.set(name, found);
-    }
-    return found;
-  }
-
-  private drop(name: string): void {
-    const { at, own } = this.function(name);
-    for (const { interpreter } of at.values()) interpreter.destroy();
-    for (const buffer of [...own.input, ...own.output]) this.allocations.destroy(buffer);
-    this.functions.delete(name);
-  }
-
-  private record(
-    name: string,
-    kernels: readonly ReadyKernel[],
-    sizes: Sizes,
-    buffers: Buffers,
-    watch: Watch | null = null,
-  ): Recorded {
-    const fn = this.model.functions[name] as CompiledFunction;
-    const device = { device: this.gpu.device, allocations: this.allocations };
-    const recording = new Recording({ fn, kernels, device, buffers }, sizes, watch !== null);
-    return { recording, interpreter: new Interpreter(recording, this.modules, watch) };
   }
 
   /** A buffer to copy to and map. */
@@ -186,15 +82,6 @@ export class Session {
     this.stagings.push(buffer);
     if (this.stagings.length <= IDLE_STAGINGS && this.present) return;
     this.allocations.destroy(this.stagings.shift() as GPUBuffer);
-  }
-
-  private grown(own: GPUBuffer[], index: number, bytes: number): GPUBuffer {
-    const known = own[index];
-    if (known && known.size >= bytes) return known;
-    if (known) this.allocations.destroy(known);
-    const made = this.allocations.make(bytes, OUTPUT_USAGE);
-    own[index] = made;
-    return made;
   }
 }
 
@@ -253,11 +140,6 @@ export async function mapped(
   });
   await gpu.guard(done, signal);
   return staging.getMappedRange(0, bytes);
-}
-
-/** Bytes of each state. */
-export function statesOf({ states }: CompiledModel): number[] {
-  return states.map((state) => paddedBytes(bytesOf(state)));
 }
 
 /** Bytes of each arena: calls follow each other, so that functions share them. */
