@@ -200,24 +200,27 @@ def looped() -> Json:
 
 
 def generating() -> Json:
-    """Logits of the embedding of one token of 8; it may begin and end a text."""
+    """Logits of the embedding of one token of 8, and the most likely one; they may begin and end a text."""
     take = kernel("take", [argument("input", [1, 1], "int32"), argument("output", [1, 8])])
+    choose = kernel("choose", [argument("input", [1, 8]), argument("output", [1], "int32")])
     tensors = [
         tensor("input_ids", [1, 1], "input", 0, dtype="int32"),
         tensor("positions", [1], "input", 1, dtype="int32"),
         tensor("last", [1], "input", 2, dtype="int32"),
         tensor("logits", [1, 8], "output", 0),
+        tensor("next", [1], "output", 1, dtype="int32"),
     ]
+    code = [{"op": "dispatch", "kernel": number, "operands": [[0, 3], [3, 4]][number]} for number in range(2)]
     main = {
         "inputs": [{"name": found["name"], "tensor": number} for number, found in enumerate(tensors[:3])],
-        "outputs": [{"name": "logits", "tensor": 3}],
-        **{"arena": [], "tensors": tensors, "code": [{"op": "dispatch", "kernel": 0, "operands": [0, 3]}]},
+        "outputs": [{"name": "logits", "tensor": 3}, {"name": "next", "tensor": 4}],
+        **{"arena": [], "tensors": tensors, "code": code},
     }
     generation = {
-        **{"prefill": "main", "decode": "main", "chunk": 1, "capacity": 4, "vocabulary": 8},
+        **{"prefill": "main", "decode": "main", "chunk": 1, "capacity": 4, "vocabulary": 8, "next": "next"},
         **{"end": [7], "begin": 0, "bytes_per_token": 0},
     }
-    return document({"main": main}, [take], generation=generation)
+    return document({"main": main}, [take, choose], generation=generation)
 
 
 def appended() -> Json:

@@ -86,6 +86,7 @@ def test_it_says_how_tokens_are_generated(tmp_path: Path) -> None:
             "chunk": CHUNK,
             "capacity": CAPACITY,
             "vocabulary": 128,
+            "next": "next",
         },
         **{"begin": 5, "end": [9], "bytes_per_token": 2 * 2 * 2 * 16 * 4},  # keys, values; layers, heads, floats
     }

@@ -96,7 +96,7 @@ def _stepwise(program: Any, ids: torch.Tensor, chunk: int, others: Sequence[Any]
             count = min(next(sizes), chunk, left) if left > 0 else 1
             positions = torch.arange(begin, begin + count, dtype=torch.int32)
             last = torch.tensor([count - 1], dtype=torch.int32)
-            logits = module(ids[:, begin : begin + count].int(), positions, last, *others)
+            logits, _ = module(ids[:, begin : begin + count].int(), positions, last, *others)
             begin += count
             yield begin - 1, logits[0]
     finally:

@@ -19,7 +19,7 @@ from tapml.importing.hf_encoder import SOURCE, Encoder, Source, has_encoder, mos
 from tapml.importing.hf_model import Decoder, open_decoder, quiet
 from tapml.importing.inputs import RawStep
 from tapml.importing.model import Functions, ImportedModel, Progress
-from tapml.program.generation import Generation, call_inputs
+from tapml.program.generation import LOGITS, NEXT, Generation, call_inputs
 
 TOKENS, WANTED = "tokens", "wanted"
 """The symbols: how many of them a call takes, and of how many it gives logits, where that is not always one."""
@@ -97,7 +97,7 @@ def import_decoder(
         lambda _: calls,
         progress,
         functions,
-        outputs=["logits"],
+        outputs=[LOGITS, NEXT],
         sizes=sizes,
         provenance=_provenance(decoder, decoder.name, note, seed),
     )
@@ -228,6 +228,7 @@ def _generation(decoder: Decoder, imported: ImportedModel, prompt: Prompt, capac
         prefill=first,
         decode=DECODE,
         verify=first if prompt.drafted else None,
+        next=NEXT,
         chunk=chunk,
         capacity=capacity,
         vocabulary=vocabulary,
@@ -240,7 +241,7 @@ def _generation(decoder: Decoder, imported: ImportedModel, prompt: Prompt, capac
 def _vocabulary(decoder: Decoder, imported: ImportedModel) -> int:
     """Logits there are, which may be more than words."""
     expected = imported.steps[0].expected
-    place = imported.outputs.index("logits")
+    place = imported.outputs.index(LOGITS)
     return int(decoder.config.vocab_size if expected is None else expected[place].shape[-1])
 
 

@@ -12,13 +12,15 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from tapml.importing.hf_attention import attending, cache_append, cached_attention
 from tapml.importing.hf_caches import AttentionLayer, OwnCache
+from tapml.importing.hf_choice import most_likely
 from tapml.importing.hf_encoder import with_cross
 from tapml.importing.hf_kept import Kept, put_state, states_of
 from tapml.importing.hf_masks import Mask, MaskFunction, added_at, masks_at
 
 
 class Step(torch.nn.Module):  # type: ignore[misc]  # torch has no types
-    """Of `input_ids` [1, n], `positions` [n] and `last` [k], all int32: the logits [k, vocabulary] of tokens `last`.
+    """Of `input_ids` [1, n], `positions` [n] and `last` [k], all int32: the logits [k, vocabulary] of tokens `last`,
+    and of each row the most likely token [k] (hf_choice.py).
 
     Keys and values of the tokens are put at their positions of the buffers `keys0`, `values0`, `keys1`, ... States of a
     recurrence are what they are before the first token at position 0, whatever they hold. `cross`: what an encoder
@@ -43,7 +45,7 @@ class Step(torch.nn.Module):  # type: ignore[misc]  # torch has no types
         positions: torch.Tensor,
         last: torch.Tensor,
         cross: Mapping[str, torch.Tensor] | None = None,
-    ) -> torch.Tensor:
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         states = {name: self._state(name, positions) for name in self.kept.states}
         held = self._held(states, positions)
         before = "" if cross is None else "decoder_"
@@ -67,7 +69,8 @@ class Step(torch.nn.Module):  # type: ignore[misc]  # torch has no types
         for name in states:
             getattr(self, name).copy_(left[name])
         logits = found.logits.squeeze(0)
-        return logits if chooses else logits.index_select(0, last)
+        logits = logits if chooses else logits.index_select(0, last)
+        return logits, most_likely(logits)
 
     def append(self, number: int, keys: Any, values: Any, positions: torch.Tensor) -> tuple[Any, Any]:
         """What the caches of that number hold with the new tokens' [heads, n, dim]: [heads, capacity, dim]."""

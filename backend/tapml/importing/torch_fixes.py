@@ -12,7 +12,7 @@ from typing import Any
 from tvm import relax
 from tvm.relax import op
 
-from tapml.importing import cached_attention
+from tapml.importing import cached_attention, most_likely
 from tapml.importing.model import Functions
 from tapml.importing.sizes import Bounds
 from tapml.importing.torch_arithmetic import Converter, arithmetic, as_tensor
@@ -31,6 +31,7 @@ def converters(bounds: Bounds) -> dict[str, Converter]:
         **resizing(),
         **products,
         **cached_attention.converters(),
+        **most_likely.converters(),
         "addmm.default": _addmm,
         "baddbmm.default": _addmm,
         "cond": _both_branches,

@@ -22,6 +22,8 @@ INPUTS = ("input_ids", POSITIONS, "last")
 """Of int32: tokens [1, n], where they stand [n], which of them the logits are of [1]."""
 LOGITS = "logits"
 """The output, float32 [1, vocabulary], of the token after that."""
+NEXT = "next"
+"""The output, int32 [1], that has the most likely token; where its logit is no finite number, -1 - token."""
 
 
 def call_inputs(tokens: Sequence[int], position: int, *, every: bool = False) -> dict[str, np.ndarray]:
@@ -43,6 +45,9 @@ class Generation(Message):
     verify: Id | None = None
     """The function that gives the logits of several of its 1 to `chunk` tokens: its `last` has an entry for each. Null
     where `last` has one entry only, so that no drafts can be verified."""
+    next: Id | None = None
+    """The output of each of them, int32, that has the most likely token by each row of logits, of equal ones that of
+    the lowest id, or -1 - token where its logit is no finite number. Null where none has."""
     chunk: _Some
     """Tokens that a call of `prefill` takes at most."""
     capacity: _Some
@@ -84,6 +89,9 @@ def check_generation(found: Generation, functions: Mapping[str, tuple[Tensors, T
         wanted, logits = Typed((*entries, found.vocabulary), "float32"), outputs.get(LOGITS)
         if len(entries) != 1 or logits is None or str(logits) != str(wanted):
             raise ExpressionError(f"generation: {role}: {name} has no output logits {wanted}")
+        chosen = Typed(tuple(entries), "int32")
+        if found.next is not None and str(outputs.get(found.next)) != str(chosen):
+            raise ExpressionError(f"generation: {role}: {name} has no output {found.next} {chosen}")
     if found.chunk > found.capacity:
         raise ExpressionError(f"generation: {found.chunk} tokens of a call are more than the {found.capacity} that fit")
     for token in [*found.end, *([] if found.begin is None else [found.begin])]:

@@ -251,6 +251,7 @@ const generation = fields({
   prefill: name,
   decode: name,
   "verify?": orNull(name),
+  "next?": orNull(name),
   chunk: some,
   capacity: some,
   vocabulary: some,

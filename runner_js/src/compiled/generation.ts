@@ -4,7 +4,7 @@ import type { CompiledFunction, CompiledModel, CompiledTensor, Generation } from
 
 /** Throws an ExpressionError. */
 export function checkGeneration(found: Generation, { functions }: CompiledModel): void {
-  const { prefill, decode, verify = null, chunk, capacity, vocabulary, end, begin } = found;
+  const { prefill, decode, verify = null, next = null, chunk, capacity, vocabulary, end, begin } = found;
   for (const [role, name] of Object.entries({ prefill, decode, verify })) {
     if (name === null) continue;
     const where = `generation: ${role}: `;
@@ -25,6 +25,12 @@ export function checkGeneration(found: Generation, { functions }: CompiledModel)
     )
       throw new ExpressionError(
         `${where}${name} has no output logits float32[${wanted.map((extent) => printed(extent)).join(", ")}]`,
+      );
+    if (next === null) continue;
+    const chosen = port(of.outputs, next, of);
+    if (!is(chosen, "int32") || JSON.stringify(chosen?.shape) !== JSON.stringify(entries))
+      throw new ExpressionError(
+        `${where}${name} has no output ${next} int32[${entries.map((extent) => printed(extent)).join(", ")}]`,
       );
   }
   if (chunk > capacity)

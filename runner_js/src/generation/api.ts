@@ -5,6 +5,7 @@ export interface DecoderModel {
     readonly prefill: string;
     readonly decode: string;
     readonly verify?: string | null;
+    readonly next?: string | null;
     readonly chunk: number;
     readonly capacity: number;
     readonly vocabulary: number;
@@ -27,8 +28,11 @@ export interface DecoderSequence extends DecoderModel {
 
 export interface DecoderFunction {
   run(
-    inputs: Readonly<Record<string, { data: Int32Array; shape: readonly number[] }>>,
-    options?: { signal?: AbortSignal | undefined },
+    inputs: Readonly<Record<string, { data: Int32Array; shape: readonly number[] } | { output: string }>>,
+    options?: {
+      signal?: AbortSignal | undefined;
+      outputs?: Readonly<Record<string, "unread">> | undefined;
+    },
   ): Promise<Record<string, unknown>>;
 }
 

@@ -10,6 +10,11 @@ export type Choose = (logits: Float32Array, seen: Iterable<number>, position: nu
 const FEW = 500;
 const OF_DRAWS = ["temperature", "topK", "topP", "seed"] as const;
 
+/** Whether the most likely token of the logits as they are is what is asked for. */
+export function isPlainlyGreedy({ greedy = false, repetitionPenalty = 1 }: SamplingOptions): boolean {
+  return greedy && repetitionPenalty === 1;
+}
+
 /** Throws a GenerationError for an option beyond its range. */
 export function chooser(options: SamplingOptions): Choose {
   const { greedy = false, temperature = 1, topK, topP = 1, repetitionPenalty = 1, seed = 0 } = options;
@@ -25,7 +30,7 @@ export function chooser(options: SamplingOptions): Choose {
   if (!(Number.isSafeInteger(seed) && seed >= 0))
     throw refused(`seed is ${seed}`, "give a whole number from 0 to 2^53 - 1");
   return (logits, seen, position) => {
-    if (greedy && repetitionPenalty === 1) return mostLikely(logits, position);
+    if (isPlainlyGreedy(options)) return mostLikely(logits, position);
     const scores = Float64Array.from(logits);
     if (repetitionPenalty !== 1)
       for (const id of seen) {
@@ -36,6 +41,12 @@ export function chooser(options: SamplingOptions): Choose {
     for (let id = 0; id < scores.length; id++) scores[id] = (scores[id] ?? 0) / temperature;
     return drawn(scores, position, topK, topP, uniform(seed, position));
   };
+}
+
+/** A token that a model chose itself for `position`. Throws a GenerationError for what says that there is none. */
+export function chosen(id: number, position: number): number {
+  if (id < 0) throw noNumbers(position, `that of token ${-1 - id} is infinite or NaN`);
+  return id;
 }
 
 /** The best score's id, of equal ones the lowest. Throws a GenerationError where there is none. */

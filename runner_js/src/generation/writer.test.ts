@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import type { DecoderModel, DecoderSequence, Generated, GenerateOptions, Piece, TextTokenizer } from "./api";
 import { GenerationError, generate, Writer } from "./index";
 
@@ -13,6 +13,22 @@ const BYTES: TextTokenizer = {
   token: (id) => (id < 258 ? `token ${id}` : undefined),
 };
 
+/** The output by which models of a test choose tokens themselves. */
+let chooses: string | null = null;
+const eitherWay = (name: string, tests: () => void) =>
+  describe.each([
+    [`${name}, by logits`, null],
+    [`${name}, by tokens that the device chooses`, "next"],
+  ])("%s", (_, next) => {
+    beforeEach(() => {
+      chooses = next;
+    });
+    afterAll(() => {
+      chooses = null;
+    });
+    tests();
+  });
+
 /** Says what follows tokens, by what its states hold: a model whose cache was filled wrongly says something else. */
 class Script implements DecoderSequence {
   readonly name = "script";
@@ -23,33 +39,48 @@ class Script implements DecoderSequence {
   /** Is called before each call. */
   before: (signal: AbortSignal | undefined) => unknown = () => {};
   after: () => unknown = () => {};
+  /** Bytes that were read back. */
+  read = 0;
   private held: number[] = [];
   private lost = false;
+  private last: Promise<unknown> = Promise.resolve();
+  private left = -1;
 
   constructor(
     private readonly follows: (held: readonly number[]) => number,
-    { capacity = 64, chunk = 8 } = {},
+    { capacity = 64, chunk = 8, next = chooses } = {},
   ) {
-    const all = { prefill: "prefill", decode: "decode", verify: "verify" };
+    const all = { prefill: "prefill", decode: "decode", verify: "verify", next };
     this.generation = { ...all, chunk, capacity, vocabulary: VOCABULARY, end: [END], begin: BEGIN };
   }
 
-  private readonly call: DecoderModel["functions"][string]["run"] = async (inputs, options) => {
+  /** As a GPU does: one call after the other, in the order in which they were made. */
+  private readonly call: DecoderModel["functions"][string]["run"] = (inputs, options) => {
     this.stateVersion++;
-    const [ids, positions, last] = ["input_ids", "positions", "last"].map((name) => [
-      ...(inputs[name]?.data ?? []),
-    ]) as [number[], number[], number[]];
+    const made = this.last.then(() => this.made(inputs, options));
+    this.last = made.catch(() => {});
+    return made;
+  };
+  private async made(...[inputs, options]: Parameters<typeof this.call>): Promise<Record<string, unknown>> {
+    const [given, positions, last] = ["input_ids", "positions", "last"].map((name) => {
+      const input = inputs[name];
+      return input && "data" in input ? [...input.data] : null;
+    }) as [number[] | null, number[], number[]];
+    const ids = given ?? [this.left];
     this.calls.push(ids);
     await this.before(options?.signal);
     options?.signal?.throwIfAborted();
     if (this.lost) throw Object.assign(new Error("the device is lost"), { kind: "device-lost" });
     const logits = new Float32Array(VOCABULARY * last.length);
-    for (const [row, id] of this.next(ids, positions[0] as number, last).entries())
-      logits[row * VOCABULARY + id] = 1;
+    const next = Int32Array.from(this.next(ids, positions[0] as number, last));
+    for (const [row, id] of next.entries()) logits[row * VOCABULARY + id] = 1;
+    this.left = next.at(-1) as number;
     this.after();
     options?.signal?.throwIfAborted();
-    return { logits };
-  };
+    const unread = options?.outputs?.logits === "unread";
+    this.read += (unread ? 0 : logits.byteLength) + (this.generation.next ? next.byteLength : 0);
+    return { ...(unread ? {} : { logits }), ...(this.generation.next ? { next } : {}) };
+  }
   /** What follows each of the tokens of `last`, where tokens stand from `first` on. */
   protected next(ids: readonly number[], first: number, last: readonly number[]): number[] {
     for (const [at, id] of ids.entries()) this.held[first + at] = id;
@@ -61,7 +92,8 @@ class Script implements DecoderSequence {
     verify: { run: this.call },
     decode: {
       run: ((inputs, options) => {
-        expect(inputs.input_ids?.shape).toEqual([1, 1]);
+        const { input_ids: ids } = inputs;
+        expect(ids && "shape" in ids ? ids.shape : [1, 1]).toEqual([1, 1]);
         return this.call(inputs, options);
       }) satisfies typeof this.call,
     },
@@ -120,7 +152,7 @@ const rejected = async (model: DecoderModel, options: GenerateOptions, sentence:
   await expect(wrong).rejects.toThrow(sentence);
 };
 
-describe("generate", () => {
+eitherWay("generate", () => {
   it("computes the prompt in chunks, then a token at a time, until the model ends it", async () => {
     const model = writes("Once upon a time there was");
     const found = await all(generate(model, BYTES, { prompt: "Once upon a time", greedy: true }));
@@ -175,7 +207,7 @@ describe("generate", () => {
   });
 });
 
-describe("a writer", () => {
+eitherWay("a writer", () => {
   it("goes on after an abort in the middle of a token, and computes nothing twice", async () => {
     const model = writes("Once upon a time");
     const writer = new Writer(model, BYTES);
@@ -239,7 +271,7 @@ describe("a writer", () => {
     };
     const found = await all(generate(model, BYTES, { prompt: "Once", greedy: true }));
     expect(found).toMatchObject({ text: " upon a time", reason: "end" });
-    expect(model.calls[4]).toEqual(BYTES.encode("Once up").ids);
+    expect(model.calls).toContainEqual(BYTES.encode("Once up").ids);
     // A device that is lost again and again is told.
     const hopeless = writes("Once");
     hopeless.before = () => hopeless.lose();
@@ -267,7 +299,81 @@ describe("a writer", () => {
   });
 });
 
-describe("a recurrence, of which no token can be taken back", () => {
+describe("a model that chooses tokens itself", () => {
+  const chooser = (text: string, options = {}) => writes(text, { ...options, next: "next" });
+
+  it("is read back 4 bytes for a token, and computes at most one call for nothing", async () => {
+    const model = chooser("Once upon a time there was");
+    const found = await all(generate(model, BYTES, { prompt: "Once upon a time", greedy: true }));
+    expect(found).toMatchObject({ text: " there was", reason: "end" });
+    // The prompt's three calls give one token, and one call follows that which ended the text.
+    expect(model.calls).toHaveLength(2 + found.ids.length + 1);
+    // That one need not be over.
+    expect(model.read).toBeLessThanOrEqual(4 * model.calls.length);
+    const short = chooser("Once upon a time there was");
+    await all(generate(short, BYTES, { prompt: "Once upon a time", greedy: true, tokens: 3 }));
+    expect(short.calls).toHaveLength(2 + 3);
+  });
+
+  it("is called before the token of the call before is known", async () => {
+    const model = chooser("Once upon a time");
+    const under = { now: 0, most: 0 };
+    model.before = () => new Promise((resolve) => setTimeout(resolve, 1));
+    const { run } = model.functions.decode;
+    Object.assign(model.functions.decode, {
+      run: (...given: Parameters<typeof run>) => {
+        under.most = Math.max(under.most, ++under.now);
+        return run(...given).finally(() => {
+          under.now--;
+        });
+      },
+    });
+    await all(generate(model, BYTES, { prompt: "Once", greedy: true }));
+    expect(under.most).toBe(2);
+  });
+
+  it("is read logits where these are what is asked for", async () => {
+    for (const options of [{ temperature: 1e-3 }, { greedy: true, repetitionPenalty: 1.01 }]) {
+      const model = chooser("abcdefgh");
+      const found = await all(generate(model, BYTES, { prompt: "ab", ...options, tokens: 4 }));
+      expect(found.text).toBe("cdef");
+      expect(model.read).toBe(4 * (4 * VOCABULARY + 4));
+    }
+  });
+
+  it("goes on after it stopped with what was under way, in any way", async () => {
+    for (const more of [{ greedy: true }, { temperature: 1e-3 }]) {
+      const model = chooser("Once upon a time");
+      const writer = new Writer(model, BYTES);
+      const given = { prompt: "Once", greedy: true, stop: ["pon"] };
+      expect((await all(writer.generate(given))).text).toBe(" u");
+      const before = model.calls.length;
+      const rest = await all(writer.generate(more));
+      expect(rest).toMatchObject({ text: " a time", reason: "end" });
+      // What was under way was the call with the last token: it is made again for its logits only.
+      expect(model.calls.length - before).toBe(rest.ids.length);
+    }
+  });
+
+  it("says of what token the logit is no number", async () => {
+    const model = new Script((held) => (held.length < 4 ? 0x61 : -1 - 7), { next: "next" });
+    const wrong = all(generate(model, BYTES, { prompt: "a", greedy: true }));
+    await expect(wrong).rejects.toThrow(
+      "logits for position 4 are no numbers to choose by, that of token 7 is infinite or NaN",
+    );
+  });
+
+  it("says how many tokens were reused, and none of a device that was lost", async () => {
+    const model = chooser("Once upon a time");
+    const writer = new Writer(model, BYTES);
+    await all(writer.generate({ prompt: "Once", greedy: true, tokens: 3 }));
+    model.lose();
+    const found = await all(writer.generate({ promptIds: [...writer.tokens], greedy: true, tokens: 2 }));
+    expect(found).toMatchObject({ text: "on", reusedTokens: 0 });
+  });
+});
+
+eitherWay("a recurrence, of which no token can be taken back", () => {
   /** What was given since position 0, whatever the positions behind it were. */
   class Recurrence extends Script {
     constructor() {
@@ -311,7 +417,7 @@ describe("a recurrence, of which no token can be taken back", () => {
   });
 });
 
-describe("speculation", () => {
+eitherWay("speculation", () => {
   /** Without expectations of what is held: drafts are. */
   const repeats = (text: string, options = {}) => {
     const ids = BYTES.encode(text).ids;

@@ -8,11 +8,28 @@ import type {
   Speculation,
   TextTokenizer,
 } from "./api";
+import {
+  type Ids,
+  logitsOf,
+  type Outputs,
+  type Row,
+  type Rows,
+  run,
+  type Signal,
+  tokenOf,
+  tokensOf,
+} from "./calls";
 import { type Draft, ngrams } from "./drafts";
 import { GenerationError } from "./error";
 import { checkGenerate, checkTokenizer, factsOf, promptTokens } from "./options";
-import { chooser } from "./sampling";
+import { chooser, chosen, isPlainlyGreedy } from "./sampling";
 import { StopText, TextStream } from "./stream";
+
+/**
+ * Calls that are submitted before the token of the one in front of them is known: each is given its token on the device, so
+ * that this need not wait for the page. Where a text ends their work is lost.
+ */
+const AHEAD = 1;
 
 /** By model, the work that is done with its states: who fills them does so without another between. */
 const TURNS = new WeakMap<object, Promise<unknown>>();
@@ -31,8 +48,12 @@ export class Writer {
   #written = 0;
   #version = -1;
   #stream: TextStream | null = null;
-  /** Logits for the tokens behind the last, as long as these are the guesses: one row more than there are of them. */
-  #ahead: { guesses: readonly number[]; rows: Float32Array; used: number } | null = null;
+  /** What follows the last token and the guesses behind it: one row more than there are of these. */
+  #ahead: { guesses: readonly number[]; rows: Rows; used: number } | null = null;
+  /** Calls that choose tokens themselves and are under way: the first has as many tokens in its states as there are. */
+  #calls: Call[] = [];
+  /** Tokens that the states had already when the first call was made. */
+  #reused = 0;
   #busy = false;
   /** Gives back the states that are its own. */
   #dispose: (() => void) | null = null;
@@ -67,6 +88,7 @@ export class Writer {
       throw new GenerationError("input", "the writer is writing", "end that first, or fork it before");
     this.#busy = true;
     try {
+      await this.#settled();
       const [forked, held] = await this.#turn(async () => {
         const found = await forkOf(model);
         // What was copied is of use only where it is this text's.
@@ -106,34 +128,45 @@ export class Writer {
     checkGenerate(this.#model, options);
     this.#ahead = null;
     const choose = chooser(options);
+    await this.#settled();
     this.#begin(options);
     const { tokens = Number.POSITIVE_INFINITY, stop = [], signal } = options;
     const stops = new StopText(stop);
     const ends = this.#ends(options.stopIds ?? []);
     const stream = this.#stream as TextStream;
     const speculation = options.speculate && this.#speculation(options.speculate);
+    const asked: Asked = {
+      signal,
+      speculation,
+      chosen: isPlainlyGreedy(options) && typeof factsOf(this.#model).next === "string",
+      end: this.#tokens.length + tokens,
+    };
+    this.#reused = this.#current();
     const begun = performance.now();
     let first = begun;
     const done: Omit<Generated, "reason"> = {
       ids: [],
       text: "",
       promptTokens: this.#tokens.length,
-      reusedTokens: this.#current(),
+      reusedTokens: this.#reused,
       speculated: speculation?.done ?? null,
       prefillSeconds: 0,
       decodeSeconds: 0,
     };
     for (let reason: Reason | null = null; ; ) {
-      const logits = reason ? null : await this.#next(signal, speculation);
-      if (!done.ids.length) first = performance.now();
-      if (!logits) {
+      const row: Row | null = reason ? null : await this.#next(asked);
+      if (!done.ids.length) {
+        first = performance.now();
+        done.reusedTokens = this.#reused;
+      }
+      if (row === null) {
         done.text += stops.rest();
         done.prefillSeconds = (first - begun) / 1000;
         done.decodeSeconds = (performance.now() - first) / 1000;
         return { ...done, reason: reason ?? "abort" };
       }
       const position = this.#tokens.length;
-      const id = choose(logits, this.#seen, position);
+      const id: number = typeof row === "number" ? chosen(row, position) : choose(row, this.#seen, position);
       this.#tokens.push(id);
       this.#seen.add(id);
       done.ids.push(id);
@@ -170,6 +203,7 @@ export class Writer {
     }
     const ids = promptTokens(this.#model, this.#tokenizer, options);
     const parts = ids.findIndex((id, at) => id !== this.#tokens[at]);
+    if (parts >= 0 || ids.length !== this.#tokens.length) this.#calls = [];
     this.#takeBack(parts < 0 ? ids.length : parts);
     this.#tokens = [...ids];
     this.#seen = new Set(ids);
@@ -196,9 +230,8 @@ export class Writer {
     return this.#ahead?.guesses[this.#ahead.used];
   }
 
-  /** The logits behind the last token, where it was guessed and they are known; what is known of others is forgotten. */
-  #guessed(): Float32Array | null {
-    const { vocabulary } = factsOf(this.#model);
+  /** What follows the last token, where it was guessed and that is known; what is known of others is forgotten. */
+  #guessed(): Row | null {
     const ahead = this.#ahead;
     const right = ahead && this.#tokens.at(-1) === ahead.guesses[ahead.used];
     if (!right || this.#version !== this.#model.stateVersion) {
@@ -207,7 +240,7 @@ export class Writer {
     }
     this.#written = this.#tokens.length;
     ahead.used++;
-    return ahead.rows.subarray(ahead.used * vocabulary, (ahead.used + 1) * vocabulary);
+    return ahead.rows(ahead.used);
   }
 
   /** Tokens that end a text, and why. */
@@ -232,17 +265,15 @@ export class Writer {
     return factsOf(this.#model).chunk === 1;
   }
 
-  /** The logits behind the last token; null after an abort. */
-  async #next(
-    signal: AbortSignal | undefined,
-    speculation: Speculating | undefined,
-  ): Promise<Float32Array | null> {
+  /** What follows the last token; null after an abort. */
+  async #next(asked: Asked): Promise<Row | null> {
+    const { signal, speculation } = asked;
     if (signal?.aborted) return null;
-    const right = speculation && this.#guessed();
-    if (right) return right;
+    const right = speculation ? this.#guessed() : null;
+    if (right !== null) return right;
     if (speculation && this.#written) speculation.done.steps++;
     try {
-      return await this.#turn(() => this.#computed(signal, speculation));
+      return await this.#turn(async () => (await this.#underWay(asked)) ?? this.#computed(asked));
     } catch (cause) {
       if (signal?.aborted) return null;
       throw cause;
@@ -261,54 +292,137 @@ export class Writer {
   }
 
   /** The states are made anew, once, where they are lost with the device or undefined. */
-  async #computed(
-    signal: AbortSignal | undefined,
-    speculation: Speculating | undefined,
-  ): Promise<Float32Array> {
+  async #computed(asked: Asked): Promise<Row> {
     try {
-      return await this.#write(signal, speculation);
+      return await this.#write(asked);
     } catch (cause) {
-      await restored(this.#model, cause, signal);
-      return this.#write(signal, speculation);
+      await restored(this.#model, cause, asked.signal);
+      return this.#write(asked);
     }
   }
 
-  async #write(signal: AbortSignal | undefined, speculation: Speculating | undefined): Promise<Float32Array> {
+  async #write(asked: Asked): Promise<Row> {
     const model = this.#model;
-    const { chunk, prefill, decode, verify, vocabulary } = factsOf(model);
+    const { signal, speculation } = asked;
+    const { chunk, prefill, decode, verify, next } = factsOf(model);
     const tokens = this.#tokens;
+    this.#calls = [];
+    this.#reused = this.#current();
     for (;;) {
       const begin = this.#current();
       const known = tokens.slice(begin, begin + chunk);
       const guesses = known.length === 1 ? ((await speculation?.draft(tokens, signal)) ?? []) : [];
       const part = [...known, ...guesses];
       const name = guesses.length ? (verify as string) : part.length > 1 ? prefill : decode;
-      const positions = Int32Array.from(part, (_, at) => begin + at);
-      const call = model.functions[name]?.run(
-        {
-          input_ids: { data: Int32Array.from(part), shape: [1, part.length] },
-          positions: { data: positions, shape: [part.length] },
-          last: guesses.length
-            ? { data: Int32Array.from(part.keys()), shape: [part.length] }
-            : { data: Int32Array.of(part.length - 1), shape: [1] },
-        },
-        { signal },
-      );
-      this.#version = model.stateVersion;
-      // Of a call that fails nobody knows whether it was made: a recurrence would see its token twice.
-      if (this.#recurs) this.#written = 0;
-      const { logits } = (await call) ?? {};
-      this.#written = begin + known.length;
-      if (this.#written < tokens.length) continue;
-      if (!(logits instanceof Float32Array) || logits.length !== (guesses.length + 1) * vocabulary)
-        throw new GenerationError("model", `${model.name} gave no logits`, "build the model again");
+      const behind = begin + known.length;
+      const rows = guesses.length + 1;
+      const unread = typeof next === "string" && (asked.chosen || behind < tokens.length);
+      const call = this.#run(name, part, begin, rows, unread, signal);
+      if (unread && behind === tokens.length && rows === 1) {
+        this.#calls = [{ behind, token: call.then((found) => tokenOf(model, found)) }];
+        return this.#taken(asked);
+      }
+      const found = await call;
+      this.#written = behind;
+      if (behind < tokens.length) continue;
+      const all = unread ? tokensOf(model, found, rows) : logitsOf(model, found, rows);
       if (speculation && guesses.length) {
-        this.#ahead = { guesses, rows: logits, used: 0 };
+        this.#ahead = { guesses, rows: all, used: 0 };
         speculation.done.drafted += guesses.length;
       }
-      return logits.subarray(0, vocabulary);
+      return all(0);
     }
   }
+
+  /** A call with tokens that stand from `begin` on, whose logits stay on the device if they are `unread`. */
+  #run(
+    name: string,
+    ids: Ids,
+    begin: number,
+    rows: number,
+    unread: boolean,
+    signal: Signal,
+  ): Promise<Outputs> {
+    const call = run(this.#model, name, ids, begin, rows, unread, signal);
+    this.#version = this.#model.stateVersion;
+    // Of a call that fails nobody knows whether it was made: a recurrence would see its token twice.
+    if (this.#recurs) this.#written = 0;
+    return call;
+  }
+
+  /** What the first of the calls under way chose; null where none is of use. */
+  async #underWay(asked: Asked): Promise<Row | null> {
+    const [first] = this.#calls;
+    if (!asked.chosen || asked.speculation || first?.behind !== this.#tokens.length) {
+      this.#calls = [];
+      return null;
+    }
+    try {
+      const token = await this.#taken(asked);
+      this.#reused = first.behind;
+      return token;
+    } catch (cause) {
+      if (asked.signal?.aborted) throw cause;
+      // Whatever was wrong: a call that does not hang on the one before says so, or goes well.
+      return null;
+    }
+  }
+
+  /** What the first of the calls under way chose, with others behind it. */
+  async #taken(asked: Asked): Promise<number> {
+    this.#follow(asked);
+    const [{ behind, token }] = this.#calls as [Call, ...Call[]];
+    try {
+      const found = await token;
+      this.#calls.shift();
+      // States of a recurrence are of that many tokens only while no other call follows.
+      if (!this.#recurs || !this.#calls.length) this.#written = behind;
+      return found;
+    } catch (cause) {
+      this.#calls = [];
+      throw cause;
+    }
+  }
+
+  /** Calls with tokens that are on the device yet, as far as they are wanted and fit. */
+  #follow({ end, signal, speculation }: Asked): void {
+    const { capacity, decode, next } = factsOf(this.#model);
+    while (this.#calls.length <= AHEAD && !speculation && this.#version === this.#model.stateVersion) {
+      const at = this.#calls.at(-1)?.behind as number;
+      if (at + 1 >= end || at >= capacity) return;
+      const call = this.#run(decode, { output: next as string }, at, 1, true, signal);
+      const token = call.then((found) => tokenOf(this.#model, found));
+      token.catch(() => {});
+      this.#calls.push({ behind: at + 1, token });
+    }
+  }
+
+  /** Calls under way are over: what the states hold is known. */
+  async #settled(): Promise<void> {
+    const version = this.#version;
+    const calls = this.#calls;
+    const ends = await Promise.allSettled(calls.map(({ token }) => token));
+    const last = calls.at(-1);
+    if (!last || version !== this.#model.stateVersion) return;
+    if (ends.every(({ status }) => status === "fulfilled") && last.behind <= this.#tokens.length)
+      this.#written = last.behind;
+    else this.#calls = [];
+  }
+}
+
+/** A call that is under way, the tokens that the states have then, and the one that it chooses. */
+interface Call {
+  readonly behind: number;
+  readonly token: Promise<number>;
+}
+
+interface Asked {
+  readonly signal: Signal;
+  readonly speculation: Speculating | undefined;
+  /** The model's own choice is what is asked for: no logits are read. */
+  readonly chosen: boolean;
+  /** Tokens of the text at most. */
+  readonly end: number;
 }
 
 /** States that are lost or undefined are made as before the first call. */

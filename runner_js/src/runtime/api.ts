@@ -22,7 +22,15 @@ export type TensorData =
 /** Integers of another width are taken where all of them fit, other floating-point numbers are rounded. */
 export type InputData = TensorData | Float64Array | Int16Array | BigInt64Array | BigUint64Array;
 /** A tensor by its elements, row by row, or by the bytes of a GPUBuffer; `shape` where sizes do not follow without it. */
-export type TensorInput = InputData | GPUBuffer | { data: InputData | GPUBuffer; shape: readonly number[] };
+export type TensorInput =
+  | InputData
+  | GPUBuffer
+  | { data: InputData | GPUBuffer; shape: readonly number[] }
+  | LeftOutput;
+/** What the last call of the model that has an output of that name left in it: no one waits for it to be read. */
+export interface LeftOutput {
+  readonly output: string;
+}
 export type Inputs = Readonly<Record<string, TensorInput>>;
 
 /** Given the elements of the inputs, the elements of the outputs. */
@@ -63,8 +71,8 @@ export interface RunOptions {
   signal?: AbortSignal | undefined;
   /** Sizes of symbols that do not follow from the inputs. */
   sizes?: Readonly<Record<string, number>> | undefined;
-  /** Outputs that stay on the GPU: in a buffer of the page's, or in a new one, which is the page's then. */
-  outputs?: Readonly<Record<string, GPUBuffer | "buffer">> | undefined;
+  /** Outputs that stay on the GPU: in a buffer of the page's, in a new one, which is the page's then, or where nobody reads them. */
+  outputs?: Readonly<Record<string, GPUBuffer | "buffer" | "unread">> | undefined;
 }
 
 export type RunResult = Record<string, TensorData | GPUBuffer>;
@@ -145,6 +153,8 @@ export interface Generation {
   readonly decode: string;
   /** The function that gives the logits of each of up to `chunk` tokens, which verifies drafts; null where none does. */
   readonly verify?: string | null;
+  /** Their output int32 that has the most likely token, so that nobody reads logits back; null where none has. */
+  readonly next?: string | null;
   readonly chunk: number;
   /** Tokens that the states have room for, and the bytes that each takes there. */
   readonly capacity: number;

@@ -11,6 +11,7 @@ import { TapmlError } from "./error";
 import type { Label, Region } from "./flat";
 import type { Interpreter, Waiting } from "./interpret";
 import type { ReadyKernel } from "./pipelines";
+import type { Recording } from "./record";
 import { Download, OUTPUT_USAGE, type Session } from "./session";
 import type { Recorded, States } from "./states";
 import { usedSymbols } from "./used";
@@ -43,13 +44,16 @@ export async function runCall(
   options: RunOptions,
   broken: (why: string) => void,
 ): Promise<Issued> {
-  const { fn, session, signal } = call;
+  const { fn, session, states, signal } = call;
   const { device } = session.gpu;
   const checked = checkCall(call.model, fn, usedSymbols(fn, call.kernels), given, options.sizes ?? {});
   const asked = checkOutputs(call, checked.inputs, options.outputs ?? {}, checked.sizes);
   const fresh: GPUBuffer[] = [];
+  const isRead = asked.map((output) => typeof output === "number");
   const wanted = asked.map((output) => {
-    if (typeof output === "number" || !("fresh" in output)) return output;
+    if (typeof output === "number") return output;
+    if ("unread" in output) return output.unread;
+    if (!("fresh" in output)) return output;
     const made = device.createBuffer({ size: output.fresh, usage: OUTPUT_USAGE });
     fresh.push(made);
     return made;
@@ -72,18 +76,22 @@ export async function runCall(
     const known = !interpreter.rebind() && recording.proven && !own;
     encoder = new Encoder(device, session.allocations, !known, timer);
     const encoding = performance.now();
+    for (const part of givenOn(fn, checked.inputs, states, recording)) encoder.copy(...part);
     await interpreter.run(encoder, waitingOf(call, encoder));
     signal.throwIfAborted();
-    const read = fn.outputs.flatMap(({ tensor }, i) =>
-      typeof wanted[i] === "number" ? [recording.region(tensor)] : [],
-    );
+    const read = fn.outputs.flatMap(({ tensor }, i) => (isRead[i] ? [recording.region(tensor)] : []));
     const download = new Download(session, read);
     for (const part of download.parts) encoder.copyOut(...part);
     if (timer) encoder.resolve(timer);
     encoder.submit();
+    fn.outputs.forEach(({ name, tensor }, i) => {
+      const { of, index } = recording.region(tensor);
+      const type = typeAt(fn.tensors[tensor] as CompiledTensor, checked.sizes);
+      if (typeof wanted[i] === "number") states.leave(name, of[index] as GPUBuffer, type);
+    });
     apart?.destroy();
     const submitted = performance.now();
-    const finished = finish(call, encoder.errors, download, wanted, checked.sizes)
+    const finished = finish(call, encoder.errors, download, isRead, wanted, checked.sizes)
       .then(async (outputs) => {
         recording.proven = true;
         if (!call.profiled) return outputs;
@@ -107,6 +115,7 @@ export async function runCall(
     apart?.destroy();
     capture?.fail(cause);
     dropped();
+    states.leaveNothing();
     if (encoder?.submissions) broken(`a call of ${call.name} ended in its middle (${describe(cause)})`);
     throw cause;
   }
@@ -117,6 +126,7 @@ async function finish(
   { fn, session, signal }: CallContext,
   checks: readonly Promise<ErrorReport | null>[],
   download: Download,
+  isRead: readonly boolean[],
   wanted: readonly (GPUBuffer | number)[],
   sizes: Sizes,
 ): Promise<RunResult> {
@@ -128,14 +138,15 @@ async function finish(
     const error = errors.find((found) => found !== null);
     if (error) throw new DeviceFailure(error);
     const read = bytes.values();
-    return Object.fromEntries(
-      fn.outputs.map(({ name, tensor }, i) => {
-        const buffer = wanted[i];
-        if (typeof buffer === "object") return [name, buffer];
-        const type = typeAt(fn.tensors[tensor] as CompiledTensor, sizes);
-        return [name, arrayAt((read.next().value as Uint8Array).subarray(0, bytesOf(type)), type)];
-      }),
-    );
+    const outputs: RunResult = {};
+    fn.outputs.forEach(({ name, tensor }, i) => {
+      const buffer = wanted[i];
+      if (typeof buffer === "object") outputs[name] = buffer;
+      if (!isRead[i]) return;
+      const type = typeAt(fn.tensors[tensor] as CompiledTensor, sizes);
+      outputs[name] = arrayAt((read.next().value as Uint8Array).subarray(0, bytesOf(type)), type);
+    });
+    return outputs;
   } finally {
     download.release();
   }
@@ -150,7 +161,10 @@ function prepared(
   capture: OperatorCapture | null,
 ): Recorded {
   const { queue } = session.gpu.device;
-  const wanted = inputs.map((input) => ("buffer" in input ? input.buffer : Math.max(4, input.bytes.length)));
+  const wanted = inputs.map((input) => {
+    if ("buffer" in input) return input.buffer;
+    return Math.max(4, "bytes" in input ? input.bytes.length : paddedBytes(bytesOf(input.type)));
+  });
   const bound = states.bind(name, wanted, outputs);
   inputs.forEach((input, i) => {
     if ("bytes" in input && input.bytes.length) queue.writeBuffer(bound[i] as GPUBuffer, 0, input.bytes);
@@ -164,13 +178,27 @@ function prepared(
   }
 }
 
-/** For each output the buffer that takes it, or its bytes where it is read back, or where a new buffer is asked for. */
+/** Copies of what calls before left, to the inputs that are that. */
+function givenOn(
+  { inputs: ports }: CompiledFunction,
+  inputs: readonly CheckedInput[],
+  states: States,
+  recording: Recording,
+): [from: Region, to: Region][] {
+  return inputs.flatMap((input, i) => {
+    if (!("output" in input)) return [];
+    const { name, tensor } = ports[i] as CompiledFunction["inputs"][number];
+    return [[states.leftIn(input.output, name, input.type), recording.region(tensor)]];
+  });
+}
+
+/** For each output the buffer that takes it, or its bytes: where it is read back, in a new buffer, or unread. */
 function checkOutputs(
   { fn }: CallContext,
   inputs: readonly CheckedInput[],
   asked: NonNullable<RunOptions["outputs"]>,
   sizes: Sizes,
-): (GPUBuffer | number | { fresh: number })[] {
+): (GPUBuffer | number | { fresh: number } | { unread: number })[] {
   const names = fn.outputs.map(({ name }) => name);
   for (const name of Object.keys(asked)) {
     if (!names.includes(name))
@@ -182,6 +210,7 @@ function checkOutputs(
     const buffer = Object.hasOwn(asked, name) ? asked[name] : undefined;
     if (!buffer) return bytes;
     if (buffer === "buffer") return { fresh: bytes };
+    if (buffer === "unread") return { unread: bytes };
     const wrong = (what: string, fix: string) => {
       throw new TapmlError("input", `the buffer for output ${name} ${what}`, fix);
     };

@@ -45,6 +45,33 @@ describe("a model", () => {
     expect(given.map((found) => found?.y)).toEqual([new Float32Array([2]), new Float32Array([4])]);
   });
 
+  it("takes what the call before left on the GPU, which nobody reads", async () => {
+    const model = await models.of(ADD);
+    const outputs = { y: "unread" as const };
+    expect(await model.run({ x: range(5) }, { outputs })).toEqual({});
+    // Submitted before anyone knows what came of the one before.
+    const calls = [1, 2, 3].map(() => model.run({ x: { output: "y" } }, { sizes: { n: 5 } }));
+    expect((await Promise.all(calls)).map(({ y }) => y)).toEqual([range(5, 7), range(5, 15), range(5, 31)]);
+    const wrong = model.run({ x: { output: "y" } }, { sizes: { n: 4 } });
+    await expect(wrong).rejects.toThrow(
+      "input x is float32[4], and the output y of the call before float32[5]",
+    );
+    await expect(model.run({ x: { output: "z" } }, { sizes: { n: 5 } })).rejects.toMatchObject({
+      kind: "state",
+      message: expect.stringContaining("no call left anything in z, which is to be the input x"),
+    });
+    const fresh = await models.of(ADD);
+    await expect(fresh.run({ x: { output: "y" } }, { sizes: { n: 5 } })).rejects.toThrow(
+      "no call left anything in y",
+    );
+    // What the page has in a buffer of its own is not left.
+    const { y } = await fresh.run({ x: range(5) }, { outputs: { y: "buffer" } });
+    await expect(fresh.run({ x: { output: "y" } }, { sizes: { n: 5 } })).rejects.toThrow(
+      "no call left anything in y",
+    );
+    (y as GPUBuffer).destroy();
+  });
+
   it("tells what it takes and gives, so that a worker can pass it on", async () => {
     const { inputs, outputs } = await models.of(ADD);
     expect(structuredClone(inputs)).toEqual([{ name: "x", dtype: "float32", shape: ["n"] }]);

@@ -1,8 +1,10 @@
 import type { CompiledFunction, CompiledModel } from "../compiled/generated/model";
 import { paddedBytes } from "../hal/sizes";
-import { bytesOf } from "../program/dtypes";
+import { bytesOf, describeType } from "../program/dtypes";
 import type { Sizes } from "../program/expressions";
-import type { Buffers } from "./flat";
+import type { TensorType } from "../protocol/messages";
+import { TapmlError } from "./error";
+import type { Buffers, Region } from "./flat";
 import { Interpreter, type Watch } from "./interpret";
 import type { ReadyKernel } from "./pipelines";
 import { Recording } from "./record";
@@ -29,6 +31,8 @@ export class States {
   readonly buffers: readonly GPUBuffer[];
   private readonly functions = new Map<string, FunctionBuffers>();
   private readonly doubtful = new Set<string>();
+  /** By name of an output what the last call that has it left there. */
+  private readonly left = new Map<string, { buffer: GPUBuffer; type: TensorType }>();
 
   /** What is in them is nothing yet. */
   constructor(private readonly session: Session) {
@@ -107,6 +111,35 @@ export class States {
     return buffers.input;
   }
 
+  /** An output of a call that is submitted lies in one of its own buffers. */
+  leave(output: string, buffer: GPUBuffer, type: TensorType): void {
+    this.left.set(output, { buffer, type });
+  }
+
+  /** What was left in an output, as an input of that type. Throws a TapmlError. */
+  leftIn(output: string, input: string, type: TensorType): Region {
+    const found = this.left.get(output);
+    if (!found)
+      throw new TapmlError(
+        "state",
+        `no call left anything in ${output}, which is to be the input ${input}`,
+        "call the function that gives it, and leave it to the model",
+      );
+    const bytes = bytesOf(type);
+    if (found.type.dtype !== type.dtype || bytesOf(found.type) !== bytes)
+      throw new TapmlError(
+        "input",
+        `input ${input} is ${describeType(type)}, and the output ${output} of the call before ${describeType(found.type)}`,
+        "give an output of the same dtype and size",
+      );
+    return { of: [found.buffer], index: 0, offset: 0, bytes: paddedBytes(bytes) };
+  }
+
+  /** A call that was ended in its middle leaves nothing. */
+  leaveNothing(): void {
+    this.left.clear();
+  }
+
   /** The GPU took something of a function amiss: nothing that it has is used again. */
   forget(name: string): void {
     this.doubtful.add(name);
@@ -131,7 +164,7 @@ export class States {
   private drop(name: string): void {
     const { at, own } = this.function(name);
     for (const { interpreter } of at.values()) interpreter.destroy();
-    for (const buffer of [...own.input, ...own.output]) this.session.allocations.destroy(buffer);
+    for (const buffer of [...own.input, ...own.output]) this.discard(buffer);
     this.functions.delete(name);
   }
 
@@ -149,12 +182,16 @@ export class States {
     return { recording, interpreter: new Interpreter(recording, modules, watch) };
   }
 
+  private discard(buffer: GPUBuffer): void {
+    for (const [output, found] of this.left) if (found.buffer === buffer) this.left.delete(output);
+    this.session.allocations.destroy(buffer);
+  }
+
   private grown(own: GPUBuffer[], index: number, bytes: number): GPUBuffer {
     const known = own[index];
     if (known && known.size >= bytes) return known;
-    const { allocations } = this.session;
-    if (known) allocations.destroy(known);
-    const made = allocations.make(bytes, OUTPUT_USAGE);
+    if (known) this.discard(known);
+    const made = this.session.allocations.make(bytes, OUTPUT_USAGE);
     own[index] = made;
     return made;
   }

@@ -9,12 +9,15 @@ import {
   type Sizes,
 } from "../program/expressions";
 import type { TensorType } from "../protocol/messages";
-import type { HalfArray, InputData, TensorData, TensorInput } from "./api";
+import type { HalfArray, InputData, LeftOutput, TensorData, TensorInput } from "./api";
 import { ARRAYS, checkRange, mismatch, nameOf, takenAs } from "./elements";
 import { TapmlError } from "./error";
 
-/** One input of a call, checked: what is bound, or the bytes that are written to what is. */
-export type CheckedInput = { buffer: GPUBuffer } | { bytes: Uint8Array<ArrayBuffer> };
+/** One input of a call, checked: what is bound, or the bytes that are written to what is, or the output that is copied there. */
+export type CheckedInput =
+  | { buffer: GPUBuffer }
+  | { bytes: Uint8Array<ArrayBuffer> }
+  | { output: string; type: TensorType };
 
 export interface CheckedCall {
   sizes: Sizes;
@@ -25,7 +28,7 @@ interface Input {
   port: InputPort;
   name: string;
   tensor: CompiledTensor;
-  data: TensorData | GPUBuffer;
+  data: TensorData | GPUBuffer | LeftOutput;
   shape: readonly number[] | null;
 }
 
@@ -44,7 +47,7 @@ export function checkCall(
   for (let known = -1; known < Object.keys(found).length; ) {
     known = Object.keys(found).length;
     for (const { name, tensor, data, shape } of inputs) {
-      if (!shape && !isBuffer(data)) solve(name, tensor, data.length, found);
+      if (!shape && !isBuffer(data) && !isLeft(data)) solve(name, tensor, data.length, found);
     }
   }
   checkRanges(needed, found);
@@ -67,6 +70,7 @@ function inputsOf(
     const tensor = tensors[index] as CompiledTensor;
     const value = Object.hasOwn(given, name) ? given[name] : undefined;
     if (!value) throw new TapmlError("input", `input ${name} is missing`, `give ${describeArray(tensor)}`);
+    if (isLeft(value)) return { port, name, tensor, data: value, shape: null };
     const shaped = !ArrayBuffer.isView(value) && "shape" in value && "data" in value;
     const from = shaped ? value.data : (value as InputData | GPUBuffer);
     const data = isBuffer(from) ? from : takenAs(from, tensor.dtype);
@@ -85,6 +89,10 @@ function inputsOf(
 
 function isBuffer(data: unknown): data is GPUBuffer {
   return typeof GPUBuffer !== "undefined" && data instanceof GPUBuffer;
+}
+
+function isLeft(data: unknown): data is LeftOutput {
+  return typeof (data as { output?: unknown }).output === "string";
 }
 
 function matchShape(
@@ -144,6 +152,7 @@ function checkRanges(symbols: readonly SizeSymbol[], sizes: Record<string, numbe
 function checkedInput({ port, name, tensor, data, shape }: Input, sizes: Sizes): CheckedInput {
   const type = typeAt(tensor, sizes);
   if (shape && shape.join() !== type.shape.join()) throw wrong(name, tensor, `has the shape [${shape}]`);
+  if (isLeft(data)) return { output: data.output, type };
   const bytes = bytesOf(type);
   if (isBuffer(data)) {
     const padded = Math.ceil(bytes / 4) * 4;

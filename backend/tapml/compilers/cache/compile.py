@@ -1,4 +1,4 @@
-"""The compiler of a cache's operators."""
+"""The compiler of a decoder's own operators: of its cache, and the one that chooses a token."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 from tapml.compilers.base import Progress, described
 from tapml.compilers.cache.append import AFTER, CACHE, NEW, POSITIONS, append, append_grid
 from tapml.compilers.cache.attention import attention, attention_grid
+from tapml.compilers.cache.launch import Launch
+from tapml.compilers.cache.most_likely import most_likely
 from tapml.files import sha256
 from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings, requirements, workgroup_size
 from tapml.lowering.by_hand import made_with
@@ -19,7 +21,7 @@ ENTRY_POINT = re.compile(r"@compute[^{]*?\bfn (\w+)")
 
 
 class CacheCompiler:
-    """One of the compilers (tapml.compilers.base): of the operators of a cache that it has a kernel for."""
+    """One of the compilers (tapml.compilers.base): of a decoder's operators those that it has a kernel for."""
 
     name = "cache"
     version = "1"
@@ -38,6 +40,9 @@ class CacheCompiler:
         if found is not None and (text := append(operator, found)) is not None:
             # The cache itself is bound as what it becomes.
             return self._single(operator, text, [AFTER, NEW, POSITIONS], append_grid(operator), {AFTER: CACHE})
+        found = made_with(operator.prim_func, "most_likely")
+        if found is not None and (made := most_likely(operator, found)) is not None:
+            return self._made(operator, made.launches, made.temporaries)
         return None
 
     def _single(
@@ -48,37 +53,48 @@ class CacheCompiler:
         workgroups: list[Any],
         overwrites: Mapping[int, int] = MappingProxyType({}),
     ) -> CompiledKernel:
-        """A kernel of one dispatch, which binds these arguments; `overwrites`: output -> input in whose bytes it is."""
-        file = WgslFile(f"{operator.name}.wgsl", text)
-        entry_point = ENTRY_POINT.findall(text)[0]
+        """A kernel of one dispatch, which binds these arguments."""
+        launch = Launch(text, [{"argument": number} for number in bound], workgroups)
+        return self._made(operator, [launch], [], overwrites)
+
+    def _made(
+        self,
+        operator: Operator,
+        launches: Sequence[Launch],
+        temporaries: list[Any],
+        overwrites: Mapping[int, int] = MappingProxyType({}),
+    ) -> CompiledKernel:
+        """`temporaries`: bytes; `overwrites`: output -> input in whose bytes it is."""
+        texts = [launch.text for launch in launches]
+        names = [ENTRY_POINT.findall(text)[0] for text in texts]
+        # The first has the operator's own name.
+        file_names = [f"{operator.name}{f'_{number}' if number else ''}.wgsl" for number in range(len(texts))]
+        files = [WgslFile(name, text) for name, text in zip(file_names, texts, strict=True)]
         least = {symbol.name: symbol.minimum for symbol in operator.symbols}
         variant = {
             "name": "256",
-            "requires": requirements([text], max(found.nbytes for found in operator.types(least))),
+            "requires": requirements(texts, max(found.nbytes for found in operator.types(least))),
             "entry_points": [
                 {
-                    "name": entry_point,
+                    "name": name,
                     "file": file.name,
-                    "generated_sha256": sha256(text),
-                    "workgroup_size": workgroup_size(text),
-                    "bindings": bindings(text),
+                    "generated_sha256": sha256(file.text),
+                    "workgroup_size": workgroup_size(file.text),
+                    "bindings": bindings(file.text),
                 }
+                for name, file in zip(names, files, strict=True)
             ],
             "launches": [
-                {
-                    "entry_point": entry_point,
-                    "operands": [{"argument": number} for number in bound],
-                    "uniforms": [],
-                    "grid": workgroups,
-                }
+                {"entry_point": name, "operands": launch.operands, "uniforms": [], "grid": launch.workgroups}
+                for name, launch in zip(names, launches, strict=True)
             ],
-            "temporaries": [],
+            "temporaries": temporaries,
         }
         arguments = [
             {**argument, **({"overwrites": overwrites[place]} if place in overwrites else {})}
             for place, argument in enumerate(operator.arguments)
         ]
-        return CompiledKernel({**described(self, operator), "arguments": arguments, "variants": [variant]}, [file])
+        return CompiledKernel({**described(self, operator), "arguments": arguments, "variants": [variant]}, files)
 
 
 CACHE_KERNELS = CacheCompiler()
