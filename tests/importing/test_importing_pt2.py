@@ -19,6 +19,7 @@ from tapml.importing import exported_program, import_model
 from tapml.importing.torch_fixes import converters
 from tapml.importing.torch_program import ProgramImporter
 from tapml.importing.torch_widened import NOTE
+from tapml.lowering.lower import lower
 
 pytestmark = pytest.mark.torch
 
@@ -84,6 +85,29 @@ def test_half_precision_passes_through(tmp_path: Path, matches: Callable[..., No
     model = import_model(str(tmp_path / "half.pt2"), random_inputs=True)
     assert {array.dtype.name for _, array in model.parameters} == {"float16"}
     matches(model, atol=2e-3)
+
+
+def test_convolutions_of_half_precision_are_kernels_that_take_their_bias(
+    tmp_path: Path, matches: Callable[..., None]
+) -> None:
+    import torch
+
+    torch.manual_seed(0)
+    layers = torch.nn.Sequential(
+        torch.nn.Conv2d(4, 8, 3, padding=1),
+        torch.nn.ConvTranspose2d(8, 4, 2, stride=2),
+        torch.nn.Conv2d(4, 4, 3, groups=2, bias=False),
+        torch.nn.Flatten(2),
+        torch.nn.Conv1d(4, 6, 3, dilation=2),
+        torch.nn.ConvTranspose1d(6, 2, 3),
+    )
+    exported = torch.export.export(layers.half().eval(), (torch.rand(1, 4, 5, 5).half(),))
+    torch.export.save(exported, tmp_path / "half.pt2")
+    model = import_model(str(tmp_path / "half.pt2"), random_inputs=True)
+    matches(model, atol=2e-3)
+    lowered = lower(model.module, 1)
+    # Each convolution is one kernel, whose sums are of float32 and rounded once; the rest are views.
+    assert [operator.external for operator in lowered.operators] == [None] * 5
 
 
 def test_a_running_sum_of_bools_counts(tmp_path: Path, matches: Callable[..., None]) -> None:

@@ -89,7 +89,8 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
         return op.not_equal(*arguments)
     if name in _TRANSPOSED:
         numbers = [[int(n) for n in attrs[of]] for of in ("strides", "padding", "output_padding", "dilation")]
-        return call(conv_transpose, data, arguments[1], *numbers, int(attrs["groups"]))
+        dtype = _dtype(attrs, data, "out_dtype")
+        return call(conv_transpose, data, arguments[1], *numbers, int(attrs["groups"]), dtype)
     if name in _SCANS:
         axis = _axis(name, data, attrs["axis"])
         return call(_scanned, data, axis, bool(attrs.get("exclusive")), _dtype(attrs, data), name)
@@ -232,9 +233,9 @@ def _axis(name: str, data: Expr, axis: Any) -> int:
     return int(axis)
 
 
-def _dtype(attrs: dict[str, Any], data: Expr) -> str:
+def _dtype(attrs: dict[str, Any], data: Expr, of: str = "dtype") -> str:
     # 64-bit sums are 32 bits wide here, like every other 64-bit number.
-    wanted = stored(str(attrs.get("dtype") or "void"))
+    wanted = stored(str(attrs.get(of) or "void"))
     return str(data.ty.dtype) if wanted == "void" else wanted
 
 

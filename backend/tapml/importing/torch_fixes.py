@@ -1,7 +1,7 @@
 """Converters that replace some of TVM's PyTorch importer's own.
 
-Besides those of arithmetic, of indexing and of resizing: its matrix products always give float32, so that a float16
-model no longer fits together.
+Besides those of arithmetic, of indexing and of resizing: its matrix products and convolutions always give float32,
+so that a float16 model no longer fits together.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ def converters(bounds: Bounds) -> dict[str, Converter]:
         "addmm.default": _addmm,
         "baddbmm.default": _addmm,
         "cond": _both_branches,
+        "convolution.default": _convolution,
         "empty.memory_format": _empty,
         "view.default": _reshape,
         "reshape.default": _reshape,
@@ -59,6 +60,21 @@ def _addmm(node: Any, importer: Any) -> Any:
     product = _scaled(importer, emit(op.matmul(left, right)), node.kwargs.get("alpha", 1))
     beta = node.kwargs.get("beta", 1)
     return product if beta == 0 else emit(op.add(product, _scaled(importer, bias, beta)))
+
+
+def _convolution(node: Any, importer: Any) -> Any:
+    """TVM's own gives float32, and adds a bias as it is: here as float32, for PyTorch rounds once."""
+    bias, outside = node.args[2], importer.env
+    if bias is None or str(outside[bias].ty.dtype) == "float32":
+        return importer.as_tvm(node)
+    importer.env = {**outside, bias: None}
+    try:
+        made = importer.as_tvm(node)
+    finally:
+        importer.env = outside
+    # Reshaped as it lies, so that the cast is part of the kernel.
+    added = op.reshape(outside[bias], (1, -1, *(1 for _ in made.ty.shape.values[2:])))
+    return importer.block_builder.emit(op.add(made, op.astype(added, str(made.ty.dtype))))
 
 
 def _reshape(node: Any, importer: Any) -> Any:

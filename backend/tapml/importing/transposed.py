@@ -19,11 +19,14 @@ def conv_transpose(
     output_padding: Sequence[int],
     dilation: Sequence[int],
     groups: int,
+    dtype: str = "",
 ) -> Any:
     """`data` [n, c, ...] and `weight` [c, o / groups, ...] give [n, o, ...].
 
-    `padding`: in front of each axis, then behind each.
+    `padding`: in front of each axis, then behind each. `dtype`: of the products, their sums and the result; that of
+    `data` if nothing is said.
     """
+    dtype = dtype or data.dtype
     rank = len(data.shape) - 2
     kernel = weight.shape[2:]
     before, after = padding[:rank], padding[rank:]
@@ -50,7 +53,8 @@ def conv_transpose(
         ]
         inside = [tirx.max(tirx.min(place, data.shape[2 + i] - 1), 0) for i, place in enumerate(places)]
         source = tirx.floordiv(out, made) * given + channel
-        product = data(batch, source, *inside) * weight(source, tirx.floormod(out, made), *taps)
-        return te.sum(tirx.Select(tirx.all(*lands), product, tirx.const(0, data.dtype)), axis=[channel, *taps])
+        factors = data(batch, source, *inside), weight(source, tirx.floormod(out, made), *taps)
+        product = factors[0].astype(dtype) * factors[1].astype(dtype)
+        return te.sum(tirx.Select(tirx.all(*lands), product, tirx.const(0, dtype)), axis=[channel, *taps])
 
     return te.compute((data.shape[0], made * groups, *sizes), total, name="conv_transpose")
