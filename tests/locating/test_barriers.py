@@ -199,6 +199,30 @@ def test_barriers_between_all_statements_order_them(data: st.DataObject) -> None
 def test_hostile_texts_are_read_in_proportion_to_their_length(seed: int) -> None:
     """Those of `make bench-hostile`."""
     text = mutate_wgsl(BODY.format("tile[i] = 1.0;"), random.Random(seed))
+    assert _calls(text) < 60 * len(text) + 2_000_000
+
+
+NAMES = [f"a{number}" for number in range(60)]
+SHARED = "".join(f"var<workgroup> {name} : array<f32, 1024>;\n" for name in NAMES)
+ENTRY = "@compute @workgroup_size(1024) fn f{}(@builtin(local_invocation_index) i : u32) {{ {} }}\n"
+OWN = "".join(f"{name}[i] = {name}[i + 0u]; {name}[i * 1u] = {name}[0u + i];" for name in NAMES)
+LOOPS = "loop {" * 110 + OWN + "}" * 110
+CHAIN = "let z0 = i;" + "".join(f"let z{place + 1} = z{place};" for place in range(190))
+CHAIN += "".join(f"a0[z190 + {k}u - {k}u] = a0[z190 + 0u + {k}u - {k}u];" for k in range(30))
+
+
+@pytest.mark.parametrize(
+    "functions", [[LOOPS * 16], [CHAIN] * 32], ids=["deep loops of many variables", "long chains of names"]
+)
+def test_what_one_text_takes_is_bounded(functions: list[str]) -> None:
+    """Of all its functions and loops together: each by itself is within what a function may take."""
+    text = SHARED + "".join(ENTRY.format(number, body) for number, body in enumerate(functions))
+    assert unordered(text) is None
+    assert _calls(text) < 8_000_000
+
+
+def _calls(text: str) -> int:
+    """Of functions, while it is read."""
     calls = 0
 
     def count(*_: object) -> None:
@@ -210,7 +234,7 @@ def test_hostile_texts_are_read_in_proportion_to_their_length(seed: int) -> None
         unordered(text)
     finally:
         sys.setprofile(None)
-    assert calls < 60 * len(text) + 2_000_000
+    return calls
 
 
 def test_a_text_of_many_loops_ends() -> None:

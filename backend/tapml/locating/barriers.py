@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from tapml.locating.formula.work import Work
 from tapml.locating.invocations import MOST_INVOCATIONS, Invocations
 from tapml.locating.ordering import Module, Unordered, Unreadable, Walk
 from tapml.locating.wgsl_tokens import is_name, tokens
 
 _MOST_CHARACTERS = 1 << 20
 _MOST_VARIABLES = 64
+
+WORK = 400_000_000
+"""What the reading of one text may compute: hundreds of times what kernels take."""
+
 _DEEPEST = 127
 """Blocks in blocks that WGSL lets a function have."""
 
@@ -25,8 +30,8 @@ def unordered(wgsl: str) -> Unordered | None:
 
     None where no invocation reads what another one wrote, as far as the text tells: by the values that indices and
     conditions have in each invocation of a workgroup where these are known, and else by how indices are spelled (an
-    element that is read as it was written is the same invocation's). None also for what is no WGSL, or has more than
-    a mebibyte. Takes time in proportion to the text's length, whatever that holds.
+    element that is read as it was written is the same invocation's). None also for what is no WGSL, has more than a
+    mebibyte, or takes more than `WORK` to read: whatever a text holds, it takes a few seconds at most.
     """
     if len(wgsl) > _MOST_CHARACTERS or not SHARED.search(wgsl):
         return None
@@ -41,14 +46,15 @@ def unordered(wgsl: str) -> Unordered | None:
 
 
 def _unordered(texts: Sequence[str], lines: Sequence[int]) -> Unordered | None:
+    work = Work(WORK)  # of all functions together
     shared = frozenset(_shared(texts))
     if len(shared) > _MOST_VARIABLES:
         raise Unreadable
     functions = list(_functions(texts))
     barriers = _coming_to_a_barrier(texts, functions)
-    module = Module(texts, lines, shared, barriers, any(text in _BARRIERS for text in texts))
+    module = Module(texts, lines, shared, barriers, any(text in _BARRIERS for text in texts), work)
     for start, body, end in functions:
-        found = Walk(module, body, end, _invocations(texts, start, body)).unordered() if shared else None
+        found = Walk(module, body, end, _invocations(texts, start, body, work)).unordered() if shared else None
         if found is not None:
             return found
     return None
@@ -102,7 +108,7 @@ def _coming_to_a_barrier(texts: Sequence[str], functions: Sequence[tuple[int, in
     return frozenset(found)
 
 
-def _invocations(texts: Sequence[str], start: int, body: int) -> Invocations | None:
+def _invocations(texts: Sequence[str], start: int, body: int, work: Work) -> Invocations | None:
     """Of an entry point; None for a function that others call, or where it is not known how many there are."""
     behind = max(
         (number for number in range(max(0, start - 30), start) if texts[number] == "workgroup_size"), default=0
@@ -116,4 +122,4 @@ def _invocations(texts: Sequence[str], start: int, body: int) -> Invocations | N
         for number in range(start, body - 5)
         if texts[number] == "@" and texts[number + 1] == "builtin"
     }
-    return Invocations(texts, (x, y, z), builtins) if 0 < x * y * z <= MOST_INVOCATIONS else None
+    return Invocations(texts, (x, y, z), builtins, work) if 0 < x * y * z <= MOST_INVOCATIONS else None

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tapml.locating.formula.work import Work
+
 MOST_INVOCATIONS = 1024
 _MOST_TOKENS = 200
 """Of an expression, and names that it goes back to."""
-
-_MOST_LOOKED_AT = 200_000
-"""Tokens of one kernel's expressions: what is asked for after that is not known."""
 
 Value = np.ndarray | None
 """int32, uint32 or bool, one for each invocation; int64: a number whose type is its neighbour's. None: not known."""
@@ -30,6 +29,9 @@ _BINDS = {
     **dict.fromkeys(("*", "/", "%"), 7),
 }
 _UNARY = 8
+_SORTED = 16
+"""What sorting costs, of each element."""
+
 _CASTS: Mapping[str, type[np.generic]] = {"i32": np.int32, "u32": np.uint32}
 _ARITHMETIC: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "+": np.add,
@@ -58,14 +60,14 @@ class _NotKnown(Exception):
 @dataclass
 class Invocations:
     """Those of one workgroup. `size`: along x, y, z; `named`: constants that the text gives names to; `builtins`: names
-    of parameters -> "local_invocation_id" or "local_invocation_index"."""
+    of parameters -> "local_invocation_id" or "local_invocation_index"; `work`: what may be computed, after which
+    nothing is known."""
 
     texts: Sequence[str]
     size: tuple[int, int, int]
     builtins: Mapping[str, str]
+    work: Work
     named: dict[str, Range] = field(default_factory=dict)
-    looked_at: int = 0
-    """Tokens so far."""
 
     @property
     def count(self) -> int:
@@ -141,8 +143,8 @@ class Invocations:
         return values[0]
 
     def _count(self, part: Range) -> None:
-        self.looked_at += part[1] - part[0]
-        if self.looked_at > _MOST_LOOKED_AT:
+        self.work.add((part[1] - part[0]) * self.count, part[1] - part[0])
+        if self.work.over():
             raise _NotKnown
 
     def _at(self, position: int, end: int) -> str:
@@ -273,7 +275,7 @@ def guarded(indices: Sequence[Value], conditions: Iterable[Value], count: int) -
     return Where(indices, done, exact)
 
 
-def share_an_element(writes: Where, reads: Where) -> bool | None:
+def share_an_element(writes: Where, reads: Where, work: Work) -> bool | None:
     """Does an invocation write an element that another one reads? None where the text does not tell."""
     if not writes.done.any() or not reads.done.any():
         return False
@@ -283,6 +285,7 @@ def share_an_element(writes: Where, reads: Where) -> bool | None:
     for one, other in zip(writes.indices, reads.indices, strict=True):
         if one is None or other is None or one.dtype == bool or other.dtype == bool:
             return None
+        work.add(_SORTED * (one.size + other.size))
         _, both = np.unique(np.concatenate([one, other]).astype(np.int64), return_inverse=True)
         written, read = (
             place * (both.size + 1) + part for place, part in zip((written, read), np.split(both, 2), strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from tapml.locating.formula.work import Work
 from tapml.locating.invocations import Invocations, Range, Where, guarded, share_an_element
 
 _KEPT = 4
@@ -12,6 +13,9 @@ _KEPT = 4
 
 _MOST_JUDGED = 5000
 """Pairs of accesses that differ from each other."""
+
+_MOST_AXES = 15
+"""Arrays in arrays that WGSL lets a type have."""
 
 _ASSIGN = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "++", "--"}
 _LOOPS = ("for", "while", "loop")
@@ -25,7 +29,7 @@ _BASE = 0x1F3D5B79
 
 
 class Unreadable(Exception):
-    """It is no text that WGSL takes, or one that is larger than any kernel's."""
+    """It is no text that WGSL takes, or one that takes more to read than any kernel's."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +51,15 @@ class Unordered:
 @dataclass(frozen=True)
 class Module:
     """What a function's text stands in. `texts`: its tokens, with an empty one behind; `lines`: of each token;
-    `shared`: variables in workgroup memory; `barriers`: functions that come to a barrier; `has_barriers`: one does."""
+    `shared`: variables in workgroup memory; `barriers`: functions that come to a barrier; `has_barriers`: one does;
+    `work`: what reading it may take."""
 
     texts: Sequence[str]
     lines: Sequence[int]
     shared: frozenset[str]
     barriers: frozenset[str]
     has_barriers: bool
+    work: Work
 
 
 @dataclass(frozen=True)
@@ -229,6 +235,7 @@ class Walk:
     def _turn(self, loop: _Loop) -> None:
         """The next one begins while other invocations may be at the end of this one."""
         for accesses in loop.first.of.values():
+            self._module.work.add(0, len(accesses))
             for access in accesses:
                 self._judge(access, self._since, turned=True)
                 if loop.open_around and self._loops:
@@ -285,6 +292,8 @@ class Walk:
 
     def _closed(self, found: _Open, end: int, statement: int) -> Iterator[_Access]:
         texts = self._texts
+        if len(found.indices) > _MOST_AXES:
+            raise Unreadable
         if texts[found.start - 1] == "&" and not _operand(texts[found.start - 2]):
             return  # where it points to is read and written somewhere else
         behind = end + 1
@@ -300,7 +309,11 @@ class Walk:
         """Is there another one in `slots` that it has to be ordered with? `turned`: those are of the turn before."""
         if self._found is not None:
             return
-        for other in slots.against(access):
+        others = slots.against(access)
+        self._module.work.add(0, len(others))
+        if self._module.work.over():
+            raise Unreadable
+        for other in others:
             write, read = (access, other) if access.writes else (other, access)
             key = (access.variable, write.spelling, write.branch, read.spelling, read.branch, turned)
             if key not in self._judged:
@@ -315,7 +328,9 @@ class Walk:
         if not turned and _exclusive(write.branch, read.branch):
             return False
         invocations = self._invocations
-        meet = None if invocations is None else share_an_element(self._where(write), self._where(read))
+        meet = (
+            None if invocations is None else share_an_element(self._where(write), self._where(read), self._module.work)
+        )
         if meet is None:
             return self._module.has_barriers and write.spelling != read.spelling
         return meet
