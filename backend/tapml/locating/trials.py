@@ -2,6 +2,7 @@
 
 The few calls of a suite leave much open: a row of 384 elements that follow from one sum is one number, and of 80,000
 changes of a program some give that by chance, or where a weight is 1 everywhere. None gives it again for other numbers.
+Nor does it for numbers in other places: what is read from a place where a zero happens to be is as good as left out.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from tapml.validation.context import JobContext
 Vary = Callable[[Sequence[np.ndarray], int], list[np.ndarray] | None]
 
 TRIALS = 3
+_MOVED = 3
+"""Every third has its numbers in other places."""
+
 _MOST_BYTES = 16 << 20
 """Of a call's inputs and outputs: larger ones have elements enough."""
 
@@ -31,13 +35,15 @@ _LEAST, _MOST = 0.5, 1.6
 
 
 def varied(inputs: Sequence[np.ndarray], seed: int) -> list[np.ndarray] | None:
-    """Each number of them so many times as large; None where there is none but integers, which may be places."""
+    """Each number of them so many times as large, and every third time in another place of its input; None where there
+    is none but integers, which may be places."""
     chance = np.random.default_rng(seed)
     found = []
-    for array in inputs:
-        if array.dtype.kind != "f":
-            found.append(array)
+    for carved in inputs:
+        if carved.dtype.kind != "f":
+            found.append(carved)
             continue
+        array = carved if seed % _MOVED else chance.permuted(carved)
         most = np.finfo(array.dtype).max
         factors = chance.uniform(_LEAST, _MOST, array.shape)
         with np.errstate(invalid="ignore"):
