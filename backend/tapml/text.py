@@ -7,8 +7,9 @@ and emoji stay.
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 # C0 and C1 with DEL, line and paragraph separators, what turns or isolates the reading order, annotations, surrogates.
 _HIDDEN = r"\x7f-\x9f\u061c\u2028\u2029\u202a-\u202e\u2066-\u206f\ufff9-\ufffb\ud800-\udfff"
@@ -73,3 +74,9 @@ def json_escaped(text: str) -> str:
 def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def meant(given: str, known: Iterable[str]) -> str:
+    """ ", did you mean X?" for the nearest of the known names; empty where none is near."""
+    near = difflib.get_close_matches(given, list(known), 1)
+    return f", did you mean {near[0]}?" if near else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,8 @@ from tapml.suite import Suite
         (["tiny", "--top-p", "2"], "top_p is 2.0: give a number above 0 and at most 1"),
         (["tiny", "--stop", ""], "stop is no list of texts with something in them"),
         (["tiny", "--device", "deno", "--device", "cpu"], "give one --device"),
+        (["tiny", "--device", "chromiun"], "no device 'chromiun' that this machine can start, did you mean chromium?"),
+        (["tiny", "--device", "http://127.0.0.1:1"], "a text is not written on a device of another server"),
     ],
 )
 def test_what_cannot_be_asked_for_is_said_in_a_sentence(
@@ -26,6 +30,38 @@ def test_what_cannot_be_asked_for_is_said_in_a_sentence(
 ) -> None:
     assert main(["generate", *arguments, "--prompt", "Once"]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_an_empty_prompt_is_refused_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TAPML_CACHE", str(tmp_path))
+    assert main(["generate", "tiny", "--prompt", ""]) == 2
+    assert "the prompt is empty" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_refused_loads_neither_compilers_nor_servers() -> None:
+    """TVM alone takes seconds."""
+    code = "import sys; from tapml.cli import main; main(sys.argv[1:]); print(*sys.modules)"
+    given = ["generate", "tiny", "--prompt", "a", "--device", "chromiun"]
+    ran = subprocess.run([sys.executable, "-c", code, *given], check=True, capture_output=True, text=True)
+    assert "did you mean chromium" in ran.stderr
+    assert not {"tvm", "torch", "flask", "sqlalchemy", "tapml.server"} & set(ran.stdout.split())
+
+
+def test_an_option_that_is_misspelled_is_told_with_the_one_that_is_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    for given, said in (
+        (["generate", "tiny", "--promt", "a"], "there is no option --promt, did you mean --prompt?"),
+        (
+            ["generate", "tiny", "--prompt", "a", "--temprature=3"],
+            "no option --temprature, did you mean --temperature?",
+        ),
+        (["validate", "a.suite", "--kernl", "b"], "there is no option --kernl, did you mean --kernel?"),
+    ):
+        with pytest.raises(SystemExit):
+            main(given)
+        assert said in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_prompt_is_wanted_and_only_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,12 +8,32 @@ import os
 from pathlib import Path
 from typing import Any
 
+from tapml.errors import InputError
+from tapml.text import meant
+
+
+class _Parser(argparse.ArgumentParser):
+    """Of a command: an option that it has not is told with the one that is meant."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        for given in args or ():
+            if given == "--":
+                break
+            name = given.partition("=")[0]
+            known = [*self._option_string_actions]
+            # argparse takes the beginning of a name for it.
+            if not name.startswith("--") or any(other.startswith(name) for other in known) or " " in name:
+                continue
+            if hint := meant(name, known):
+                self.error(f"there is no option {name}{hint}")
+        return super().parse_known_args(args, namespace)
+
 
 class Commands:
     """The commands of a parser."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
-        self._parsers = parser.add_subparsers(required=True, metavar="COMMAND")
+        self._parsers = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
 
     def add(
         self, name: str, run: str, *parents: argparse.ArgumentParser, help: str, description: str | None = None
@@ -33,6 +53,14 @@ _DATABASE_VARIABLE = "TAPML_DATABASE_URL"
 _DEVICE = """what to run on, such as chromium (the default) or node-dawn: a name that `tapml devices` lists, open \
 (wait for someone to open the device page in any browser), or the address of a running `tapml serve`, with #NAME for \
 one of its devices"""
+
+
+def one_device(options: argparse.Namespace) -> str:
+    """Of a model's calls, by name. Raises InputError for several."""
+    names = options.device or ["cpu"]
+    if len(names) > 1:
+        raise InputError("give one --device: a model runs on one at a time")
+    return str(names[0])
 
 
 def _argument(*names: str, **options: Any) -> argparse.ArgumentParser:

@@ -15,12 +15,10 @@ from typing import Any
 
 from rich.console import Console
 
-from tapml.building.build import build
+from tapml.browsers import STARTABLE_NAMES, startable_kind
 from tapml.cache import cached
-from tapml.cli.commands import carved_by
+from tapml.cli.arguments import one_device
 from tapml.cli.outputs import Outputs, check_writable
-from tapml.cli.run_command import one_device
-from tapml.cli.runs import acquire, elsewhere, interruptible, served
 from tapml.compiled.files import CompiledFiles, is_compiled
 from tapml.compiled.validated import unvalidated, unvalidated_text
 from tapml.errors import InputError
@@ -31,10 +29,9 @@ from tapml.leftovers import put_in_place, temporary_folder
 from tapml.models import NAMES, folder_of
 from tapml.reports.progress import ProgressReport
 from tapml.reports.terminal import warn_doubts
-from tapml.suite import Suite
-from tapml.text import counted, visible
+from tapml.text import counted, meant, visible
 
-_CPU = "cpu"
+_CPU, _OPEN = "cpu", "open"
 _MAKING = ("building", "bounds", "carving", "compiled", "compilers", "importing", "kernels", "lowering", "models",
            "operators", "platforms", "program", "suite")  # fmt: skip
 """Rooms from which a model becomes another one when they change."""
@@ -45,9 +42,13 @@ _MOST_KEPT = 3
 
 def generate(options: argparse.Namespace, console: Console, progress: Console) -> int:
     """Print the text as it comes, then how it ended."""
+    # All that can be refused without the model, which may have to be built.
     check_writable(options.json)
     device = one_device(options)
+    _check_device(device)
     asked = _asked(options)
+    if options.model in NAMES and not (options.prompt or options.prompt_ids):
+        raise InputError("the prompt is empty: give text, or tokens as --prompt-ids 1,2,3")
     with contextlib.ExitStack() as held:
         files = held.enter_context(_model(options.model, asked.speculate or 0, progress))
         warn_doubts(progress, options.model, files.proven().provenance.doubts)
@@ -60,6 +61,9 @@ def generate(options: argparse.Namespace, console: Console, progress: Console) -
             )
         writing, where = held.enter_context(_writing(text, device, options, progress))
         quiet = str(options.json) == "-"
+        if options.prompt is not None and progress.is_terminal and not quiet:
+            # Before what follows it; what is redirected has that alone.
+            progress.print(visible(options.prompt), style="dim", end="", markup=False, highlight=False)
         for piece in writing:
             if not quiet:
                 # A model without a tokenizer writes tokens.
@@ -85,6 +89,22 @@ def _asked(options: argparse.Namespace) -> Asked:
     return Asked(sampling, options.tokens, options.stop, options.stop_ids, drafts)
 
 
+def _check_device(device: str) -> None:
+    """Raises InputError for one that cannot be started here."""
+    if device in (_CPU, _OPEN) or startable_kind(device):
+        return
+    if device.startswith(("http://", "https://")):
+        raise InputError(
+            f"{device}: a text is not written on a device of another server, whose HTTP API runs jobs and tells no "
+            "tokens: give a device that this machine can start, or a page there with examples/chat"
+        )
+    known = [_CPU, _OPEN, *STARTABLE_NAMES]
+    raise InputError(
+        f"there is no device {device!r} that this machine can start{meant(device, known) or ':'} "
+        f"give {', '.join(known[:-1])} or {known[-1]}"
+    )
+
+
 @contextlib.contextmanager
 def _writing(text: Text, device: str, options: argparse.Namespace, progress: Console) -> Iterator[tuple[Writing, str]]:
     """The text as it is written, and where."""
@@ -95,11 +115,7 @@ def _writing(text: Text, device: str, options: argparse.Namespace, progress: Con
         with Writing(text, chosen_on_cpu(text)) as writing:
             yield writing, device
         return
-    if elsewhere(device):
-        raise InputError(
-            f"{device!r} is no device that this machine can start, and a text is written on no other: give cpu, or one "
-            "that `tapml devices` lists as startable (node-dawn, chromium)"
-        )
+    from tapml.cli.runs import acquire, interruptible, served
     from tapml.generation.on_device import chosen_on_device
 
     with interruptible() as cancel, served(None, options, [device]) as server:
@@ -126,6 +142,9 @@ def _model(name: str, drafts: int, progress: Console) -> Iterator[CompiledFiles]
     elif is_compiled(path) or not path.is_dir():
         yield CompiledFiles(path)
     else:
+        from tapml.building.build import build
+        from tapml.suite import Suite
+
         suite = Suite(path)
         with tempfile.TemporaryDirectory(prefix="tapml-") as folder, ProgressReport(progress) as report:
             output = Path(folder) / f"{suite.name}.tapml"
@@ -144,6 +163,10 @@ def _built(name: str, drafts: int, progress: Console, cache: Path) -> Path:
     path = folder / f"{kind}-{_state_of_package()}.tapml"
     if path.exists():
         return path
+    # Late, as above.
+    from tapml.building.build import build
+    from tapml.cli.commands import carved_by
+
     folder.mkdir(parents=True, exist_ok=True)
     progress.print(f"building {name}, once: a minute or two")
     with temporary_folder(path) as made, ProgressReport(progress) as report:

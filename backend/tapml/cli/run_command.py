@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from tapml.cli.capture_command import left_out_text
+from tapml.cli.arguments import one_device
 from tapml.cli.commands import named_inputs
 from tapml.cli.outputs import Outputs, check_writable
 from tapml.cli.runs import JobEvents, acquire, elsewhere, interruptible, served
@@ -64,14 +64,6 @@ def run_model(options: argparse.Namespace, console: Console, progress: Console) 
     if options.capture is not None and (data := found.capture) is not None:
         outputs.write(lambda: _keep_capture(options.capture, data, progress))
     return outputs.exit_code(0)
-
-
-def one_device(options: argparse.Namespace) -> str:
-    """By name. Raises InputError for several."""
-    names = options.device or [_CPU]
-    if len(names) > 1:
-        raise InputError("give one --device: a model runs on one at a time")
-    return str(names[0])
 
 
 def _calls(files: CompiledFiles, options: argparse.Namespace) -> list[dict[str, np.ndarray]]:
@@ -162,6 +154,9 @@ def _keep_capture(path: Path, data: bytes, console: Console) -> None:
     kernels = listed(list(dict.fromkeys(call.kernel for call in calls)), _FEW)
     text = f"{path} has {counted(len(calls), 'operator call')} ({kernels}), {size(len(data))}"
     console.print(one_line(text, 2000), soft_wrap=True)
+    # Late: what holds a capture against this machine loads TVM.
+    from tapml.cli.capture_command import left_out_text
+
     if text := left_out_text(capture.document):
         console.print(text, style="yellow", soft_wrap=True)
     console.print(f"compare it: `tapml import {path} --into` the suite that the model was built of", soft_wrap=True)
