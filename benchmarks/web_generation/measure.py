@@ -35,16 +35,25 @@ def measure(site: Path, chromium: str, rounds: int, seconds: float) -> dict[str,
 
 
 def _summary(found: Sequence[Mapping[str, Any]], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Medians, of the second text of each session."""
+    """Medians, of the second text of each session; `idle` of the third."""
     behind_first = asked["tokens"] - 1
+    idle = [one["idle"] for one in found if one["idle"] is not None]
     speeds = [behind_first / one["decodeSeconds"] for one in found]
     return {
         "loaded": statistics.median(one["loaded"] for one in found),
         "first": statistics.median(one["prefillSeconds"] for one in found),
         "speed": statistics.median(speeds),
         "speeds": [round(speed, 2) for speed in speeds],
-        "equal": all(one["ids"] == one["first"]["ids"] == asked["expected"] for one in found),
+        "idle": statistics.median(idle)
+        if (idle := [one["idle"] for one in found if one["idle"] is not None])
+        else None,
+        "equal": all(one["ids"] == one["first"]["ids"] == one["third"]["ids"] == asked["expected"] for one in found),
     }
+
+
+def _share(idle: float | None) -> str:
+    """Of the time; nothing where the device has no timestamps."""
+    return "" if idle is None else f"{100 * idle:.0f} %"
 
 
 def table(found: Mapping[str, Any]) -> str:
@@ -56,16 +65,20 @@ def table(found: Mapping[str, Any]) -> str:
     ours = found["runtimes"]["tapml"]["speed"]
     rows = [
         f"| {NAMES[name]} | {one['loaded']:,.0f} | {1000 * one['first']:,.1f} | {one['speed']:,.1f} | "
-        f"{one['speed'] / ours:.2f} | {'yes' if one['equal'] else 'NO'} |"
+        f"{one['speed'] / ours:.2f} | {_share(one['idle'])} | "
+        f"{'yes' if one['equal'] else 'NO'} |"
         for name, one in found["runtimes"].items()
     ]
     return "\n".join(
         [
             f"{found['tokens']} tokens behind {found['prompt']}, greedily; {browser} on {gpu}; medians of "
-            f"{found['rounds']} fresh browsers each, by turns, which write the text twice: the second time counts.",
+            f"{found['rounds']} fresh browsers each, by turns, which write the text three times: the second time "
+            "counts. The GPU's idle time is of the third: what lies between the compute passes behind the first token, by "
+            "the timestamps that each pass writes.",
             "",
-            "| runtime | loaded, ms | first token, ms | tokens a second | to tapml's | tokens as transformers' |",
-            "| --- | --- | --- | --- | --- | --- |",
+            "| runtime | loaded, ms | first token, ms | tokens a second | to tapml's | GPU idle | tokens as "
+            "transformers' |",
+            "| --- | --- | --- | --- | --- | --- | --- |",
             *rows,
         ]
     )

@@ -12,7 +12,7 @@ export async function start() {
     preferredOutputLocation: Object.fromEntries(names.map((name) => [`present.${name}`, "gpu-buffer"])),
   });
   const empty = () => new Tensor("float32", new Float32Array(0), [1, groups, 0, size]);
-  return async (prompt, tokens) => {
+  return async (prompt, tokens, decoding = () => {}) => {
     const begun = performance.now();
     let first = begun;
     let past = Object.fromEntries(names.map((name) => [name, empty()]));
@@ -29,7 +29,9 @@ export async function start() {
       ids.push(logits.indexOf(logits.reduce((a, b) => Math.max(a, b))));
       for (const name of names) past[name].dispose();
       past = Object.fromEntries(names.map((name) => [name, outputs[`present.${name}`]]));
-      if (ids.length === 1) first = performance.now();
+      if (ids.length > 1) continue;
+      first = performance.now();
+      decoding();
     }
     for (const name of names) past[name].dispose();
     return { ids, prefillSeconds: (first - begun) / 1000, decodeSeconds: (performance.now() - first) / 1000 };
