@@ -73,8 +73,8 @@ def table(found: Mapping[str, Any]) -> str:
         [
             f"{found['tokens']} tokens behind {found['prompt']}, greedily; {browser} on {gpu}; medians of "
             f"{found['rounds']} fresh browsers each, by turns, which write the text three times: the second time "
-            "counts. The GPU's idle time is of the third: what lies between the compute passes behind the first token, by "
-            "the timestamps that each pass writes.",
+            "counts. The GPU's idle time is of the third: what lies between the compute passes behind the first token, "
+            "by the timestamps that each pass writes.",
             "",
             "| runtime | loaded, ms | first token, ms | tokens a second | to tapml's | GPU idle | tokens as "
             "transformers' |",

@@ -33,13 +33,13 @@ class Commands:
     """The commands of a parser."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
-        self._parsers = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+        self._parsers: Any = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
 
     def add(
         self, name: str, run: str, *parents: argparse.ArgumentParser, help: str, description: str | None = None
     ) -> argparse.ArgumentParser:
         """`run`: the module of tapml.cli and the function in it that do it; `parents`: what it takes as others do."""
-        parser = self._parsers.add_parser(name, parents=parents, help=help, description=description)
+        parser: argparse.ArgumentParser = self._parsers.add_parser(name, parents=parents, help=help, description=description)
         parser.set_defaults(run=run)
         return parser
 
