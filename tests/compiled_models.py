@@ -223,6 +223,34 @@ def generating() -> Json:
     return document({"main": main}, [take, choose], generation=generation)
 
 
+def growing() -> Json:
+    """As `generating`, with logits alone, of a cache that begins with places for 2 of the 4 tokens that fit."""
+    found = generating()
+    places = {"name": "places", "minimum": 2, "maximum": 4}
+    cache, one = ["places", 2], [1, 1]
+    append = kernel(
+        "append",
+        [
+            argument("input", cache),
+            argument("input", one, "int32"),
+            argument("input", [1], "int32"),
+            argument("output", cache, overwrites=0),
+        ],
+        [places],
+    )
+    take = kernel("take", [argument("input", cache), argument("output", [1, 8])], [places])
+    main = found["functions"]["main"]
+    main["tensors"][4:] = [tensor("cache", cache, "state", 0)]
+    del main["outputs"][1:]
+    main["code"] = [
+        {"op": "dispatch", "kernel": 0, "operands": [4, 0, 1, 4]},
+        {"op": "dispatch", "kernel": 1, "operands": [4, 3]},
+    ]
+    state = {"name": "cache", "dtype": "float32", "shape": cache, "initial": None}
+    generation = {**found["generation"], "next": None, "places": "places"}
+    return document({"main": main}, [append, take], symbols=[places], states=[state], generation=generation)
+
+
 def appended() -> Json:
     """Puts the n rows of x into a state, in place, and into a copy of it, which it gives, once more."""
     n = {"name": "n", "minimum": 1, "maximum": 4}

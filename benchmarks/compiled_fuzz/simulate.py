@@ -85,7 +85,10 @@ class _Run:
         self.memory: dict[tuple[str, int], np.ndarray] = {}
         for kind, counts in (("weights", document["weights"]["buffers"]), ("arena", function["arena"])):
             self._allocate(kind, counts)
-        states = [max(4, _stored_bytes(state["shape"], state)) for state in document["states"]]
+        states = [
+            max(4, _stored_bytes([evaluate(extent, sizes) for extent in state["shape"]], state))
+            for state in document["states"]
+        ]
         self._allocate("state", states)
         for kind in ("input", "output"):
             self._allocate(kind, [max(4, self.nbytes[port["tensor"]]) for port in function[kind + "s"]])

@@ -18,6 +18,8 @@ from tapml.suite import Suite
 pytestmark = pytest.mark.torch
 
 STEPS = 40
+CAPACITY = 96
+"""More than there is room for at first."""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def suite(config: Path) -> Suite:
     path = config.parent / "decoder.suite"
     prompt = ",".join(map(str, PROMPT))
-    options = ["--prompt-ids", prompt, "--capacity", "64", "--chunk", "16", "--steps", "2", "--speculate", "3"]
+    options = ["--prompt-ids", prompt, "--capacity", str(CAPACITY), "--chunk", "16", "--steps", "2", "--speculate", "3"]
     assert main(["carve", "--hf", str(config), *options, "-o", str(path)]) == 0
     return Suite(path)
 
@@ -106,11 +108,13 @@ def test_suite_and_model_say_how_tokens_are_generated(
     model = build(suite, tmp_path / "decoder.tapml", ranges={"tokens": (1, 5)}).model
     assert suite.generation is not None
     assert model.generation is not None
-    assert model.generation.model_dump() == {**suite.generation.model_dump(), "chunk": 5}
-    for path, most in ((suite.path, 16), (tmp_path / "decoder.tapml", 5)):
+    assert model.generation.model_dump() == {**suite.generation.model_dump(), "chunk": 5, "places": "places"}
+    grows = ", reserved as a text grows"
+    for path, most, grown in ((suite.path, 16, ""), (tmp_path / "decoder.tapml", 5, grows)):
         assert main(["show", str(path)]) == 0
         shown = " ".join(capsys.readouterr().out.split())
-        said = f"a call of prefill takes 1 to {most} tokens, one of decode takes 1; 64 fit, 512 B each; token 0 to 127,"
+        taken = f"a call of prefill takes 1 to {most} tokens, one of decode takes 1"
+        said = f"{taken}; 96 fit, 512 B each{grown}; token 0 to 127,"
         assert f"generation {said}" in shown
 
 
@@ -148,7 +152,7 @@ def test_generate_gives_the_tokens_of_transformers_on_every_device(suite: Suite,
     from tapml.importing.hf_model import open_decoder
 
     prompt = [*range(22)]
-    room = 64 - len(prompt)
+    room = CAPACITY - len(prompt)
     # The last token needs no place: nothing follows it.
     wanted = greedy(open_decoder(config).model, prompt, room + 1)
     assert len(set(wanted)) > 20
@@ -201,8 +205,8 @@ def test_an_encoder_and_its_decoder_give_the_tokens_of_transformers(tmp_path: Pa
 @pytest.mark.parametrize(
     ("name", "wrong", "said"),
     [
-        ("positions", 64, r"positions is 64 at \[0\], and must be from 0 to 63"),
-        ("positions", -1, r"positions is -1 at \[0\], and must be from 0 to 63"),
+        ("positions", 96, r"positions is 96 at \[0\], and must be from 0 to 95"),
+        ("positions", -1, r"positions is -1 at \[0\], and must be from 0 to 95"),
         ("input_ids", 128, r"input_ids is 128 at \[0, 0\], and must be from 0 to 127"),
         ("input_ids", -1, r"input_ids is -1 at \[0, 0\], and must be from 0 to 127"),
     ],

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tapml.building.functions import CompiledFunction, Parts, compiled_function, state_document, used_parameters
+from tapml.building.growing import Grown, grown
 from tapml.building.indices import index_ranges
 from tapml.building.kernels import compiled_kernels, kernel_documents
 from tapml.building.validated import validations
@@ -169,33 +170,43 @@ class _Writing:
         digests = {value: ref.digest for value, ref in parameters.items()}
         programs = {name: read_operator(suite, name, suite.model_graph) for name in documents}
         choosing = {name for name, found in programs.items() if is_choice(found)}
-        parts = Parts(documents, self._symbols, program.states, weights, digests, choosing)
+        generation = self._generation()
+        growing = grown(program, documents, self._symbols, generation.capacity if generation else None)
+        symbols = [*self._symbols, *([growing.symbol] if growing.symbol else [])]
+        states = [state_document(state, weights, growing.name) for state in growing.states]
+        parts = Parts(growing.documents, symbols, growing.states, weights, digests, choosing)
         functions = {
             name: compiled_function(
                 function,
                 suite.output_names(name),
                 parts,
                 suite.limits(name),
-                partial(index_ranges, function, partial(_operator_at, suite, name), _tried(self._symbols), choosing),
+                partial(
+                    index_ranges,
+                    program.functions[name],
+                    partial(_operator_at, suite, name),
+                    _tried(self._symbols),
+                    choosing,
+                ),
             )
-            for name, function in program.functions.items()
+            for name, function in growing.functions.items()
         }
-        wgsl, kernels = compiled_kernels(suite, documents)
+        wgsl, kernels = compiled_kernels(suite, growing.documents)
         attachments = self._attachments(documents)
         document = {
             "format": FORMAT,
             "name": self._name,
             "title": suite.manifest["model"].get("title") or self._name,
             "provenance": self._provenance(documents, wgsl),
-            "symbols": [symbol.model_dump() for symbol in self._symbols],
+            "symbols": [symbol.model_dump() for symbol in symbols],
             "weights": {"buffers": list(weights.buffers), "shards": self._shards(weights)},
-            "states": [state_document(state, weights) for state in program.states],
+            "states": states,
             "wgsl": wgsl,
             "kernels": kernels,
             "functions": {name: found.document for name, found in functions.items()},
             "validation": validations(suite, documents),
             "memory": {name: _memory(found) for name, found in functions.items()},
-            "generation": generation.model_dump() if (generation := self._generation()) else None,
+            "generation": generation and _generating(generation, growing),
             "tokenizer": {"file": _TOKENIZER, "kind": "huggingface"} if _TOKENIZER in attachments else None,
             "attachments": [
                 {"name": name, "sha256": sha256(content), "bytes": len(content)}
@@ -280,6 +291,10 @@ def _tried(symbols: Sequence[Symbol]) -> list[Mapping[str, int]]:
     between = [(least + most) // 2 for least, most in ends]
     each = ([least for least, _ in ends], between, [most for _, most in ends])
     return [dict(zip((found.name for found in symbols), sizes, strict=True)) for sizes in each[: 3 if symbols else 1]]
+
+
+def _generating(found: Generation, growing: Grown) -> dict[str, Any]:
+    return {**found.model_dump(), "places": growing.name}
 
 
 def _memory(function: CompiledFunction) -> dict[str, Any]:

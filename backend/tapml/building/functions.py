@@ -215,9 +215,10 @@ class _Lowering:
         return len(self.tensors) - 1
 
 
-def state_document(state: State, weights: Weights) -> dict[str, Any]:
-    """A state as a compiled model has it. Raises InputError for one whose size is another at each call."""
-    if any(symbols_of(axis) for axis in state.type.shape):
+def state_document(state: State, weights: Weights, places: str | None = None) -> dict[str, Any]:
+    """A state as a compiled model has it. Raises InputError for one whose size is another at each call; `places` is the
+    size that sequences decide (growing.py)."""
+    if any(symbols_of(axis) for axis in state.type.shape if axis != places):
         shape = ", ".join(map(printed, state.type.shape))
         raise InputError(
             f"state {state.name} has the shape [{shape}], and a compiled model keeps states of one size: export the "

@@ -47,9 +47,16 @@ class CompiledRun:
 
 
 def planned_bytes(model: CompiledModel, function: str | None = None) -> int:
-    """What a call keeps on any device: weights, states, and the arenas of the function."""
-    states = (evaluate(bound(stored_bytes(state.shape, state.dtype, state.encoding)), {}) for state in model.states)
+    """What a call keeps on any device at most: weights, states, and the arenas of the function."""
+    most = room_of(model)
+    states = (evaluate(bound(stored_bytes(state.shape, state.dtype, state.encoding)), most) for state in model.states)
     return sum(model.weights.buffers) + sum(states) + sum(function_of(model, function).arena)
+
+
+def room_of(model: CompiledModel) -> dict[str, int]:
+    """The size that states which grow have at most, by its symbol; none where there are no such."""
+    found = model.generation
+    return {} if found is None or found.places is None else {found.places: found.capacity}
 
 
 def name_of_function(model: CompiledModel, name: str | None = None) -> str:
@@ -78,7 +85,8 @@ def call_of(model: CompiledModel, function: str | None, arrays: Mapping[str, np.
         raise InputError(f"{model.name} has no input {unknown[0][:100]!r}: it takes {takes}")
     if missing := [name for name in inputs if name not in arrays]:
         raise InputError(f"{model.name} was given no input {missing[0]!r}: it takes {takes}")
-    sizes: dict[str, int] = {}
+    # On this machine memory is taken as it is written: there is room for all from the beginning.
+    sizes = room_of(model)
     for name, tensor in inputs.items():
         if not isinstance(arrays[name], np.ndarray):
             raise InputError(f"input {name} is a {type(arrays[name]).__name__}: give an array of {_described(tensor)}")

@@ -124,7 +124,8 @@ class CompiledState(Message):
 
     name: Id
     dtype: DType
-    shape: Annotated[list[Extent], Field(max_length=32)]
+    shape: Annotated[list[Extent | Id], Field(max_length=32)]
+    """One of its extents may be `generation.places`, along which it grows."""
     encoding: Encoding | None = None
     initial: Annotated[_Initial | None, BeforeValidator(_as_tuple)]
     """Weight buffer and offset of what the first call begins with; null: zeros."""

@@ -14,9 +14,12 @@ from tapml.compiled.model import CompiledFunction, CompiledModel, CompiledState,
 from tapml.compiled.verify_function import FunctionProof
 from tapml.compiled.verify_kernel import KernelProof
 from tapml.errors import InputError
-from tapml.expressions import ExpressionError, Symbol
+from tapml.expressions import ExpressionError, Symbol, symbols_of
 from tapml.program.generation import check_generation
 from tapml.program.graph import Typed
+
+_WORDS = ("float32", "int32", "uint32")
+_GROWS = "one of its extents may be the places of generation"
 
 
 def verify(model: CompiledModel) -> None:
@@ -25,7 +28,8 @@ def verify(model: CompiledModel) -> None:
         algebra = Algebra()
         scope = symbol_values(model.symbols, algebra)
         _check_weights(model.weights)
-        _check_states(model.states, model.weights, algebra)
+        _check_places(model)
+        _check_states(model, algebra, scope)
         kernels = [KernelProof(kernel, len(model.wgsl), algebra) for kernel in model.kernels]
         if not model.functions:
             raise ExpressionError("there is no function")
@@ -61,15 +65,51 @@ def _check_weights(weights: Weights) -> None:
         raise ExpressionError(f"the shards end at weight buffer {buffer}, {offset}, and do not cover all")
 
 
-def _check_states(states: Sequence[CompiledState], weights: Weights, algebra: Algebra) -> None:
+def _check_places(model: CompiledModel) -> None:
+    """The size that sequences decide, and no call."""
+    places = None if model.generation is None else model.generation.places
+    if model.generation is None or places is None:
+        return
+    symbol = next((found for found in model.symbols if found.name == places), None)
+    if symbol is None:
+        raise ExpressionError(f"generation: places: there is no symbol {places}")
+    if symbol.minimum < 1 or symbol.maximum != model.generation.capacity:
+        raise ExpressionError(
+            f"generation: places: {places} is from {symbol.minimum} to {symbol.maximum}, and must be from 1 or more to "
+            f"the {model.generation.capacity} that fit"
+        )
+    for name, function in model.functions.items():
+        for kind, ports in (("input", function.inputs), ("output", function.outputs)):
+            for port in ports:
+                if port.tensor < len(function.tensors) and any(
+                    places in symbols_of(extent) for extent in function.tensors[port.tensor].shape
+                ):
+                    raise ExpressionError(f"{name}: {kind} {port.name} has the size {places}, which is that of states")
+
+
+def _check_growing(state: CompiledState, places: str | None) -> None:
+    """Whoever makes room for more copies rows of it."""
+    sizes = [extent for extent in state.shape if isinstance(extent, str)]
+    if not sizes:
+        return
+    if sizes != [places]:
+        raise ExpressionError(f"its shape is [{', '.join(map(str, state.shape))}], and only {_GROWS}")
+    if state.initial is not None or state.encoding is not None or state.dtype not in _WORDS:
+        words = ", ".join(_WORDS)
+        raise ExpressionError(f"it grows, and what grows begins with zeros and is {words} without an encoding")
+
+
+def _check_states(model: CompiledModel, algebra: Algebra, scope: Scope) -> None:
     names = set()
-    for state in states:
+    weights, places = model.weights, None if model.generation is None else model.generation.places
+    for state in model.states:
         if state.name in names:
             raise ExpressionError(f"the state {state.name} stands twice")
         names.add(state.name)
         try:
             check_stored(state.dtype, state.encoding)
-            count = algebra.value(bound(stored_bytes(state.shape, state.dtype, state.encoding)), {}).high
+            _check_growing(state, places)
+            count = algebra.value(bound(stored_bytes(state.shape, state.dtype, state.encoding)), scope).high
         except ExpressionError as error:
             raise ExpressionError(f"state {state.name}: {error}") from None
         if state.initial is not None:

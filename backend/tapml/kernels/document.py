@@ -58,10 +58,14 @@ class _Argument(Message):
     role: Text
     encoding: Encoding | None = None
     overwrites: Annotated[int, Field(ge=0)] | None = None
+    grows: Annotated[int, Field(ge=0)] | None = None
+    """The axis of which the kernel takes any size: it reads it off the buffer."""
 
     @model_validator(mode="after")
     def _fits(self) -> _Argument:
         check_encoding(self.encoding, self.dtype)
+        if self.grows is not None and self.grows >= len(self.shape):
+            raise ValueError(f"there is no axis {self.grows} that could grow")
         return self
 
 

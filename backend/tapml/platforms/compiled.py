@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tapml.compiled.call import CompiledRun, call_of, function_of, taken
+from tapml.compiled.call import CompiledRun, call_of, function_of, room_of, taken
 from tapml.compiled.files import CompiledFiles
 from tapml.compiled.instructions import Call, Copy, Dispatch, Fill, If, Instruction, Let, Loop, Read
 from tapml.compiled.model import CompiledFunction, CompiledTensor, Port
@@ -101,7 +101,8 @@ class CompiledOnCpu:
 
     def _initial(self, number: int) -> np.ndarray:
         state = self.model.states[number]
-        kind = TensorType(tuple(state.shape), state.dtype, state.encoding)
+        found = SymbolicType(tuple(state.shape), state.dtype, state.encoding)
+        kind = found.at(room_of(self.model), f"the shape of state {state.name}")
         words = np.zeros(_words(kind), np.uint32)
         if state.initial is not None:
             buffer, offset = state.initial

@@ -60,6 +60,9 @@ class Generation(Message):
     """The token that begins a text; null where there is none."""
     bytes_per_token: Bytes
     """That the states take for a token."""
+    places: Id | None = None
+    """The symbol of a compiled model that is an axis of states which grow: as many tokens as they have room for now, at
+    most `capacity`. Null where there is room for all from the beginning."""
 
 
 class GenerationDocument(Generation):

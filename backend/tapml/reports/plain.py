@@ -21,6 +21,8 @@ def generation_text(found: Generation) -> str:
     end = f"a text ends with {listed([str(token) for token in found.end], 8)}" if found.end else "no token ends a text"
     begin = "" if found.begin is None else f"; it begins with {found.begin}"
     fit = f"{found.capacity} fit, {size(found.bytes_per_token)} each"
+    if found.places is not None:
+        fit += ", reserved as a text grows"
     return f"{calls}; {fit}; token 0 to {found.vocabulary - 1}, {end}{begin}"
 
 

@@ -245,6 +245,9 @@ const kernel = fields({
   ),
 });
 
+/** A number, or the name of the size that sequences decide. */
+const grown: Check = (value, where) => (typeof value === "string" ? name : extent)(value, where);
+
 const token = integer(0, 2 ** 31 - 1);
 const some = integer(1, 2 ** 31 - 1);
 const generation = fields({
@@ -258,6 +261,7 @@ const generation = fields({
   end: list(token, 1000),
   begin: orNull(token),
   bytes_per_token: count,
+  "places?": orNull(name),
 });
 
 const ports = list(fields({ name, tensor: index }), 10_000);
@@ -280,7 +284,7 @@ const model = fields({
     buffers: list(buffer, 10_000),
     shards: list(fields({ sha256: digest, bytes: integer(4, 2 ** 24, 4), buffer: index, offset }), 100_000),
   }),
-  states: list(fields({ name, ...typed, shape: list(extent, 32), initial: orNull(initial) }), 10_000),
+  states: list(fields({ name, ...typed, shape: list(grown, 32), initial: orNull(initial) }), 10_000),
   wgsl: list(text(4_000_000), 20_000),
   kernels: list(kernel, 10_000),
   functions: record(

@@ -3,12 +3,12 @@
  * ends (docs/model-format.md, "What is proven"). What cannot be shown is refused. The twin of
  * backend/tapml/compiled/verify.py: tests/vectors/compiled.json holds both to the same sentences.
  */
-import { ExpressionError } from "../program/expressions";
-import { Algebra, type Value } from "./algebra";
+import { ExpressionError, symbolsOf } from "../program/expressions";
+import { Algebra, type Scope, type Value } from "./algebra";
 import { bound, checkStored, storedBytes } from "./bytes";
 import { formed, ModelError } from "./form";
 import { proveFunction } from "./functions";
-import type { CompiledModel, Weights } from "./generated/model";
+import type { CompiledModel, CompiledState, Weights } from "./generated/model";
 import { checkGeneration } from "./generation";
 import { KernelProof, once, within } from "./kernels";
 
@@ -31,7 +31,8 @@ function prove(model: CompiledModel): void {
   const symbols = new Map<string, Value>();
   for (const { name, minimum, maximum } of model.symbols) symbols.set(name, algebra.name(minimum, maximum));
   checkWeights(model.weights);
-  checkStates(model, algebra);
+  checkPlaces(model);
+  checkStates(model, algebra, symbols);
   const kernels = model.kernels.map((kernel) => new KernelProof(kernel, model.wgsl.length, algebra));
   const names = Object.keys(model.functions);
   if (!names.length) throw new ExpressionError("there is no function");
@@ -56,14 +57,52 @@ function checkWeights({ buffers, shards }: Weights): void {
     throw new ExpressionError(`the shards end at weight buffer ${buffer}, ${offset}, and do not cover all`);
 }
 
-function checkStates({ states, weights }: CompiledModel, algebra: Algebra): void {
+/** The size that sequences decide, and no call. */
+function checkPlaces({ generation, symbols, functions }: CompiledModel): void {
+  const places = generation?.places;
+  if (!generation || !places) return;
+  const symbol = symbols.find(({ name }) => name === places);
+  if (!symbol) throw new ExpressionError(`generation: places: there is no symbol ${places}`);
+  if (symbol.minimum < 1 || symbol.maximum !== generation.capacity)
+    throw new ExpressionError(
+      `generation: places: ${places} is from ${symbol.minimum} to ${symbol.maximum}, and must be from 1 or more to ` +
+        `the ${generation.capacity} that fit`,
+    );
+  for (const [name, { inputs, outputs, tensors }] of Object.entries(functions))
+    for (const [kind, ports] of Object.entries({ input: inputs, output: outputs }))
+      for (const port of ports)
+        if (tensors[port.tensor]?.shape.some((extent) => symbolsOf(extent).includes(places)))
+          throw new ExpressionError(
+            `${name}: ${kind} ${port.name} has the size ${places}, which is that of states`,
+          );
+}
+
+const WORDS = ["float32", "int32", "uint32"];
+
+/** Whoever makes room for more copies rows of it. */
+function checkGrowing({ dtype, encoding, shape, initial }: CompiledState, places: string | null): void {
+  const sizes = shape.filter((extent) => typeof extent === "string");
+  if (!sizes.length) return;
+  if (sizes.length > 1 || sizes[0] !== places)
+    throw new ExpressionError(
+      `its shape is [${shape.join(", ")}], and only one of its extents may be the places of generation`,
+    );
+  if (initial || encoding || !WORDS.includes(dtype))
+    throw new ExpressionError(
+      `it grows, and what grows begins with zeros and is ${WORDS.join(", ")} without an encoding`,
+    );
+}
+
+function checkStates({ states, weights, generation }: CompiledModel, algebra: Algebra, symbols: Scope): void {
   const names = new Set<string>();
-  for (const { name, dtype, encoding, shape, initial } of states) {
+  for (const state of states) {
+    const { name, dtype, encoding, shape, initial } = state;
     if (names.has(name)) throw new ExpressionError(`the state ${name} stands twice`);
     names.add(name);
     const bytes = within(`state ${name}`, () => {
       checkStored(dtype, encoding);
-      return algebra.value(bound(storedBytes(shape, dtype, encoding)), new Map()).high;
+      checkGrowing(state, generation?.places ?? null);
+      return algebra.value(bound(storedBytes(shape, dtype, encoding)), symbols).high;
     });
     if (initial && !(initial[1] + bytes <= (weights.buffers[initial[0]] ?? -1)))
       throw new ExpressionError(`state ${name} begins with what is in no weight buffer`);

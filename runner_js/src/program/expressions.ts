@@ -66,7 +66,7 @@ function kindOf(found: unknown): string {
 }
 
 /** Names of the symbols, each once, from left to right. */
-function symbolsOf(expression: Expression): string[] {
+export function symbolsOf(expression: Expression): string[] {
   if (typeof expression === "string") return [expression];
   return Array.isArray(expression) ? [...new Set(expression.slice(1).flatMap(symbolsOf))] : [];
 }

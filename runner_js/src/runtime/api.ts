@@ -159,6 +159,11 @@ export interface Generation {
   /** Tokens that the states have room for, and the bytes that each takes there. */
   readonly capacity: number;
   readonly bytes_per_token: number;
+  /**
+   * The size that states grow by: there is room for few tokens at first, and for twice as many each time that these run
+   * out. Null where there is room for all from the beginning.
+   */
+  readonly places?: string | null;
   /** Tokens there are, from 0 on; those that end a text; the one that begins it. */
   readonly vocabulary: number;
   readonly end: readonly number[];

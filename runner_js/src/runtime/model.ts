@@ -24,9 +24,11 @@ import { Allocations, type Resident } from "./memory";
 import { checkOptions } from "./options";
 import { chooseVariants, compileKernels, type ReadyKernel } from "./pipelines";
 import { checkBuffers } from "./requirements";
+import { sizesWith, tokensOf } from "./room";
 import { LoadedSequence, type SequenceHost } from "./sequence";
 import { arenasOf, Session } from "./session";
 import type { Source } from "./source";
+import { usedSymbols } from "./used";
 import { loadWeights } from "./weights";
 
 export class LoadedModel implements Model, Resident, SequenceHost {
@@ -236,14 +238,19 @@ export class LoadedModel implements Model, Resident, SequenceHost {
     if (changes) sequence.change();
     const signal = options.signal ?? never();
     const begun = performance.now();
-    const issued = await this.withSession([sequence], signal, async (session) => {
+    const makeRoom = () => {
       if (changes) sequence.throwIfUndefined();
+      const watched = capture !== null || (!profiled && this.captures.has(name));
+      sequence.want(tokensOf(this.document, name, inputs, watched));
+    };
+    const work = async (session: Session) => {
+      const states = await sequence.present(session);
       const call = {
         model: this.document,
         name,
         fn,
         session,
-        states: await sequence.present(session),
+        states,
         kernels: this.kernels,
         signal,
         begun,
@@ -252,10 +259,12 @@ export class LoadedModel implements Model, Resident, SequenceHost {
         program: (kernel: string) => this.attachment(`operators/${kernel}.json`, signal).catch(() => null),
         withWeights: <T>(read: (session: Session) => Promise<T>) => this.withSession([], signal, read),
       };
-      return runCall(call, inputs, options, (why) => {
+      const sizes = sizesWith(this.document, usedSymbols(fn, this.kernels), states.places, options.sizes);
+      return runCall(call, inputs, { ...options, sizes }, (why) => {
         if (changes) sequence.break(why);
       });
-    });
+    };
+    const issued = await this.withSession([sequence], signal, work, makeRoom);
     return this.told(issued.result());
   }
 
@@ -263,17 +272,23 @@ export class LoadedModel implements Model, Resident, SequenceHost {
     sequences: readonly LoadedSequence[],
     signal: AbortSignal,
     work: (session: Session) => T | Promise<T>,
+    before = () => {},
   ): Promise<T> {
     this.throwIfDisposed();
     for (const sequence of sequences) sequence.throwIfDisposed();
     return this.inTurn(signal, async () => {
+      before();
       const needed = [this, this.own, ...sequences.filter((sequence) => sequence !== this.own)];
-      const session = await this.admitted(needed, signal);
       try {
-        for (const sequence of sequences) await sequence.present(session);
-        return await work(session);
+        const session = await this.admitted(needed, signal);
+        try {
+          for (const sequence of sequences) await sequence.present(session);
+          return await work(session);
+        } finally {
+          this.place?.budget.release(needed);
+        }
       } finally {
-        this.place?.budget.release(needed);
+        for (const sequence of sequences) sequence.settle();
       }
     });
   }
@@ -282,10 +297,11 @@ export class LoadedModel implements Model, Resident, SequenceHost {
     sequence: LoadedSequence,
     others: readonly LoadedSequence[] = [],
     begin = () => {},
+    before = () => {},
   ): Promise<LoadedSequence> {
     this.others.add(sequence);
     try {
-      await this.withSession([...others, sequence], never(), begin);
+      await this.withSession([...others, sequence], never(), begin, before);
       return sequence;
     } catch (cause) {
       sequence.dispose();

@@ -15,7 +15,7 @@ import { TapmlError } from "./error";
 import type { Resident } from "./memory";
 import { checkOptions } from "./options";
 import type { Session } from "./session";
-import { States, statesOf } from "./states";
+import { roomFor, States, statesOf } from "./states";
 import { describeTensor } from "./values";
 
 /** The model of a sequence. */
@@ -29,17 +29,19 @@ export interface SequenceHost {
     profiled: boolean,
     capture: OperatorCapture | null,
   ): Promise<RunResult | Profile>;
-  /** In a turn of its own, with room for these on the device. */
+  /** In a turn of its own, with room for these on the device; `before` says how much. */
   withSession<T>(
     sequences: readonly LoadedSequence[],
     signal: AbortSignal,
     work: (session: Session) => T | Promise<T>,
+    before?: () => void,
   ): Promise<T>;
   /** A sequence more on the device: `begin` is called with room for it and for `others`. */
   add(
     sequence: LoadedSequence,
     others?: readonly LoadedSequence[],
     begin?: () => void,
+    before?: () => void,
   ): Promise<LoadedSequence>;
   /** The model is on a device again, whoever asked first. */
   restore(options: PrepareOptions): Promise<void>;
@@ -50,8 +52,6 @@ export interface SequenceHost {
 /** Calls of a model with states of their own. Those of the model itself are `kept` while it is loaded. */
 export class LoadedSequence implements Sequence, Resident {
   readonly functions: Readonly<Record<string, ModelFunction>>;
-  readonly kept: number;
-  readonly paged: number;
   private states: States | null = null;
   /** The buffers are there, and nothing is in them. */
   private fresh = false;
@@ -61,14 +61,15 @@ export class LoadedSequence implements Sequence, Resident {
   private used = false;
   private changes = 0;
   private disposed = false;
+  /** Tokens that the states have room for, or are to have at the next call. */
+  private room: number;
 
   constructor(
     private readonly host: SequenceHost,
-    own = false,
+    private readonly own = false,
   ) {
     const { functions } = host.document;
-    const bytes = statesOf(host.document).reduce((total, one) => total + one, 0);
-    [this.kept, this.paged] = own ? [bytes, 0] : [0, bytes];
+    this.room = this.least;
     this.functions = Object.fromEntries(
       Object.entries(functions).map(([name, fn]) => [name, this.function(name, fn)]),
     );
@@ -82,6 +83,14 @@ export class LoadedSequence implements Sequence, Resident {
     return this.host.document.generation ?? null;
   }
 
+  get kept(): number {
+    return this.own ? this.wanted : 0;
+  }
+
+  get paged(): number {
+    return this.own ? 0 : this.wanted;
+  }
+
   get bytes(): number {
     return this.states?.bytes ?? 0;
   }
@@ -92,8 +101,11 @@ export class LoadedSequence implements Sequence, Resident {
 
   async reset(): Promise<void> {
     this.changes++;
-    await this.host.withSession([this], never(), () => {
-      this.states?.reset();
+    await this.host.withSession([this], never(), async (session) => {
+      if (this.room > this.least) {
+        this.free();
+        await this.present(session);
+      } else this.states?.reset();
       this.defined();
     });
   }
@@ -106,11 +118,15 @@ export class LoadedSequence implements Sequence, Resident {
 
   async fork(): Promise<LoadedSequence> {
     const forked = new LoadedSequence(this.host);
-    return this.host.add(forked, [this], () => {
-      this.throwIfUndefined();
+    const begin = () => {
       if (this.states) forked.states?.copy(this.states);
       forked.change();
-    });
+    };
+    const makeRoom = () => {
+      this.throwIfUndefined();
+      forked.want(this.room);
+    };
+    return this.host.add(forked, [this], begin, makeRoom);
   }
 
   dispose(): void {
@@ -124,16 +140,27 @@ export class LoadedSequence implements Sequence, Resident {
     const states = await this.allocate(session);
     if (this.fresh) states.reset();
     this.fresh = false;
+    if (states.places !== this.room) await states.grow(this.room);
     return states;
   }
 
   /** Its buffers, before the weights are there. */
   async allocate(session: Session): Promise<States> {
     if (!this.states) {
-      this.states = await session.allocations.made(() => new States(session));
+      this.states = await session.allocations.made(() => new States(session, this.room));
       this.fresh = true;
     }
     return this.states;
+  }
+
+  /** The next call has so many tokens: room for as many again, and then for these, is made where they are more than fit. */
+  want(tokens: number): void {
+    this.room = Math.max(this.room, roomFor(this.host.document, tokens));
+  }
+
+  /** No more is wanted than there is. */
+  settle(): void {
+    this.room = this.states?.places ?? this.least;
   }
 
   /** Another made room for itself. */
@@ -176,8 +203,22 @@ export class LoadedSequence implements Sequence, Resident {
 
   private release(): void {
     this.changes++;
+    this.free();
+  }
+
+  private free(): void {
     this.states?.destroy();
     this.states = null;
+    this.settle();
+  }
+
+  private get least(): number {
+    return roomFor(this.host.document, 1);
+  }
+
+  /** Bytes of the states with the room that they are to have. */
+  private get wanted(): number {
+    return statesOf(this.host.document, this.room).reduce((total, one) => total + one, 0);
   }
 
   private function(name: string, fn: CompiledFunction): ModelFunction {

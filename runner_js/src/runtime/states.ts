@@ -1,6 +1,6 @@
 import type { CompiledFunction, CompiledModel } from "../compiled/generated/model";
 import { paddedBytes } from "../hal/sizes";
-import { bytesOf, describeType } from "../program/dtypes";
+import { bytesOf, describeType, elementsOf } from "../program/dtypes";
 import type { Sizes } from "../program/expressions";
 import type { TensorType } from "../protocol/messages";
 import { TapmlError } from "./error";
@@ -9,6 +9,7 @@ import { Interpreter, type Watch } from "./interpret";
 import type { ReadyKernel } from "./pipelines";
 import { Recording } from "./record";
 import { OUTPUT_USAGE, type Session } from "./session";
+import { typeAt } from "./values";
 
 /** Sizes that the calls of a function are kept recorded for. */
 const KEPT_SIZES = 32;
@@ -28,16 +29,24 @@ interface FunctionBuffers {
 
 /** The states of a sequence on a device, and its calls, which are recorded with these bound. */
 export class States {
-  readonly buffers: readonly GPUBuffer[];
+  private buffers: readonly GPUBuffer[];
   private readonly functions = new Map<string, FunctionBuffers>();
   private readonly doubtful = new Set<string>();
   /** By name of an output what the last call that has it left there. */
   private readonly left = new Map<string, { buffer: GPUBuffer; type: TensorType }>();
 
-  /** What is in them is nothing yet. */
-  constructor(private readonly session: Session) {
-    this.buffers = statesOf(session.model).map((bytes) => session.allocations.make(bytes, OUTPUT_USAGE));
+  /** With room for so many tokens where states grow. What is in them is nothing yet. */
+  constructor(
+    private readonly session: Session,
+    private room: number,
+  ) {
+    this.buffers = this.made(room);
     session.states.add(this);
+  }
+
+  /** Tokens that there is room for, where states grow. */
+  get places(): number {
+    return this.room;
   }
 
   get bytes(): number {
@@ -58,13 +67,23 @@ export class States {
     });
   }
 
-  /** What others hold. */
+  /** What others hold, which have room for as many tokens or fewer. */
   copy(others: States): void {
-    this.encoded((encoder) => {
-      this.buffers.forEach((state, i) => {
-        encoder.copyBufferToBuffer(others.buffers[i] as GPUBuffer, 0, state, 0, state.size);
-      });
-    });
+    this.take(others.buffers, others.places);
+  }
+
+  /** Room for more tokens, behind those that there are. What calls left in their outputs stays. */
+  async grow(places: number): Promise<void> {
+    const larger = await this.session.allocations.made(() => this.made(places));
+    const [before, room] = [this.buffers, this.room];
+    [this.buffers, this.room] = [larger, places];
+    this.take(before, room);
+    for (const { buffers, at } of this.functions.values()) {
+      for (const { interpreter } of at.values()) interpreter.destroy();
+      at.clear();
+      buffers.state = larger;
+    }
+    for (const buffer of before) this.session.allocations.destroy(buffer);
   }
 
   destroy(): void {
@@ -182,6 +201,23 @@ export class States {
     return { recording, interpreter: new Interpreter(recording, modules, watch) };
   }
 
+  private made(places: number): GPUBuffer[] {
+    const { model, allocations } = this.session;
+    return statesOf(model, places).map((bytes) => allocations.make(bytes, OUTPUT_USAGE));
+  }
+
+  /** Rows of buffers with room for so many tokens, or fewer than here. */
+  private take(given: readonly GPUBuffer[], places: number): void {
+    this.encoded((encoder) => {
+      this.buffers.forEach((to, i) => {
+        const from = given[i] as GPUBuffer;
+        const { outer, least, most } = rowsOf(this.session.model, i, places, this.room);
+        for (let row = 0; row < outer; row++)
+          encoder.copyBufferToBuffer(from, row * least, to, row * most, least);
+      });
+    });
+  }
+
   private discard(buffer: GPUBuffer): void {
     for (const [output, found] of this.left) if (found.buffer === buffer) this.left.delete(output);
     this.session.allocations.destroy(buffer);
@@ -204,7 +240,44 @@ export class States {
   }
 }
 
-/** Bytes of each state. */
-export function statesOf({ states }: CompiledModel): number[] {
-  return states.map((state) => paddedBytes(bytesOf(state)));
+/** Bytes of each state where there is room for so many tokens; for all that fit if nothing is said. */
+export function statesOf(model: CompiledModel, places = mostPlaces(model)): number[] {
+  return model.states.map((_, i) => paddedBytes(bytesOf(typeOf(model, i, places))));
+}
+
+/** Tokens that states which grow have room for at most; 0 where none do. */
+export function mostPlaces({ generation }: CompiledModel): number {
+  return generation?.places ? generation.capacity : 0;
+}
+
+/** Room for at least so many tokens: as many as there are from the beginning, twice that, and so on. */
+export function roomFor({ generation, symbols }: CompiledModel, tokens: number): number {
+  const symbol = symbols.find(({ name }) => name === generation?.places);
+  if (!symbol) return 0;
+  let room = symbol.minimum;
+  while (room < tokens) room *= 2;
+  return Math.min(room, symbol.maximum);
+}
+
+function typeOf({ states, generation }: CompiledModel, index: number, places: number): TensorType {
+  const { dtype, shape, encoding } = states[index] as CompiledModel["states"][number];
+  const sizes = generation?.places ? { [generation.places]: places } : {};
+  return typeAt({ dtype, shape, encoding: encoding ?? null }, sizes);
+}
+
+/** The rows of a state along what it grows by, and the bytes of each, before and after. One, of all, where it does not grow. */
+function rowsOf(
+  model: CompiledModel,
+  index: number,
+  before: number,
+  after: number,
+): { outer: number; least: number; most: number } {
+  const axis = model.states[index]?.shape.indexOf(model.generation?.places ?? "") ?? -1;
+  const [least, most] = [typeOf(model, index, before), typeOf(model, index, after)];
+  const outer = axis < 0 ? 1 : elementsOf(least.shape.slice(0, axis));
+  return {
+    outer,
+    least: axis < 0 ? paddedBytes(bytesOf(least)) : bytesOf(least) / outer,
+    most: axis < 0 ? paddedBytes(bytesOf(most)) : bytesOf(most) / outer,
+  };
 }

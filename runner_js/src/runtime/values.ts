@@ -198,7 +198,10 @@ export function storedBytes(
 }
 
 /** A tensor at the sizes of a call. */
-export function typeAt({ dtype, shape, encoding }: CompiledTensor, sizes: Sizes): TensorType {
+export function typeAt(
+  { dtype, shape, encoding }: Pick<CompiledTensor, "dtype" | "shape" | "encoding">,
+  sizes: Sizes,
+): TensorType {
   const extents = shape.map((extent) => evaluate(extent, sizes));
   return encoding ? { dtype, shape: extents, encoding } : { dtype, shape: extents };
 }

@@ -1,4 +1,5 @@
-"""Appending to a cache in place: new rows into their places, and nothing else of it is touched."""
+"""Appending to a cache in place: new rows into their places, and nothing else of it is touched. How many places it has
+is read off the buffer, so that one kernel serves caches of any capacity."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ def append(operator: Operator, made: MadeWith) -> str | None:
         or [found["dtype"] for found in arguments] != ["float32", "float32", "int32", "float32"]
     ):
         return None
-    _, capacity, dim = arguments[CACHE]["shape"]
+    heads, _, dim = arguments[CACHE]["shape"]
     fixed = all(isinstance(size, int) and size > 0 for size in arguments[CACHE]["shape"])
-    return _TEXT.format(CAPACITY=capacity, DIM=dim, LANES=_LANES) if fixed else None
+    return _TEXT.format(ROW=heads * dim, DIM=dim, LANES=_LANES) if fixed else None
 
 
 def append_grid(operator: Operator) -> list[Any]:
@@ -48,9 +49,10 @@ fn cache_append(
   let token = i32(group.y);
   let head = i32(group.z);
   let first = positions[0];
+  let capacity = i32(arrayLength(&cache)) / {ROW};
   // Rows that would lie outside are left out. A sum may be beyond what an i32 holds: each is held against the other.
-  if (column < {DIM} && first < {CAPACITY} - token && first >= -token) {{
-    let place = (head * {CAPACITY} + first + token) * {DIM} + column;
+  if (column < {DIM} && first < capacity - token && first >= -token) {{
+    let place = (head * capacity + first + token) * {DIM} + column;
     cache[place] = added[(head * i32(all.y) + token) * {DIM} + column];
   }}
 }}

@@ -3,8 +3,9 @@ or for each head and some tokens of a chunk, which share what they read of the c
 
 A tile of places at a time: each lane has the scores of one, then the lanes mix the tile's values, a column each, or
 several places at once where a value has fewer columns than there are lanes. What was mixed before is scaled to a new
-highest score (online softmax), so nothing is kept of scores. How far to look is read from `positions`, which no kernel
-may write: only what a storage buffer holds that is read counts as uniform, and barriers stand inside that loop.
+highest score (online softmax), so nothing is kept of scores. How many places there are is read off the values' buffer,
+so that one kernel serves caches of any capacity (a bias is of one). How far to look is read from `positions`, which no
+kernel may write: only what a storage buffer holds that is read counts as uniform, and barriers stand inside that loop.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def attention(operator: Operator, made: MadeWith) -> str | None:
         LANES=LANES,
         HEADS=heads,
         GROUPS=heads // kv_heads,
-        CAPACITY=capacity,
+        OF_PLACE=kv_heads * width,
         NUMBER=number,
         TOKENS=tokens,
         TERMS=dim // vector,
@@ -138,20 +139,21 @@ fn cached_attention(
   let token = i32(group.y) * {TOKENS};
   let known = min(tokens - token, {TOKENS});
   // From the first place that one of the tokens sees to the last.
-  var begin = {CAPACITY};
+  let capacity = i32(arrayLength(&values)) / {OF_PLACE};
+  var begin = capacity;
   var end = 0;
   for (var t = 0; t < known; t++) {{
     let position = positions[token + t];
     let first = {BEGIN};
-    let last = clamp(position, -1, {CAPACITY} - 1);
+    let last = clamp(position, -1, capacity - 1);
     // Where nothing is seen all places count alike.
     begin = min(begin, select(first, 0, first > last));
-    end = max(end, select(last + 1, {CAPACITY}, first > last));
+    end = max(end, select(last + 1, capacity, first > last));
   }}
   for (var r = lane; r < known * {TERMS}; r += {LANES}) {{
     query_rows[r] = query[(head * tokens + token) * {TERMS} + r];
   }}
-  let row_of_head = head / {GROUPS} * {CAPACITY};
+  let row_of_head = head / {GROUPS} * capacity;
   let column = lane % {COLUMNS};
   let part = lane / {COLUMNS};
   var highest = array<f32, {TOKENS}>();

@@ -17,6 +17,11 @@ from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings, requirement
 from tapml.lowering.by_hand import made_with
 from tapml.lowering.operator import Operator
 
+KEPT = (1, 2)
+"""Among the arguments of attention: the caches of keys and values."""
+PLACES = 1
+"""The axis of a cache that its positions are on."""
+
 ENTRY_POINT = re.compile(r"@compute[^{]*?\bfn (\w+)")
 
 
@@ -24,7 +29,7 @@ class CacheCompiler:
     """One of the compilers (tapml.compilers.base): of a decoder's operators those that it has a kernel for."""
 
     name = "cache"
-    version = "1"
+    version = "2"
 
     def compile(
         self, operators: Sequence[Operator], variants: Sequence[str], progress: Progress
@@ -35,11 +40,13 @@ class CacheCompiler:
     def _kernel(self, operator: Operator) -> CompiledKernel | None:
         found = made_with(operator.prim_func, "cached_attention")
         if found is not None and (text := attention(operator, found)) is not None:
-            return self._single(operator, text, [*range(len(operator.arguments))], attention_grid(operator))
+            grid, every = attention_grid(operator), [*range(len(operator.arguments))]
+            return self._single(operator, text, every, grid, dict.fromkeys(KEPT, PLACES))
         found = made_with(operator.prim_func, "cache_append")
         if found is not None and (text := append(operator, found)) is not None:
             # The cache itself is bound as what it becomes.
-            return self._single(operator, text, [AFTER, NEW, POSITIONS], append_grid(operator), {AFTER: CACHE})
+            grid, grows = append_grid(operator), {CACHE: PLACES, AFTER: PLACES}
+            return self._single(operator, text, [AFTER, NEW, POSITIONS], grid, grows, {AFTER: CACHE})
         found = made_with(operator.prim_func, "most_likely")
         if found is not None and (made := most_likely(operator, found)) is not None:
             return self._made(operator, made.launches, made.temporaries)
@@ -51,11 +58,12 @@ class CacheCompiler:
         text: str,
         bound: Sequence[int],
         workgroups: list[Any],
+        grows: Mapping[int, int],
         overwrites: Mapping[int, int] = MappingProxyType({}),
     ) -> CompiledKernel:
-        """A kernel of one dispatch, which binds these arguments."""
+        """A kernel of one dispatch that binds these arguments; `grows`: argument -> axis of which it takes any size."""
         launch = Launch(text, [{"argument": number} for number in bound], workgroups)
-        return self._made(operator, [launch], [], overwrites)
+        return self._made(operator, [launch], [], overwrites, grows)
 
     def _made(
         self,
@@ -63,8 +71,9 @@ class CacheCompiler:
         launches: Sequence[Launch],
         temporaries: list[Any],
         overwrites: Mapping[int, int] = MappingProxyType({}),
+        grows: Mapping[int, int] = MappingProxyType({}),
     ) -> CompiledKernel:
-        """`temporaries`: bytes; `overwrites`: output -> input in whose bytes it is."""
+        """`temporaries`: bytes; `overwrites`: output -> input in whose bytes it is; `grows` as above."""
         texts = [launch.text for launch in launches]
         names = [ENTRY_POINT.findall(text)[0] for text in texts]
         # The first has the operator's own name.
@@ -91,7 +100,11 @@ class CacheCompiler:
             "temporaries": temporaries,
         }
         arguments = [
-            {**argument, **({"overwrites": overwrites[place]} if place in overwrites else {})}
+            {
+                **argument,
+                **({"grows": grows[place]} if place in grows else {}),
+                **({"overwrites": overwrites[place]} if place in overwrites else {}),
+            }
             for place, argument in enumerate(operator.arguments)
         ]
         return CompiledKernel({**described(self, operator), "arguments": arguments, "variants": [variant]}, files)

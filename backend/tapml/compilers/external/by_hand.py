@@ -95,7 +95,7 @@ class ByHand:
             for variant in document["variants"]
         ]
         reference = {"reference": operator.external.who} if operator.external else {}
-        said = ("encoding", "overwrites")
+        said = ("encoding", "overwrites", "grows")
         stored = [{key: found[key] for key in said if found.get(key) is not None} for found in document["arguments"]]
         filled = {
             **described(self, operator, **reference),
