@@ -13,6 +13,7 @@ import tapml as tml
 from decoders import PROMPT, calls, decoder
 from tapml.building.build import build
 from tapml.cli import main
+from tapml.program.generation import call_inputs
 from tapml.suite import Suite
 
 pytestmark = pytest.mark.torch
@@ -116,6 +117,20 @@ def test_suite_and_model_say_how_tokens_are_generated(
         taken = f"a call of prefill takes 1 to {most} tokens, one of decode takes 1"
         said = f"{taken}; 96 fit, 512 B each{grown}; token 0 to 127,"
         assert f"generation {said}" in shown
+
+
+def test_a_token_beyond_the_capacity_is_refused_whether_or_not_a_table_is_read(suite: Suite, tmp_path: Path) -> None:
+    """Bloom and its kin have no table of positions: its place in the caches would be left out without a word."""
+    copied = tmp_path / "copied.suite"
+    shutil.copytree(suite.path, copied)
+    manifest = json.loads((copied / "suite.json").read_text())
+    manifest["generation"]["capacity"] = 40
+    (copied / "suite.json").write_text(json.dumps(manifest))
+    build(Suite(copied), tmp_path / "decoder.tapml")
+    model = tml.load_model(tmp_path / "decoder.tapml")
+    for function in ("prefill", "decode"):
+        with pytest.raises(tml.InputError, match=r"input positions is 40 at \[0\], and must be from 0 to 39"):
+            model.run_calls([call_inputs([3], 40)], function=function)
 
 
 def test_a_model_that_takes_no_single_token_is_not_built(suite: Suite, tmp_path: Path) -> None:

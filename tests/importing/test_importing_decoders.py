@@ -44,6 +44,7 @@ def test_greedy_tokens_are_those_of_transformers(kind: str, tmp_path: Path) -> N
     """The steps' tokens are what transformers generates with its own cache; each has to be what the step before it
     gives on the reference platform, whose states are its own."""
     model = imported(decoder(kind, tmp_path), steps=STEPS, seed=SEEDS.get(kind, 0))
+    assert model.oracle is not None, model.oracle_missing
     opened = prepared(model, *lowered_with_documents(model))
     runs = opened.reference.record(opened.graphs)
     place = model.outputs.index("logits")

@@ -311,6 +311,45 @@ def test_what_depends_on_values_or_chance_is_refused(
     assert refused.value.operator.startswith((operator, "native_dropout"))
 
 
+def test_complex_constants_are_pairs_here_and_stay_as_they_are_for_the_oracle(
+    tmp_path: Path, matches: Callable[..., None]
+) -> None:
+    """PyTorch shares constants between a program and what it is decomposed into."""
+    import torch
+
+    class Turned(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.turns = torch.polar(torch.ones(3, 1), torch.arange(3.0)[:, None])
+
+        def forward(self, x: Any) -> Any:
+            return torch.view_as_real(torch.view_as_complex(x) * self.turns)
+
+    torch.export.save(torch.export.export(Turned(), (torch.zeros(3, 4, 2),)), tmp_path / "turned.pt2")
+    model = import_model(str(tmp_path / "turned.pt2"), random_inputs=True)
+    assert model.oracle is not None, model.oracle_missing
+    matches(model)
+
+
+def test_a_program_that_writes_its_weights_is_refused(tmp_path: Path) -> None:
+    """RWKV's does, exported before its first call (`rescale_every`)."""
+    import torch
+
+    class Halved(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(4))
+
+        def forward(self, x: Any) -> Any:
+            with torch.no_grad():
+                self.weight.div_(2)
+            return x * self.weight
+
+    torch.export.save(torch.export.export(Halved(), (torch.zeros(4),)), tmp_path / "halved.pt2")
+    with pytest.raises(InputError, match=r"halved.pt2: the program writes the parameter weight at every call: make it"):
+        import_model(str(tmp_path / "halved.pt2"), random_inputs=True)
+
+
 def test_a_dtype_that_webgpu_lacks_is_named_with_its_operator(tmp_path: Path) -> None:
     import torch
 

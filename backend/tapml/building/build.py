@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -12,7 +12,7 @@ from typing import Any
 
 from tapml.building.functions import CompiledFunction, Parts, compiled_function, state_document, used_parameters
 from tapml.building.growing import Grown, grown
-from tapml.building.indices import index_ranges
+from tapml.building.indices import Range, index_ranges, within
 from tapml.building.kernels import compiled_kernels, kernel_documents
 from tapml.building.validated import validations
 from tapml.building.weights import Weights, laid_out
@@ -33,7 +33,7 @@ from tapml.folder import Folder
 from tapml.leftovers import put_in_place, sweep_beside, temporary_folder
 from tapml.operators.choice import is_choice
 from tapml.operators.of_suite import read_operator
-from tapml.program.generation import INPUTS, Generation
+from tapml.program.generation import INPUTS, POSITIONS, Generation
 from tapml.suite import Suite, TensorRef
 from tapml.text import listed
 
@@ -181,13 +181,7 @@ class _Writing:
                 suite.output_names(name),
                 parts,
                 suite.limits(name),
-                partial(
-                    index_ranges,
-                    program.functions[name],
-                    partial(_operator_at, suite, name),
-                    _tried(self._symbols),
-                    choosing,
-                ),
+                partial(self._ranges, name, choosing),
             )
             for name, function in growing.functions.items()
         }
@@ -214,6 +208,16 @@ class _Writing:
             ],
         }
         return read_model(suite.path, json_bytes(document))
+
+    def _ranges(self, name: str, choosing: Collection[str]) -> dict[str, Range]:
+        """Of inputs that are indices. Where a token stands is one of its places in the states, too, which are written
+        there whether or not a table is read."""
+        function, generation = self._suite.program.functions[name], self._suite.generation
+        found = index_ranges(function, partial(_operator_at, self._suite, name), _tried(self._symbols), choosing)
+        if generation is not None and name in (generation.prefill, generation.decode, generation.verify):
+            value = next(value for value in function.inputs if function.values[value].name == POSITIONS)
+            found[value] = within(found.get(value), (0, generation.capacity - 1))
+        return found
 
     def _generation(self) -> Generation | None:
         """That of the suite, of calls with as many tokens as the model takes."""

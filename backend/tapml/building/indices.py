@@ -76,11 +76,15 @@ def index_ranges(
             alike = len({len(use) for use in uses}) == 1
             ranges = [one for use in zip(*uses, strict=True) if (one := _range(use, dtype))] if alike else []
             if ranges:
-                least = reduce(_larger, (one[0] for one in ranges))
-                most = reduce(_smaller, (one[1] for one in ranges))
+                least, most = reduce(within, ranges)
                 if not (isinstance(least, int) and isinstance(most, int) and least > most):
                     found[value] = least, most
     return found
+
+
+def within(one: Range | None, other: Range) -> Range:
+    """What lies in both."""
+    return other if one is None else (_larger(one[0], other[0]), _smaller(one[1], other[1]))
 
 
 def _range(use: Sequence[tuple[Any, _Ends | None]], dtype: str) -> Range | None:

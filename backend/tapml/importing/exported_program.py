@@ -70,6 +70,12 @@ def import_program(
     specs = _specs(program, path, called)
     functional = decomposed(program, path, known(functions))
     written = _written(functional)
+    if changed := [name for name, _ in functional.named_parameters() if name in written]:
+        raise InputError(
+            f"{path}: the program writes the parameter {changed[0]} at every call: make it a buffer (register_buffer) "
+            "where that is meant; where a model changes its weights at its first call, call it once and export it then",
+            reason="it writes a parameter",
+        )
     buffers = {name: _array(buffer).copy() for name, buffer in functional.named_buffers() if name in written}
     if twice := buffers.keys() & {spec.name for spec in specs}:
         raise InputError(f"{path}: {min(twice)} is an input and a buffer that the model writes: rename one of them")

@@ -125,6 +125,7 @@ def decomposed(program: Any, path: Path, converted: Callable[[str], bool]) -> An
             operator=_failed_operator(str(error)),
             reason=cause,
         ) from error
+    _give_its_own(functional)
     split_constants(functional)
     _check_dtypes(functional, path)
     for node in functional.graph.nodes:
@@ -143,6 +144,12 @@ def decomposed(program: Any, path: Path, converted: Callable[[str], bool]) -> An
             functional.graph.erase_node(node)
     functional.graph.eliminate_dead_code()
     return functional
+
+
+def _give_its_own(functional: Any) -> None:
+    """PyTorch lets what it decomposes share its constants' dictionary with what it was made of, which stays the oracle:
+    what changes here must not change there."""
+    functional._state_dict, functional._constants = dict(functional.state_dict), dict(functional.constants)
 
 
 def _in_parts(program: Any, parts: Mapping[Any, Any]) -> Any:

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import tvm
+from tvm import relax
 
 from tapml.errors import InputError
 from tapml.expressions import Symbol
 from tapml.files import sha256, unique
-from tapml.lowering.bound import bound
 from tapml.lowering.lower import Lowered, lower, short_name
 from tapml.lowering.operator import Operator
 from tapml.operators.document import to_json_text
@@ -42,7 +42,7 @@ def lower_functions(
     for name, sizes in functions.items():
         if unknown := sizes.keys() - {symbol.name for symbol in symbols}:
             raise InputError(f"function {name} is to have a fixed {min(unknown)}, which the model has not")
-        fixed = bound(module, sizes) if sizes else module
+        fixed = relax.transform.BindSymbolicVars(dict(sizes), MAIN)(module) if sizes else module
         free = [symbol for symbol in symbols if symbol.name not in sizes]
         made.add(name, lower(fixed, input_count, free, names), input_count)
     return made.lowered()

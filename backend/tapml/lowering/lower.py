@@ -29,6 +29,7 @@ from tapml.lowering.operator import Operator
 from tapml.lowering.pooling import with_bounded_windows
 from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.lowering.sizes import expression_of
+from tapml.lowering.specialize import specialized
 from tapml.operators.document import to_json_text
 from tapml.operators.external import External, external_of
 from tapml.operators.program import OperatorProgram
@@ -125,7 +126,8 @@ def lower(
     # Target-independent here (LegalizeOps gives the same PrimFuncs for both), but some passes want one in scope.
     try:
         with quiet_tvm(), tvm.target.Target("webgpu"):
-            legal = operators(with_bounded_windows(with_narrow_joins(with_weights_as_they_lie(module))))
+            written = with_bounded_windows(with_narrow_joins(with_weights_as_they_lie(module)))
+            legal = operators(specialized(written))
             fused = fuse(legal)
             lowered = kernels(fused)
     except Exception as error:  # TVM's own types, without a common base

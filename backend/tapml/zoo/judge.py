@@ -57,6 +57,7 @@ def judged(name: str, folder: Path, devices: Mapping[str, Device], blobs: Any) -
     wrong = {where: place for where, place in found.items() if place < COUNT}
     said = [f"on {where} token {place + 1} is another" for where, place in wrong.items()]
     doubts = [doubt for suite in suites.values() for doubt in suite.doubts]
+    doubts += [missing for suite in suites.values() if (missing := suite.manifest.get("oracle_missing"))]
     return {
         "outcome": "wrong" if doubts or wrong else "right",
         "why": "; ".join([*map(str, doubts), *said]),
