@@ -11,8 +11,8 @@ from tapml.cli import main
 from tapml.zoo.table import outcome, table
 
 RIGHT = {
-    **{"name": "a", "outcome": "right", "why": "", "kernels": 3, "calls": 9, "distinct": 12},
-    **{"tokens": {"cpu": 48, "node-dawn": 48}, "verdicts": {"node-dawn": []}},
+    **{"name": "a", "outcome": "right", "why": "", "kernels": 3, "calls": 9, "distinct": 12, "wanted": 64},
+    **{"tokens": {"cpu": 64, "node-dawn": 64}, "verdicts": {"node-dawn": []}},
 }
 
 
@@ -21,8 +21,8 @@ def test_a_row_says_what_became_of_a_configuration() -> None:
     refused = {"name": "c", "outcome": "refused", "why": "it is\ntoo odd"}
     assert [outcome(record) for record in (RIGHT, failing, refused)] == ["right", "wrong", "refused"]
     assert table([RIGHT, failing, refused]).splitlines()[2:] == [
-        "| a | 3 | 9 | cpu 48, node-dawn 48 | 12 | right |",
-        "| b | 3 | 9 | cpu 48, node-dawn 48 | 12 | wrong: fail: a \\| b |",
+        "| a | 3 | 9 | cpu 64 of 64, node-dawn 64 of 64 | 12 | right |",
+        "| b | 3 | 9 | cpu 64 of 64, node-dawn 64 of 64 | 12 | wrong: fail: a \\| b |",
         "| c |  |  |  |  | refused: too odd |",
     ]
 
@@ -50,4 +50,4 @@ def test_what_records_have_is_not_done_again(tmp_path: Path, capsys: pytest.Capt
     records = tmp_path / "zoo.jsonl"
     records.write_text(json.dumps({**RIGHT, "name": "gpt2"}) + "\n")
     assert main(["zoo", "--only", "^gpt2$", "--device", "cpu", "--resume", "--records", str(records)]) == 0
-    assert "| gpt2 | 3 | 9 | cpu 48, node-dawn 48 | 12 | right |" in capsys.readouterr().out
+    assert "| gpt2 | 3 | 9 | cpu 64 of 64, node-dawn 64 of 64 | 12 | right |" in capsys.readouterr().out

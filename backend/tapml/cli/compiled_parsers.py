@@ -90,12 +90,15 @@ def _add_zoo(commands: Commands) -> None:
         "zoo", "zoo_command:zoo", run_arguments(several=True),
         help="import, carve, validate and run tiny language models of many architectures, against transformers",
         description="Each of some forty configurations of transformers is imported with random weights, carved, "
-        "validated on the devices (default: node-dawn), built, and generates 48 tokens on this machine and on the "
+        "built, validated on the devices (default: node-dawn), and generates 64 tokens on this machine and on the "
         "devices; the table says how many are transformers' own. It takes about half a minute each.",
     )  # fmt: skip
     parser.add_argument("--only", default="", metavar="REGEX", help="configurations whose name it is found in")
     parser.add_argument("--records", type=Path, metavar="FILE", help="keep what became of each, a JSON line each")
-    parser.add_argument("--resume", action="store_true", help="leave out those that --records has")
+    parser.add_argument("--resume", action="store_true", help="leave out what --records has, device by device")
+    parser.add_argument(
+        "--suites", type=Path, metavar="FOLDER", help="keep what is carved and built there, and take what is there"
+    )
 
 
 def _add_generate(commands: Commands) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import re
 import tempfile
@@ -27,7 +28,7 @@ def zoo(options: argparse.Namespace, console: Console, progress: Console) -> int
     # Late: TVM and PyTorch take seconds to load.
     from tapml.importing.hf_model import quiet
     from tapml.zoo.configurations import CONFIGURATIONS
-    from tapml.zoo.judge import judged
+    from tapml.zoo.judge import CPU, judged
     from tapml.zoo.table import outcome, table
 
     names = [name for name in CONFIGURATIONS if re.search(options.only, name)]
@@ -41,11 +42,11 @@ def zoo(options: argparse.Namespace, console: Console, progress: Console) -> int
         with ProgressReport(progress) as report:
             devices = {name: acquire(server, name, report, cancel) for name in wanted}
         for name in names:
-            if name in found:
+            if name in found and {CPU, *wanted} <= found[name].get("tokens", {CPU: 0, **devices}).keys():
                 continue
-            with tempfile.TemporaryDirectory(prefix="tapml-zoo-") as folder, quiet():
+            with _folder(options.suites, name) as folder, quiet():
                 try:
-                    record: dict[str, Any] = judged(name, Path(folder), devices, server.state.blobs)
+                    record: dict[str, Any] = judged(name, Path(folder), devices, server.state.blobs, found.get(name))
                 except TapmlError as error:
                     record = {"outcome": "refused", "why": str(error).replace(folder, "").lstrip("/")}
             found[name] = {"name": name, **record}
@@ -54,6 +55,15 @@ def zoo(options: argparse.Namespace, console: Console, progress: Console) -> int
     records = [found[name] for name in names]
     console.file.write(table(records) + "\n")
     return 1 if any(outcome(record) not in ("right", "refused") for record in records) else 0
+
+
+def _folder(kept: Path | None, name: str) -> contextlib.AbstractContextManager[str]:
+    """Where what is made of a configuration lies: for good, or for a while."""
+    if kept is None:
+        return tempfile.TemporaryDirectory(prefix="tapml-zoo-")
+    folder = kept / re.sub(r"\W+", "-", name)
+    folder.mkdir(parents=True, exist_ok=True)
+    return contextlib.nullcontext(str(folder))
 
 
 def _records(path: Path) -> dict[str, Any]:

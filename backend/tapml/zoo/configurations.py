@@ -27,7 +27,7 @@ _LLAMA_3 = {
     "original_max_position_embeddings": 64,
 }
 _LONG = {
-    **{"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 64},
+    **{"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 96},
     **{"short_factor": [1.0] * 8, "long_factor": [2.0] * 8},
 }
 _PLAIN_ROPE = {"rope_type": "default", "rope_theta": 1e4}
@@ -51,7 +51,7 @@ CONFIGURATIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "phi3": ("Phi3Config", GROUPED),
     "phi3, longrope": (
         "Phi3Config",
-        {**GROUPED, "original_max_position_embeddings": 64, "rope_parameters": _LONG},
+        {**GROUPED, "original_max_position_embeddings": 96, "rope_parameters": _LONG},
     ),
     "starcoder2": ("Starcoder2Config", {**GROUPED, "sliding_window": 8}),
     "gpt2": ("GPT2Config", _GPT),

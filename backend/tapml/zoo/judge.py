@@ -1,5 +1,5 @@
-"""What becomes of a configuration: it is imported with random weights, carved, validated on devices, built, and run for
-a prompt and the tokens behind it."""
+"""What becomes of a configuration: what is made of it is validated on devices, and run for a prompt and the tokens
+behind it."""
 
 from __future__ import annotations
 
@@ -10,66 +10,57 @@ from typing import Any
 
 import numpy as np
 
-from tapml.building.build import build
-from tapml.carving.carve import carve
 from tapml.compiled.call import CompiledRun
 from tapml.compiled.files import CompiledFiles
 from tapml.devices.compiled import run_compiled
 from tapml.devices.device import Device
-from tapml.importing import import_decoder
 from tapml.jobs.job import JobSpecification, run_job
 from tapml.platforms.compiled import run_on_cpu
 from tapml.program.generation import call_inputs
 from tapml.suite import Suite
 from tapml.validation.context import JobContext
-from tapml.zoo.configurations import configuration
+from tapml.zoo.made import PROMPT, Made, made
 
 CPU = "cpu"
-PROMPT = [3, 17, 42, 99, 7, 100, 31, 55, 12, 60, 4]
-COUNT = 48
-CAPACITY, CHUNK = 64, 8
-"""The prompt and what follows fit; its 11 tokens are two chunks."""
-
-
-_SEEDS, _MANY = 24, 12
-"""Of weights that are tried, until there are so many different tokens."""
 
 Runs = Callable[[CompiledFiles, Sequence[Mapping[str, np.ndarray]]], CompiledRun]
+Record = dict[str, Any]
 
 
-def judged(name: str, folder: Path, devices: Mapping[str, Device], blobs: Any) -> dict[str, Any]:
+def judged(
+    name: str, folder: Path, devices: Mapping[str, Device], blobs: Any, before: Mapping[str, Any] | None = None
+) -> Record:
     """A record: `outcome` is right or wrong, `why` says more, `tokens` how many each place gives before it gives
-    another. Raises TapmlError where the configuration is refused. `folder` is empty, and written."""
-    configuration(name).save_pretrained(folder)
-    config = folder / "config.json"
-    seed, wanted, source = _telling(config)
-    suites = {}
-    if source is not None:
-        encoder = import_decoder(config, seed=seed, encoder=True)
-        suites["encoder"] = carve(encoder, folder / "encoder.suite", name="encoder", keep_disagreeing=True)
-    imported = import_decoder(config, prompt=PROMPT, steps=2, capacity=CAPACITY, chunk=CHUNK, seed=seed)
-    suites["decoder"] = carve(imported, folder / "decoder.suite", name="decoder", keep_disagreeing=True)
-    chunk = imported.steps[0].inputs["input_ids"].shape[1]
+    another, of as many as `wanted`. What is made lies in `folder`, or is made there; what `before` says of other places
+    is kept, and not done again.
+
+    Raises TapmlError where the configuration is refused.
+    """
+    model = made(name, folder)
+    known = before if before is not None and "tokens" in before else {"tokens": {}, "verdicts": {}}
     places: dict[str, Runs] = {CPU: _on_cpu}
     for place, device in devices.items():
         places[place] = partial(_on_device, device, blobs)
-    found = _generated(suites, wanted, chunk, source, places)
-    wrong = {where: place for where, place in found.items() if place < COUNT}
-    said = [f"on {where} token {place + 1} is another" for where, place in wrong.items()]
-    doubts = [doubt for suite in suites.values() for doubt in suite.doubts]
-    doubts += [missing for suite in suites.values() if (missing := suite.manifest.get("oracle_missing"))]
+    new = {place: runs for place, runs in places.items() if place not in known["tokens"]}
+    tokens = {**known["tokens"], **_generated(model, new)}
+    said = [f"on {where} token {place + 1} is another" for where, place in tokens.items() if place < len(model.wanted)]
+    doubts = [doubt for suite in model.suites.values() for doubt in suite.doubts]
+    doubts += [missing for suite in model.suites.values() if (missing := suite.manifest.get("oracle_missing"))]
+    verdicts = {
+        place: [line for suite in model.suites.values() for line in verdict_lines(suite, place, device, blobs)]
+        for place, device in devices.items()
+        if place not in known["verdicts"]
+    }
     return {
-        "outcome": "wrong" if doubts or wrong else "right",
+        "outcome": "wrong" if doubts or said else "right",
         "why": "; ".join([*map(str, doubts), *said]),
         "noticed": bool(doubts),
-        "kernels": sum(len(suite.kernels) for suite in suites.values()),
-        "calls": sum(len(suite.tests) for suite in suites.values()),
-        "distinct": len(set(wanted)),
-        "tokens": found,
-        "verdicts": {
-            place: [line for suite in suites.values() for line in verdict_lines(suite, place, device, blobs)]
-            for place, device in devices.items()
-        },
+        "kernels": sum(len(suite.kernels) for suite in model.suites.values()),
+        "calls": sum(len(suite.tests) for suite in model.suites.values()),
+        "distinct": len(set(model.wanted)),
+        "wanted": len(model.wanted),
+        "tokens": tokens,
+        "verdicts": {**known["verdicts"], **verdicts},
     }
 
 
@@ -81,25 +72,15 @@ def verdict_lines(suite: Suite, name: str, device: Device, blobs: Any) -> list[s
     return list(dict.fromkeys(f"{test['verdict']}: {test.get('message')}" for test in tests))
 
 
-def _generated(
-    suites: Mapping[str, Suite],
-    wanted: Sequence[int],
-    chunk: int,
-    source: np.ndarray | None,
-    places: Mapping[str, Runs],
-) -> dict[str, int]:
+def _generated(model: Made, places: Mapping[str, Runs]) -> dict[str, int]:
     """How many of the wanted tokens each place gives before it gives another."""
-    models = {
-        name: CompiledFiles(build(suite, suite.path.with_suffix(".tapml"), keep_disagreeing=True).path)
-        for name, suite in suites.items()
-    }
-    tokens = [*PROMPT, *wanted]
-    ends = [*range(chunk, len(PROMPT), chunk), *range(len(PROMPT), len(tokens))]
+    tokens, prompt = [*PROMPT, *model.wanted], len(PROMPT)
+    ends = [*range(model.chunk, prompt, model.chunk), *range(prompt, len(tokens))]
     calls = [call_inputs(tokens[begin:end], begin) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
     found = {}
     for place, runs in places.items():
-        also = {} if source is None else runs(models["encoder"], [{"source": source}]).outputs[0]
-        found[place] = _same(runs(models["decoder"], [{**call, **also} for call in calls]), wanted)
+        also = {} if model.source is None else runs(model.models["encoder"], [{"source": model.source}]).outputs[0]
+        found[place] = _same(runs(model.models["decoder"], [{**call, **also} for call in calls]), model.wanted)
     return found
 
 
@@ -114,25 +95,6 @@ def _on_cpu(model: CompiledFiles, calls: Any) -> CompiledRun:
 def _function(files: CompiledFiles) -> str | None:
     """That of some tokens, which takes one, too; what does not generate has one."""
     return files.model.generation.prefill if files.model.generation else None
-
-
-def _telling(config: Path) -> tuple[int, list[int], np.ndarray | None]:
-    """transformers' own tokens, of the first seed that gives many different ones: a model of random weights may repeat
-    one for ever, whatever its attention does. Of those that give few the one with most. And what its encoder is given,
-    where it has one."""
-    from tapml.importing.hf_encoder import has_encoder, source_of
-    from tapml.importing.hf_import import greedy
-    from tapml.importing.hf_model import open_decoder
-
-    found: list[tuple[int, list[int], np.ndarray | None]] = []
-    for seed in range(_SEEDS):
-        model = open_decoder(config, seed).model
-        source = source_of(model, None, seed) if has_encoder(model) else None
-        array = None if source is None else next(iter(source.values())).numpy()
-        found.append((seed, greedy(model, PROMPT, COUNT, source), array))
-        if len(set(found[-1][1])) >= _MANY:
-            break
-    return max(found, key=lambda each: len(set(each[1])))
 
 
 def _same(run: CompiledRun, wanted: Sequence[int]) -> int:

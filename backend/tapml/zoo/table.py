@@ -16,7 +16,8 @@ def table(records: Sequence[Record]) -> str:
     ]
     for record in records:
         told = f"{outcome(record)}: {found}" if (found := why(record).replace("|", "\\|")) else outcome(record)
-        equal = ", ".join(f"{where} {count}" for where, count in record.get("tokens", {}).items())
+        of = record.get("wanted")
+        equal = ", ".join(f"{where} {count} of {of}" for where, count in record.get("tokens", {}).items())
         counts = [record.get("kernels") or "", record.get("calls") or "", equal, record.get("distinct") or ""]
         lines.append(f"| {' | '.join(map(str, (record['name'], *counts, told)))} |")
     return "\n".join(lines)
