@@ -249,6 +249,16 @@ def test_a_model_that_keeps_nothing_is_refused(tmp_path: Path) -> None:
         of(config, tmp_path)
 
 
+def test_a_configuration_that_transformers_cannot_run_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    import transformers
+
+    sizes = {"hidden_size": 32, "attention_hidden_size": 16, "num_hidden_layers": 1, "vocab_size": 128}
+    with pytest.raises(
+        InputError, match=r"RwkvForCausalLM of transformers .* fails when .* \(The size of tensor a \(32\)"
+    ):
+        of(transformers.RwkvConfig(**sizes), tmp_path)
+
+
 def test_what_attention_is_given_and_nobody_knows_is_refused() -> None:
     import torch
 
@@ -360,9 +370,36 @@ def test_a_tokenizer_of_another_model_is_refused(folder: Path, tmp_path: Path) -
     Tokenizer(models.WordLevel(many, unk_token="t0")).save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(InputError, match=r"token 128 \('t128'\), and LlamaForCausalLM an embedding of 128 tokens"):
         imported(tmp_path)
-    (tmp_path / "tokenizer.json").write_text("{}")
-    with pytest.raises(InputError, match=r"is no tokenizer that tokenizers reads"):
-        imported(tmp_path)
+    for damaged in (b"{}", b"\xff\xfe"):
+        (tmp_path / "tokenizer.json").write_bytes(damaged)
+        with pytest.raises(InputError, match=r"is no tokenizer that tokenizers reads"):
+            imported(tmp_path)
+
+
+def test_weights_that_lie_in_a_file_anyhow_give_the_oracle_the_same_bits_in_detail(tmp_path: Path) -> None:
+    """PyTorch's sums depend on where numbers lie: what only moves the logits was told as wrong."""
+    import torch
+    import transformers
+
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.LlamaConfig(**sizes, vocab_size=32, max_position_embeddings=32, tie_word_embeddings=False)
+    torch.manual_seed(0)
+    transformers.LlamaForCausalLM(config).save_pretrained(tmp_path)
+    model = imported(tmp_path, prompt=[3, 4, 5], capacity=32)
+    assert model.intermediates is not None
+    place = model.outputs.index("logits")
+    found = {step: array for step, said, array in model.intermediates(False) if said.startswith("'squeeze_")}
+    for number, step in enumerate(model.steps):
+        assert step.expected is not None
+        np.testing.assert_array_equal(found[number], step.expected[place])
+
+
+def test_weights_that_are_no_numbers_are_told(folder: Path, tmp_path: Path) -> None:
+    nan = np.full(64, np.nan, np.float16)
+    with pytest.raises(
+        InputError, match="LlamaForCausalLM gives logits that are NaN or infinite, in transformers itself"
+    ):
+        imported(changed(folder, tmp_path, {"model.norm.weight": nan}))
 
 
 def test_a_folder_without_weights_is_refused(folder: Path, tmp_path: Path) -> None:
@@ -389,7 +426,7 @@ def test_configs_that_are_not_taken(fields: dict[str, Any], said: str, tmp_path:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"prompt": [3]}, "two tokens or more"),
+        ({"prompt": [3]}, "the prompt has 1 token, and 1 behind it are to be carved"),
         ({"prompt": [3, 128]}, "has token 128, and the vocabulary of LlamaForCausalLM goes from 0 to 127"),
         ({"prompt": [3, -1]}, "has token -1"),
         ({"prompt": PROMPT * 6}, "66 tokens and 1 behind them are more than the 64 tokens"),

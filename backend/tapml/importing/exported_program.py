@@ -230,7 +230,7 @@ def _run(program: Any, steps: Sequence[RawStep], inputs: Sequence[str], written:
             buffer.copy_(torch.from_numpy(steps[0].arrays[name]))
     found = []
     for step in steps:
-        tensors = {name: torch.from_numpy(step.arrays[name].copy()) for name in inputs}
+        tensors = {name: torch.tensor(step.arrays[name]) for name in inputs}
         arguments, named = _pytree.tree_unflatten([*tensors.values()], program.call_spec.in_spec)
         with torch.no_grad():
             leaves = _pytree.tree_leaves(module(*arguments, **named))

@@ -49,13 +49,19 @@ def compare(model: Any, program: Any, capacity: int, chunk: int, seed: int = 0, 
         for length in sorted({min(length, longest) for length in lengths.values()} | {longest}):
             given = {"input_ids" if source is None else "decoder_input_ids": ids[:, :length], **(source or {})}
             expected = model(**given, use_cache=False).logits[0]
+            if not bool(expected.isfinite().all()):
+                raise InputError(
+                    f"{type(model).__name__} gives logits that are NaN or infinite, in transformers itself: look at its "
+                    "weights and its configuration",
+                    reason="the model's own logits are not finite",
+                )
             largest = float(expected.abs().max())
             for last, logits in found:
                 if last < length:
                     difference = float((logits - expected[last]).abs().max())
                     if not difference <= _ALLOWED * largest:
                         raise _differs(model, lengths, last, length, difference, largest)
-                    worst = max(worst, difference / largest)
+                    worst = max(worst, difference / (largest or 1.0))
     return worst
 
 

@@ -16,7 +16,7 @@ from tapml.importing.exported_program import import_program
 from tapml.importing.hf_capture import cached_program, encoder_program
 from tapml.importing.hf_compare import compare, compare_encoder
 from tapml.importing.hf_encoder import SOURCE, Encoder, Source, has_encoder, most_source, other_source, source_of
-from tapml.importing.hf_model import Decoder, open_decoder, quiet
+from tapml.importing.hf_model import Decoder, asked, open_decoder, quiet
 from tapml.importing.inputs import RawStep
 from tapml.importing.model import Functions, ImportedModel, Progress
 from tapml.program.generation import LOGITS, NEXT, Generation, call_inputs
@@ -75,14 +75,16 @@ def import_decoder(
     chunk = min(chunk, capacity)
     tokens = _tokens(decoder, prompt, capacity, chunk, seed)
     progress(f"exporting {decoder.name}")
-    program, most = cached_program(decoder.model, capacity, source)
+    with asked(decoder.model, "some tokens and what it keeps of them"):
+        program, most = cached_program(decoder.model, capacity, source)
     chunk = min(chunk, most)
     if prompt.drafted and (most == 1 or source is not None):
         why = "takes one token a call" if most == 1 else "is given more than tokens"
         raise InputError(f"{decoder.path}: {decoder.name} {why}, and verifies no drafts: leave out --speculate")
     progress("comparing the export with transformers")
-    worst = compare(decoder.model, program, capacity, chunk, source=source)
-    following = greedy(decoder.model, tokens, prompt.behind, source)
+    with asked(decoder.model, "the tokens behind a prompt"):
+        worst = compare(decoder.model, program, capacity, chunk, source=source)
+        following = greedy(decoder.model, tokens, prompt.behind, source)
     synthetic = prompt.given is None or (source is not None and prompt.source is None)
     calls = _calls([*tokens, *following], len(tokens), chunk, prompt.drafted, synthetic=synthetic)
     sizes = {TOKENS: (1, chunk), WANTED: (1, chunk)} if most > 1 else {}
@@ -116,9 +118,10 @@ def _import_encoder(
     decoder: Decoder, source: Source, progress: Progress, functions: Functions, *, synthetic: bool, seed: int
 ) -> ImportedModel:
     progress(f"exporting the encoder of {decoder.name}")
-    program = encoder_program(decoder.model, source)
-    progress("comparing the export with transformers")
-    worst = compare_encoder(decoder.model, program, seed)
+    with asked(decoder.model, "what its encoder leaves"):
+        program = encoder_program(decoder.model, source)
+        progress("comparing the export with transformers")
+        worst = compare_encoder(decoder.model, program, seed)
     places = most_source(decoder.model)
     given = [("the source", source, synthetic)]
     if other := other_source(decoder.model, source):
@@ -245,8 +248,13 @@ def _vocabulary(decoder: Decoder, imported: ImportedModel) -> int:
     return int(decoder.config.vocab_size if expected is None else expected[place].shape[-1])
 
 
+def _most(decoder: Decoder) -> int | None:
+    """Tokens that the model takes, where its configuration says so."""
+    return next((found for name in _LENGTHS if (found := getattr(decoder.config, name, None))), None)
+
+
 def _capacity(decoder: Decoder, wanted: int | None) -> int:
-    most = next((found for name in _LENGTHS if (found := getattr(decoder.config, name, None))), None)
+    most = _most(decoder)
     if wanted is None:
         return min(most or MOST_CAPACITY, MOST_CAPACITY)
     if most is not None and wanted > most:
@@ -262,7 +270,10 @@ def _tokens(decoder: Decoder, prompt: Prompt, capacity: int, chunk: int, seed: i
     else:
         found = _encoded(decoder, prompt.given) if isinstance(prompt.given, str) else [*prompt.given]
     if len(found) < 2 or prompt.steps < 1:
-        raise InputError("a decoder is carved with a prompt of two tokens or more, and at least one step after it")
+        raise InputError(
+            f"the prompt has {counted(len(found), 'token')}, and {prompt.steps} behind it are to be carved: a decoder is "
+            "carved with a prompt of two or more, and at least one behind it"
+        )
     if prompt.drafted >= chunk:
         raise InputError(
             f"{prompt.drafted} drafted tokens and the one before them are more than the {chunk} that a call takes: "
@@ -274,8 +285,8 @@ def _tokens(decoder: Decoder, prompt: Prompt, capacity: int, chunk: int, seed: i
         )
     if len(found) + prompt.behind > capacity:
         raise InputError(
-            f"{len(found)} tokens and {prompt.behind} behind them are more than the {capacity} tokens that fit in the "
-            "cache: give a shorter prompt, or a larger --capacity"
+            f"{len(found)} tokens and {prompt.behind} behind them are more than the {capacity} that fit in the cache: "
+            f"give a shorter prompt{', or a larger --capacity' if capacity < (_most(decoder) or capacity + 1) else ''}"
         )
     return found
 

@@ -78,17 +78,16 @@ def open_decoder(path: Path, seed: int = 0) -> Decoder:
         except Exception as error:  # whatever transformers and safetensors raise
             raise InputError(f"{path}: transformers cannot make a decoder of it: {reason(error)}") from error
     tokenizer = folder / _TOKENIZER
-    text = tokenizer.read_text("utf-8") if path.is_dir() and tokenizer.is_file() else None
-    if text is not None:
-        _check_tokenizer(tokenizer, text, model)
+    text = _tokenizer(tokenizer, model) if path.is_dir() and tokenizer.is_file() else None
     return Decoder(path, model.eval(), model_digest(file, weights), not weights, text)
 
 
-def _check_tokenizer(file: Path, text: str, model: Any) -> None:
-    """Raise InputError unless it is a tokenizer, whose tokens the model has."""
+def _tokenizer(file: Path, model: Any) -> str:
+    """Its text. Raises InputError unless it is a tokenizer, whose tokens the model has."""
     from tokenizers import Tokenizer
 
     try:
+        text = file.read_text("utf-8")
         tokens = Tokenizer.from_str(text).get_vocab(with_added_tokens=True)
     except Exception as error:  # tokenizers raises nothing more special
         raise InputError(f"{file} is no tokenizer that tokenizers reads: {reason(error)}") from error
@@ -99,6 +98,7 @@ def _check_tokenizer(file: Path, text: str, model: Any) -> None:
             f"{file} has token {place} ({token!r}), and {type(model).__name__} an embedding of {words} tokens: it is "
             "another model's tokenizer"
         )
+    return text
 
 
 def _config(file: Path) -> Any:
@@ -173,6 +173,23 @@ def _with_random_weights(config: Any, seed: int) -> Any:
                 else:
                     parameter.add_(torch.randn_like(parameter) * 0.1)
     return model
+
+
+@contextlib.contextmanager
+def asked(model: Any, what: str) -> Iterator[None]:
+    """Raises InputError where the model's own code, or PyTorch, fails while it is asked for `what`: a configuration may
+    be one that transformers itself cannot run."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # whatever they raise
+        why = reason(error)
+        raise InputError(
+            f"{type(model).__name__} of transformers {transformers.__version__} fails when asked for {what} ({why}): "
+            "mend its configuration, or use another architecture",
+            reason=why,
+        ) from error
 
 
 @contextlib.contextmanager

@@ -35,7 +35,7 @@ def intermediates(
     given = set(program.graph_signature.user_inputs)
     for number, (step, outputs) in enumerate(zip(steps, expected, strict=True)):
         interpreter = torch.fx.Interpreter(program.graph_module)
-        interpreter.args_iter = iter(_arguments(program, {**step.arrays, **left}))
+        interpreter.args_iter = iter(_arguments(program, {**step.arrays, **left}, written))
         for node in program.graph_module.graph.nodes:
             with torch.no_grad():
                 result = interpreter.env[node] = interpreter.run_node(node)
@@ -61,7 +61,7 @@ def in_detail(functional: Any, steps: Sequence[RawStep], written: Sequence[str])
         arrays = {name: left.get(name, array) for name, array in step.arrays.items()}
         interpreter = torch.fx.Interpreter(functional.graph_module, garbage_collect_values=False)
         with torch.no_grad():
-            outputs = interpreter.run(*_arguments(functional, arrays))
+            outputs = interpreter.run(*_arguments(functional, arrays, written))
         # Inputs that it writes are given anew.
         given = set(functional.graph_signature.user_inputs)
         left = {name: _array(out) for name, out in zip(written, outputs, strict=False) if name not in given}
@@ -76,15 +76,19 @@ def in_detail(functional: Any, steps: Sequence[RawStep], written: Sequence[str])
     return Detail([_said(node) for node in nodes], expected, begun)
 
 
-def _arguments(functional: Any, arrays: Mapping[str, Array]) -> list[Any]:
-    """What its graph takes: parameters and buffers, then inputs."""
+def _arguments(functional: Any, arrays: Mapping[str, Array], written: Sequence[str]) -> list[Any]:
+    """What its graph takes: parameters and buffers, then inputs. What nothing writes is not copied: where a file's
+    weights lie in memory as PyTorch would not put them, its sums of a copy differ in their last places."""
     import torch
 
     held = {**functional.constants, **functional.state_dict}
     arguments = []
     for spec in functional.graph_signature.input_specs:
         array = arrays.get(spec.arg.name if spec.target is None else spec.target)
-        arguments.append(held[spec.target].clone() if array is None else torch.from_numpy(array.copy()))
+        if array is not None:
+            arguments.append(torch.tensor(array))
+        else:
+            arguments.append(held[spec.target].clone() if spec.target in written else held[spec.target])
     return arguments
 
 
