@@ -84,6 +84,7 @@ def test_it_says_how_tokens_are_generated(tmp_path: Path) -> None:
             "prefill": "prefill",
             "decode": "decode",
             "verify": None,
+            "places": None,
             "chunk": CHUNK,
             "capacity": CAPACITY,
             "vocabulary": 128,

@@ -39,7 +39,9 @@ class Commands:
         self, name: str, run: str, *parents: argparse.ArgumentParser, help: str, description: str | None = None
     ) -> argparse.ArgumentParser:
         """`run`: the module of tapml.cli and the function in it that do it; `parents`: what it takes as others do."""
-        parser: argparse.ArgumentParser = self._parsers.add_parser(name, parents=parents, help=help, description=description)
+        parser: argparse.ArgumentParser = self._parsers.add_parser(
+            name, parents=parents, help=help, description=description
+        )
         parser.set_defaults(run=run)
         return parser
 

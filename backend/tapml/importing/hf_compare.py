@@ -51,8 +51,8 @@ def compare(model: Any, program: Any, capacity: int, chunk: int, seed: int = 0, 
             expected = model(**given, use_cache=False).logits[0]
             if not bool(expected.isfinite().all()):
                 raise InputError(
-                    f"{type(model).__name__} gives logits that are NaN or infinite, in transformers itself: look at its "
-                    "weights and its configuration",
+                    f"{type(model).__name__} gives logits that are NaN or infinite, in transformers itself: look at "
+                    "its weights and its configuration",
                     reason="the model's own logits are not finite",
                 )
             largest = float(expected.abs().max())

@@ -20,6 +20,7 @@ from tapml.importing.hf_model import Decoder, asked, open_decoder, quiet
 from tapml.importing.inputs import RawStep
 from tapml.importing.model import Functions, ImportedModel, Progress
 from tapml.program.generation import LOGITS, NEXT, Generation, call_inputs
+from tapml.text import counted
 
 TOKENS, WANTED = "tokens", "wanted"
 """The symbols: how many of them a call takes, and of how many it gives logits, where that is not always one."""
@@ -271,8 +272,8 @@ def _tokens(decoder: Decoder, prompt: Prompt, capacity: int, chunk: int, seed: i
         found = _encoded(decoder, prompt.given) if isinstance(prompt.given, str) else [*prompt.given]
     if len(found) < 2 or prompt.steps < 1:
         raise InputError(
-            f"the prompt has {counted(len(found), 'token')}, and {prompt.steps} behind it are to be carved: a decoder is "
-            "carved with a prompt of two or more, and at least one behind it"
+            f"the prompt has {counted(len(found), 'token')}, and {prompt.steps} behind it are to be carved: a decoder "
+            "is carved with a prompt of two or more, and at least one behind it"
         )
     if prompt.drafted >= chunk:
         raise InputError(
