@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tapml.api.captures import import_capture
     from tapml.api.compiled import CompiledModel, build, load_model
     from tapml.api.devices import Device, batch, cpu, cuda, webgpu
-    from tapml.api.generation import generate
+    from tapml.api.generation import generate, generate_several
     from tapml.api.library import Function, Library, LoadedLibrary, compile, upload
     from tapml.api.modules import Module, load
     from tapml.api.tensors import Tensor, allocate, tensor
@@ -40,6 +40,7 @@ __all__ = [
     "cpu",
     "cuda",
     "generate",
+    "generate_several",
     "import_capture",
     "load",
     "load_model",

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from tapml.errors import InputError
 from tapml.generation.asked import Asked, Text, begun
-from tapml.generation.writing import Chosen, Writing
+from tapml.generation.writing import Chosen, Writing, written_together
 from tapml.models import folder_of
 from tapml.program.generation import Generation
 
@@ -130,6 +130,48 @@ def test_what_cannot_be_asked_for_is_refused_before_it_begins(
 ) -> None:
     with pytest.raises(InputError, match=said):
         begun(cast(Any, files(**changes)), prompt, Asked(**asked))
+
+
+def test_several_texts_are_written_beside_each_other_until_all_are_over() -> None:
+    first, second, third = ids(" upon a time there"), [*ids(" the king"), 1], ids(" in the wood")
+    closed = []
+
+    def source() -> Generator[tuple[int, Chosen]]:
+        try:
+            for place in range(9):
+                for number, chosen in enumerate((first, second, third)):
+                    # One that a stop text ended goes on being chosen.
+                    if place < len(chosen):
+                        yield number, Chosen(chosen[place], float(place))
+            raise AssertionError("more tokens are taken than were asked for")
+        finally:
+            closed.append(True)
+
+    asked = Asked(tokens=3, stop=["the wood"])
+    texts = [begun(cast(Any, files()), prompt, asked) for prompt in ("Once", "Then", "Far")]
+    with written_together(texts, source()) as several:
+        pieces = list(several)
+    assert closed == [True]
+    found = [(result.text, result.reason) for result in several.results]
+    assert found[0] == (TOKENIZER.decode(first[:3]), "length")
+    assert found[1] == (TOKENIZER.decode(second[:-1]), "end") or found[1][1] == "length"
+    assert found[2][1] in ("stop", "length")
+    for number, result in enumerate(several.results):
+        assert [piece.id for of, piece in pieces if of == number] == result.ids
+    # In turn, as they were chosen.
+    assert [number for number, _ in pieces][:6] == [0, 1, 2, 0, 1, 2]
+
+
+def test_several_texts_that_are_closed_keep_what_was_written() -> None:
+    def source() -> Generator[tuple[int, Chosen]]:
+        while True:
+            yield from ((number, Chosen(token, 0.0)) for number, token in enumerate(ids(" a king")[:2]))
+
+    texts = [begun(cast(Any, files()), prompt, Asked()) for prompt in ("Once", "Then")]
+    with written_together(texts, source()) as several:
+        assert [next(several)[0] for _ in range(3)] == [0, 1, 0]
+    assert [(len(result.ids), result.reason) for result in several.results] == [(2, "abort"), (1, "abort")]
+    assert list(several) == []
 
 
 def test_a_model_without_a_tokenizer_continues_tokens() -> None:

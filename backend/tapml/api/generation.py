@@ -9,10 +9,10 @@ from tapml.api.devices import Device, WebGpuDevice, cpu
 from tapml.devices.device import HANG_SECONDS
 from tapml.errors import InputError
 from tapml.generation.asked import Asked, begun
-from tapml.generation.on_cpu import chosen_on_cpu
+from tapml.generation.on_cpu import chosen_on_cpu, written_on_cpu
 from tapml.generation.on_device import chosen_on_device
 from tapml.generation.sampling import Sampling
-from tapml.generation.writing import Writing
+from tapml.generation.writing import Several, Writing, written_alone, written_together
 
 
 def generate(
@@ -53,7 +53,50 @@ def generate(
     if isinstance(device, WebGpuDevice):
         device.synchronize()
         session = device.session
-        return Writing(text, chosen_on_device(session.device, session.blobs, text, hang_seconds=hang_seconds))
+        source = chosen_on_device(session.device, session.blobs, [text], hang_seconds=hang_seconds)
+        return written_alone(text, source)
+    _check_kind(device)
+    return Writing(text, chosen_on_cpu(text))
+
+
+def generate_several(
+    model: CompiledModel,
+    prompts: Sequence[str | Sequence[int]],
+    device: Device | None = None,
+    *,
+    tokens: int | None = None,
+    greedy: bool = False,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    repetition_penalty: float = 1.0,
+    seed: int | None = None,
+    stop: Sequence[str] = (),
+    stop_ids: Sequence[int] = (),
+    speculate: int | None = None,
+    hang_seconds: float = HANG_SECONDS,
+) -> Several:
+    """What a language model writes behind each of several prompts, which share its weights: the texts of `generate`. On
+    a device each is a sequence with states of its own, and their calls take turns; this machine writes one after the
+    other. Gives an iterator of the number of a prompt and a piece; its `results` are in the order of the prompts.
+
+    Options and errors are those of `generate`; InputError, too, where there are no prompts.
+    """
+    if isinstance(prompts, str) or not prompts:
+        raise InputError('prompts is no list with something in it: give it as ["Once", "Then"]')
+    sampling = Sampling(greedy, temperature, top_k, top_p, repetition_penalty, seed)
+    asked = Asked(sampling, tokens, stop, stop_ids, speculate)
+    texts = [begun(model.files, prompt, asked) for prompt in prompts]
+    device = device or cpu()
+    if isinstance(device, WebGpuDevice):
+        device.synchronize()
+        session = device.session
+        source = chosen_on_device(session.device, session.blobs, texts, hang_seconds=hang_seconds)
+        return written_together(texts, source)
+    _check_kind(device)
+    return written_on_cpu(texts)
+
+
+def _check_kind(device: Device) -> None:
     if device.kind != "cpu":
         raise InputError(f"a compiled model does not run on {device.kind}: give tml.cpu() or tml.webgpu(...)")
-    return Writing(text, chosen_on_cpu(text))

@@ -113,7 +113,9 @@ def _add_generate(commands: Commands) -> None:
         help="what `tapml build` wrote, a suite, or tiny, the language model that comes with tapml",
     )  # fmt: skip
     given = parser.add_mutually_exclusive_group(required=True)
-    given.add_argument("--prompt", metavar="TEXT", help="what is continued")
+    given.add_argument(
+        "--prompt", action="append", metavar="TEXT", help="what is continued; repeatable: several texts at once"
+    )
     given.add_argument("--prompt-ids", type=ids, metavar="N,N,...", help="the same as tokens")
     parser.add_argument(
         "--tokens", type=positive, metavar="N", help="how many at most (default: as many as the model has room for)"

@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +24,7 @@ from tapml.compiled.validated import unvalidated, unvalidated_text
 from tapml.errors import InputError
 from tapml.generation.asked import Asked, Text, begun
 from tapml.generation.sampling import Sampling
-from tapml.generation.writing import Generated, Writing
+from tapml.generation.writing import Generated, Piece, Several, written_together
 from tapml.leftovers import put_in_place, temporary_folder
 from tapml.models import NAMES, folder_of
 from tapml.reports.progress import ProgressReport
@@ -47,37 +47,78 @@ def generate(options: argparse.Namespace, console: Console, progress: Console) -
     device = one_device(options)
     _check_device(device)
     asked = _asked(options)
-    if options.model in NAMES and not (options.prompt or options.prompt_ids):
+    prompts = [options.prompt_ids] if options.prompt is None else options.prompt
+    if options.model in NAMES and not all(prompts):
         raise InputError("the prompt is empty: give text, or tokens as --prompt-ids 1,2,3")
     with contextlib.ExitStack() as held:
         files = held.enter_context(_model(options.model, asked.speculate or 0, progress))
         warn_doubts(progress, options.model, files.proven().provenance.doubts)
-        prompt = options.prompt_ids if options.prompt is None else options.prompt
-        text = begun(files, prompt, asked)
-        if asked.tokens is not None and text.most < asked.tokens:
-            progress.print(
-                f"{text.most} of {counted(asked.tokens, 'token')} fit behind the prompt of {len(text.prompt)}: "
-                f"{files.model.name} has room for {text.facts.capacity}"
-            )
-        writing, where = held.enter_context(_writing(text, device, options, progress))
+        texts = [begun(files, prompt, asked) for prompt in prompts]
+        for text in texts:
+            if asked.tokens is not None and text.most < asked.tokens:
+                progress.print(
+                    f"{text.most} of {counted(asked.tokens, 'token')} fit behind the prompt of {len(text.prompt)}: "
+                    f"{files.model.name} has room for {text.facts.capacity}"
+                )
+        writing, where = held.enter_context(_writing(texts, device, options, progress))
         quiet = str(options.json) == "-"
-        if options.prompt is not None and progress.is_terminal and not quiet:
-            # Before what follows it; what is redirected has that alone.
-            progress.print(visible(options.prompt), style="dim", end="", markup=False, highlight=False)
-        for piece in writing:
-            if not quiet:
-                # A model without a tokenizer writes tokens.
-                written = visible(piece.text) if text.tokenizer is not None else f"{piece.id} "
-                console.file.write(written)
-                console.file.flush()
-        if not quiet:
-            console.file.write("\n")
-            console.file.flush()
-        found = writing.result
-    progress.print(_summary(text, found))
+        # Before what follows them; what is redirected has that alone.
+        before = options.prompt if progress.is_terminal and not quiet else None
+        shown = _Shown(console, progress, texts, before, quiet=quiet)
+        for number, piece in writing:
+            shown.piece(number, piece, writing.results[number])
+        shown.end()
+        results = writing.results
+    for text, found in zip(texts, results, strict=True):
+        progress.print(_summary(text, found))
     outputs = Outputs(progress)
-    outputs.report(options.json, _document(files, where, found), lambda: None)
+    outputs.report(options.json, _document(files, where, results), lambda: None)
     return outputs.exit_code(0)
+
+
+class _Shown:
+    """Texts on standard output, in the order of their prompts, a line of their own each: the first that is not over as
+    it comes, those behind it when it is their turn."""
+
+    def __init__(
+        self, console: Console, progress: Console, texts: Sequence[Text], before: Sequence[str] | None, *, quiet: bool
+    ) -> None:
+        """`before`: what is printed before each text, on the terminal of `progress`."""
+        self._file = console.file
+        self._progress = progress
+        self._before = before
+        self._quiet = quiet
+        self._waiting = [""] * len(texts)
+        self._over = [False] * len(texts)
+        self._first = 0
+        # A model without a tokenizer writes tokens.
+        self._by_ids = texts[0].tokenizer is None
+        self._begin()
+
+    def piece(self, number: int, piece: Piece, result: Generated) -> None:
+        self._waiting[number] += f"{piece.id} " if self._by_ids else visible(piece.text)
+        self._over[number] = result.reason != "abort"
+        while self._first < len(self._waiting):
+            self._write(self._waiting[self._first])
+            self._waiting[self._first] = ""
+            if not self._over[self._first] or self._first == len(self._waiting) - 1:
+                break
+            self._write("\n")
+            self._first += 1
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._before is not None:
+            prompt = visible(self._before[self._first])
+            self._progress.print(prompt, style="dim", end="", markup=False, highlight=False)
+
+    def end(self) -> None:
+        self._write("\n")
+
+    def _write(self, text: str) -> None:
+        if not self._quiet:
+            self._file.write(text)
+            self._file.flush()
 
 
 def _asked(options: argparse.Namespace) -> Asked:
@@ -106,29 +147,32 @@ def _check_device(device: str) -> None:
 
 
 @contextlib.contextmanager
-def _writing(text: Text, device: str, options: argparse.Namespace, progress: Console) -> Iterator[tuple[Writing, str]]:
-    """The text as it is written, and where."""
+def _writing(
+    texts: Sequence[Text], device: str, options: argparse.Namespace, progress: Console
+) -> Iterator[tuple[Several, str]]:
+    """The texts as they are written, and where."""
     if device == _CPU:
         # Late: TVM takes seconds to load.
-        from tapml.generation.on_cpu import chosen_on_cpu
+        from tapml.generation.on_cpu import written_on_cpu
 
-        with Writing(text, chosen_on_cpu(text)) as writing:
+        with written_on_cpu(texts) as writing:
             yield writing, device
         return
     from tapml.cli.runs import acquire, interruptible, served
     from tapml.generation.on_device import chosen_on_device
 
+    model = texts[0].files.model
     with interruptible() as cancel, served(None, options, [device]) as server:
         with ProgressReport(progress) as report:
             found = acquire(server, device, report, cancel)
         if found.hello.unavailable:
             raise InputError(f"{found.name} cannot run kernels: {found.hello.unavailable}")
-        if missing := unvalidated(text.files.model, found.hello.name, found.hello.runtime):
-            progress.print(unvalidated_text(text.files.model, missing, found.name))
+        if missing := unvalidated(model, found.hello.name, found.hello.runtime):
+            progress.print(unvalidated_text(model, missing, found.name))
         source = chosen_on_device(
-            found, server.state.blobs, text, hang_seconds=options.hang_seconds, check=cancel.check
+            found, server.state.blobs, texts, hang_seconds=options.hang_seconds, check=cancel.check
         )
-        with Writing(text, source) as writing:
+        with written_together(texts, source) as writing:
             yield writing, found.name
 
 
@@ -209,17 +253,20 @@ def _summary(text: Text, found: Generated) -> str:
     return f"{counted(len(found.ids), 'token')} ({ends[found.reason]}); {began}{speed}"
 
 
-def _document(files: CompiledFiles, where: str, found: Generated) -> dict[str, Any]:
-    return {
-        "format": "tapml.generated/1",
-        "model": files.model.name,
-        "device": where,
-        "ids": found.ids,
-        "text": found.text,
-        "reason": found.reason,
-        "prompt_tokens": found.prompt_tokens,
-        "guessed": found.guessed,
-        "tokens_per_call": found.tokens_per_call,
-        "seconds": {"prefill": found.prefill_seconds, "decode": found.decode_seconds},
-        "tokens_per_second": found.tokens_per_second,
-    }
+def _document(files: CompiledFiles, where: str, results: Sequence[Generated]) -> dict[str, Any]:
+    """Of one text as it is, of several as `texts`."""
+    of_all = {"format": "tapml.generated/1", "model": files.model.name, "device": where}
+    written = [
+        {
+            "ids": found.ids,
+            "text": found.text,
+            "reason": found.reason,
+            "prompt_tokens": found.prompt_tokens,
+            "guessed": found.guessed,
+            "tokens_per_call": found.tokens_per_call,
+            "seconds": {"prefill": found.prefill_seconds, "decode": found.decode_seconds},
+            "tokens_per_second": found.tokens_per_second,
+        }
+        for found in results
+    ]
+    return {**of_all, **(written[0] if len(written) == 1 else {"texts": written})}

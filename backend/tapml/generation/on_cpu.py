@@ -10,18 +10,18 @@ import numpy as np
 from tapml.generation.asked import Text
 from tapml.generation.drafts import ngrams
 from tapml.generation.sampling import chooser
-from tapml.generation.writing import Chosen
+from tapml.generation.writing import Chosen, Generated, Piece, Several, Writing
 from tapml.platforms.compiled import CompiledOnCpu
 from tapml.program.generation import LOGITS, call_inputs
 
 
-def chosen_on_cpu(text: Text) -> Generator[Chosen]:
-    """Without end: who takes them knows when it is over.
+def chosen_on_cpu(text: Text, model: CompiledOnCpu | None = None) -> Generator[Chosen]:
+    """Without end: who takes them knows when it is over. `model`: that of the text, opened before.
 
     Raises InputError where the model cannot be computed here, TapmlError for logits that are no numbers.
     """
     choose = chooser(text.asked.sampling)
-    steps = _Steps(text)
+    steps = _Steps(text, model or CompiledOnCpu(text.files))
     begun = time.perf_counter()
     tokens = list(text.prompt)
     seen = set(tokens)
@@ -40,11 +40,25 @@ def chosen_on_cpu(text: Text) -> Generator[Chosen]:
         logits = steps.decode(tokens, guesses)
 
 
+def written_on_cpu(texts: Sequence[Text]) -> Several:
+    """Texts of one model, one after the other."""
+    results = [Generated(len(text.prompt)) for text in texts]
+
+    def written() -> Generator[tuple[int, Piece]]:
+        model = CompiledOnCpu(texts[0].files)
+        for number, text in enumerate(texts):
+            with Writing(text, chosen_on_cpu(text, model), results[number]) as writing:
+                for piece in writing:
+                    yield number, piece
+
+    return Several(results, written())
+
+
 class _Steps:
     """Calls of a model that keeps what it has seen: each gives rows of logits [tokens, vocabulary]."""
 
-    def __init__(self, text: Text) -> None:
-        self._model = CompiledOnCpu(text.files)
+    def __init__(self, text: Text, model: CompiledOnCpu) -> None:
+        self._model = model
         self._facts = text.facts
         self._speculate = text.asked.speculate or 0
 

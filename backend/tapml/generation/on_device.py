@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict
 
 from tapml.devices import Blobs, Device
@@ -26,22 +26,22 @@ class _Ended(Exception):
 def chosen_on_device(
     device: Device,
     blobs: Blobs,
-    text: Text,
+    texts: Sequence[Text],
     *,
     hang_seconds: float = HANG_SECONDS,
     check: Callable[[], None] = lambda: None,
-) -> Generator[Chosen]:
-    """As many as can be written: who takes them ends it before, by closing it. `check` is called now and then, and may
-    raise to give it up.
+) -> Generator[tuple[int, Chosen]]:
+    """Tokens of texts of one model, asked for alike, with the number of each: as many as can be written. Who takes them
+    ends it before, by closing it. `check` is called now and then, and may raise to give it up.
 
     Raises what `Device.call` raises.
     """
-    found: queue.SimpleQueue[Chosen | BaseException | None] = queue.SimpleQueue()
+    found: queue.SimpleQueue[tuple[int, Chosen] | BaseException | None] = queue.SimpleQueue()
     ended = threading.Event()
 
     def told(progress: Telling) -> None:
         if isinstance(progress, GeneratedToken):
-            found.put(Chosen(progress.id, progress.seconds, progress.guessed))
+            found.put((progress.text, Chosen(progress.id, progress.seconds, progress.guessed)))
 
     def checked() -> None:
         if ended.is_set():
@@ -49,7 +49,7 @@ def chosen_on_device(
         check()
 
     thread = threading.Thread(
-        target=_called, args=(device, blobs, text, hang_seconds, told, checked, found.put), daemon=True
+        target=_called, args=(device, blobs, texts, hang_seconds, told, checked, found.put), daemon=True
     )
     thread.start()
     try:
@@ -57,7 +57,7 @@ def chosen_on_device(
             if isinstance(item, BaseException):
                 raise item
             yield item
-        raise DeviceError(f"{device.name} ended a text that is not over", "protocol")
+        raise DeviceError(f"{device.name} ended texts that are not over", "protocol")
     finally:
         ended.set()
         thread.join()
@@ -66,20 +66,20 @@ def chosen_on_device(
 def _called(
     device: Device,
     blobs: Blobs,
-    text: Text,
+    texts: Sequence[Text],
     hang_seconds: float,
     told: OnProgress,
     check: Callable[[], None],
     put: Callable[[BaseException | None], None],
 ) -> None:
     """The call, to its end; `put` is given what went wrong, or None behind the last token."""
-    files, asked = text.files, text.asked
+    files, asked = texts[0].files, texts[0].asked
     try:
         with served_model(blobs, files) as digest:
             fields = {
                 "model": digest,
-                "prompt": list(text.prompt),
-                "tokens": text.most,
+                "prompts": [list(text.prompt) for text in texts],
+                "tokens": max(text.most for text in texts),
                 "stop_ids": list(asked.stop_ids),
                 **asdict(asked.sampling),
                 "speculate": asked.speculate,

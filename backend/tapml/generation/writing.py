@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import contextlib
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -68,9 +70,9 @@ class Writing(Iterator[Piece]):
     """The pieces of a text, one by one, as they are written. `result` says what there is of it at any time. `close`
     ends it early, as leaving a `with` block does."""
 
-    def __init__(self, text: Text, source: Generator[Chosen]) -> None:
-        """`source` chooses tokens without end; it is closed when the text is over."""
-        self.result = Generated(len(text.prompt))
+    def __init__(self, text: Text, source: Generator[Chosen], result: Generated | None = None) -> None:
+        """`source` chooses tokens without end; it is closed when the text is over. `result`: of nothing yet."""
+        self.result = result or Generated(len(text.prompt))
         self._source = source
         self._pieces = self._written(text)
 
@@ -122,3 +124,71 @@ class Writing(Iterator[Piece]):
         finally:
             if reason is None:
                 result.text += stops.rest()
+
+
+class Several(Iterator[tuple[int, Piece]]):
+    """The pieces of several texts, with the number of each, as they are written. `results` say what there is of them at
+    any time. `close` ends all, as leaving a `with` block does."""
+
+    def __init__(self, results: Sequence[Generated], pieces: Generator[tuple[int, Piece]]) -> None:
+        self.results = results
+        self._pieces = pieces
+
+    def __next__(self) -> tuple[int, Piece]:
+        return next(self._pieces)
+
+    def close(self) -> None:
+        """End them. What was written stays in `results`."""
+        self._pieces.close()
+
+    def __enter__(self) -> Several:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def written_together(texts: Sequence[Text], source: Generator[tuple[int, Chosen]]) -> Several:
+    """`source` chooses tokens of the texts, by their number; it is closed when all are over."""
+    given: list[deque[Chosen]] = [deque() for _ in texts]
+    writings = [Writing(text, _taken(given[number])) for number, text in enumerate(texts)]
+
+    def written() -> Generator[tuple[int, Piece]]:
+        over: set[int] = set()
+        try:
+            for number, chosen in source:
+                # Of a text that a stop text ended more is chosen until all are over.
+                if number in over:
+                    continue
+                given[number].append(chosen)
+                piece = next(writings[number])
+                if writings[number].result.reason != "abort":
+                    over.add(number)
+                if len(over) == len(texts):
+                    source.close()
+                yield number, piece
+                if len(over) == len(texts):
+                    return
+        finally:
+            source.close()
+            for writing in writings:
+                writing.close()
+
+    return Several([writing.result for writing in writings], written())
+
+
+def written_alone(text: Text, source: Generator[tuple[int, Chosen]]) -> Writing:
+    """`source` chooses tokens of one text."""
+
+    def chosen() -> Generator[Chosen]:
+        with contextlib.closing(source):
+            for _, found in source:
+                yield found
+
+    return Writing(text, chosen())
+
+
+def _taken(given: deque[Chosen]) -> Generator[Chosen]:
+    """As many as there are when one is asked for."""
+    while True:
+        yield given.popleft()

@@ -145,6 +145,8 @@ class GeneratedToken(Message):
     """Progress of "generate", one for each token that was chosen."""
 
     kind: Literal["token"]
+    text: Annotated[int, Field(ge=0)]
+    """The number of its prompt, from 0 on."""
     id: Token
     position: Annotated[int, Field(ge=0)]
     """Where it stands, from 0 on: behind the prompt."""
@@ -405,16 +407,20 @@ class RunCompiledResult(Message):
 # ------------------------------------------------ generate: a text that a compiled model writes, as a page has it
 
 
+_Prompt = Annotated[list[Token], Field(min_length=1, max_length=1_000_000)]
+
+
 class GenerateParams(Message):
-    """What is written behind a prompt, and how its tokens are chosen (docs/runtime.md). Each is told as progress."""
+    """What is written behind prompts, each in a sequence of its own, and how tokens are chosen (docs/runtime.md). Each
+    token is told as progress."""
 
     model: Digest
     """Its document, `model.json`, as for "run_compiled"."""
-    prompt: Annotated[list[Token], Field(min_length=1, max_length=1_000_000)]
+    prompts: Annotated[list[_Prompt], Field(min_length=1, max_length=1000)]
     tokens: Annotated[int, Field(ge=1, le=1_000_000)]
-    """How many at most."""
+    """How many at most, of each text."""
     stop_ids: Annotated[list[Token], Field(max_length=10_000)]
-    """Tokens that end it, besides the model's own."""
+    """Tokens that end a text, besides the model's own."""
     greedy: bool
     temperature: Annotated[float, Field(gt=0)] | None
     top_k: Annotated[int, Field(ge=1)] | None
@@ -427,7 +433,7 @@ class GenerateParams(Message):
 
 class GenerateResult(Message):
     tokens: int
-    """How many were chosen."""
+    """How many were chosen, of all texts."""
     load_seconds: float
     """Fetching, checking and compiling, until it could begin with the prompt."""
     variants: dict[str, str]

@@ -2,10 +2,10 @@ import type { CallContext } from "../engine/engine";
 import { type DecoderModel, GenerationError, Writer } from "../generation";
 import { DeviceFailure } from "../hal/errors";
 import type { GenerateParams, GenerateResult } from "../protocol/messages";
-import type { Model } from "../runtime";
+import type { Model, Sequence } from "../runtime";
 import { type Guarded, secondsSince, withModel } from "./compiled_model";
 
-/** Lets a compiled model write as a page does. Whoever asked makes text of the tokens, which are told as they come. */
+/** Lets a compiled model write as a page does, several texts each in a sequence of its own: their calls take turns. Whoever asked makes text of the tokens, which are told as they come. */
 export async function generateText(call: CallContext, params: GenerateParams): Promise<GenerateResult> {
   const start = performance.now();
   const served = { document: params.model, operators: {} };
@@ -13,8 +13,10 @@ export async function generateText(call: CallContext, params: GenerateParams): P
     const load_seconds = secondsSince(start);
     const begun = performance.now();
     try {
-      const pieces = new Writer(watched(model, guarded), null).generate({
-        promptIds: params.prompt,
+      const written = params.prompts.map(async (promptIds, text) => {
+        const decoder = text ? await model.sequence() : model;
+        const pieces = new Writer(watched(decoder, guarded), null).generate({
+        promptIds,
         tokens: params.tokens,
         stopIds: params.stop_ids,
         greedy: params.greedy,
@@ -26,11 +28,14 @@ export async function generateText(call: CallContext, params: GenerateParams): P
         speculate: params.speculate === null ? undefined : { draft: "ngram", tokens: params.speculate },
         signal: call.signal,
       });
-      let tokens = 0;
-      for await (const { id, position, guessed } of pieces) {
-        call.progress({ kind: "token", id, position, guessed, seconds: secondsSince(begun) });
-        tokens++;
-      }
+        let count = 0;
+        for await (const { id, position, guessed } of pieces) {
+          call.progress({ kind: "token", text, id, position, guessed, seconds: secondsSince(begun) });
+          count++;
+        }
+        return count;
+      });
+      const tokens = (await Promise.all(written)).reduce((sum, count) => sum + count, 0);
       call.signal.throwIfAborted();
       const { variants, memory } = model;
       return { tokens, load_seconds, variants, bytes: memory.total };
@@ -45,7 +50,7 @@ export async function generateText(call: CallContext, params: GenerateParams): P
 }
 
 /** A model whose calls are watched. What a device that is lost did is the call's to tell, and no page's to mend. */
-function watched(model: Model, guarded: Guarded): DecoderModel {
+function watched(model: Model | Sequence, guarded: Guarded): DecoderModel {
   let failed: unknown;
   const functions = Object.entries(model.functions).map(([name, { run }]) => {
     const watchedRun: DecoderModel["functions"][string]["run"] = (inputs, options) => {
