@@ -73,7 +73,7 @@ export async function captureFile(facts: CaptureFacts): Promise<Blob> {
     },
     device: { name, runtime, user_agent: userAgent, ...capabilities },
     function: facts.function,
-    sizes: facts.sizes,
+    sizes: withoutPlaces(model, facts.sizes),
     left_out: facts.leftOut,
     why: facts.why.slice(0, MOST_REASONS).map((reason) => reason.slice(0, LONGEST_REASON)),
     wgsl,
@@ -83,7 +83,7 @@ export async function captureFile(facts: CaptureFacts): Promise<Blob> {
       node,
       kernel: model.kernels[kernel]?.kernel,
       variant,
-      sizes,
+      sizes: withoutPlaces(model, sizes),
       inputs: all(inputs),
       outputs: all(outputs),
     })),
@@ -105,9 +105,27 @@ function kernelsOf(model: CompiledModel, numbers: number[]): { wgsl: string[]; k
       const entries = variant.entry_points.map((entry) => ({ ...entry, wgsl: place(entry.wgsl) }));
       return { ...variant, entry_points: entries };
     });
-    return { ...kernel, variants };
+    return { ...ofSuite(model, kernel), variants };
   });
   return { wgsl: [...places.keys()].map((index) => model.wgsl[index] ?? ""), kernels };
+}
+
+/** A kernel as the suite has it, whose states have room for all that fits: such a call is captured. */
+function ofSuite({ generation }: CompiledModel, kernel: CompiledKernel): CompiledKernel {
+  const places = generation?.places;
+  if (!places) return kernel;
+  return {
+    ...kernel,
+    symbols: kernel.symbols.filter(({ name }) => name !== places),
+    arguments: kernel.arguments.map((argument) => ({
+      ...argument,
+      shape: argument.shape.map((extent) => (extent === places ? generation.capacity : extent)),
+    })),
+  };
+}
+
+function withoutPlaces({ generation }: CompiledModel, sizes: Sizes): Sizes {
+  return Object.fromEntries(Object.entries(sizes).filter(([name]) => name !== generation?.places));
 }
 
 /** Tensors as bytes, for what they hold is in the document. */

@@ -71,7 +71,21 @@ describe("states that grow", () => {
     expect(two.bytes).toBe(12 * CAPACITY);
     const capture = model.capture({ function: "main" });
     expect(await called(model, [5], 0)).toEqual(rows(5, 1, CAPACITY));
-    expect((await capture).operators).toHaveLength(2);
+    const { file, operators } = await capture;
+    expect(operators).toHaveLength(2);
+    // As the suite has it, of which the size of states is no symbol.
+    const bytes = await file.arrayBuffer();
+    const header = new Uint8Array(bytes, 8, Number(new DataView(bytes).getBigUint64(0, true)));
+    const { tapml } = JSON.parse(new TextDecoder().decode(header)).__metadata__;
+    const document = JSON.parse(tapml);
+    expect(document.sizes).toEqual({ tokens: 1 });
+    expect(document.calls.map(({ sizes }: { sizes: object }) => sizes)).toEqual([
+      { tokens: 1 },
+      { tokens: 1 },
+    ]);
+    expect(document.kernels[0].symbols.map(({ name }: { name: string }) => name)).toEqual(["tokens"]);
+    expect(document.kernels[0].arguments[0].shape).toEqual([3, CAPACITY, 1]);
+    expect(document.calls[0].outputs[0].shape).toEqual([3, CAPACITY, 1]);
   });
 
   it("take no size from a call, and grow no further than the tokens that fit", async () => {
