@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -188,6 +189,28 @@ def test_generate_gives_the_tokens_of_transformers_on_every_device(suite: Suite,
         assert (closed.result.ids, closed.result.reason) == (wanted[:1], "abort")
     assert sampled[0] == sampled[1] == sampled[2]
     assert len(set(sampled[0])) > 5
+
+
+def test_several_texts_are_those_of_separate_runs(suite: Suite, tmp_path: Path) -> None:
+    """One of them ends where no more tokens fit, one at a token, and one at a length, behind the room for 64."""
+    model = tml.build(suite, tmp_path / "decoder.tapml")
+    prompts = [[*range(90)], [3, 17, 42], [*range(60)]]
+    asked: dict[str, Any] = {"tokens": 12, "temperature": 1.5, "seed": 3}
+    (ends, *_) = [piece.id for piece in tml.generate(model, prompts[1], **asked)][4:]
+    asked["stop_ids"] = [ends]
+    for device in (tml.cpu(), tml.webgpu("node-dawn")):
+        alone = [tml.generate(model, prompt, device, **asked) for prompt in prompts]
+        written = [[piece.id for piece in writing] for writing in alone]
+        reasons = [writing.result.reason for writing in alone]
+        assert reasons[0] == "capacity"
+        assert reasons[1] == "stop"
+        with tml.generate_several(model, prompts, device, **asked) as several:
+            pieces = list(several)
+        assert [result.ids for result in several.results] == written, device
+        assert [result.reason for result in several.results] == reasons
+        assert [[piece.id for of, piece in pieces if of == number] for number in range(3)] == written
+    with pytest.raises(tml.InputError, match="prompts is no list with something in it"):
+        tml.generate_several(model, [])
 
 
 @pytest.mark.slow

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from rich.console import Console
 
 from tapml.cli import main
+from tapml.cli.generate_command import _Shown
+from tapml.generation.writing import Generated, Piece, Reason
 from tapml.suite import Suite
 
 
@@ -74,3 +80,23 @@ def test_a_prompt_is_wanted_and_only_one(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_suite_of_another_model_is_refused(suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", str(suite.path), "--prompt", "Once"]) == 2
     assert "is no language model that generates" in " ".join(capsys.readouterr().err.split())
+
+
+def test_several_texts_stand_in_the_order_of_their_prompts_each_as_a_line() -> None:
+    written = io.StringIO()
+    texts = cast(Any, [SimpleNamespace(tokenizer="there is one")] * 3)
+    shown = _Shown(Console(file=written), Console(file=io.StringIO()), texts, None, quiet=False)
+    results = [Generated(1) for _ in texts]
+
+    def piece(number: int, text: str, reason: Reason = "abort") -> str:
+        results[number].reason = reason
+        shown.piece(number, Piece(0, text, 0, guessed=False), results[number])
+        return written.getvalue()
+
+    assert piece(1, "b") == ""
+    assert piece(0, "a") == "a"
+    assert piece(2, "c", "end") == "a"
+    assert piece(0, "a", "length") == "aa\nb"
+    assert piece(1, "b", "stop") == "aa\nbb\nc"
+    shown.end()
+    assert written.getvalue() == "aa\nbb\nc\n"

@@ -16,18 +16,18 @@ export async function generateText(call: CallContext, params: GenerateParams): P
       const written = params.prompts.map(async (promptIds, text) => {
         const decoder = text ? await model.sequence() : model;
         const pieces = new Writer(watched(decoder, guarded), null).generate({
-        promptIds,
-        tokens: params.tokens,
-        stopIds: params.stop_ids,
-        greedy: params.greedy,
-        temperature: params.temperature ?? undefined,
-        topK: params.top_k ?? undefined,
-        topP: params.top_p ?? undefined,
-        repetitionPenalty: params.repetition_penalty,
-        seed: params.seed ?? undefined,
-        speculate: params.speculate === null ? undefined : { draft: "ngram", tokens: params.speculate },
-        signal: call.signal,
-      });
+          promptIds,
+          tokens: params.tokens,
+          stopIds: params.stop_ids,
+          greedy: params.greedy,
+          temperature: params.temperature ?? undefined,
+          topK: params.top_k ?? undefined,
+          topP: params.top_p ?? undefined,
+          repetitionPenalty: params.repetition_penalty,
+          seed: params.seed ?? undefined,
+          speculate: params.speculate === null ? undefined : { draft: "ngram", tokens: params.speculate },
+          signal: call.signal,
+        });
         let count = 0;
         for await (const { id, position, guessed } of pieces) {
           call.progress({ kind: "token", text, id, position, guessed, seconds: secondsSince(begun) });
