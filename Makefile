@@ -17,7 +17,7 @@ PYTHON_SOURCES := backend tests e2e benchmarks scripts training
 
 sources = $(shell find $(1) \( -name node_modules -o -name generated \) -prune -o -type f -print)
 
-.PHONY: help setup setup-run setup-dev system system-dev demo examples test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-localization bench-explanations bench-onnx bench-torch bench-decoders bench-decoder-storage bench-references bench-plan bench-runtime bench-generation bench-loads docs wheel clean distclean
+.PHONY: help setup setup-run setup-dev system system-dev demo examples test check unit-test python-test javascript-test e2e slow-test schemas fmt docs-screenshot bench bench-remote bench-reports bench-share bench-history bench-memory bench-carving bench-hostile bench-fuzz-compiled bench-localization bench-explanations bench-onnx bench-torch bench-decoders bench-decoder-storage bench-7b bench-references bench-plan bench-runtime bench-generation bench-loads docs wheel clean distclean
 .DEFAULT_GOAL := help
 ifndef LANES
 .NOTPARALLEL:
@@ -61,6 +61,7 @@ help:
 	@echo 'make bench-references  wrong references, injected: what the oracle lets pass, about ten minutes'
 	@echo 'make bench-decoders  tokens of tiny decoders of transformers against its own (DEVICES=node-dawn)'
 	@echo "make bench-decoder-storage  bytes of a decoder's suite to those of the distinct values in it, a minute"
+	@echo 'make bench-7b   a Llama of the shape of 7B, without weights: seconds to program and WGSL, and from the cache, a minute'
 	@echo 'make bench-torch  tiny transformers and blocks from torch.export, carved and validated (DEVICES=node-dawn,deno)'
 	@echo 'make bench-plan  memory plans of Stable Diffusion without weights, and of suites (SUITES="x.suite ..."), some minutes'
 	@echo 'make bench-runtime  MiniLM in @tapml/runtime, ONNX Runtime Web, transformers.js and tvmjs: time, bytes, host cost, memory'
@@ -224,6 +225,9 @@ bench-decoders: setup-dev
 
 bench-decoder-storage: setup-dev
 	$(BIN)/python -m benchmarks.decoders.storage
+
+bench-7b: setup-dev
+	$(BIN)/python -m benchmarks.seven_b
 
 bench-references: setup-dev
 	$(BIN)/python -m benchmarks.references --docs docs/carve.md

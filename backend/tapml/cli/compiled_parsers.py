@@ -23,7 +23,7 @@ what the suite's results say is in the model all the same)"""
 def add_compiled(commands: Commands, add_carving: Callable[[argparse.ArgumentParser], None]) -> None:
     """The three commands. `add_carving`: what `tapml carve` is told of the model."""
     parser = commands.add(
-        "build", "build_command:build_model", run_arguments(several=True, device=_VALIDATED),
+        "build", "build_kinds:build", run_arguments(several=True, device=_VALIDATED),
         help="make a compiled model: what a web page loads and runs",
         description="Write what a page loads: kernels for all devices, weights, the host program with its memory plan, "
         "and on which devices which kernels passed, as SUITE's results say. A model that is no suite is carved first, "
@@ -41,6 +41,16 @@ def add_compiled(commands: Commands, add_carving: Callable[[argparse.ArgumentPar
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="replace a compiled model that exists")
     parser.add_argument("--name", help="the model's name (default: the suite's, or the output's)")
+    parser.add_argument(
+        "--no-weights", action="store_true",
+        help="with --hf: of the config.json alone, which may be of a model too large for this machine, write a folder "
+        "with the program of prefill and decode and their kernels (WGSL), and say what weights and cache would take; "
+        "nothing is run or compared",
+    )  # fmt: skip
+    parser.add_argument(
+        "--no-cache", action="store_true",
+        help="with --no-weights: make it anew; else what was made of the same configuration and options is kept",
+    )  # fmt: skip
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write what was built as JSON (- for standard output)"
     )

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from tapml.browsers import STARTABLE_NAMES, startable_kind
 from tapml.cache import cached
 from tapml.cli.arguments import one_device
 from tapml.cli.outputs import Outputs, check_writable
+from tapml.cli.package_state import state_of_package
 from tapml.compiled.files import CompiledFiles, is_compiled
 from tapml.compiled.validated import unvalidated, unvalidated_text
 from tapml.errors import InputError
@@ -32,10 +31,6 @@ from tapml.reports.terminal import warn_doubts
 from tapml.text import counted, meant, visible
 
 _CPU, _OPEN = "cpu", "open"
-_MAKING = ("building", "bounds", "carving", "compiled", "compilers", "importing", "kernels", "lowering", "models",
-           "operators", "platforms", "program", "suite")  # fmt: skip
-"""Rooms from which a model becomes another one when they change."""
-_SOURCES = (".json", ".py", ".safetensors", ".wgsl")
 _MOST_KEPT = 3
 """Compiled models of a name in the cache: each state of the package makes another."""
 
@@ -204,7 +199,7 @@ def _of_package(name: str, drafts: int, progress: Console) -> Path:
 def _built(name: str, drafts: int, progress: Console, cache: Path) -> Path:
     folder = cache / "language-models"
     kind = f"{name}-verifying" if drafts else name
-    path = folder / f"{kind}-{_state_of_package()}.tapml"
+    path = folder / f"{kind}-{state_of_package()}.tapml"
     if path.exists():
         return path
     # Late, as above.
@@ -227,14 +222,6 @@ def _importer(name: str, drafts: int) -> Callable[..., Any]:
     from tapml.importing import import_decoder
 
     return partial(import_decoder, folder_of(name), prompt="Once upon a time", steps=1, speculate=drafts)
-
-
-def _state_of_package() -> str:
-    """Changes when what makes models does, also in a package that is worked on."""
-    root = Path(__file__).parents[1]
-    files = sorted(path for room in _MAKING for path in (root / room).rglob("*") if path.suffix in _SOURCES)
-    facts = [f"{path.relative_to(root)} {(at := path.stat()).st_size} {at.st_mtime_ns}" for path in files]
-    return hashlib.sha256("\n".join([version("tapml"), *facts]).encode()).hexdigest()[:16]
 
 
 def _summary(text: Text, found: Generated) -> str:

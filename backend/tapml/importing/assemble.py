@@ -4,7 +4,7 @@ match.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -38,13 +38,15 @@ def assemble(
     intermediates: Callable[[bool], Iterable[Intermediate]] | None = None,
     in_detail: Callable[[], ImportedModel] | None = None,
     limits: Mapping[str, str] = MappingProxyType({}),
+    unread: Collection[int] | None = None,
 ) -> ImportedModel:
     """Finish an import whose `module` has its weights inline and takes the steps' inputs in their
         order.
 
     `tensors` are the source's own, by name, each once; `expected` holds the oracle's outputs of
-    each step; `states` are inputs that are outputs too, by their places there; `limits` as in ImportedModel. Raises
-    InputError where a dtype cannot be narrowed or the model is not plain data flow.
+    each step; `states` are inputs that are outputs too, by their places there; `limits` as in ImportedModel. `unread`
+    are the addresses of weights that nobody has yet (Weights): such a model has no steps. Raises InputError where a
+    dtype cannot be narrowed or the model is not plain data flow.
     """
     dtypes = {str(array.dtype) for array in steps[0].arrays.values()}
 
@@ -55,7 +57,7 @@ def assemble(
             yield name, array
 
     program = fold(module)
-    result = narrow(program, noted())
+    result = narrow(program, noted(), unread or ())
     if len(result.output_dtypes) != len(outputs):
         raise InputError(f"the model declares {len(outputs)} outputs but TVM made {len(result.output_dtypes)} of it")
     notes = [
@@ -73,7 +75,7 @@ def assemble(
         return who, cast_all(found)
 
     done = []
-    for number, step in enumerate(steps):
+    for number, step in enumerate(steps if unread is None else ()):
         inputs, changed = step.narrowed()
         notes += [*changed, *_of_nan(step.description, inputs)]
         cast = None if expected is None else _cast(expected[number], result.output_dtypes, outputs)

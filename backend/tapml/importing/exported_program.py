@@ -52,6 +52,7 @@ def import_program(
     outputs: Sequence[str] = (),
     sizes: Mapping[str, tuple[int, int]] = MappingProxyType({}),
     detailed: bool = False,
+    weighted: bool = True,
 ) -> ImportedModel:
     """Import an exported program for the shapes of the given inputs; PyTorch itself is its oracle.
 
@@ -59,8 +60,9 @@ def import_program(
     program's inputs, which have the names torch.export gave them.
     `functions` compute the operators of their names; `outputs` are called as torch.export has it, or as given here.
     `sizes` are names and ranges, in the order in which they are met, for the program's symbols, which have none.
-    `detailed` makes every value an output, as `ImportedModel.in_detail` wants it. Raises InputError where nothing
-    computes an operator.
+    `detailed` makes every value an output, as `ImportedModel.in_detail` wants it. Not `weighted`: nothing is run, no
+    parameter is read (its memory need not exist), the model has no steps, and the program is `in_core` already. Raises
+    InputError where nothing computes an operator.
     """
     import torch
 
@@ -68,7 +70,7 @@ def import_program(
     notes = [NOTE] if widened(program) else []
     called = _called(program, sizes)
     specs = _specs(program, path, called)
-    functional = decomposed(program, path, known(functions))
+    functional = decomposed(program, path, known(functions), begun=not weighted)
     written = _written(functional)
     if changed := [name for name, _ in functional.named_parameters() if name in written]:
         raise InputError(
@@ -76,7 +78,11 @@ def import_program(
             "where that is meant; where a model changes its weights at its first call, call it once and export it then",
             reason="it writes a parameter",
         )
-    buffers = {name: _array(buffer).copy() for name, buffer in functional.named_buffers() if name in written}
+    buffers = {
+        name: _array(buffer).copy() if weighted else np.zeros(tuple(buffer.shape), np.float32)
+        for name, buffer in functional.named_buffers()
+        if name in written
+    }
     if twice := buffers.keys() & {spec.name for spec in specs}:
         raise InputError(f"{path}: {min(twice)} is an input and a buffer that the model writes: rename one of them")
     given = gather(specs)
@@ -109,15 +115,16 @@ def import_program(
             raise InputError("nothing but PyTorch runs an exported program")
         return EachTime(run_in_detail)
 
-    progress("running the model in PyTorch")
-    oracle: str | None = f"torch {torch.__version__}"
-    missing: str | None = None
+    if weighted:
+        progress("running the model in PyTorch")
+    oracle: str | None = f"torch {torch.__version__}" if weighted else None
+    missing: str | None = None if weighted else "it has no weights"
     expected: list[list[Array]] | None = None
     try:
         if detailed:
             detail = in_detail(functional, steps, written)
             outputs, expected, steps, states = detail.said, detail.expected, detail.steps, {}
-        else:
+        elif weighted:
             expected = _run(program, steps, [spec.name for spec in specs], written)
     except Exception as error:  # whatever the model's own operators raise
         oracle, missing = None, f"PyTorch could not run the model on these inputs: {reason(error)}"
@@ -127,10 +134,12 @@ def import_program(
     sized = Sizes(specs, steps, {**bounds, **sizes})
     # What it writes has a size of its own.
     shapes = [sized.shapes.get(name, list(array.shape)) for name, array in steps[0].arrays.items()]
-    module, names = converted(path, "PyTorch", lambda: _convert(functional, shapes, bounds, functions))
+    module, names = converted(path, "PyTorch", lambda: _convert(functional, shapes, bounds, functions, weighted))
+    unread = None if weighted else {tensor.data_ptr() for _, tensor in functional.named_parameters()}
     return assemble(
         module,
-        tensors=_tensors(functional),
+        tensors=((name, _array(tensor)) for name, tensor in _tensors(functional) if weighted or name not in written),
+        unread=unread,
         steps=steps,
         symbols=sized.symbols,
         names=names,
@@ -251,7 +260,7 @@ def _bounds(program: Any) -> dict[str, tuple[int, int]]:
 
 
 def _convert(
-    program: Any, shapes: Sequence[Sequence[Any]], bounds: Bounds, functions: Functions
+    program: Any, shapes: Sequence[Sequence[Any]], bounds: Bounds, functions: Functions, weighted: bool
 ) -> tuple[Any, dict[str, str]]:
     """The module, and what the program calls its variables."""
     import tvm
@@ -259,7 +268,7 @@ def _convert(
 
     from tapml.importing.torch_program import ProgramImporter
 
-    importer = ProgramImporter(converters(bounds), functions)
+    importer = ProgramImporter(converters(bounds), functions, copies=weighted)
     module = importer.from_exported_program(
         program,
         keep_params_as_input=False,
@@ -284,7 +293,7 @@ def _place(node: Any) -> str:
     return f"{path[0]}/{node.name}" if path[0] else str(node.name)
 
 
-def _tensors(program: Any) -> list[tuple[str, Array]]:
+def _tensors(program: Any) -> list[tuple[str, Any]]:
     """Parameters, buffers and constants by name; tensors that share their memory (tied weights)
     once.
     """
@@ -293,7 +302,7 @@ def _tensors(program: Any) -> list[tuple[str, Array]]:
         for name, tensor in group:
             if hasattr(tensor, "detach") and (tensor.data_ptr(), tensor.shape) not in shared:
                 shared.add((tensor.data_ptr(), tensor.shape))
-                found.append((name, _array(tensor)))
+                found.append((name, tensor))
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -21,10 +21,21 @@ _EXAMPLE, _EXAMPLES_LAST = 5, 3
 """Tokens that it is exported with, and those that logits are wanted of: unlike any size of a model."""
 
 
-def cached_program(model: Any, capacity: int, source: Source | None = None) -> tuple[Any, int]:
+Functional = Callable[[Any], Any]
+
+
+def cached_program(
+    model: Any,
+    capacity: int,
+    source: Source | None = None,
+    *,
+    kept: Kept | None = None,
+    functional: Functional = lambda program: program.run_decompositions({}),
+) -> tuple[Any, int]:
     """The program of a step with a cache of `capacity` tokens, and how many it takes at most: `capacity`, or 1 where
     the model has a recurrence. What depends on positions alone is read from tables. The model is left as it was.
-    `source`: what its encoder is given, for one that has an encoder.
+    `source`: what its encoder is given, for one that has an encoder; `kept`: what it keeps, where that is known;
+    `functional` makes a program of the exported one that writes nothing in place.
 
     Raises InputError for a model that cannot be captured, or exported for any number of tokens.
     """
@@ -32,10 +43,10 @@ def cached_program(model: Any, capacity: int, source: Source | None = None) -> t
         # Without loops over experts whose counts depend on the tokens.
         model.set_experts_implementation("batched_mm")
     with quiet():
-        kept = kept_by(model, capacity, source)
+        kept = kept or kept_by(model, capacity, source)
         most = 1 if kept.states else capacity
         with own_attention(model) if kept.interface else contextlib.nullcontext():
-            program = _any_way(model, kept, capacity, most, source)
+            program = functional(_any_way(model, kept, capacity, most, source))
         pairs = [f"{name}{number}" for number in kept.pairs for name in ("keys", "values")]
         _keep_caches_only(program, {*pairs, *kept.states})
         _tidy(program)
@@ -73,10 +84,10 @@ def _any_way(model: Any, kept: Kept, capacity: int, most: int, source: Source | 
         arguments, sizes = (*arguments, cross), (*(sizes or (None,) * 3), dict.fromkeys(cross, size))
     try:
         step = Step(model, kept, capacity, counts=True)
-        return _exported(model, step, arguments, sizes).run_decompositions({})
+        return _exported(model, step, arguments, sizes)
     except InputError:
         step = Step(model, kept, capacity, counts=False)
-        return _exported(model, step, arguments, sizes).run_decompositions({})
+        return _exported(model, step, arguments, sizes)
 
 
 def _keep_caches_only(program: Any, kept: Collection[str]) -> None:

@@ -72,7 +72,7 @@ def import_decoder(
     source = _source(decoder, prompt.source, seed, encoder)
     if encoder and source is not None:
         return _import_encoder(decoder, source, progress, functions, synthetic=prompt.source is None, seed=seed)
-    capacity = _capacity(decoder, capacity)
+    capacity = capacity_of(decoder, capacity)
     chunk = min(chunk, capacity)
     tokens = _tokens(decoder, prompt, capacity, chunk, seed)
     progress(f"exporting {decoder.name}")
@@ -102,7 +102,7 @@ def import_decoder(
         functions,
         outputs=[LOGITS, NEXT],
         sizes=sizes,
-        provenance=_provenance(decoder, decoder.name, note, seed),
+        provenance=provenance_of(decoder, decoder.name, note, seed),
     )
     if source is not None:
         return replace(imported, tokenizer=decoder.tokenizer)
@@ -111,7 +111,7 @@ def import_decoder(
         imported,
         tokenizer=decoder.tokenizer,
         specialized={PREFILL: {}, DECODE: one} if one else {DECODE: {}},
-        generation=_generation(decoder, imported, prompt, capacity, chunk),
+        generation=generation_of(decoder, imported, prompt.drafted, capacity, chunk, *_measured(decoder, imported, capacity)),
     )
 
 
@@ -136,7 +136,7 @@ def _import_encoder(
         functions,
         outputs=list(cross_arrays(decoder.model, source)),
         sizes={SOURCE: (1, places)} if places else {},
-        provenance=_provenance(
+        provenance=provenance_of(
             decoder,
             f"{decoder.name}, encoder",
             f"keys and values of its own encoder differ by {worst:.1g} of the largest at most",
@@ -146,7 +146,7 @@ def _import_encoder(
     return replace(imported, tokenizer=decoder.tokenizer)
 
 
-def _provenance(decoder: Decoder, title: str, note: str, seed: int) -> dict[str, Any]:
+def provenance_of(decoder: Decoder, title: str, note: str, seed: int = 0) -> dict[str, Any]:
     return {
         "kind": "transformers",
         "source": f"{decoder.path.name} ({title})",
@@ -222,31 +222,39 @@ def _source(decoder: Decoder, given: Any, seed: int, encoder: bool) -> Source | 
     return None
 
 
-def _generation(decoder: Decoder, imported: ImportedModel, prompt: Prompt, capacity: int, chunk: int) -> Generation:
-    step = imported.steps[0]
-    vocabulary = _vocabulary(decoder, imported)
-    caches = [step.inputs[name].nbytes for name in imported.states if name.startswith(("keys", "values"))]
+def generation_of(
+    decoder: Decoder,
+    imported: ImportedModel,
+    drafted: int,
+    capacity: int,
+    chunk: int,
+    vocabulary: int,
+    bytes_per_token: int,
+) -> Generation:
+    """How tokens are generated with it. `vocabulary`: logits that there are."""
     first = PREFILL if imported.symbols else DECODE
     begin, end = (decoder.special(name, vocabulary) for name in ("bos_token_id", "eos_token_id"))
     return Generation(
         prefill=first,
         decode=DECODE,
-        verify=first if prompt.drafted else None,
+        verify=first if drafted else None,
         next=NEXT,
         chunk=chunk,
         capacity=capacity,
         vocabulary=vocabulary,
         end=end,
         begin=begin[0] if begin else None,
-        bytes_per_token=sum(caches) // capacity,
+        bytes_per_token=bytes_per_token,
     )
 
 
-def _vocabulary(decoder: Decoder, imported: ImportedModel) -> int:
-    """Logits there are, which may be more than words."""
-    expected = imported.steps[0].expected
-    place = imported.outputs.index(LOGITS)
-    return int(decoder.config.vocab_size if expected is None else expected[place].shape[-1])
+def _measured(decoder: Decoder, imported: ImportedModel, capacity: int) -> tuple[int, int]:
+    """How many logits there are, which may be more than words, and the bytes of a token's keys and values."""
+    first = imported.steps[0]
+    logits = None if first.expected is None else first.expected[imported.outputs.index(LOGITS)]
+    words = int(decoder.config.vocab_size if logits is None else logits.shape[-1])
+    caches = [first.inputs[name].nbytes for name in imported.states if name.startswith(("keys", "values"))]
+    return words, sum(caches) // capacity
 
 
 def _most(decoder: Decoder) -> int | None:
@@ -254,7 +262,7 @@ def _most(decoder: Decoder) -> int | None:
     return next((found for name in _LENGTHS if (found := getattr(decoder.config, name, None))), None)
 
 
-def _capacity(decoder: Decoder, wanted: int | None) -> int:
+def capacity_of(decoder: Decoder, wanted: int | None) -> int:
     most = _most(decoder)
     if wanted is None:
         return min(most or MOST_CAPACITY, MOST_CAPACITY)

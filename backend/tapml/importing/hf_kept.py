@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from transformers import Cache, EncoderDecoderCache
 
 from tapml.errors import InputError
@@ -76,7 +77,8 @@ class _Listener:
         return query.new_zeros((query.shape[1], query.shape[0], value.shape[2]))
 
     def mask(self, function: Any, places: int) -> None:
-        self.masks.append(mask_kind(function, self.capacity))
+        with unset_fake_temporarily():  # where nothing else is computed
+            self.masks.append(mask_kind(function, self.capacity))
 
 
 def _by_interface(model: Any, argument: str, capacity: int) -> Kept:

@@ -6,8 +6,8 @@ import contextlib
 import json
 import logging
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,25 +61,33 @@ def open_decoder(path: Path, seed: int = 0) -> Decoder:
 
     Raises InputError for what is none, naming missing and surplus tensors.
     """
+    weights = weight_files(path) if path.is_dir() else []
+
+    def made(config: Any) -> Any:
+        if weights:
+            return _with_weights(path, config)
+        if path.is_dir():
+            raise InputError(f"{path} has no *.safetensors: give its {CONFIG} for random weights")
+        return _with_random_weights(config, seed)
+
+    return replace(decoder_of(path, made, weights), random=not weights)
+
+
+def decoder_of(path: Path, make: Callable[[Any], Any], weights: Sequence[Path] = ()) -> Decoder:
+    """The decoder that `make` makes of the configuration of `path`, as `open_decoder`, with the folder's tokenizer."""
     folder = path if path.is_dir() else path.parent
     file = path / CONFIG if path.is_dir() else path
-    weights = weight_files(folder) if path.is_dir() else []
     with quiet():
         config = _config(file)
         try:
-            if weights:
-                model = _with_weights(folder, config)
-            elif path.is_dir():
-                raise InputError(f"{path} has no *.safetensors: give its {CONFIG} for random weights")
-            else:
-                model = _with_random_weights(config, seed)
+            model = make(config)
         except InputError:
             raise
         except Exception as error:  # whatever transformers and safetensors raise
             raise InputError(f"{path}: transformers cannot make a decoder of it: {reason(error)}") from error
     tokenizer = folder / _TOKENIZER
     text = _tokenizer(tokenizer, model) if path.is_dir() and tokenizer.is_file() else None
-    return Decoder(path, model.eval(), model_digest(file, weights), not weights, text)
+    return Decoder(path, model.eval(), model_digest(file, weights), False, text)
 
 
 def _tokenizer(file: Path, model: Any) -> str:
@@ -154,6 +162,36 @@ def _with_weights(folder: Path, config: Any) -> Any:
     ]
     if faults:
         raise InputError(f"{folder}: its tensors are not those of its {CONFIG}: {'; '.join(faults)}")
+    return model
+
+
+def with_untouched_weights(config: Any) -> Any:
+    """Of a size that nobody may have memory for: nothing may read its parameters. Buffers are computed."""
+    register = torch.nn.Module.register_parameter
+
+    def without_memory(module: Any, name: str, parameter: Any) -> None:
+        if parameter is not None and not parameter.is_meta:
+            parameter = torch.nn.Parameter(parameter.to("meta"), requires_grad=False)
+        register(module, name, parameter)
+
+    # So that what begins parameters with random numbers has nothing to do.
+    torch.nn.Module.register_parameter = without_memory
+    try:
+        model = _kind(config).from_config(
+            config, dtype=torch.float32, attn_implementation="eager", trust_remote_code=False
+        )
+    finally:
+        torch.nn.Module.register_parameter = register
+    if left := [name for name, buffer in model.named_buffers() if buffer.is_meta]:
+        raise InputError(f"{type(model).__name__} computes {left[0]} of its weights: give them")
+    made: dict[Any, Any] = {}  # tied ones once
+    for module in model.modules():
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                if parameter not in made:
+                    untouched = torch.empty(parameter.shape, dtype=torch.float32)
+                    made[parameter] = torch.nn.Parameter(untouched, requires_grad=False)
+                module._parameters[name] = made[parameter]
     return model
 
 

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import Cache
 from transformers.modeling_outputs import BaseModelOutput
@@ -34,7 +35,9 @@ class Step(torch.nn.Module):  # type: ignore[misc]  # torch has no types
         self._given = inspect.signature(model.forward).parameters
         for number, shapes in kept.pairs.items():
             for name, (heads, dim) in zip(("keys", "values"), shapes, strict=True):
-                self.register_buffer(f"{name}{number}", torch.zeros(heads, capacity, dim))
+                # numpy's zeros take no memory before somebody writes.
+                empty = torch.from_numpy(np.zeros((heads, capacity, dim), np.float32))
+                self.register_buffer(f"{name}{number}", empty)
         for name, begun in kept.states.items():
             self.register_buffer(name, torch.zeros_like(begun))
             self.register_buffer(f"{name}_begun", begun.clone(), persistent=False)

@@ -117,12 +117,7 @@ def import_decoder(
     Raises InputError for whatever cannot be used, and for a model that does more than the export keeps; ToolchainError
     without PyTorch or transformers.
     """
-    try:
-        import torch  # noqa: F401
-        import transformers  # noqa: F401
-    except ImportError as error:
-        how = "pip install 'tapml[transformers]', or scripts/pytorch in a checkout"
-        raise ToolchainError(f"{path}: reading decoders of transformers needs {error.name}: {how}") from error
+    _require_transformers(path)
     from tapml.importing.hf_import import Prompt, import_decoder
 
     imported = import_decoder(
@@ -137,3 +132,27 @@ def import_decoder(
     )
     give_back()
     return replace(imported, functions=functions)
+
+
+@only_new_garbage()
+def import_unweighted(
+    path: Path, *, capacity: int | None = None, chunk: int = 32, progress: Progress = lambda _: None
+) -> ImportedModel:
+    """The decoder of a config.json of transformers, of which nobody has weights yet: as `import_decoder` gives it,
+    without steps, and with names and types of its parameters. Takes no memory for them.
+
+    Raises InputError for whatever cannot be used; ToolchainError without PyTorch or transformers.
+    """
+    _require_transformers(path)
+    from tapml.importing.hf_unweighted import import_unweighted
+
+    return import_unweighted(path, progress, capacity=capacity, chunk=chunk)
+
+
+def _require_transformers(path: Path) -> None:
+    try:
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
+    except ImportError as error:
+        how = "pip install 'tapml[transformers]', or scripts/pytorch in a checkout"
+        raise ToolchainError(f"{path}: reading decoders of transformers needs {error.name}: {how}") from error

@@ -8,7 +8,7 @@ only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,13 +74,13 @@ class Narrowed:
     notes: list[str]
 
 
-def narrow(program: Folded, tensors: Iterable[tuple[str, Array]]) -> Narrowed:
-    """Rebuild `program` with its constants lifted to parameters, named after `tensors`.
+def narrow(program: Folded, tensors: Iterable[tuple[str, Array]], unread: Collection[int] = ()) -> Narrowed:
+    """Rebuild `program` with its constants lifted to parameters, named after `tensors`; `unread` as in Weights.
 
     Raises InputError where a value does not fit its narrower dtype, or an operator insists on one
     WebGPU lacks.
     """
-    return _Narrower(program, Weights(tensors)).run()
+    return _Narrower(program, Weights(tensors, unread)).run()
 
 
 class _Narrower:

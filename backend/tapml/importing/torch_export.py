@@ -94,16 +94,21 @@ def _is_saved(path: Path) -> bool:
         return False
 
 
-def decomposed(program: Any, path: Path, converted: Callable[[str], bool]) -> Any:
+def in_core(program: Any) -> Any:
+    """The program in PyTorch's core operators and those that replace some of these here; it writes nothing in place."""
+    return _in_parts(program, own())
+
+
+def decomposed(program: Any, path: Path, converted: Callable[[str], bool], *, begun: bool = False) -> Any:
     """The program in operators that the importer converts, as far as there are any: `converted` says of one whether it
-    does. None writes in place: what is written are further outputs.
+    does. None writes in place: what is written are further outputs. `begun`: it is `in_core` already.
 
     Raises InputError where PyTorch cannot, or a tensor is of a dtype that nothing in WebGPU stands for.
     """
     try:
         with warnings.catch_warnings(), _quiet("torch._subclasses.fake_tensor"):
             warnings.simplefilter("ignore")
-            functional = _in_parts(program, own())
+            functional = program if begun else in_core(program)
             done: set[Any] = set()
             # What PyTorch makes of an operator may hold further ones.
             while new := {op: part for op, part in remaining(_nodes(functional), converted).items() if op not in done}:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import tvm
 from tvm import relax
 from tvm.relax import op
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
@@ -22,9 +23,12 @@ from tapml.lowering.quiet import reason
 class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]  # TVM has no types
     """`from_exported_program` as TVM's. Raises InputError naming operator and node that cannot be imported."""
 
-    def __init__(self, converters: Mapping[str, Converter], functions: Functions) -> None:
+    def __init__(self, converters: Mapping[str, Converter], functions: Functions, *, copies: bool = True) -> None:
         """`converters` replace TVM's own; `functions` compute the operators of their names. PyTorch computes what TVM
-        lacks, fails to convert, or makes something else of than PyTorch does."""
+        lacks, fails to convert, or makes something else of than PyTorch does. Without `copies` the module's constants
+        are the program's own memory."""
+        if not copies:
+            self._convert_pytorch_tensor_to_tvm = _shared
         self._own = converters
         self._functions = functions
         super().__init__()
@@ -105,6 +109,10 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]  # TVM has
 
 _PLACES = ("device", "layout", "pin_memory", "memory_format")
 """Where and how a tensor lies, which is not said of what is computed elsewhere."""
+
+
+def _shared(tensor: Any) -> Any:
+    return tvm.runtime.from_dlpack(tensor.detach().contiguous())
 
 
 def _plain(value: Any) -> Any:

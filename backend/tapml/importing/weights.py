@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 import tvm
@@ -33,11 +33,14 @@ class Weights:
     one that is shared is one.
     """
 
-    def __init__(self, tensors: Iterable[tuple[str, Array]]) -> None:
-        """`tensors` are the source's, by name; a tensor that the source shares comes once."""
+    def __init__(self, tensors: Iterable[tuple[str, Array]], unread: Collection[int] = ()) -> None:
+        """`tensors` are the source's, by name; a tensor that the source shares comes once. Those that lie at addresses
+        of `unread` are told apart by these, and nothing reads or copies their elements: what stands for them in
+        `parameters` has their type alone."""
+        self._unread = unread
         self._source_names: dict[str, list[str]] = {}
         for name, array in tensors:
-            self._source_names.setdefault(digest(array), []).append(name)
+            self._source_names.setdefault(self._digest(array), []).append(name)
         self._keys: dict[Expr, tuple[str, int]] = {}
         self._seen: Counter[str] = Counter()
         self._variables: dict[object, Expr] = {}
@@ -71,7 +74,7 @@ class Weights:
             return self._source_names[key][number]
         array = elements(constant)
         # An importer may transpose a matrix before tapml sees it.
-        turned = self._source_names.get(digest(array.T)) if array.ndim == 2 else None
+        turned = self._source_names.get(self._digest(array.T)) if array.ndim == 2 else None
         return f"{turned[0]}.T" if turned else "computed"
 
     def parameter(self, constant: Expr) -> Expr:
@@ -99,7 +102,7 @@ class Weights:
 
     def _declare(self, key: object, name: str, array: Array) -> Expr:
         if key not in self._variables:
-            data = as_tvm_holds(self._narrow(array, name))
+            data = _of_type(array) if self._is_unread(array) else as_tvm_holds(self._narrow(array, name))
             name = unique(name, self._taken.__contains__, ".")
             self._taken.add(name)
             self.parameters.append((name, data))
@@ -107,6 +110,12 @@ class Weights:
             plain = re.sub(r"^(?=\d)|[^\w.]", "_", name)
             self._variables[key] = relax.Var(plain, relax.TensorType(data.shape, str(data.dtype)))
         return self._variables[key]
+
+    def _is_unread(self, array: Array) -> bool:
+        return array.ctypes.data in self._unread
+
+    def _digest(self, array: Array) -> str:
+        return f"{array.ctypes.data} {array.shape}" if self._is_unread(array) else digest(array)
 
     def _narrow(self, array: Array, name: str) -> Array:
         narrow, note = narrow_array(array, name)
@@ -117,11 +126,15 @@ class Weights:
     def _key(self, constant: Expr) -> tuple[str, int]:
         """Tells tensors apart: by content, and equal ones by the source tensor they stand for."""
         if constant not in self._keys:
-            content = digest(elements(constant))
+            content = self._digest(elements(constant))
             last = len(self._source_names.get(content, [""])) - 1
             self._keys[constant] = (content, min(self._seen[content], last))
             self._seen[content] += 1
         return self._keys[constant]
+
+
+def _of_type(array: Array) -> Array:
+    return np.broadcast_to(np.zeros((), array.dtype), array.shape)
 
 
 def as_tvm_holds(array: Array) -> Array:
