@@ -62,7 +62,7 @@ def _check_weights(weights: Any) -> None:
     ends = [0] * len(weights["buffers"])
     for shard in weights["shards"]:
         need(shard["buffer"] < len(ends) and shard["offset"] == ends[shard["buffer"]], "a shard leaves a gap")
-        ends[shard["buffer"]] += shard["bytes"]
+        ends[shard["buffer"]] += shard["bytes"] * (2 if shard.get("stored") else 1)
     need(ends == weights["buffers"], "shards do not cover the weights")
 
 

@@ -17,6 +17,7 @@ from tapml.building.build import Built, build
 from tapml.building.moves import with_moves
 from tapml.building.weights import SHARD_BYTES, laid_out
 from tapml.compiled.files import CompiledFiles
+from tapml.compiled.stored import Stored, widened
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.program import Node, NodeKind, ValueKind
@@ -218,6 +219,26 @@ def test_shards_are_a_buffer_without_gaps() -> None:
     whole = b"".join(data for _, data in shards)
     assert all(sha256(data) == shard.sha256 for shard, data in shards)
     assert all(whole[found.places[n].offset :][: len(d)] == d for n, d in contents.items())
+
+
+def test_weights_that_16_bits_hold_come_first_in_shards_of_half_the_bytes() -> None:
+    halves = {"a": np.arange(3, dtype=np.float32), "c": np.full(SHARD_BYTES // 4, 0.5, np.float32)}
+    others = {"b": np.float32([0.1, 0.2]), "d": np.float32([2.0**100])}
+    contents = {name: array.tobytes() for name, array in {**halves, **others}.items()}
+    stored: dict[str, Stored] = {"a": "float16", "c": "float16", "d": "bfloat16"}
+    found = laid_out([(name, len(contents[name])) for name in "abcd"], stored=stored)
+    buffers = [np.zeros(count, np.uint8) for count in found.buffers]
+    kinds = []
+    for shard, content in found.shards(lambda name: iter([contents[name]])):
+        assert len(content) == shard.bytes
+        data = np.frombuffer(content, np.uint8)
+        data = data if shard.stored is None else widened(data, shard.stored)
+        buffers[shard.buffer][shard.offset : shard.offset + len(data)] = data
+        kinds.append(shard.stored)
+    assert kinds == ["float16", "float16", "bfloat16", None]
+    for name, content in contents.items():
+        buffer, offset = found.places[name]
+        assert bytes(buffers[buffer][offset : offset + len(content)]) == content
 
 
 # ------------------------------------------------ outputs and states that are copied

@@ -25,6 +25,7 @@ from tapml.compiled.files import (
     single_pieces,
 )
 from tapml.compiled.model import FORMAT, CompiledModel
+from tapml.compiled.stored import Stored, stored_as
 from tapml.compiled.verify import verify
 from tapml.errors import InputError
 from tapml.expressions import Symbol
@@ -165,8 +166,9 @@ class _Writing:
         if missing := used - parameters.keys():
             raise InputError(f"{suite.path} has no tensor for parameter {min(missing)}: carve the model again")
         initial = [self._initial(state.initial, state) for state in program.states if state.initial is not None]
-        weights = laid_out((ref.digest, ref.type.nbytes) for ref in (*parameters.values(), *initial))
-        suite.verify((*parameters.values(), *initial))
+        held = (*parameters.values(), *initial)
+        suite.verify(held)
+        weights = laid_out([(ref.digest, ref.type.nbytes) for ref in held], stored=self._stored(held))
         digests = {value: ref.digest for value, ref in parameters.items()}
         programs = {name: read_operator(suite, name, suite.model_graph) for name in documents}
         choosing = {name for name, found in programs.items() if is_choice(found)}
@@ -236,6 +238,12 @@ class _Writing:
             )
         return found.model_copy(update={"chunk": min(found.chunk, symbol.maximum)})
 
+    def _stored(self, weights: Sequence[TensorRef]) -> dict[str, Stored]:
+        """By digest, how those lie in shards that 16 bits hold exactly."""
+        digests = {ref.digest for ref in weights if ref.dtype == "float32" and ref.encoding is None}
+        found = {digest: stored_as(self._suite.tensors.pieces(digest)) for digest in sorted(digests)}
+        return {digest: kind for digest, kind in found.items() if kind is not None}
+
     def _initial(self, digest: str, state: Any) -> TensorRef:
         found = state.type.at({}, f"state {state.name}")
         return TensorRef(digest, found.dtype, found.shape, found.encoding)
@@ -243,14 +251,14 @@ class _Writing:
     def _shards(self, weights: Weights) -> list[dict[str, Any]]:
         """Written, each once."""
         shards = []
-        done, total = 0, max(1, sum(weights.buffers))
+        total = max(1, sum(weights.buffers))
         for shard, content in weights.shards(self._suite.tensors.pieces):
             name = f"weights/{shard.sha256}.bin"
             if self._folder.size(name) is None:
                 self._folder.write(name, content)
             shards.append(shard.to_json())
-            done += shard.bytes
-            self._progress("weights", done, total)
+            end = shard.offset + shard.bytes * (1 if shard.stored is None else 2)
+            self._progress("weights", sum(weights.buffers[: shard.buffer]) + end, total)
         return shards
 
     def _attachments(self, documents: Mapping[str, Any]) -> dict[str, bytes]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tapml.compiled.model import FORMAT, CompiledModel, Shard, aligned
+from tapml.compiled.stored import widened
 from tapml.compiled.verify import verify
 from tapml.errors import InputError
 from tapml.files import json_text
@@ -86,7 +87,8 @@ class CompiledFiles:
         buffers = [np.zeros(count, np.uint8) for count in self.model.weights.buffers]
         for shard in self.model.weights.shards:
             data = np.frombuffer(self.shard(shard), np.uint8)
-            buffers[shard.buffer][shard.offset : shard.offset + shard.bytes] = data
+            data = data if shard.stored is None else widened(data, shard.stored)
+            buffers[shard.buffer][shard.offset : shard.offset + shard.extent] = data
         return buffers
 
     def check(self) -> None:

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from typing_extensions import TypeAliasType
 
 from tapml.compiled.instructions import MOST_INSTRUCTIONS, Index, Instruction
+from tapml.compiled.stored import Stored
 from tapml.encodings import Encoding
 from tapml.expressions import CheckedExpression, Symbol
 from tapml.program.generation import Generation
@@ -88,12 +89,19 @@ class Provenance(Message):
 
 
 class Shard(Message):
-    """Bytes `offset` up to `offset + bytes` of a weight buffer, a file of their own: `weights/<sha256>.bin`."""
+    """A file of `bytes` bytes, `weights/<sha256>.bin`: those of a weight buffer from `offset` on. Those of float32
+    numbers that are `stored` in 16 bits become twice as many there."""
 
     sha256: Digest
     bytes: Annotated[int, Field(ge=4, le=MOST_SHARD_BYTES, multiple_of=4)]
     buffer: Index
     offset: _Offset
+    stored: Stored | None = None
+
+    @property
+    def extent(self) -> int:
+        """Bytes in the buffer."""
+        return self.bytes if self.stored is None else 2 * self.bytes
 
 
 class Weights(Message):

@@ -58,7 +58,7 @@ def _check_weights(weights: Weights) -> None:
             buffer, offset = buffer + 1, 0
         if (shard.buffer, shard.offset) != (buffer, offset) or buffer == len(weights.buffers):
             raise ExpressionError(f"shard {number} is not where the one before it ends, at buffer {buffer}, {offset}")
-        offset += shard.bytes
+        offset += shard.extent
         if offset > weights.buffers[buffer]:
             raise ExpressionError(f"shard {number} ends at {offset}, behind weight buffer {buffer}")
     if weights.buffers and (buffer, offset) != (len(weights.buffers) - 1, weights.buffers[-1]):

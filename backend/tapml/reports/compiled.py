@@ -37,12 +37,27 @@ def model_document(model: CompiledModel, path: object, nbytes: int) -> dict[str,
         "functions": {name: _function_document(function) for name, function in model.functions.items()},
         "states": [state.model_dump(mode="json", exclude_defaults=True) for state in model.states],
         "kernels": [_kernel_document(model, kernel.kernel) for kernel in model.kernels],
-        "weights": {"bytes": sum(model.weights.buffers), "shards": len(model.weights.shards)},
+        "weights": {
+            "bytes": sum(model.weights.buffers),
+            "shards": len(model.weights.shards),
+            "loaded": sum(shard.bytes for shard in model.weights.shards),
+        },
         "memory": {name: facts.model_dump() for name, facts in model.memory.items()},
         "validation": [found.model_dump(mode="json") for found in model.validation],
         "generation": model.generation.model_dump() if model.generation else None,
         "tokenizer": model.tokenizer.kind if model.tokenizer else None,
     }
+
+
+def _weights_text(model: CompiledModel) -> str:
+    shards = model.weights.shards
+    text = f"{size(sum(model.weights.buffers))} in {counted(len(shards), 'shard')}"
+    kinds = sorted({shard.stored for shard in shards if shard.stored is not None})
+    return (
+        f"{text}, of which {size(sum(shard.bytes for shard in shards))} are loaded ({listed(kinds, 2)})"
+        if kinds
+        else text
+    )
 
 
 def _function_document(function: CompiledFunction) -> dict[str, Any]:
@@ -103,7 +118,7 @@ def show_model(console: Console, model: CompiledModel, path: object, nbytes: int
         rows.append(("tokenizer", f"{model.tokenizer.kind}, {model.tokenizer.file}"))
     rows += [
         ("kernels", f"{len(model.kernels)}, {_calls_text(model)}, {counted(len(model.wgsl), 'WGSL text')}"),
-        ("weights", f"{size(sum(model.weights.buffers))} in {counted(len(model.weights.shards), 'shard')}"),
+        ("weights", _weights_text(model)),
     ]
     rows += [("memory", memory_text(model, name)) for name in model.memory]
     rows.append(("on disk", size(nbytes)))

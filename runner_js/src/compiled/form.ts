@@ -282,7 +282,16 @@ const model = fields({
   symbols: list(symbol, 100),
   weights: fields({
     buffers: list(buffer, 10_000),
-    shards: list(fields({ sha256: digest, bytes: integer(4, 2 ** 24, 4), buffer: index, offset }), 100_000),
+    shards: list(
+      fields({
+        sha256: digest,
+        bytes: integer(4, 2 ** 24, 4),
+        buffer: index,
+        offset,
+        "stored?": orNull(one("float16", "bfloat16")),
+      }),
+      100_000,
+    ),
   }),
   states: list(fields({ name, ...typed, shape: list(grown, 32), initial: orNull(initial) }), 10_000),
   wgsl: list(text(4_000_000), 20_000),

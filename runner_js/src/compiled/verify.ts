@@ -49,7 +49,7 @@ function checkWeights({ buffers, shards }: Weights): void {
       throw new ExpressionError(
         `shard ${number} is not where the one before it ends, at buffer ${buffer}, ${offset}`,
       );
-    offset += shard.bytes;
+    offset += shard.stored ? 2 * shard.bytes : shard.bytes;
     if (offset > size)
       throw new ExpressionError(`shard ${number} ends at ${offset}, behind weight buffer ${buffer}`);
   }

@@ -1,5 +1,6 @@
 import type { CompiledModel, Shard } from "../compiled/generated/model";
 import type { Source } from "./source";
+import { widened } from "./stored";
 
 /** Shards under way at a time: as many as browsers fetch from one server by HTTP/1.1. */
 const CONCURRENCY = 6;
@@ -17,8 +18,8 @@ export async function loadWeights(
   const work = async () => {
     while (next < weights.shards.length) {
       const index = next++;
-      const { buffer, offset } = weights.shards[index] as Shard;
-      const data = await source.shard(index, received, signal);
+      const { buffer, offset, stored } = weights.shards[index] as Shard;
+      const data = widened(await source.shard(index, received, signal), stored);
       const buffers = await room;
       signal.throwIfAborted();
       write(device, buffers[buffer] as GPUBuffer, offset, data);
