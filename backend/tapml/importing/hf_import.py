@@ -111,7 +111,9 @@ def import_decoder(
         imported,
         tokenizer=decoder.tokenizer,
         specialized={PREFILL: {}, DECODE: one} if one else {DECODE: {}},
-        generation=generation_of(decoder, imported, prompt.drafted, capacity, chunk, *_measured(decoder, imported, capacity)),
+        generation=generation_of(
+            decoder, imported, prompt.drafted, capacity, chunk, *_measured(decoder, imported, capacity)
+        ),
     )
 
 
