@@ -70,3 +70,19 @@ def test_functions_and_wrong_arguments(tmp_path: Path) -> None:
         ran = tapml("carve", model, "--random-inputs", "--external", wrong, "-o", tmp_path / "y.suite")
         assert ran.code == 2
         assert words in ran.err
+
+
+def test_a_function_is_given_again_to_make_its_test_smaller(tmp_path: Path) -> None:
+    file, suite = tmp_path / "mine.py", tmp_path / "x.suite"
+    file.write_text("import numpy as np\ndef MatMulNBits(a, b, scales, K, N, bits, block_size):\n"
+                    "    codes = np.stack([b & 15, b >> 4], -1).reshape(N, -1, block_size).astype(np.float32) - 8\n"
+                    "    return a @ (codes * scales.reshape(N, -1, 1)).reshape(N, K).T\n")  # fmt: skip
+    given = "--random-inputs", "--external", by_hand(tmp_path / "kernels"), "--external", file
+    ran = tapml("carve", quantised(tmp_path / "x.onnx"), *given, "-o", suite)
+    assert ran.code == 0, ran.err
+    rewrite(suite, "MatMulNBits", lambda text: text.replace("- 8.0f", "- 7.0f"))
+    ran = tapml("reduce", suite, "n001.s0", "--device", "node-dawn")
+    assert ran.code == 2
+    assert "a suite holds no code" in ran.err
+    ran = tapml("reduce", suite, "n001.s0", "--device", "node-dawn", "--external", file)
+    assert ran.code == 0, ran.out + ran.err

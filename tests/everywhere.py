@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from benchmarks.everywhere import CPU, built_problems, carved_inputs, problem, virtual_machine_problem
 
+from loop_variables import unsaid
 from tapml.compiled.call import CompiledRun
 from tapml.errors import InputError
 from tapml.server import Server
@@ -81,6 +82,9 @@ class Everywhere:
         with Server([*self._waiting]) as server:
             for path, test in self._waiting.items():
                 suite = Suite(path)
+                for name in suite.kernels:
+                    for file in suite.kernel_files(name):
+                        yield from (f"{suite.name} of {test}: {name}: {one} is not set" for one in unsaid(file.text))
                 if any(suite.bundle(kernel)["unsupported"] for kernel in suite.kernels):
                     with pytest.raises(InputError, match="has no WGSL for"):
                         built_problems(suite, server.state, [])

@@ -42,9 +42,16 @@ def listed(items: Sequence[object], most: int) -> str:
     return shown if len(items) <= most else f"{shown} and {len(items) - most} more"
 
 
-def counted(count: int, noun: str) -> str:
-    """As in "1 test" and "2 tests"."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+def counted(count: int, noun: str, many: str = "") -> str:
+    """As in "1 test" and "2 tests"; `many` where that is no s behind it."""
+    return f"{count} {noun if count == 1 else many or f'{noun}s'}"
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """The question behind a name that is none of `known`: empty where none of them is like it."""
+    # A stranger's may be of any length, and to compare takes its square.
+    found = difflib.get_close_matches(name, [one for one in known if len(one) < 100], 1) if len(name) < 100 else []
+    return f" (did you mean {found[0]}?)" if found else ""
 
 
 def exact(value: float | str | None) -> str:

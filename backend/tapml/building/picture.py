@@ -11,7 +11,7 @@ from tapml.building.plan import Placement, Plan, Temporary, padded
 from tapml.building.planning import Kernels, best, buffers_for_range, buffers_for_sizes, plans
 from tapml.compiled.instructions import Call, Copy, Dispatch, Fill, If, Instruction, Loop, Read
 from tapml.compiled.model import CompiledFunction, CompiledModel
-from tapml.expressions import Symbol
+from tapml.expressions import Symbol, symbols_of
 from tapml.program import Graph
 from tapml.program.graph import Calls
 from tapml.program.intervals import interval
@@ -65,7 +65,8 @@ def _live(held: Sequence[Held], steps: int) -> list[int]:
 def of_function(name: str, function: Function, kernels: Kernels, symbols: Sequence[Symbol]) -> Picture:
     """Of a program's function, for all sizes. Raises as plan_for_range does."""
     found = buffers_for_range(function, kernels, symbols)
-    return _of_plan(name, _in_words(symbols), function, found, best(plans(function, found)))
+    used = [symbol for symbol in symbols if symbol.name in function.symbols]
+    return _of_plan(name, _in_words(used), function, found, best(plans(function, found)))
 
 
 def of_graph(name: str, graph: Graph, kernels: Kernels) -> Picture:
@@ -109,7 +110,8 @@ def of_model(model: CompiledModel, name: str) -> Picture:
             made_by = _step(model, code[first])
             held.append(Held(f"{tensor.name} {tensor.dtype}", made_by, place, first, last, index in scratch))
     steps = [_step(model, instruction) for instruction in code]
-    sizes = _in_words(model.symbols)
+    named = {name for tensor in function.tensors for axis in tensor.shape for name in symbols_of(axis)}
+    sizes = _in_words([symbol for symbol in model.symbols if symbol.name in named])
     strategy = model.memory[name].strategy if name in model.memory else "not told"
     naive = sum(one.place.bytes for one in held)
     return Picture(name, sizes, steps, function.arena, held, strategy, naive, max(_live(held, len(steps)), default=0))

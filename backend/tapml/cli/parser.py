@@ -282,7 +282,7 @@ def _locate(commands: Commands) -> None:
 
 def _reduce(commands: Commands) -> None:
     parser = commands.add(
-        "reduce", "locate_command:reduce", SUITE, TEST, run_arguments(), JSON,
+        "reduce", "locate_command:reduce", SUITE, TEST, run_arguments(), FUNCTIONS, JSON,
         help="shrink a failing test while it still fails",
         description="Shrink a failing test while it still fails: simpler input values, fewer of them, fewer "
         "workgroups. What is expected of the changed inputs comes from the reference. Prints what remained; -o writes "

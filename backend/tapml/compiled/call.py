@@ -15,7 +15,7 @@ from tapml.expressions import ExpressionError, check_sizes, evaluate, printed
 from tapml.program import TensorType
 from tapml.program.graph import numpy_dtype
 from tapml.program.program import SymbolicType, named_function
-from tapml.text import listed
+from tapml.text import listed, meant
 
 _File: TypeAlias = bytes
 
@@ -82,7 +82,7 @@ def call_of(model: CompiledModel, function: str | None, arrays: Mapping[str, np.
     inputs = {port.name: found.tensors[port.tensor] for port in found.inputs}
     takes = listed([f"{name}: {_described(tensor)}" for name, tensor in inputs.items()], 8) or "no inputs"
     if unknown := sorted(arrays.keys() - inputs.keys()):
-        raise InputError(f"{model.name} has no input {unknown[0][:100]!r}: it takes {takes}")
+        raise InputError(f"{model.name} has no input {unknown[0][:100]!r}{meant(unknown[0], inputs)}: it takes {takes}")
     if missing := [name for name in inputs if name not in arrays]:
         raise InputError(f"{model.name} was given no input {missing[0]!r}: it takes {takes}")
     # On this machine memory is taken as it is written: there is room for all from the beginning.

@@ -20,7 +20,7 @@ from tapml.importing.dtypes import narrow_array
 from tapml.importing.model import Array
 from tapml.npy import MOST_BYTES, open_npz, read_npy
 from tapml.program import TensorType
-from tapml.text import exact_size, listed
+from tapml.text import exact_size, listed, meant
 
 _BYTES = {
     "F8_E4M3": ml_dtypes.float8_e4m3fn,
@@ -193,10 +193,13 @@ def _checked(specs: Sequence[InputSpec], source: str, given: _Given) -> RawStep:
     for spec in specs:
         if spec.name not in given.types:
             has = f"it has {listed([*given.types], 8)}" if given.types else "it has none"
-            raise InputError(f"{source}: the input {spec.name!r} is missing: {has}, and {expected}")
+            others = given.types.keys() - {other.name for other in specs}
+            like = meant(spec.name, sorted(others))
+            raise InputError(f"{source}: the input {spec.name!r} is missing{like}: {has}, and {expected}")
     for name in given.types:
         if name not in {spec.name for spec in specs}:
-            raise InputError(f"{source}: there is no input {name[:200]!r}; {expected}")
+            like = meant(name, [spec.name for spec in specs])
+            raise InputError(f"{source}: there is no input {name[:200]!r}{like}; {expected}")
     sizes: dict[str, tuple[int, str]] = {}
     for spec in specs:
         _check_shape(spec, source, given.types[spec.name], sizes)

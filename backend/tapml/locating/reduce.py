@@ -43,7 +43,7 @@ class Reduce:
         if bundle["unsupported"]:
             raise InputError(f"{self.test.kernel} has no WGSL: {bundle['unsupported']}")
         self._names = [str(argument["name"]) for argument in bundle["arguments"]]
-        self._reference = ReducedReference(suite, self.test)
+        self._reference = ReducedReference(suite, self.test, context.functions)
         self._budget = Budget(MOST_RUNS, MOST_SECONDS)
         self._uploaded: dict[int, str] = {}
         self._kernel: Kernel | None = None

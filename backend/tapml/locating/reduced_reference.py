@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
 from tapml.errors import InputError
+from tapml.importing.model import Functions
 from tapml.locating.evidence import Evidence
 from tapml.lowering.lower import Model
 from tapml.operators.numerics import stated
@@ -39,8 +41,9 @@ class Reduced:
 class ReducedReference:
     """One operator of a suite's model on the reference platform, for any inputs of its types."""
 
-    def __init__(self, suite: Suite, test: CarvedTest) -> None:
-        """Raises InputError where the suite has no model, or not this operator in it (imported tests)."""
+    def __init__(self, suite: Suite, test: CarvedTest, functions: Functions = MappingProxyType({})) -> None:
+        """`functions` compute operators of their names. Raises InputError where the suite has no model, or not this
+        operator in it (imported tests)."""
         graph = suite.graphs[test.step] if test.step < len(suite.graphs) else suite.model_graph
         node = next((node for node in graph.nodes if node.id == test.node), None)
         if node is None:
@@ -58,7 +61,8 @@ class ReducedReference:
             [file.text for file in suite.kernel_files(test.kernel)],
             stated(suite.bundle(test.kernel)),
         )
-        self._outputs = expected.ExpectedOutputs(Reference(Model(graph, [], {node.kernel: program})), operator)
+        reference = Reference(Model(graph, [], {node.kernel: program}), functions=functions)
+        self._outputs = expected.ExpectedOutputs(reference, operator)
 
     @property
     def tensors(self) -> Mapping[str, np.ndarray]:

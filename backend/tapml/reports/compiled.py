@@ -86,9 +86,16 @@ def dispatches(code: Iterable[Instruction], kernel: int | None = None) -> int:
 
 
 def _calls_text(model: CompiledModel) -> str:
-    code = [instruction for function in model.functions.values() for instruction in every_instruction(function.code)]
-    conditions = sum(isinstance(found, If) for found in code)
-    calls = f"{sum(isinstance(found, Dispatch) for found in code)} dispatches in a call"
+    """Of each function: a call is one of one of them."""
+    return ", ".join(
+        _call_text(function, "" if len(model.functions) == 1 else f" of {name}")
+        for name, function in model.functions.items()
+    )
+
+
+def _call_text(function: CompiledFunction, behind: str) -> str:
+    conditions = sum(isinstance(found, If) for found in every_instruction(function.code))
+    calls = f"{counted(dispatches(function.code), 'dispatch', 'dispatches')} in a call{behind}"
     return f"at most {calls}, by {counted(conditions, 'condition')}" if conditions else calls
 
 
@@ -137,11 +144,16 @@ def show_model(console: Console, model: CompiledModel, path: object, nbytes: int
 def show_kernels(console: Console, model: CompiledModel) -> None:
     """A row a kernel."""
     console.print()
-    table = Table("kernel", "dispatches", "variants", "validated", right=("dispatches",))
+    # A call is one of one function: what several of them dispatch is no sum.
+    functions = [*model.functions.values()]
+    counts = ["dispatches"] if len(functions) == 1 else [f"in {name}" for name in model.functions]
+    table = Table("kernel", *counts, "variants", "validated", right=counts)
     for kernel in model.kernels:
         found = _kernel_document(model, kernel.kernel)
         verdict = mark(found["verdict"]) if found["verdict"] else "-"
-        table.add_row(kernel.kernel, str(found["dispatches"]), ", ".join(found["variants"]), verdict)
+        number = model.kernels.index(kernel)
+        each = [str(dispatches(function.code, number)) for function in functions]
+        table.add_row(kernel.kernel, *each, ", ".join(found["variants"]), verdict)
     console.print(table)
 
 

@@ -169,7 +169,7 @@ fn cached_attention(
     let at = tile + lane;
     if (lane < count) {{
       let row = (row_of_head + at) * {TERMS};
-      // Said, for Dawn with SwiftShader keeps what the turn before left where it is not.
+      // Said, for Dawn (SwiftShader) and wgpu (lavapipe) keep what the turn before left where it is not.
       var found = array<f32, {TOKENS}>();
       for (var r = 0; r < {TERMS}; r++) {{
         let key = keys[row + r];
