@@ -47,13 +47,6 @@ def counted(count: int, noun: str, many: str = "") -> str:
     return f"{count} {noun if count == 1 else many or f'{noun}s'}"
 
 
-def meant(name: str, known: Iterable[str]) -> str:
-    """The question behind a name that is none of `known`: empty where none of them is like it."""
-    # A stranger's may be of any length, and to compare takes its square.
-    found = difflib.get_close_matches(name, [one for one in known if len(one) < 100], 1) if len(name) < 100 else []
-    return f" (did you mean {found[0]}?)" if found else ""
-
-
 def exact(value: float | str | None) -> str:
     """Six digits of a number as JSON has it; what is none as it is."""
     return f"{value:.6g}" if isinstance(value, int | float) else str(value)
@@ -85,5 +78,6 @@ def _escape(found: re.Match[str]) -> str:
 
 def meant(given: str, known: Iterable[str]) -> str:
     """ ", did you mean X?" for the nearest of the known names; empty where none is near."""
-    near = difflib.get_close_matches(given, list(known), 1)
+    # A stranger's may be of any length, and to compare takes its square.
+    near = difflib.get_close_matches(given[:100], [name for name in known if len(name) <= 100], 1)
     return f", did you mean {near[0]}?" if near else ""

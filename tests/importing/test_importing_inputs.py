@@ -28,8 +28,8 @@ def written(path: Path, **arrays: np.ndarray) -> Path:
     [
         ({"ids": IDS}, r"the input 'x' is missing: it has ids, and the model takes ids int64\[batch, seq\], x fl"),
         ({"ids": IDS, "x": X, "y": X}, r"there is no input 'y'; the model takes ids"),
-        ({"idz": IDS, "x": X}, r"the input 'ids' is missing \(did you mean idz\?\): it has idz, x, and"),
-        ({"ids": IDS, "x": X, "iids": X}, r"there is no input 'iids' \(did you mean ids\?\); the model takes ids"),
+        ({"idz": IDS, "x": X}, r"the input 'ids' is missing, did you mean idz\? it has idz, x, and"),
+        ({"ids": IDS, "x": X, "iids": X}, r"there is no input 'iids', did you mean ids\? the model takes ids"),
         ({"ids": IDS[0], "x": X}, r"expected ids int64\[batch, seq\], got int64\[3\]"),
         ({"ids": IDS, "x": X[:, :3]}, r"expected x float32\[batch, 4\], got float32\[1, 3\]"),
         ({"ids": IDS * 1.0, "x": X}, r"expected ids int64\[batch, seq\], got float64\[1, 3\]"),

@@ -82,7 +82,8 @@ def call_of(model: CompiledModel, function: str | None, arrays: Mapping[str, np.
     inputs = {port.name: found.tensors[port.tensor] for port in found.inputs}
     takes = listed([f"{name}: {_described(tensor)}" for name, tensor in inputs.items()], 8) or "no inputs"
     if unknown := sorted(arrays.keys() - inputs.keys()):
-        raise InputError(f"{model.name} has no input {unknown[0][:100]!r}{meant(unknown[0], inputs)}: it takes {takes}")
+        like = meant(unknown[0], inputs)
+        raise InputError(f"{model.name} has no input {unknown[0][:100]!r}{like or ':'} it takes {takes}")
     if missing := [name for name in inputs if name not in arrays]:
         raise InputError(f"{model.name} was given no input {missing[0]!r}: it takes {takes}")
     # On this machine memory is taken as it is written: there is room for all from the beginning.

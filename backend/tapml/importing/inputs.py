@@ -195,11 +195,11 @@ def _checked(specs: Sequence[InputSpec], source: str, given: _Given) -> RawStep:
             has = f"it has {listed([*given.types], 8)}" if given.types else "it has none"
             others = given.types.keys() - {other.name for other in specs}
             like = meant(spec.name, sorted(others))
-            raise InputError(f"{source}: the input {spec.name!r} is missing{like}: {has}, and {expected}")
+            raise InputError(f"{source}: the input {spec.name!r} is missing{like or ':'} {has}, and {expected}")
     for name in given.types:
         if name not in {spec.name for spec in specs}:
             like = meant(name, [spec.name for spec in specs])
-            raise InputError(f"{source}: there is no input {name[:200]!r}{like}; {expected}")
+            raise InputError(f"{source}: there is no input {name[:200]!r}{like or ';'} {expected}")
     sizes: dict[str, tuple[int, str]] = {}
     for spec in specs:
         _check_shape(spec, source, given.types[spec.name], sizes)
