@@ -262,7 +262,7 @@ bench-memory: setup
 
 # Of some models that it makes and some of bench-models, or of your own: MODELS="model.onnx=inputs.npz nudenet"
 bench-carving: setup-dev
-	$(BIN)/python -m benchmarks.carving $(MODELS)
+	$(BIN)/python -m benchmarks.carving $(if $(MODELS),$(MODELS),--docs docs/carve.md)
 
 bench-share: setup
 	$(BIN)/python -m benchmarks.share

@@ -14,7 +14,7 @@ Each model is carved in a process of its own with an empty cache of kernels (`ma
   model, which are not in it.
 
 Prints one JSON line a model; exits with 1 where a model of 10 MB and more, weights and activations together, takes more
-than three times of either.
+than three times of either. `--docs` writes the table of docs/carve.md.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ import psutil
 from benchmarks import carving_models
 from benchmarks.onnx_models.fetch import model_file
 from benchmarks.onnx_models.models import MODELS
+from benchmarks.pages import between, check_docs
 from tapml.carving.carve import carve
 from tapml.compilers.base import Compiler
 from tapml.compilers.choose import COMPILERS
@@ -50,6 +51,8 @@ from tapml.suite.suite import TensorRef
 
 MOST = 3.0
 FROM_MB = 10.0
+
+_MARK = "made by make bench-carving"
 
 REAL = ("ppocr-v4-rec", "nudenet", "ddddocr-det", "ddddocr")
 """Of benchmarks/onnx_models: what has 10 MB and more."""
@@ -149,18 +152,38 @@ def _models(folder: Path, asked: Sequence[str]) -> list[tuple[str, str]]:
     return found
 
 
+_TITLES = {"nudenet": "nudenet (YOLOv8n)", "ddddocr-det": "ddddocr-det (YOLOX)",
+           "ddddocr": "ddddocr (convolutions, two LSTMs)"}  # fmt: skip
+
+
+def _table(records: Sequence[dict[str, Any]]) -> str:
+    lines = [
+        "| model | kernels | calls | weights and activations | time | memory |", "| --- | --- | --- | --- | --- | --- |"
+    ]  # fmt: skip
+    for found in sorted(records, key=lambda found: found["weights_mb"] + found["activations_mb"]):
+        size = found["weights_mb"] + found["activations_mb"]
+        name = _TITLES.get(found["name"], found["name"])
+        lines.append(
+            f"| {name} | {found['kernels']} | {found['calls']} | {size:.0f} MB | {found['time']:.1f} | "
+            f"{found['memory']:.1f} ({found['peak_mb']:.0f} MB) |"
+        )
+    return "\n".join(lines)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "models", nargs="*", metavar="MODEL[=INPUTS.npz]",
         help="files, or names of benchmarks/onnx_models (default: some that are made here, and some of those)",
     )  # fmt: skip
+    parser.add_argument("--docs", type=Path, help="page whose generated part is written anew")
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    check_docs(parser, options.docs, _MARK)
     if options.measure:
         print(json.dumps(measure(*options.measure)), flush=True)
         return 0
-    good = True
+    good, records = True, []
     with tempfile.TemporaryDirectory() as folder:
         for path, inputs in _models(Path(folder), options.models):
             with tempfile.TemporaryDirectory() as cache:
@@ -176,6 +199,9 @@ def main() -> int:
             targets = missed(found)
             good = good and not targets
             print(json.dumps({**found, "missed": targets, "ok": not targets}), flush=True)
+            records.append(found)
+    if options.docs:
+        between(options.docs, _MARK, _table(records))
     return 0 if good else 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from tapml.carving.paired import paired, seen
 from tapml.carving.prepare import lowered_with_documents, prepared
 from tapml.errors import InputError
 from tapml.importing import ImportedModel, import_model
+from tapml.importing.model import Intermediate
 from tapml.importing.onnx_run import OnnxRuntime
 from tapml.operators.program import Axis, Block, Buffer, Expression, Loop, OperatorProgram, Store
 
@@ -208,6 +210,27 @@ def test_with_large_weights_apart_onnx_runtime_gives_the_same_values(tmp_path: P
     found = [array for _, _, array in model.intermediates(False)]
     for one, two in zip(found, OnnxRuntime(path).run(names[1:], {"x": x}), strict=True):
         np.testing.assert_array_equal(one, two)
+
+
+def test_an_oracle_that_writes_over_what_it_gave_is_asked_once(tmp_path: Path) -> None:
+    right = transformer(tmp_path)
+    assert right.intermediates
+    values = [*right.intermediates(False)]
+    buffer = np.empty(max(array.size for _, _, array in values), np.float32)
+    times = 0
+
+    def in_one_buffer(_: bool) -> Iterator[Intermediate]:
+        nonlocal times
+        times += 1
+        for number, said, array in values:
+            buffer[: array.size] = array.reshape(-1)
+            yield number, said, buffer[: array.size].reshape(array.shape)
+
+    found = dataclasses.replace(right, intermediates=in_one_buffer)
+    suite = carve(found, tmp_path / "x.suite", name="x")
+    held = suite.manifest["oracle"]["operators"]
+    assert held["held"] == held["of"] == len(suite.model_graph.kernel_nodes)
+    assert times == 1
 
 
 def test_a_value_that_could_be_either_has_no_partner(tmp_path: Path) -> None:

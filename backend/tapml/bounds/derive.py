@@ -131,7 +131,7 @@ class Operator:
         reasons.append(f"the reference's own rounding: up to {own:.3g} from the float64 result, which is added")
         if finite.size:
             reasons.append(
-                f"together {finite.min():.3g} to {finite.max():.3g} absolute, {float(np.median(finite)):.3g} for half "
+                f"together {finite.min():.3g} to {finite.max():.3g} absolute, {_median(finite):.3g} for half "
                 "of the elements"
             )
         if finite.size < bound.size:
@@ -187,9 +187,22 @@ def _steps(dtype: str, error: np.ndarray) -> str:
 
 
 def _rounded_up(bound: np.ndarray) -> np.ndarray:
+    """In float32, and no less; of what is not negative."""
     with np.errstate(over="ignore"):
-        narrow = bound.astype(np.float32)
-    return np.where(narrow < bound, np.nextafter(narrow, np.float32(np.inf)), narrow).astype(np.float32)
+        narrow: np.ndarray = np.asarray(bound).astype(np.float32)
+    # The bits of the next number are one more.
+    bits = narrow.view(np.int32)
+    bits += narrow < bound
+    return narrow
+
+
+def _median(values: np.ndarray) -> float:
+    """As `np.median` of a row without NaN, which is put into another order: in half the time."""
+    middle = values.size // 2
+    values.partition(middle)
+    if values.size % 2:
+        return float(values[middle])
+    return float(np.mean(np.array([values[:middle].max(), values[middle]])))
 
 
 def _parts(runs: Sequence[Uncertain]) -> tuple[list[np.ndarray], list[np.ndarray]]:

@@ -132,16 +132,18 @@ def _off(value: np.ndarray, error: np.ndarray, dtype: str, ulps: float) -> tuple
             if ulps != 1.0:
                 total *= ulps
             total += error
-            if ulps <= 1.0 and not (moved := error != 0).all():
+            # Comparisons of a whole's least and largest element are false where one is no number.
+            if ulps <= 1.0 and not error.min(initial=np.inf) > 0:
                 # Correctly rounded: what the dtype holds exactly stays as it is.
-                total = np.where((value.astype(np.dtype(dtype)) == value) & ~moved, 0.0, total)
-        if (flushed := (least - error < _NORMAL[dtype]) & (size > 0)).any():
-            total = total + _NORMAL[dtype] * flushed
+                total = np.where((value.astype(np.dtype(dtype)) == value) & (error == 0), 0.0, total)
+        least = least - error
+        if not least.min(initial=np.inf) >= _NORMAL[dtype]:
+            total = total + _NORMAL[dtype] * ((least < _NORMAL[dtype]) & (size > 0))
         # Half a unit above the largest number still rounds down to it.
-        inside = size < _MAX[dtype] * (1.0 + _UNIT[dtype] / 4.0)
-    if inside.all():
-        return np.broadcast_to(total, size.shape), True
-    return np.where(inside, total, np.inf), False
+        most = _MAX[dtype] * (1.0 + _UNIT[dtype] / 4.0)
+        if size.max(initial=0.0) < most:
+            return np.broadcast_to(total, size.shape), True
+        return np.where(size < most, total, np.inf), False
 
 
 def add(a: Uncertain, b: Uncertain, dtype: str, sign: int = 1) -> Uncertain:
@@ -161,9 +163,9 @@ def add(a: Uncertain, b: Uncertain, dtype: str, sign: int = 1) -> Uncertain:
         extra = _spacing(np.maximum(np.abs(a.value), np.abs(b.value)), dtype)
         extra -= _spacing(np.abs(value), dtype)
         # A sum that is larger than both needs nothing more, nor does one that is exact.
-        extra = np.fmax(extra, 0.0)
-        if not (inexact := off > 0).all():
-            extra = extra * inexact
+        np.fmax(extra, 0.0, out=extra)
+        if not off.min(initial=np.inf) > 0:
+            extra = extra * (off > 0)
         off = off + extra
         for operand in (a, b):
             # Adding nothing moves nothing, however the sum is ordered.
@@ -186,7 +188,7 @@ def multiply(a: Uncertain, b: Uncertain, dtype: str) -> Uncertain:
 
 def _where_exactly(size: float, number: Uncertain, error: np.ndarray, off: np.ndarray) -> np.ndarray:
     """`error` where a number is of this `size` and off by nothing, elsewhere `off`."""
-    is_it = np.abs(number.value) == size
+    is_it = (np.abs(number.value) if size else number.value) == size
     if not is_it.any():
         return off
     return np.where(is_it if number.error is None else is_it & (number.error == 0), error, off)
@@ -209,11 +211,12 @@ def product_error(a: Uncertain, b: Uncertain) -> np.ndarray:
         if exact.exact and np.isfinite(other.value).all() and np.isfinite(other.spread).all():
             with np.errstate(invalid="ignore", over="ignore"):
                 error = np.abs(exact.value) * other.spread
-            return np.where(np.isnan(error), np.inf, error) if np.isnan(error).any() else error
-    with np.errstate(invalid="ignore", over="ignore"):
-        error = np.abs(a.value) * b.spread + np.abs(b.value) * a.spread + a.spread * b.spread
+            break
+    else:
+        with np.errstate(invalid="ignore", over="ignore"):
+            error = np.abs(a.value) * b.spread + np.abs(b.value) * a.spread + a.spread * b.spread
     # 0 * Infinity: what nothing is promised for stays so.
-    return np.where(np.isnan(error), np.inf, error)
+    return error if error.min(initial=0.0) >= 0 else np.where(np.isnan(error), np.inf, error)
 
 
 def divide(a: Uncertain, b: Uncertain, dtype: str) -> Uncertain:

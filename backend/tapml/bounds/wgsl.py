@@ -50,9 +50,10 @@ def _exponential(
     with np.errstate(over="ignore", invalid="ignore"):
         value = function(x.value)
         size = np.minimum(np.abs(x.value) + x.spread, underflows)
-        ulps = (3.0 if dtype == "float32" else 1.0) + 2.0 * size
-        error = value * np.expm1(spread)
-    return _of_nothing(rounded(value, error + ulps * uncertain.ulp(value, dtype), dtype, 0.0), x)
+        error = ((3.0 if dtype == "float32" else 1.0) + 2.0 * size) * uncertain.ulp(value, dtype)
+        if not x.exact:
+            error = value * np.expm1(spread) + error
+    return _of_nothing(rounded(value, error, dtype, 0.0), x)
 
 
 def _of_nothing(found: Uncertain, x: Uncertain) -> Uncertain:
@@ -189,17 +190,22 @@ def sigmoid(x: Uncertain, dtype: str) -> Uncertain:
 
 def sigmoid_of_size(x: Uncertain, dtype: str) -> Uncertain:
     """tapml's own: (1 or e) / (1 + e) with e = exp(-|x|), in float32."""
-    one, spread = _constant(1.0, x), x.spread
+    one, spread, right = _constant(1.0, x), x.spread, x.value >= 0
     exact = exp(Uncertain(-np.abs(x.value)), "float32")
-    top = Uncertain(np.where(x.value >= 0, 1.0, exact.value), np.where(x.value >= 0, 0.0, exact.spread))
-    found = divide(top, add(one, exact, "float32"), "float32")
-    with np.errstate(all="ignore"):
-        # Within `spread` the slope, and what rounding makes, grow by no more than this.
-        slope = exact.value / (1.0 + exact.value) ** 2
-        moved = slope * np.expm1(spread) + found.spread * (1.0 + spread) * np.exp(2.0 * spread)
-        # Between 0 and 1, whatever it is of.
-        error = np.where(np.isfinite(x.high), np.fmin(moved, 1.0 + found.spread), np.inf)
-        error = np.where(spread == 0, found.spread, error)
+    top = Uncertain(np.where(right, 1.0, exact.value), np.where(right, 0.0, exact.spread))
+    below = add(one, exact, "float32")
+    found = divide(top, below, "float32")
+    error = found.spread
+    if not x.exact:
+        with np.errstate(all="ignore"):
+            # Within `spread` the slope, and what rounding makes, grow by no more than this.
+            moved = exact.value / np.square(below.value) * np.expm1(spread)
+            moved += error * (1.0 + spread) * np.exp(2.0 * spread)
+            # Between 0 and 1, whatever it is of.
+            moved = np.fmin(moved, 1.0 + error)
+        if not (finite := np.isfinite(x.high)).all():
+            moved = np.where(finite, moved, np.inf)
+        error = moved if spread.min(initial=np.inf) > 0 else np.where(spread == 0, error, moved)
     return rounded(found.value, error, dtype) if dtype == "float16" else Uncertain(found.value, error)
 
 
@@ -287,9 +293,10 @@ _OWN: Mapping[str, Callable[..., Uncertain]] = {
 
 def functions_of(texts: Sequence[str]) -> Mapping[str, Callable[..., Uncertain]]:
     """The functions as a kernel of these WGSL texts has them: its own, or WGSL's."""
-    called = {name for text in texts for name in _CALLED.findall(text)}
-    own = {name: function for name, function in _OWN.items() if f"tapml_{name}" in called and name not in called}
-    return {**FUNCTIONS, **own} | ({"tanh": tanh_builtin} if "tanh" in called else {})
 
+    def called(name: str) -> bool:
+        # A look for the word first: most texts are long, and have none of them.
+        return any(name in text and re.search(rf"\b{name}\s*\(", text) for text in texts)
 
-_CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+    own = {name: function for name, function in _OWN.items() if called(f"tapml_{name}") and not called(name)}
+    return {**FUNCTIONS, **own} | ({"tanh": tanh_builtin} if called("tanh") else {})

@@ -4,14 +4,15 @@ Over a whole model rounding adds up, and a constant that is wrong in its fourth 
 rounding makes little, and what it makes can be simulated. Where the oracle gives nothing between operators of ours
 they are held against it together.
 
-The oracle is asked twice, and its values are looked at as they come: first some elements of each, to find out which of
-ours it is, then those that operators are held against, each for as long as an operator needs it.
+The oracle's values are gone through twice: as they come some elements of each are looked at, to find out which of ours
+it is, and they go to a file; then those that operators are held against are read, each for as long as one needs it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from tapml.carving.in_full import Called, InFull
 from tapml.carving.paired import Paired, Seen, digest, like, near, paired, seen, without_fill
 from tapml.carving.runs import ReferenceRun, Run
 from tapml.carving.sampled import Sampled, worst
-from tapml.carving.spill import let_go
+from tapml.carving.spill import Spill, let_go
 from tapml.compare.elements import errors
 from tapml.compare.tolerance import UNIT
 from tapml.importing.model import Array, Intermediate
@@ -52,23 +53,30 @@ class Held:
 class ByOperator:
     """Holds the operators of runs against an oracle's values."""
 
-    def __init__(self, reference: ReferenceRun, models: Mapping[Graph, Model], oracle: str) -> None:
-        """`models` by graph of a step."""
+    def __init__(self, reference: ReferenceRun, models: Mapping[Graph, Model], oracle: str, folder: Path) -> None:
+        """`models` by graph of a step; `folder` is on the disk that has room for the oracle's values meanwhile."""
         self._reference = reference
         self._models = models
         self._oracle = oracle
+        self._folder = folder
         self._in_full = InFull(reference, models)
 
     def held(self, runs: Sequence[Run], values: Iterable[Intermediate], *, choosing_together: bool = True) -> Held:
-        """`values`: the oracle's, which are gone through twice. Without `choosing_together` several operators of which
-        one chooses may give what they like: of equals, in the order of a sort, any comes first. Raises InputError where
-        the oracle gives no values."""
+        """`values`: the oracle's, gone through once. Without `choosing_together` several operators of which one chooses
+        may give what they like: of equals, in the order of a sort, any comes first. Raises InputError where the oracle
+        gives no values."""
         oracle: list[list[Seen]] = [[] for _ in runs]
         trimming = Trimming()
-        for number, said, array in values:
-            if (one := seen(said, array)) is not None:
-                oracle[number].append(one)
-                trimming.went_through(array.nbytes)
+        came: list[Intermediate] = []
+        with Spill(self._folder) as spill:
+            for number, said, array in values:
+                if (one := seen(said, array)) is not None:
+                    oracle[number].append(one)
+                    kept = spill.put(array)
+                    # What is too small for the file may be an array that the oracle goes on to write to.
+                    came.append((number, said, array.copy() if kept is array else kept))
+                    trimming.went_through(array.nbytes)
+        del values
         found = Held(of=sum(len(run.graph.kernel_nodes) for run in runs))
         waiting = []
         for number, run in enumerate(runs):
@@ -78,9 +86,9 @@ class ByOperator:
             waiting.append(_Waiting(run, pairs, planned))
         del oracle  # 16 kB of each value
         judged: set[tuple[int, str]] = set()
-        for run, group, pair, given in _arriving(waiting, values):
+        for run, group, pair, given in _arriving(waiting, came):
             said = self._wrong(run, group, pair, given)
-            let_go([*given.values(), run.arrays[group.value]])
+            let_go([*given.values(), run.arrays[group.value], *([] if pair.array is None else [pair.array])])
             trimming.went_through(run.arrays[group.value].nbytes)
             judged |= {(run.number, node.id) for node in group.nodes if node.kind is NodeKind.KERNEL}
             alone = len(group.kernels) == 1 or not group.jumps(self._models[run.graph])
@@ -174,11 +182,14 @@ class _Waiting:
 
 
 def _arriving(
-    waiting: Sequence[_Waiting], values: Iterable[Intermediate]
+    waiting: Sequence[_Waiting], came: list[Intermediate]
 ) -> Iterator[tuple[Run, Group, Paired, dict[str, Array]]]:
+    """`came`, in order, is empty at the end: nobody else holds what is needed no more."""
     for one in waiting:
         yield from ((one.run, *ready) for ready in one.known())
-    for number, said, array in values:
+    came.reverse()
+    while came:
+        number, said, array = came.pop()
         yield from ((waiting[number].run, *ready) for ready in waiting[number].arrived(said, array))
 
 

@@ -70,7 +70,7 @@ def carve(
         runs = opened.reference.record(opened.graphs, progress, spill)
         trim()
         clock.lap("record")
-        judgement = judged(opened, runs)
+        judgement = judged(opened, runs, path.parent)
         if judgement.doubts and not keep_disagreeing:
             what = "; ".join(judgement.doubts)
             raise InputError(f"{what}. Nothing is written; to carve it all the same: --keep-disagreeing")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,8 +39,9 @@ class Judgement:
     doubts: list[str]
 
 
-def judged(opened: Prepared, runs: Sequence[Run]) -> Judgement:
-    """Hold a reference run against its oracle, as a whole and each operator by itself, and against itself."""
+def judged(opened: Prepared, runs: Sequence[Run], folder: Path | None = None) -> Judgement:
+    """Hold a reference run against its oracle, as a whole and each operator by itself, and against itself. The oracle's
+    values lie in a file in `folder` meanwhile, or where temporary files do."""
     model = opened.reference.model
     doubts = irreproducible(opened.reference, runs, opened.models)
     if model.oracle is None:
@@ -53,19 +56,20 @@ def judged(opened: Prepared, runs: Sequence[Run]) -> Judgement:
     elif not doubts:
         give_back()
         with one_blas_thread():
-            held, doubts = _by_operator(opened, runs)
+            held, doubts = _by_operator(opened, runs, folder or Path(tempfile.gettempdir()))
     agrees = found.agrees and not (held and doubts)
     return Judgement({"name": who, **found.found.to_json(), "agrees": agrees, **held}, doubts)
 
 
-def _by_operator(opened: Prepared, runs: Sequence[Run]) -> tuple[dict[str, Any], list[str]]:
+def _by_operator(opened: Prepared, runs: Sequence[Run], folder: Path) -> tuple[dict[str, Any], list[str]]:
     """How many operator calls were held against the oracle's own values, for the manifest; and what is wrong."""
     model = opened.reference.model
     none = {"operators": {"held": 0, "of": sum(len(run.graph.kernel_nodes) for run in runs)}}
     if model.intermediates is None or model.oracle is None:
         return none, []
+    by_operator = ByOperator(opened.reference, opened.models, model.oracle, folder)
     try:
-        held = ByOperator(opened.reference, opened.models, model.oracle).held(runs, model.intermediates(False))
+        held = by_operator.held(runs, model.intermediates(False))
     except InputError:  # what gives the outputs need not give what is between
         return none, []
     wrong = held.wrong
@@ -73,18 +77,18 @@ def _by_operator(opened: Prepared, runs: Sequence[Run]) -> tuple[dict[str, Any],
         # What only one of two oracles gives is that one's own: ONNX Runtime has kernels that are coarse.
         _, asked = other
         try:
-            again = ByOperator(opened.reference, opened.models, model.oracle).held(asked, model.intermediates(True))
+            again = by_operator.held(asked, model.intermediates(True))
         except InputError:
             again = held
         wrong = {name: said for name, said in wrong.items() if name in again.wrong}
     if not wrong and held.unclear and model.in_detail is not None and _turns(opened, runs) <= _MOST_TURNS:
-        wrong = _in_detail(runs, model.in_detail)
+        wrong = _in_detail(runs, model.in_detail, folder)
     listed_first = [f"{said}; {_wrong_import(model)}" for said in [*wrong.values()][:1]]
     more = [f"{len(wrong) - 1} more operators give other values than {model.oracle}"] if len(wrong) > 1 else []
     return {"operators": {"held": held.operators, "of": held.of}}, [*listed_first, *more]
 
 
-def _in_detail(runs: Sequence[Run], in_detail: Callable[[], ImportedModel]) -> dict[str, str]:
+def _in_detail(runs: Sequence[Run], in_detail: Callable[[], ImportedModel], folder: Path) -> dict[str, str]:
     """What is wrong where every value of the oracle's is one of ours, so that none has to be found: there, or in
     `runs`, whose operators give nothing else than what more of them, one after the other, give."""
     try:
@@ -94,7 +98,7 @@ def _in_detail(runs: Sequence[Run], in_detail: Callable[[], ImportedModel]) -> d
     except InputError:  # as one graph it can be imported, in pieces it need not be
         return {}
     who = model.oracle or "the oracle"
-    wrong = ByOperator(opened.reference, opened.models, who).held(detailed, [], choosing_together=False).wrong
+    wrong = ByOperator(opened.reference, opened.models, who, folder).held(detailed, [], choosing_together=False).wrong
     if wrong:
         return wrong
     no_other = "which nothing in the model gives"

@@ -7,6 +7,7 @@ it could be either, neither is taken.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from collections.abc import Iterable
@@ -43,6 +44,29 @@ class Seen:
     @property
     def size(self) -> int:
         return math.prod(self.shape)
+
+    @functools.cached_property
+    def known(self) -> _Sampled:
+        """Its sample."""
+        return _Sampled(self.sample)
+
+
+@dataclass(frozen=True)
+class _Sampled:
+    """Some elements of a value."""
+
+    sample: Array
+
+    @functools.cached_property
+    def finite(self) -> Array | None:
+        """Which of them are; None where all are."""
+        found = np.isfinite(self.sample)
+        return None if found.all() else found
+
+    @functools.cached_property
+    def length(self) -> float:
+        """Of those that are finite, as a vector."""
+        return _length(self.sample if self.finite is None else self.sample[self.finite])
 
 
 def seen(said: str, array: Array) -> Seen | None:
@@ -96,22 +120,22 @@ def paired(run: Run, oracle: Iterable[Seen], outputs: list[str]) -> dict[str, Pa
 
 def near(one: Array, other: Array | Seen) -> bool:
     """Whether they may be the same value, up to a small fault."""
-    sample = other.sample if isinstance(other, Seen) else _sample(other)
-    return one.size == other.size and _distance(_sample(one), sample) <= _NEAR
+    known = other.known if isinstance(other, Seen) else _Sampled(_sample(other))
+    return one.size == other.size and _distance(_Sampled(_sample(one)), known) <= _NEAR
 
 
 def strangers(run: Run, among: Run) -> list[tuple[Node, str]]:
     """Values that the operators of a run give, and that no value of another run of the same model is anywhere near."""
     # Nearly all are the same to the last bit: there are thousands of either where a loop is written out.
     known = {(array.dtype, digest(array)) for array in among.arrays.values()}
-    samples: dict[int, list[Array]] = {}
+    samples: dict[int, list[_Sampled]] = {}
     for array in among.arrays.values():
-        samples.setdefault(array.size, []).append(_sample(array))
+        samples.setdefault(array.size, []).append(_Sampled(_sample(array)))
 
     def strange(own: Array) -> bool:
         if not own.size or (own.dtype, digest(own)) in known:
             return False
-        sample = _sample(own)
+        sample = _Sampled(_sample(own))
         return not any(_distance(sample, other) <= _NEAR for other in samples.get(own.size, ()))
 
     return [(node, value) for node in run.graph.kernel_nodes for value in node.outputs if strange(run.arrays[value])]
@@ -122,14 +146,14 @@ class _Claim:
     """A value of ours that is nearest to a candidate, by `distance`."""
 
     value: str
-    sample: Array
+    sample: _Sampled
     candidate: Seen
     distance: float
 
 
 def _nearest(value: str, own: Array, candidates: list[Seen]) -> _Claim | None:
-    sample = _sample(own)
-    distances = [_distance(sample, other.sample) for other in candidates]
+    sample = _Sampled(_sample(own))
+    distances = [_distance(sample, other.known) for other in candidates]
     if not distances or (best := min(distances)) > _NEAR:
         return None
     chosen = candidates[distances.index(best)]
@@ -166,11 +190,16 @@ def _sample(array: Array) -> Array:
     return without_fill(flat).astype(np.float64)
 
 
-def _distance(one: Array, two: Array) -> float:
-    finite = np.isfinite(one)
-    if not np.array_equal(finite, np.isfinite(two)):
+def _distance(one: _Sampled, two: _Sampled) -> float:
+    """How far the first is from the second, as a share of the second's size."""
+    if one.finite is None and two.finite is None:
+        away = _length(one.sample - two.sample)
+    elif one.finite is None or two.finite is None or not np.array_equal(one.finite, two.finite):
         return float("inf")
-    a, b = one[finite], two[finite]
-    size = float(np.sqrt(np.mean(b * b))) if b.size else 0.0
-    away = float(np.sqrt(np.mean((a - b) ** 2))) if b.size else 0.0
-    return 0.0 if away == 0 else away / size if size else float("inf")
+    else:
+        away = _length(one.sample[one.finite] - two.sample[two.finite])
+    return 0.0 if away == 0 else away / two.length if two.length else float("inf")
+
+
+def _length(vector: Array) -> float:
+    return math.sqrt(float(vector @ vector))

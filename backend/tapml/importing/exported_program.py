@@ -16,7 +16,7 @@ from tapml.files import sha256
 from tapml.importing.assemble import assemble
 from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, InputSpec, RawStep
-from tapml.importing.model import Array, EachTime, Functions, ImportedModel, Intermediate, Progress
+from tapml.importing.model import Array, Functions, ImportedModel, Intermediate, Progress
 from tapml.importing.named import with_names
 from tapml.importing.sizes import LONGEST, Bounds, Sizes
 from tapml.importing.torch_detail import in_detail, intermediates
@@ -113,7 +113,7 @@ def import_program(
     def between(second: bool) -> Iterable[Intermediate]:
         if second or expected is None:
             raise InputError("nothing but PyTorch runs an exported program")
-        return EachTime(run_in_detail)
+        return run_in_detail()
 
     if weighted:
         progress("running the model in PyTorch")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -12,7 +13,6 @@ import numpy as np
 
 from tapml.errors import InputError
 from tapml.expressions import Symbol
-from tapml.files import sha256
 from tapml.importing.bert import BertBuilder, BertConfig
 from tapml.importing.bert_reference import encode
 from tapml.importing.model import Array, ImportedModel, Intermediate, Progress, Step
@@ -92,16 +92,19 @@ def _model_folder() -> Path:
 def _read(folder: Path) -> tuple[BertConfig, dict[str, Array], str]:
     """The configuration, the weights by name and the weight file's SHA-256."""
     try:
-        from safetensors.numpy import load
+        from safetensors import SafetensorError, safe_open
     except ImportError as error:
         raise InputError("minilm needs safetensors: pip install 'tapml[minilm]'") from error
     try:
-        content = (folder / "model.safetensors").read_bytes()
         config = BertConfig.from_json(json.loads((folder / "config.json").read_text("utf-8")))
-        weights = load(content)
-    except (OSError, KeyError, ValueError) as error:
+        file = folder / "model.safetensors"
+        with safe_open(file, framework="numpy") as tensors:
+            weights = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 - no mapping
+        with file.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+    except (OSError, KeyError, ValueError, SafetensorError) as error:
         raise InputError(f"{folder}: the package {PACKAGE} is damaged ({error}): install it again") from error
-    return config, weights, sha256(content)
+    return config, weights, digest
 
 
 def tokenize(folder: Path, texts: Sequence[str], limit: int) -> dict[str, Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -21,16 +21,6 @@ Functions: TypeAlias = Mapping[str, Callable[..., Any]]
 
 Intermediate: TypeAlias = tuple[int, str, Array]
 """A value that an oracle's operator gives: number of the step, what it is for people, the value."""
-
-
-@dataclass(frozen=True)
-class EachTime:
-    """What `values` gives, anew each time that one goes through it."""
-
-    values: Callable[[], Iterator[Intermediate]]
-
-    def __iter__(self) -> Iterator[Intermediate]:
-        return self.values()
 
 
 @dataclass(frozen=True)
@@ -90,8 +80,8 @@ class ImportedModel:
     """Asks another oracle, which is too slow to be the first: who it is, and `expected` of each step. Raises
     InputError."""
     intermediates: Callable[[bool], Iterable[Intermediate]] | None = None
-    """What the oracle's own operators give, or those of the second oracle (true), in the order in which they do: the
-    same values in the same order each time that one goes through them. Raises InputError, also on the way."""
+    """What the oracle's own operators give, or those of the second oracle (true), in the order in which they do. Raises
+    InputError, also on the way."""
     in_detail: Callable[[], ImportedModel] | None = None
     """The same model for the same inputs, with every value that its operators give as an output, in their order, said
     with the operator. Raises InputError where that cannot be had."""

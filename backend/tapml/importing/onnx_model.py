@@ -16,7 +16,7 @@ from tapml.errors import InputError
 from tapml.importing.assemble import assemble
 from tapml.importing.converted import converted
 from tapml.importing.inputs import GatherSteps, RawStep
-from tapml.importing.model import Array, EachTime, Functions, ImportedModel, Intermediate, Progress
+from tapml.importing.model import Array, Functions, ImportedModel, Intermediate, Progress
 from tapml.importing.onnx_counted import count_name, filled_up
 from tapml.importing.onnx_detail import in_detail, intermediates, outputs_of
 from tapml.importing.onnx_file import fingerprint, input_specs, nodes, read, with_known_operators
@@ -119,7 +119,7 @@ def import_onnx(
 
     def between(second: bool) -> Iterable[Intermediate]:
         start = OnnxReference if second else answer.start
-        return EachTime(lambda: intermediates(path, without_weights, raw, start))
+        return intermediates(path, without_weights, raw, start)
 
     if loops:
         answer = ask(raw, progress)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -30,7 +34,8 @@ Values = dict[str, Any]
 
 PLATFORMS = ("cpu", "cuda")
 _FEW_STEPS = 3_000_000
-"""Steps of an operator below which LLVM leaves it as it is: it takes longer over an operator than most need to run."""
+"""Steps of all calls of an operator below which LLVM leaves it as it is: it takes longer over an operator than most
+need to run, some four times in a carve."""
 
 _Call = tuple[tuple[TensorType, ...], frozenset[tuple[str, int]]]
 """Types of the arguments, and sizes of the symbols: an operator may compute with a size that is in no shape."""
@@ -179,6 +184,7 @@ def _build(models: Sequence[Model], platform: str) -> dict[str, dict[_Call, Any]
     symbols: dict[Any, str] = {}
     try:
         with quiet_tvm():
+            times = _times(models)
             for model in models:
                 for name, program in model.programs.items():
                     if isinstance(program, External):
@@ -186,7 +192,7 @@ def _build(models: Sequence[Model], platform: str) -> dict[str, dict[_Call, Any]
                     symbol = symbols.setdefault((name, program), f"operator_{len(symbols)}")
                     calls[name, (_types(program), frozenset(model.graph.sizes.items()))] = symbol
                     if not any(symbol in found for found in functions.values()):
-                        target, function = _prepared(program, platform)
+                        target, function = _prepared(program, platform, times[name, program])
                         functions.setdefault(target, {})[symbol] = function.with_attr("global_symbol", symbol)
             runnable: dict[str, Any] = {}
             for target, found in functions.items():
@@ -202,8 +208,19 @@ def _build(models: Sequence[Model], platform: str) -> dict[str, dict[_Call, Any]
         raise InputError(f"TVM cannot compile the operators for {platform}: {reason(error)}") from error
 
 
-def _prepared(program: OperatorProgram | Any, platform: str) -> tuple[str, Any]:
-    """The target that an operator is built for, as JSON, and its PrimFunc."""
+def _times(models: Sequence[Model]) -> Counter[tuple[str, Any]]:
+    """How often each program is called, under its name, in one call of each of the models."""
+    found: Counter[tuple[str, Any]] = Counter()
+    for model in models:
+        calls = Counter(node.kernel for node in model.graph.kernel_nodes)
+        for name, program in model.programs.items():
+            if not isinstance(program, External):
+                found[name, program] += calls[name]
+    return found
+
+
+def _prepared(program: OperatorProgram | Any, platform: str, times: int) -> tuple[str, Any]:
+    """The target that an operator is built for, as JSON, and its PrimFunc; it will be called so many times."""
     if platform == "cuda":
         target = json.dumps({"kind": "cuda", "arch": _cuda_arch()})
         return target, prim_func(guarded(program)) if isinstance(program, OperatorProgram) else program
@@ -211,13 +228,25 @@ def _prepared(program: OperatorProgram | Any, platform: str) -> tuple[str, Any]:
         return _llvm(3), program
     found = vectorized(guarded(program))
     function = prim_func(found.program, whole_regions=True, lanes=found.lanes)
-    return _llvm(0 if found.steps < _FEW_STEPS else 1), function
+    return _llvm(0 if times * found.steps < _FEW_STEPS else 1), function
 
 
 def _llvm(level: int) -> str:
     # Of LLVM's two the JIT that keeps half as much of each operator. On Windows and macOS TVM's own choice.
     kept = {"jit": "mcjit"} if sys.platform == "linux" else {}
-    return json.dumps({"kind": "llvm", "opt-level": level, **kept})
+    # Longer vectors alone change no result. What multiplies and adds at once (fma) would, and is not among them.
+    wide = {"mattr": ["+avx2"]} if _has_avx2() else {}
+    return json.dumps({"kind": "llvm", "opt-level": level, **kept, **wide})
+
+
+@functools.cache
+def _has_avx2() -> bool:
+    """Whether this machine and its kernel have it, which the name of a processor does not tell."""
+    try:
+        flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(errors="replace"), re.MULTILINE)
+    except OSError:  # no Linux
+        return False
+    return flags is not None and "avx2" in flags[1].split()
 
 
 def _library(module: tvm.IRModule, target: tvm.target.Target) -> Any:

@@ -17,8 +17,9 @@ from tapml.files import unique
 from tapml.operators.affine import affine
 from tapml.operators.program import INTEGERS, Axis, Block, Expression, Loop, OperatorProgram, Store, integer, parts_of
 
-LANES = 16
-"""Elements of a tile: as many sums of float32 are in registers at once on any machine, with room for their terms."""
+LANES = 32
+"""Elements of a tile: as many sums of float32 are in registers at once on any machine, with room for their terms, and
+enough that none waits for the one before."""
 
 _LEAST = 4
 """An axis that is shorter is left as it is."""
