@@ -16,11 +16,10 @@ from tapml.importing.hf_capture import cached_program
 from tapml.importing.hf_encoder import has_encoder
 from tapml.importing.hf_import import DECODE, PREFILL, TOKENS, WANTED, capacity_of, generation_of, provenance_of
 from tapml.importing.hf_kept import kept_by
-from tapml.importing.hf_model import decoder_of, with_untouched_weights
+from tapml.importing.hf_model import asked, decoder_of, with_untouched_weights
 from tapml.importing.inputs import RawStep
 from tapml.importing.model import ImportedModel, Progress
 from tapml.importing.torch_export import in_core
-from tapml.lowering.quiet import reason
 from tapml.program.generation import LOGITS, NEXT, call_inputs
 
 _CALLS = [RawStep("tokens", call_inputs([0, 0], 0), True), RawStep("a token", call_inputs([0], 2), True)]
@@ -42,23 +41,16 @@ def import_unweighted(path: Path, progress: Progress, *, capacity: int | None, c
         raise InputError(f"{path}: {what} has an encoder: without weights, decoders by themselves are made only")
     capacity = capacity_of(decoder, capacity)
     progress(f"exporting {what}")
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        try:
-            kept = kept_by(decoder.model, capacity)
-        except InputError:
-            raise
-        except Exception as error:  # whatever the model's own code raises where nothing is computed
-            why = reason(error)
-            raise InputError(
-                f"{path}: what {what} keeps between tokens shows only when it is run ({why}): give its weights",
-                reason=why,
-            ) from error
+    without_weights = FakeTensorMode(allow_non_fake_inputs=True)
+    with asked(decoder.model, "what it keeps of two tokens, without its weights"), without_weights:
+        kept = kept_by(decoder.model, capacity)
     if kept.states:
         raise InputError(
             f"{path}: what {what} begins with ({min(kept.states)}) shows only when it is run: give its weights",
             reason="it has states of a recurrence",
         )
-    program, most = cached_program(decoder.model, capacity, kept=kept, functional=in_core)
+    with asked(decoder.model, "some tokens and what it keeps of them"):
+        program, most = cached_program(decoder.model, capacity, kept=kept, functional=in_core)
     chunk = min(chunk, most, capacity)
     imported = import_program(
         path,

@@ -53,11 +53,7 @@ def _weights_text(model: CompiledModel) -> str:
     shards = model.weights.shards
     text = f"{size(sum(model.weights.buffers))} in {counted(len(shards), 'shard')}"
     kinds = sorted({shard.stored for shard in shards if shard.stored is not None})
-    return (
-        f"{text}, of which {size(sum(shard.bytes for shard in shards))} are loaded ({listed(kinds, 2)})"
-        if kinds
-        else text
-    )
+    return f"{text}, {size(sum(shard.bytes for shard in shards))} to load (as {listed(kinds, 2)})" if kinds else text
 
 
 def _function_document(function: CompiledFunction) -> dict[str, Any]:

@@ -400,7 +400,7 @@ export class LoadedModel implements Model, Resident, SequenceHost {
   }
 
   private teller({ onProgress = () => {} }: PrepareOptions) {
-    const totalBytes = this.document.weights.buffers.reduce((sum, bytes) => sum + bytes, 0);
+    const totalBytes = this.document.weights.shards.reduce((sum, { bytes }) => sum + bytes, 0);
     const progress = { bytes: 0, totalBytes, kernels: 0, totalKernels: this.document.kernels.length };
     const tell = () => onProgress({ ...progress });
     tell();

@@ -85,6 +85,17 @@ describe("a model", () => {
     expect(told.at(-1)).toEqual({ bytes: 4000, totalBytes: 4000, kernels: 2, totalKernels: 2 });
   });
 
+  it("has the numbers of weights that lie in 16 bits, and loads half of the bytes", async () => {
+    const weights = [Float32Array.from({ length: 1000 }, (_, i) => (i % 128) - 64)];
+    const told: { bytes: number; totalBytes: number }[] = [];
+    const served = await modelOf({ ...ADD, weights, stored: "bfloat16" }, 1024);
+    const model = await models.open(served, { onProgress: (progress) => told.push(progress) });
+    const plain = await models.of({ ...ADD, weights });
+    expect(told.at(-1)).toMatchObject({ bytes: 2000, totalBytes: 2000 });
+    expect(model.memory.weights).toBe(plain.memory.weights);
+    expect(await model.run({ x: range(1000) })).toEqual(await plain.run({ x: range(1000) }));
+  });
+
   it("is loaded from one file, whether or not the server knows ranges", async () => {
     const served = await modelOf(ADD, 1024);
     const whole = served.single();

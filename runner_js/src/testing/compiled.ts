@@ -114,6 +114,8 @@ export interface ModelText {
   kernels?: ElementwiseText[];
   functions: Record<string, CompiledFunction>;
   weights?: Float32Array<ArrayBuffer>[];
+  /** How they lie in shards: of bfloat16 the upper halves of their words. */
+  stored?: "bfloat16";
   states?: CompiledModel["states"];
   symbols?: CompiledModel["symbols"];
   name?: string;
@@ -126,12 +128,17 @@ export async function modelOf(text: ModelText, piece = 4096): Promise<TestModel>
   const files = new Map<string, Uint8Array<ArrayBuffer>>();
   const shards: CompiledModel["weights"]["shards"] = [];
   for (const [buffer, values] of weights.entries()) {
-    const bytes = new Uint8Array(values.buffer);
+    const words = new Uint32Array(values.buffer);
+    const bytes = new Uint8Array(
+      text.stored ? Uint16Array.from(words, (word) => word >>> 16).buffer : words.buffer,
+    );
+    const times = text.stored ? 2 : 1;
     for (let offset = 0; offset < bytes.length; offset += piece) {
       const part = bytes.slice(offset, offset + piece);
       const sha256 = await digestOf(part);
       files.set(`weights/${sha256}.bin`, part);
-      shards.push({ sha256, bytes: part.length, buffer, offset });
+      const stored = text.stored ? { stored: text.stored } : {};
+      shards.push({ sha256, bytes: part.length, buffer, offset: offset * times, ...stored });
     }
   }
   const document: CompiledModel = {
