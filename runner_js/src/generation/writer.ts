@@ -21,6 +21,7 @@ import {
 } from "./calls";
 import { type Draft, ngrams } from "./drafts";
 import { GenerationError } from "./error";
+import { Gate } from "./gate";
 import { checkGenerate, checkTokenizer, factsOf, promptTokens } from "./options";
 import { chooser, chosen, isPlainlyGreedy } from "./sampling";
 import { StopText, TextStream } from "./stream";
@@ -33,6 +34,8 @@ const AHEAD = 1;
 
 /** By model, the work that is done with its states: who fills them does so without another between. */
 const TURNS = new WeakMap<object, Promise<unknown>>();
+/** All writers': their states may be in each other's way. */
+const GATE = new Gate();
 
 /**
  * A text that a model writes, kept as tokens: it can be gone on with after an abort, and a prompt that begins as the text
@@ -57,6 +60,8 @@ export class Writer {
   #busy = false;
   /** Gives back the states that are its own. */
   #dispose: (() => void) | null = null;
+  /** It guesses for another, inside of what that one does. */
+  #drafts = false;
 
   /**
    * Without a tokenizer tokens have no text. Throws a GenerationError where the model is no language model, or the tokenizer
@@ -210,9 +215,15 @@ export class Writer {
     this.#stream = new TextStream(this.#tokenizer, ids);
   }
 
+  static #drafting(model: DecoderModel): Writer {
+    const writer = new Writer(model, null);
+    writer.#drafts = true;
+    return writer;
+  }
+
   #speculation({ draft, tokens: most }: Speculation): Speculating {
     const { capacity, end } = factsOf(this.#model);
-    const guess: Draft = draft === "ngram" ? ngrams : byModel(new Writer(draft, null));
+    const guess: Draft = draft === "ngram" ? ngrams : byModel(Writer.#drafting(draft));
     return {
       done: { steps: 0, drafted: 0, accepted: 0 },
       draft: async (tokens, signal) => {
@@ -273,7 +284,7 @@ export class Writer {
     if (right !== null) return right;
     if (speculation && this.#written) speculation.done.steps++;
     try {
-      return await this.#turn(async () => (await this.#underWay(asked)) ?? this.#computed(asked));
+      return await this.#computed(asked);
     } catch (cause) {
       if (signal?.aborted) return null;
       throw cause;
@@ -293,11 +304,17 @@ export class Writer {
 
   /** The states are made anew, once, where they are lost with the device or undefined. */
   async #computed(asked: Asked): Promise<Row> {
+    const write = () => this.#turn(async () => (await this.#underWay(asked)) ?? this.#write(asked));
+    const again = (cause: unknown) =>
+      this.#turn(async () => {
+        await restored(this.#model, cause, asked.signal);
+        return this.#write(asked);
+      });
     try {
-      return await this.#write(asked);
+      return await (this.#drafts ? write() : GATE.beside(write));
     } catch (cause) {
-      await restored(this.#model, cause, asked.signal);
-      return this.#write(asked);
+      if (!canRestore(cause, asked.signal)) throw cause;
+      return this.#drafts ? again(cause) : GATE.alone(() => again(cause));
     }
   }
 
@@ -440,11 +457,16 @@ function forked(model: DecoderModel): Promise<DecoderSequence> {
   throw new GenerationError("input", `${model.name} cannot be forked`, "give a model of @tapml/runtime");
 }
 
+const kindOf = (cause: unknown) => (cause as { kind?: unknown } | null)?.kind;
+
+function canRestore(cause: unknown, signal?: AbortSignal): boolean {
+  return !signal?.aborted && ["device-lost", "state"].includes(String(kindOf(cause)));
+}
+
 /** States that are lost with the device, or undefined, are as before the first call; throws `cause` where it is another. */
 async function restored(model: DecoderModel, cause: unknown, signal?: AbortSignal): Promise<void> {
-  const kind = (cause as { kind?: unknown } | null)?.kind;
-  if (signal?.aborted || (kind !== "device-lost" && kind !== "state")) throw cause;
-  await (kind === "state" ? model.reset() : model.reload({ signal }));
+  if (!canRestore(cause, signal)) throw cause;
+  await (kindOf(cause) === "state" ? model.reset() : model.reload({ signal }));
 }
 
 /** Guesses behind tokens, and what became of them. */

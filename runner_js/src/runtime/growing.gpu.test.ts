@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { type DecoderModel, type GenerateOptions, Writer } from "../generation";
 import { CAPACITY, FIRST, growing } from "../testing/growing";
 import { Models } from "../testing/models";
 import type { Inputs, Sequence, TensorInput } from "./index";
@@ -110,6 +111,31 @@ describe("states that grow", () => {
     expect(await called(two, [3], 1)).toEqual(rows(4, 2, 8));
     await one.reset();
     expect([one.bytes, two.bytes]).toEqual([12 * FIRST, 0]);
+    await models.open(await growing(), { memory: Number.POSITIVE_INFINITY });
+  });
+
+  it("are computed again from the tokens of a text that lost them to another: all texts are as if alone", async () => {
+    const written = async (decoder: DecoderModel, options: GenerateOptions) => {
+      const writer = new Writer(decoder, null);
+      // Of sums, so that what is chosen hangs on all that was written.
+      const asked = { temperature: 400, tokens: 7, ...options };
+      const ids: number[] = [];
+      for await (const { id } of writer.generate(asked)) ids.push(id);
+      return ids;
+    };
+    const texts = [1, 2, 3].map((seed) => ({ promptIds: [seed, 0, 1, 2, seed], seed }));
+    const alone: number[][] = [];
+    for (const text of texts) {
+      const one = await models.open(await growing());
+      alone.push(await written(one, text));
+      one.dispose();
+    }
+    expect(new Set(alone.flat()).size).toBeGreaterThan(2);
+    // Room for the model's own and for one of the texts.
+    const model = await models.open(await growing(), { memory: 12 * (FIRST + CAPACITY) });
+    const together = texts.map(async (text) => written(await model.sequence(), text));
+    expect(await Promise.all(together)).toEqual(alone);
+    expect(model.memory.states).toBeLessThanOrEqual(12 * (FIRST + CAPACITY));
     await models.open(await growing(), { memory: Number.POSITIVE_INFINITY });
   });
 });
