@@ -253,7 +253,7 @@ def test_a_model_that_keeps_nothing_is_refused(tmp_path: Path) -> None:
 def test_a_configuration_that_transformers_cannot_run_is_refused_in_a_sentence(tmp_path: Path) -> None:
     import transformers
 
-    sizes = {"hidden_size": 32, "attention_hidden_size": 16, "num_hidden_layers": 1, "vocab_size": 128}
+    sizes = {"hidden_size": 32, "attention_hidden_size": 16, "num_hidden_layers": 2, "vocab_size": 128}
     with pytest.raises(
         InputError, match=r"RwkvForCausalLM of transformers .* fails when .* \(The size of tensor a \(32\)"
     ):
@@ -430,7 +430,7 @@ def test_configs_that_are_not_taken(fields: dict[str, Any], said: str, tmp_path:
         ({"prompt": [3]}, "the prompt has 1 token, and 1 behind it are to be carved"),
         ({"prompt": [3, 128]}, "has token 128, and the vocabulary of LlamaForCausalLM goes from 0 to 127"),
         ({"prompt": [3, -1]}, "has token -1"),
-        ({"prompt": PROMPT * 6}, "66 tokens and 1 behind them are more than the 64 tokens"),
+        ({"prompt": PROMPT * 6}, "66 tokens and 1 behind them are more than the 64 that fit"),
         ({"prompt": "Once upon a time"}, "has no tokenizer.json"),
         ({"capacity": 129}, "takes 128 tokens"),
     ],
