@@ -27,7 +27,7 @@ export declare function load(url: string, options?: LoadOptions): Promise<Model>
 const ROUND = {
   "tapml-runtime": ['/// <reference types="@webgpu/types" />\n', LOAD],
   "tapml-tokenizer": ["", ""],
-  "tapml-generation": ["", ""],
+  "tapml-generation": ['/// <reference types="@webgpu/types" />\n', ""],
 };
 
 const made = await mkdtemp(`${tmpdir()}/tapml-types-`);

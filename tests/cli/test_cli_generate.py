@@ -28,6 +28,7 @@ from tapml.suite import Suite
         (["tiny", "--stop", ""], "stop is no list of texts with something in them"),
         (["tiny", "--device", "deno", "--device", "cpu"], "give one --device"),
         (["tiny", "--device", "chromiun"], "no device 'chromiun' that this machine can start, did you mean chromium?"),
+        (["tiny", "--encoder", "a.tapml"], "an encoder and its source are given together"),
         (["tiny", "--device", "http://127.0.0.1:1"], "a text is not written on a device of another server"),
     ],
 )
@@ -71,10 +72,11 @@ def test_an_option_that_is_misspelled_is_told_with_the_one_that_is_meant(capsys:
 
 
 def test_a_prompt_is_wanted_and_only_one(capsys: pytest.CaptureFixture[str]) -> None:
-    for given in ([], ["--prompt", "a", "--prompt-ids", "1,2"]):
-        with pytest.raises(SystemExit):
-            main(["generate", "tiny", *given])
-        assert "--prompt" in capsys.readouterr().err
+    assert main(["generate", "tiny"]) == 2
+    assert "give --prompt TEXT, or --prompt-ids" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["generate", "tiny", "--prompt", "a", "--prompt-ids", "1,2"])
+    assert "--prompt" in capsys.readouterr().err
 
 
 def test_a_suite_of_another_model_is_refused(suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -89,6 +89,7 @@ def test_it_says_how_tokens_are_generated(tmp_path: Path) -> None:
             "capacity": CAPACITY,
             "vocabulary": 128,
             "next": "next",
+            "given": [],
         },
         **{"begin": 5, "end": [9], "bytes_per_token": 2 * 2 * 2 * 16 * 4},  # keys, values; layers, heads, floats
     }
@@ -113,7 +114,9 @@ def test_an_encoder_leaves_what_its_decoder_attends_to(kind: str, tmp_path: Path
     assert step.expected is not None
     for name, left in zip(encoder.outputs, step.expected, strict=True):
         np.testing.assert_allclose(model.steps[0].inputs[name], left, rtol=1e-5, atol=1e-6)
-    assert model.generation is None  # whoever generates has to give more than tokens
+    assert model.generation is not None
+    assert model.generation.given == [*encoder.outputs]
+    assert model.generation.begin == 0
     sources = ["source"] if kind == "encoder of tokens" else []
     assert [symbol.name for symbol in encoder.symbols] == sources
     assert [symbol.name for symbol in model.symbols] == ["tokens", *sources]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tapml.api.compiled import CompiledModel
 from tapml.api.devices import Device, WebGpuDevice, cpu
 from tapml.devices.device import HANG_SECONDS
 from tapml.errors import InputError
 from tapml.generation.asked import Asked, begun
+from tapml.generation.encoding import encoder_inputs
 from tapml.generation.on_cpu import chosen_on_cpu, written_on_cpu
 from tapml.generation.on_device import chosen_on_device
 from tapml.generation.sampling import Sampling
@@ -17,9 +20,11 @@ from tapml.generation.writing import Several, Writing, written_alone, written_to
 
 def generate(
     model: CompiledModel,
-    prompt: str | Sequence[int],
+    prompt: str | Sequence[int] | None = None,
     device: Device | None = None,
     *,
+    encoder: CompiledModel | None = None,
+    source: str | Sequence[int] | np.ndarray | None = None,
     tokens: int | None = None,
     greedy: bool = False,
     temperature: float | None = None,
@@ -36,6 +41,10 @@ def generate(
     this machine. Gives an iterator of pieces (`id`, `text`, `position`); its `result` has all of it, how it ended and
     how long it took, also where it was closed before its end.
 
+    `encoder`, `source`: of a model that attends to what an encoder leaves, that encoder, and what it is run with once:
+    a text, tokens, or an array as it takes it. The prompt is the decoder's then: if none is given, the token that
+    begins a text.
+
     `tokens`: how many at most (default: as many as fit). `greedy`: the most likely token; otherwise one is drawn, by
     `seed` (default 0), of the `top_k` most likely, and of these of the fewest that are as likely as `top_p` together,
     where logits were divided by `temperature`. Before all that, logits of tokens that are in the text are divided by
@@ -48,8 +57,13 @@ def generate(
     TapmlError where the model's logits are no numbers.
     """
     sampling = Sampling(greedy, temperature, top_k, top_p, repetition_penalty, seed)
-    text = begun(model.files, prompt, Asked(sampling, tokens, stop, stop_ids, speculate))
     device = device or cpu()
+    if (encoder is None) != (source is None):
+        raise InputError("an encoder and its source are given together: give both, or neither")
+    given = {}
+    if encoder is not None and source is not None:
+        given = encoder.run(encoder_inputs(encoder.files, source), device)
+    text = begun(model.files, prompt, Asked(sampling, tokens, stop, stop_ids, speculate), given)
     if isinstance(device, WebGpuDevice):
         device.synchronize()
         session = device.session

@@ -122,11 +122,20 @@ def _add_generate(commands: Commands) -> None:
         "model", metavar="MODEL.tapml|SUITE|tiny",
         help="what `tapml build` wrote, a suite, or tiny, the language model that comes with tapml",
     )  # fmt: skip
-    given = parser.add_mutually_exclusive_group(required=True)
+    given = parser.add_mutually_exclusive_group()
     given.add_argument(
         "--prompt", action="append", metavar="TEXT", help="what is continued; repeatable: several texts at once"
     )
     given.add_argument("--prompt-ids", type=ids, metavar="N,N,...", help="the same as tokens")
+    parser.add_argument(
+        "--encoder", type=Path, metavar="MODEL.tapml",
+        help="of a model that attends to what an encoder leaves: that encoder, built with --encoder. The prompt is the "
+        "decoder's then (default: the token that begins a text)",
+    )  # fmt: skip
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--source", metavar="TEXT", help="what the encoder is given")
+    source.add_argument("--source-ids", type=ids, metavar="N,N,...", help="the same as tokens")
+    source.add_argument("--source-file", type=Path, metavar="FILE.npy", help="the same as an array, of features say")
     parser.add_argument(
         "--tokens", type=positive, metavar="N", help="how many at most (default: as many as the model has room for)"
     )

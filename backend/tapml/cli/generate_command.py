@@ -6,11 +6,13 @@ import argparse
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from tapml.browsers import STARTABLE_NAMES, startable_kind
@@ -18,14 +20,17 @@ from tapml.cache import cached
 from tapml.cli.arguments import one_device
 from tapml.cli.outputs import Outputs, check_writable
 from tapml.cli.package_state import state_of_package
+from tapml.compiled.call import function_of
 from tapml.compiled.files import CompiledFiles, is_compiled
 from tapml.compiled.validated import unvalidated, unvalidated_text
 from tapml.errors import InputError
 from tapml.generation.asked import Asked, Text, begun
+from tapml.generation.encoding import encoder_inputs
 from tapml.generation.sampling import Sampling
 from tapml.generation.writing import Generated, Piece, Several, written_together
 from tapml.leftovers import put_in_place, temporary_folder
 from tapml.models import NAMES, folder_of
+from tapml.npy import read_npy
 from tapml.reports.progress import ProgressReport
 from tapml.reports.terminal import warn_doubts
 from tapml.text import counted, meant, visible
@@ -42,20 +47,24 @@ def generate(options: argparse.Namespace, console: Console, progress: Console) -
     device = one_device(options)
     _check_device(device)
     asked = _asked(options)
+    encoding = _encoding(options)
+    if options.prompt is None and options.prompt_ids is None and encoding is None:
+        raise InputError("there is nothing to go on with: give --prompt TEXT, or --prompt-ids N,N,...")
     prompts = [options.prompt_ids] if options.prompt is None else options.prompt
     if options.model in NAMES and not all(prompts):
         raise InputError("the prompt is empty: give text, or tokens as --prompt-ids 1,2,3")
     with contextlib.ExitStack() as held:
         files = held.enter_context(_model(options.model, asked.speculate or 0, progress))
         warn_doubts(progress, options.model, files.proven().provenance.doubts)
-        texts = [begun(files, prompt, asked) for prompt in prompts]
+        left = {} if encoding is None else encoding.placeholders
+        texts = [begun(files, prompt, asked, left) for prompt in prompts]
         for text in texts:
             if asked.tokens is not None and text.most < asked.tokens:
                 progress.print(
                     f"{text.most} of {counted(asked.tokens, 'token')} fit behind the prompt of {len(text.prompt)}: "
                     f"{files.model.name} has room for {text.facts.capacity}"
                 )
-        writing, where = held.enter_context(_writing(texts, device, options, progress))
+        writing, where = held.enter_context(_writing(texts, encoding, device, options, progress))
         quiet = str(options.json) == "-"
         # Before what follows them; what is redirected has that alone.
         before = options.prompt if progress.is_terminal and not quiet else None
@@ -125,6 +134,32 @@ def _asked(options: argparse.Namespace) -> Asked:
     return Asked(sampling, options.tokens, options.stop, options.stop_ids, drafts)
 
 
+@dataclass(frozen=True)
+class _Encoding:
+    """An encoder, and what it is run with before the text begins."""
+
+    files: CompiledFiles
+    inputs: Mapping[str, np.ndarray]
+
+    @property
+    def placeholders(self) -> dict[str, np.ndarray]:
+        """Of what it leaves, by name."""
+        return {port.name: np.empty(0, np.float32) for port in function_of(self.files.model).outputs}
+
+
+def _encoding(options: argparse.Namespace) -> _Encoding | None:
+    """Raises InputError for an encoder without a source, and for a source without an encoder."""
+    given = [found for found in (options.source, options.source_ids, options.source_file) if found is not None]
+    if (options.encoder is None) != (not given):
+        raise InputError("an encoder and its source are given together: --encoder MODEL.tapml with --source TEXT")
+    if options.encoder is None:
+        return None
+    files = CompiledFiles(options.encoder)
+    files.proven()
+    (source,) = given
+    return _Encoding(files, encoder_inputs(files, read_npy(source) if isinstance(source, Path) else source))
+
+
 def _check_device(device: str) -> None:
     """Raises InputError for one that cannot be started here."""
     if device in (_CPU, _OPEN) or startable_kind(device):
@@ -143,17 +178,27 @@ def _check_device(device: str) -> None:
 
 @contextlib.contextmanager
 def _writing(
-    texts: Sequence[Text], device: str, options: argparse.Namespace, progress: Console
+    texts: Sequence[Text],
+    encoding: _Encoding | None,
+    device: str,
+    options: argparse.Namespace,
+    progress: Console,
 ) -> Iterator[tuple[Several, str]]:
     """The texts as they are written, and where."""
     if device == _CPU:
         # Late: TVM takes seconds to load.
         from tapml.generation.on_cpu import written_on_cpu
+        from tapml.platforms.compiled import run_on_cpu
+
+        if encoding is not None:
+            given = run_on_cpu(encoding.files, [encoding.inputs]).outputs[0]
+            texts = [replace(text, given=given) for text in texts]
 
         with written_on_cpu(texts) as writing:
             yield writing, device
         return
     from tapml.cli.runs import acquire, interruptible, served
+    from tapml.devices.compiled import run_compiled
     from tapml.generation.on_device import chosen_on_device
 
     model = texts[0].files.model
@@ -164,6 +209,16 @@ def _writing(
             raise InputError(f"{found.name} cannot run kernels: {found.hello.unavailable}")
         if missing := unvalidated(model, found.hello.name, found.hello.runtime):
             progress.print(unvalidated_text(model, missing, found.name))
+        if encoding is not None:
+            left = run_compiled(
+                found,
+                server.state.blobs,
+                encoding.files,
+                [encoding.inputs],
+                hang_seconds=options.hang_seconds,
+                check=cancel.check,
+            )
+            texts = [replace(text, given=left.outputs[0]) for text in texts]
         source = chosen_on_device(
             found, server.state.blobs, texts, hang_seconds=options.hang_seconds, check=cancel.check
         )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
+
+import numpy as np
 
 from tapml.compiled.files import CompiledFiles
 from tapml.compiled.text import tokenizer_of
@@ -48,6 +51,8 @@ class Text:
     """Of the package tokenizers; None where the model has none."""
     prompt: Sequence[int]
     asked: Asked
+    given: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """What an encoder left: inputs of every call."""
 
     @property
     def most(self) -> int:
@@ -56,8 +61,15 @@ class Text:
         return room if self.asked.tokens is None else min(room, self.asked.tokens)
 
 
-def begun(files: CompiledFiles, prompt: str | Sequence[int], asked: Asked) -> Text:
-    """Raises InputError for a model that does not generate, for a tokenizer that is not its own, and for a prompt that
+def begun(
+    files: CompiledFiles,
+    prompt: str | Sequence[int] | None,
+    asked: Asked,
+    given: Mapping[str, np.ndarray] = MappingProxyType({}),
+) -> Text:
+    """`given`: what the model's encoder left, behind which a text needs no prompt but the token that begins one.
+
+    Raises InputError for a model that does not generate, for a tokenizer that is not its own, and for a prompt that
     is empty, longer than the model has room for, or has tokens that are not in the vocabulary."""
     facts = files.model.generation
     if facts is None:
@@ -69,6 +81,9 @@ def begun(files: CompiledFiles, prompt: str | Sequence[int], asked: Asked) -> Te
         raise InputError(f"{files.path} has no tokenizer: give the prompt as tokens, --prompt-ids 1,2,3")
     elif asked.stop:
         raise InputError(f"{files.path} has no tokenizer, so tokens have no text that could end it: give tokens")
+    _check_given(files, facts, given)
+    if prompt is None:
+        prompt = [facts.begin] if given and facts.begin is not None else []
     ids = _encoded(tokenizer, prompt) if isinstance(prompt, str) else list(prompt)
     for token in (*ids, *asked.stop_ids):
         if type(token) is not int or not 0 <= token < facts.vocabulary:
@@ -85,7 +100,22 @@ def begun(files: CompiledFiles, prompt: str | Sequence[int], asked: Asked) -> Te
             f"the prompt has {len(ids)} tokens, and {files.model.name} has room for {facts.capacity}: leave {over} "
             "out, or build the model with a larger --capacity"
         )
-    return Text(files, facts, tokenizer, ids, asked)
+    return Text(files, facts, tokenizer, ids, asked, given)
+
+
+def _check_given(files: CompiledFiles, facts: Generation, given: Mapping[str, np.ndarray]) -> None:
+    wanted, found = set(facts.given), set(given)
+    if wanted and not found:
+        raise InputError(
+            f"{files.path} attends to what its encoder leaves: give the encoder, as built with --encoder, and a source"
+        )
+    if found and not wanted:
+        raise InputError(f"{files.path} takes nothing of an encoder: leave the encoder out")
+    if wanted != found:
+        (name, *_) = sorted(wanted ^ found)
+        raise InputError(
+            f"{files.path} and the encoder do not belong together, for only one has {name}: build both of one folder"
+        )
 
 
 def _check_speculation(files: CompiledFiles, facts: Generation, count: int) -> None:

@@ -60,6 +60,7 @@ class _Steps:
     def __init__(self, text: Text, model: CompiledOnCpu) -> None:
         self._model = model
         self._facts = text.facts
+        self._given = text.given
         self._speculate = text.asked.speculate or 0
 
     def prefill(self, tokens: Sequence[int]) -> np.ndarray:
@@ -68,7 +69,7 @@ class _Steps:
         for first in range(0, len(tokens), chunk):
             part = tokens[first : first + chunk]
             function = self._facts.prefill if len(part) > 1 else self._facts.decode
-            logits = self._model.run(call_inputs(part, first), function)[LOGITS]
+            logits = self._model.run({**call_inputs(part, first), **self._given}, function)[LOGITS]
         return logits
 
     def guesses(self, tokens: Sequence[int]) -> list[int]:
@@ -81,5 +82,5 @@ class _Steps:
         """The row behind the last of them, and one behind each guess."""
         given = call_inputs([tokens[-1], *guesses], len(tokens) - 1, every=bool(guesses))
         function = self._facts.verify if guesses and self._facts.verify else self._facts.decode
-        found: np.ndarray = self._model.run(given, function)[LOGITS]
+        found: np.ndarray = self._model.run({**given, **self._given}, function)[LOGITS]
         return found

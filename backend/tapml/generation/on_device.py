@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict
 
+import numpy as np
+
 from tapml.devices import Blobs, Device
 from tapml.devices.calls import OnProgress, Telling
 from tapml.devices.commands import message
@@ -75,9 +77,16 @@ def _called(
     """The call, to its end; `put` is given what went wrong, or None behind the last token."""
     files, asked = texts[0].files, texts[0].asked
     try:
-        with served_model(blobs, files) as digest:
+        given = {name: np.ascontiguousarray(array) for name, array in texts[0].given.items()}
+        pieces = [array.tobytes() for array in given.values()]
+        with served_model(blobs, files) as digest, blobs.holding(pieces) as digests:
+            described = zip(given.items(), digests, strict=True)
             fields = {
                 "model": digest,
+                "given": {
+                    name: {"digest": of, "dtype": str(array.dtype), "shape": list(array.shape)}
+                    for (name, array), of in described
+                },
                 "prompts": [list(text.prompt) for text in texts],
                 "tokens": max(text.most for text in texts),
                 "stop_ids": list(asked.stop_ids),

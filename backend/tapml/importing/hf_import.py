@@ -104,16 +104,21 @@ def import_decoder(
         sizes=sizes,
         provenance=provenance_of(decoder, decoder.name, note, seed),
     )
+    generation = generation_of(
+        decoder, imported, prompt.drafted, capacity, chunk, *_measured(decoder, imported, capacity)
+    )
     if source is not None:
-        return replace(imported, tokenizer=decoder.tokenizer)
+        only = {"prefill": "main", "decode": "main", "given": [*cross_arrays(decoder.model, source)]}
+        begin = decoder.special("decoder_start_token_id", generation.vocabulary)
+        if begin:
+            only["begin"] = begin[0]
+        return replace(imported, tokenizer=decoder.tokenizer, generation=generation.model_copy(update=only))
     one = {symbol.name: 1 for symbol in imported.symbols}
     return replace(
         imported,
         tokenizer=decoder.tokenizer,
         specialized={PREFILL: {}, DECODE: one} if one else {DECODE: {}},
-        generation=generation_of(
-            decoder, imported, prompt.drafted, capacity, chunk, *_measured(decoder, imported, capacity)
-        ),
+        generation=generation,
     )
 
 

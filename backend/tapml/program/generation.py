@@ -48,6 +48,8 @@ class Generation(Message):
     next: Id | None = None
     """The output of each of them, int32, that has the most likely token by each row of logits, of equal ones that of
     the lowest id, or -1 - token where its logit is no finite number. Null where none has."""
+    given: Annotated[list[Id], Field(max_length=10_000)] = Field(default_factory=list)
+    """Inputs that each of them takes besides: an encoder's outputs of these names, the same at every call of a text."""
     chunk: _Some
     """Tokens that a call of `prefill` takes at most."""
     capacity: _Some
@@ -86,6 +88,9 @@ def check_generation(found: Generation, functions: Mapping[str, tuple[Tensors, T
         for given in INPUTS:
             if given not in inputs or inputs[given].dtype != "int32" or inputs[given].encoding:
                 raise ExpressionError(f"generation: {role}: {name} has no input {given} of int32")
+        for given in found.given:
+            if given not in inputs:
+                raise ExpressionError(f"generation: {role}: {name} has no input {given}")
         entries = inputs[INPUTS[-1]].shape
         if role == "verify" and entries == (1,):
             raise ExpressionError(f"generation: {role}: {name} gives the logits of one token, and never of several")

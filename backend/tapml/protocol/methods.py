@@ -429,6 +429,8 @@ class GenerateParams(Message):
     seed: Annotated[int, Field(ge=0, le=2**53 - 1)] | None
     speculate: Annotated[int, Field(ge=1)] | None
     """How many tokens are guessed at a time, by what stood behind the last ones before; null for none."""
+    given: dict[Line, TensorRef] = Field(default_factory=dict)
+    """What the model's encoder left: inputs of every call."""
 
 
 class GenerateResult(Message):

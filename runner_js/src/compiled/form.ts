@@ -255,6 +255,7 @@ const generation = fields({
   decode: name,
   "verify?": orNull(name),
   "next?": orNull(name),
+  "given?": list(name, 10_000),
   chunk: some,
   capacity: some,
   vocabulary: some,

@@ -4,7 +4,18 @@ import type { CompiledFunction, CompiledModel, CompiledTensor, Generation } from
 
 /** Throws an ExpressionError. */
 export function checkGeneration(found: Generation, { functions }: CompiledModel): void {
-  const { prefill, decode, verify = null, next = null, chunk, capacity, vocabulary, end, begin } = found;
+  const {
+    prefill,
+    decode,
+    verify = null,
+    next = null,
+    given = [],
+    chunk,
+    capacity,
+    vocabulary,
+    end,
+    begin,
+  } = found;
   for (const [role, name] of Object.entries({ prefill, decode, verify })) {
     if (name === null) continue;
     const where = `generation: ${role}: `;
@@ -13,6 +24,8 @@ export function checkGeneration(found: Generation, { functions }: CompiledModel)
     for (const input of ["input_ids", "positions", "last"])
       if (!is(port(of.inputs, input, of), "int32"))
         throw new ExpressionError(`${where}${name} has no input ${input} of int32`);
+    for (const input of given)
+      if (!port(of.inputs, input, of)) throw new ExpressionError(`${where}${name} has no input ${input}`);
     const entries = port(of.inputs, "last", of)?.shape ?? [];
     if (role === "verify" && `${entries}` === "1")
       throw new ExpressionError(`${where}${name} gives the logits of one token, and never of several`);

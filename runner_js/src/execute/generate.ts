@@ -4,6 +4,7 @@ import { DeviceFailure } from "../hal/errors";
 import type { GenerateParams, GenerateResult } from "../protocol/messages";
 import type { Model, Sequence } from "../runtime";
 import { type Guarded, secondsSince, withModel } from "./compiled_model";
+import { inputsOf } from "./run_compiled";
 
 /** Lets a compiled model write as a page does, several texts each in a sequence of its own: their calls take turns. Whoever asked makes text of the tokens, which are told as they come. */
 export async function generateText(call: CallContext, params: GenerateParams): Promise<GenerateResult> {
@@ -11,12 +12,14 @@ export async function generateText(call: CallContext, params: GenerateParams): P
   const served = { document: params.model, operators: {} };
   return withModel(call, served, "generate", async (model, guarded) => {
     const load_seconds = secondsSince(start);
+    const { given, destroy } = await left(call, model, params);
     const begun = performance.now();
     try {
       const written = params.prompts.map(async (promptIds, text) => {
         const decoder = text ? await model.sequence() : model;
         const pieces = new Writer(watched(decoder, guarded), null).generate({
           promptIds,
+          given,
           tokens: params.tokens,
           stopIds: params.stop_ids,
           greedy: params.greedy,
@@ -45,8 +48,30 @@ export async function generateText(call: CallContext, params: GenerateParams): P
         kind: cause.kind === "input" ? "input" : "internal",
         message: cause.message,
       });
+    } finally {
+      destroy();
     }
   });
+}
+
+/** What an encoder left, once on the GPU for all calls. */
+async function left(
+  { engine, signal }: CallContext,
+  { device }: Model,
+  { given: refs = {} }: GenerateParams,
+) {
+  const arrays = Object.entries(await inputsOf(engine, refs, signal));
+  if (!arrays.length || !device) return { given: undefined, destroy: () => {} };
+  const made = arrays.map(([name, { data, shape }]) => {
+    const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST;
+    const buffer = device.createBuffer({ size: Math.max(4, Math.ceil(data.byteLength / 4) * 4), usage });
+    device.queue.writeBuffer(buffer, 0, data as BufferSource & ArrayBufferView<ArrayBuffer>);
+    return [name, { data: buffer, shape }] as const;
+  });
+  const destroy = () => {
+    for (const [, { data }] of made) data.destroy();
+  };
+  return { given: Object.fromEntries(made), destroy };
 }
 
 /** A model whose calls are watched. What a device that is lost did is the call's to tell, and no page's to mend. */

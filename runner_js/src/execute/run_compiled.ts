@@ -56,7 +56,7 @@ function captured(
 }
 
 /** As a page gives them. */
-async function inputsOf(engine: Engine, refs: Record<string, TensorRef>, signal: AbortSignal) {
+export async function inputsOf(engine: Engine, refs: Record<string, TensorRef>, signal: AbortSignal) {
   const found = Object.entries(refs).map(async ([name, ref]) => {
     const stored = new Uint8Array(await engine.blobs.load(ref.digest, bytesOf(ref), signal));
     return [name, { data: arrayOf(decoded(stored, ref), ref.dtype), shape: ref.shape }] as const;

@@ -6,6 +6,7 @@ export interface DecoderModel {
     readonly decode: string;
     readonly verify?: string | null;
     readonly next?: string | null;
+    readonly given?: readonly string[];
     readonly chunk: number;
     readonly capacity: number;
     readonly vocabulary: number;
@@ -26,9 +27,15 @@ export interface DecoderSequence extends DecoderModel {
   dispose(): void;
 }
 
+export type DecoderInput =
+  | { data: Int32Array | Float32Array | GPUBuffer; shape: readonly number[] }
+  | { output: string }
+  | Float32Array
+  | GPUBuffer;
+
 export interface DecoderFunction {
   run(
-    inputs: Readonly<Record<string, { data: Int32Array; shape: readonly number[] } | { output: string }>>,
+    inputs: Readonly<Record<string, DecoderInput>>,
     options?: {
       signal?: AbortSignal | undefined;
       outputs?: Readonly<Record<string, "unread">> | undefined;
@@ -72,6 +79,11 @@ export interface GenerateOptions extends SamplingOptions {
   /** What is to be continued, as text or as tokens. A Writer goes on with what it has if neither is given. */
   prompt?: string | undefined;
   promptIds?: readonly number[] | undefined;
+  /**
+   * Of a model that attends to what an encoder leaves: that encoder's outputs, which are inputs of every call of the text. With
+   * them and without a prompt a text begins with the model's own token. A Writer keeps them until it is given others.
+   */
+  given?: Readonly<Record<string, DecoderInput>> | undefined;
   /** How many at most: as many as fit if nothing is said. */
   tokens?: number | undefined;
   /** Texts that end it, and are not given. */

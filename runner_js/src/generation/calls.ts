@@ -1,5 +1,5 @@
 /** Calls of a model that generates, and what they give. */
-import type { DecoderFunction, DecoderModel } from "./api";
+import type { DecoderFunction, DecoderInput, DecoderModel } from "./api";
 import { GenerationError } from "./error";
 import { factsOf } from "./options";
 
@@ -10,6 +10,8 @@ export type Ids = readonly number[] | { output: string };
 /** What follows a token: the one that the model chose itself, or logits. */
 export type Row = number | Float32Array;
 export type Rows = (at: number) => Row;
+/** What an encoder left. */
+export type Given = Readonly<Record<string, DecoderInput>>;
 
 /**
  * With tokens that stand from `begin` on, for what follows the last of them, or of several `rows` each. `unread`: logits stay
@@ -23,6 +25,7 @@ export function run(
   rows: number,
   unread: boolean,
   signal: Signal,
+  also: Given,
 ): Promise<Outputs> {
   const count = "output" in ids ? 1 : ids.length;
   const last = rows > 1 ? Int32Array.from({ length: count }, (_, at) => at) : Int32Array.of(count - 1);
@@ -30,6 +33,7 @@ export function run(
     input_ids: "output" in ids ? ids : { data: Int32Array.from(ids), shape: [1, count] },
     positions: { data: Int32Array.from({ length: count }, (_, at) => begin + at), shape: [count] },
     last: { data: last, shape: [last.length] },
+    ...also,
   };
   const outputs = unread ? { outputs: { logits: "unread" as const } } : {};
   return (model.functions[name] as DecoderFunction).run(given, { signal, ...outputs });

@@ -13,6 +13,7 @@ const KNOWN: Record<keyof GenerateOptions, true> = {
   seed: true,
   prompt: true,
   promptIds: true,
+  given: true,
   tokens: true,
   stop: true,
   stopIds: true,
@@ -62,10 +63,23 @@ export function checkGenerate(model: DecoderModel, options: GenerateOptions): vo
   if (!Array.isArray(stop) || stop.some((text) => typeof text !== "string" || text === ""))
     throw refused("stop is no list of texts with something in them", 'give it as ["\\n\\n"]');
   if (!Array.isArray(stopIds)) throw refused("stopIds is no list", "give it as [1, 2]");
+  checkGiven(model, options);
   checkSpeculation(model, options);
   for (const id of [...(promptIds ?? []), ...stopIds])
     if (!(Number.isInteger(id) && id >= 0 && id < vocabulary))
       throw refused(`${id} is no token of ${model.name}`, `its vocabulary goes from 0 to ${vocabulary - 1}`);
+}
+
+function checkGiven(model: DecoderModel, { given }: GenerateOptions): void {
+  if (given === undefined) return;
+  const wanted = factsOf(model).given ?? [];
+  if (!wanted.length) throw refused(`${model.name} takes nothing of an encoder`, "leave `given` out");
+  const missing = wanted.find((name) => !Object.hasOwn(given, name));
+  if (missing !== undefined)
+    throw refused(
+      `given has no ${missing}, to which ${model.name} attends`,
+      "give all outputs of its encoder, by their names",
+    );
 }
 
 function checkSpeculation(model: DecoderModel, { speculate }: GenerateOptions): void {
@@ -93,9 +107,10 @@ function checkSpeculation(model: DecoderModel, { speculate }: GenerateOptions): 
 export function promptTokens(
   model: DecoderModel,
   tokenizer: TextTokenizer | null,
-  { prompt, promptIds, stop = [] }: GenerateOptions,
+  { prompt, promptIds, stop = [], given }: GenerateOptions,
 ): readonly number[] {
   const { capacity, begin } = factsOf(model);
+  if (given && prompt === undefined && promptIds === undefined && begin !== null) return [begin];
   if (!tokenizer && (prompt !== undefined || stop.length))
     throw refused("without a tokenizer tokens have no text", "give promptIds and stopIds");
   const ids =

@@ -64,7 +64,7 @@ class Script implements DecoderSequence {
   private async made(...[inputs, options]: Parameters<typeof this.call>): Promise<Record<string, unknown>> {
     const [given, positions, last] = ["input_ids", "positions", "last"].map((name) => {
       const input = inputs[name];
-      return input && "data" in input ? [...input.data] : null;
+      return input && "data" in input ? [...(input.data as Int32Array)] : null;
     }) as [number[] | null, number[], number[]];
     const ids = given ?? [this.left];
     this.calls.push(ids);
@@ -353,6 +353,36 @@ describe("a model that chooses tokens itself", () => {
       // What was under way was the call with the last token: it is made again for its logits only.
       expect(model.calls.length - before).toBe(rest.ids.length);
     }
+  });
+
+  it("is given at every call what its encoder left, and begins with its own token", async () => {
+    const model = new Script((held) => 0x60 + held.length, { next: "next" });
+    Object.assign(model.generation, { given: ["cross"] });
+    const seen: unknown[] = [];
+    const { run } = model.functions.decode;
+    Object.assign(model.functions.decode, {
+      run: (...[inputs, options]: Parameters<typeof run>) => {
+        seen.push(inputs.cross);
+        return run(inputs, options);
+      },
+    });
+    const writer = new Writer(model, BYTES);
+    const [first, other] = [{ cross: new Float32Array(1) }, { cross: new Float32Array(2) }];
+    const found = await all(writer.generate({ given: first, greedy: true, tokens: 3 }));
+    expect(found).toMatchObject({ text: "abc", promptTokens: 1 });
+    await all(writer.generate({ greedy: true, tokens: 2 }));
+    expect(seen.every((cross) => cross === first.cross)).toBe(true);
+    // The states are of the other source.
+    const again = await all(writer.generate({ given: other, promptIds: [BEGIN], greedy: true, tokens: 2 }));
+    expect(again).toMatchObject({ text: "ab", reusedTokens: 0 });
+    expect(seen.at(-1)).toBe(other.cross);
+    await rejected(model, { promptIds: [1], prompt: undefined }, "script attends to what its encoder leaves");
+    await rejected(
+      model,
+      { given: { x: new Float32Array(1) } },
+      "given has no cross, to which script attends",
+    );
+    await rejected(writes("a"), { given: first }, "script takes nothing of an encoder");
   });
 
   it("says of what token the logit is no number", async () => {

@@ -1,6 +1,5 @@
 import type {
   DecoderModel,
-  DecoderSequence,
   Generated,
   GenerateOptions,
   Piece,
@@ -9,6 +8,7 @@ import type {
   TextTokenizer,
 } from "./api";
 import {
+  type Given,
   type Ids,
   logitsOf,
   type Outputs,
@@ -19,10 +19,11 @@ import {
   tokenOf,
   tokensOf,
 } from "./calls";
-import { type Draft, ngrams } from "./drafts";
+import { type Draft, ngrams, type Speculating, speculating } from "./drafts";
 import { GenerationError } from "./error";
 import { Gate } from "./gate";
 import { checkGenerate, checkTokenizer, factsOf, promptTokens } from "./options";
+import { canRestore, forkOf, restored } from "./recovery";
 import { chooser, chosen, isPlainlyGreedy } from "./sampling";
 import { StopText, TextStream } from "./stream";
 
@@ -58,6 +59,8 @@ export class Writer {
   /** Tokens that the states had already when the first call was made. */
   #reused = 0;
   #busy = false;
+  /** What an encoder left: inputs of every call. */
+  #given: Given | null = null;
   /** Gives back the states that are its own. */
   #dispose: (() => void) | null = null;
   /** It guesses for another, inside of what that one does. */
@@ -104,6 +107,7 @@ export class Writer {
       writer.#tokens = [...this.#tokens];
       writer.#seen = new Set(this.#seen);
       writer.#stream = this.#stream?.copy() ?? null;
+      writer.#given = this.#given;
       writer.#written = held ? this.#written : 0;
       writer.#version = forked.stateVersion;
       return writer;
@@ -194,8 +198,20 @@ export class Writer {
 
   /** The tokens to go on from. Throws where there are none, or more than fit. */
   #begin(options: GenerateOptions): void {
-    const { capacity } = factsOf(this.#model);
-    if (options.prompt === undefined && options.promptIds === undefined) {
+    const { capacity, given: needed = [] } = factsOf(this.#model);
+    if (options.given && options.given !== this.#given) {
+      // What the states hold is of another source.
+      this.#given = options.given;
+      this.#written = 0;
+      this.#calls = [];
+    }
+    if (needed.length && !this.#given)
+      throw new GenerationError(
+        "input",
+        `${this.#model.name} attends to what its encoder leaves`,
+        "give the encoder's outputs as `given`",
+      );
+    if (options.prompt === undefined && options.promptIds === undefined && !options.given) {
       if (!this.#tokens.length)
         throw new GenerationError("input", "there is nothing to go on with", "give a prompt or promptIds");
       if (this.#tokens.length > capacity)
@@ -221,19 +237,8 @@ export class Writer {
     return writer;
   }
 
-  #speculation({ draft, tokens: most }: Speculation): Speculating {
-    const { capacity, end } = factsOf(this.#model);
-    const guess: Draft = draft === "ngram" ? ngrams : byModel(Writer.#drafting(draft));
-    return {
-      done: { steps: 0, drafted: 0, accepted: 0 },
-      draft: async (tokens, signal) => {
-        // Each guess takes a place.
-        const room = Math.min(most, capacity - tokens.length);
-        const found = room > 0 ? await guess(tokens, room, signal) : [];
-        const over = found.findIndex((id) => end.includes(id));
-        return over < 0 ? found : found.slice(0, over);
-      },
-    };
+  #speculation({ draft, tokens }: Speculation): Speculating {
+    return speculating(this.#model, draft === "ngram" ? ngrams : byModel(Writer.#drafting(draft)), tokens);
   }
 
   /** The guess for the next token; none where there are no more. */
@@ -360,7 +365,7 @@ export class Writer {
     unread: boolean,
     signal: Signal,
   ): Promise<Outputs> {
-    const call = run(this.#model, name, ids, begin, rows, unread, signal);
+    const call = run(this.#model, name, ids, begin, rows, unread, signal, this.#given ?? {});
     this.#version = this.#model.stateVersion;
     // Of a call that fails nobody knows whether it was made: a recurrence would see its token twice.
     if (this.#recurs) this.#written = 0;
@@ -440,39 +445,6 @@ interface Asked {
   readonly chosen: boolean;
   /** Tokens of the text at most. */
   readonly end: number;
-}
-
-/** States that are lost or undefined are made as before the first call. */
-async function forkOf(model: DecoderModel): Promise<DecoderSequence> {
-  try {
-    return await forked(model);
-  } catch (cause) {
-    await restored(model, cause);
-    return forked(model);
-  }
-}
-
-function forked(model: DecoderModel): Promise<DecoderSequence> {
-  if (model.fork) return model.fork();
-  throw new GenerationError("input", `${model.name} cannot be forked`, "give a model of @tapml/runtime");
-}
-
-const kindOf = (cause: unknown) => (cause as { kind?: unknown } | null)?.kind;
-
-function canRestore(cause: unknown, signal?: AbortSignal): boolean {
-  return !signal?.aborted && ["device-lost", "state"].includes(String(kindOf(cause)));
-}
-
-/** States that are lost with the device, or undefined, are as before the first call; throws `cause` where it is another. */
-async function restored(model: DecoderModel, cause: unknown, signal?: AbortSignal): Promise<void> {
-  if (!canRestore(cause, signal)) throw cause;
-  await (kindOf(cause) === "state" ? model.reset() : model.reload({ signal }));
-}
-
-/** Guesses behind tokens, and what became of them. */
-interface Speculating {
-  draft(tokens: readonly number[], signal: AbortSignal | undefined): Promise<readonly number[]>;
-  readonly done: { steps: number; drafted: number; accepted: number };
 }
 
 /** What a model would choose, as far as it has room. */

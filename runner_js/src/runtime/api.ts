@@ -155,6 +155,8 @@ export interface Generation {
   readonly verify?: string | null;
   /** Their output int32 that has the most likely token, so that nobody reads logits back; null where none has. */
   readonly next?: string | null;
+  /** Inputs that they take besides: outputs of the same names of an encoder, the same at every call of a text. */
+  readonly given?: readonly string[];
   readonly chunk: number;
   /** Tokens that the states have room for, and the bytes that each takes there. */
   readonly capacity: number;
