@@ -108,7 +108,7 @@ def import_decoder(
         decoder, imported, prompt.drafted, capacity, chunk, *_measured(decoder, imported, capacity)
     )
     if source is not None:
-        only = {"prefill": "main", "decode": "main", "given": [*cross_arrays(decoder.model, source)]}
+        only: dict[str, Any] = {"prefill": "main", "decode": "main", "given": [*cross_arrays(decoder.model, source)]}
         begin = decoder.special("decoder_start_token_id", generation.vocabulary)
         if begin:
             only["begin"] = begin[0]
