@@ -41,7 +41,7 @@ def test_tokens_are_those_of_transformers(kind: str, tmp_path: Path) -> None:
     else:
         given = ["--source-ids", ",".join(map(str, source))]
     encoder = built(config, "encoder", *given, "--encoder")
-    begin = model.generation_config.decoder_start_token_id
+    begin = model.config.decoder_start_token_id
     found = built(config, "decoder", *given, "--prompt-ids", f"{begin},5", "--capacity", "64", "--steps", "1")
     generation = found.files.model.generation
     assert generation is not None

@@ -60,7 +60,7 @@ def generate(
     device = device or cpu()
     if (encoder is None) != (source is None):
         raise InputError("an encoder and its source are given together: give both, or neither")
-    given = {}
+    given: dict[str, np.ndarray] = {}
     if encoder is not None and source is not None:
         given = encoder.run(encoder_inputs(encoder.files, source), device)
     text = begun(model.files, prompt, Asked(sampling, tokens, stop, stop_ids, speculate), given)
