@@ -57,7 +57,7 @@ help:
 	@echo 'make bench-localization  bugs injected into the kernels of six models: who is accused (DEVICE=firefox), about an hour'
 	@echo 'make bench-explanations  how good the sentences are that locate says of such bugs (DEVICE=node-dawn), some minutes'
 	@echo 'make bench-onnx  the ONNX backend node tests, carved and validated (DEVICES=node-dawn,deno), about ten minutes'
-	@echo 'make bench-models  real ONNX models of PyPI and npm packages, carved, validated in both browsers, offloaded: half an hour'
+	@echo 'make bench-models  real ONNX models of PyPI and npm packages, carved, validated in both browsers, offloaded: an hour or more'
 	@echo 'make bench-references  wrong references, injected: what the oracle lets pass, about ten minutes'
 	@echo 'make bench-decoders  tokens of tiny decoders of transformers against its own (DEVICES=node-dawn)'
 	@echo "make bench-decoder-storage  bytes of a decoder's suite to those of the distinct values in it, a minute"
@@ -209,6 +209,7 @@ bench-fuzz-compiled: setup-dev
 # Goes on where it was interrupted; build/localization holds what is there already.
 bench-localization: setup-dev
 	$(BIN)/python -m benchmarks.localization.run --device $(or $(DEVICE),chromium) --resume --docs docs/localization.md
+	$(BIN)/python -m benchmarks.localization.positions --docs docs/localization.md
 
 # What mutants gave is kept in build/localization: a second run needs no device.
 bench-explanations: setup-dev

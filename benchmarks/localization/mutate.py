@@ -12,6 +12,7 @@ from benchmarks.localization.mutations import (
     narrow,
     others,
     places,
+    positions,
     precision,
     staging,
     tiles,
@@ -80,6 +81,16 @@ OPERATORS: Operators = {
     "removed max-subtraction": arithmetic.removed_max_subtraction,
     "wrong reduction bound": control.reduction_bound,
 }
+
+POSITIONS: Operators = {
+    "window": positions.window,
+    "position modulo": positions.position_modulo,
+    "position limited": positions.position_limited,
+    "stale row": positions.stale_row,
+    "wrong head": positions.wrong_head,
+    "row not written": positions.row_not_written,
+}
+"""Of a decoder's kernels: what shows at some positions only (positions.py)."""
 
 
 FURTHER: Operators = {

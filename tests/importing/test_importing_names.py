@@ -12,11 +12,13 @@ import torch
 from onnx import helper
 
 from tapml.carving.prepare import lowered_with_documents
+from tapml.compilers.tvm.compile import TVM
 from tapml.importing import import_model
 from tapml.program.graph import is_numbered
 from tapml.program.program import MAIN
 
 node = helper.make_node
+B = {"b": np.ones((4, 8), np.float32)}
 X = [("x", "float32", (4, 8))]
 
 
@@ -100,6 +102,20 @@ def test_names_are_hostile_input(name: str, save_onnx: Callable[..., Path], tmp_
     assert first.isprintable()
     assert not name.isprintable() or first in (name, name[:117] + "...")
     assert named or name in ("lv3", "named_0"), "what looks like no name is none"
+
+
+@pytest.mark.parametrize("name", ["x/in:0", "module/x-1 (é)", "1"])
+def test_an_input_of_any_name_has_a_kernel(name: str, save_onnx: Callable[..., Path], tmp_path: Path) -> None:
+    """JAX and TensorFlow have `/` in names, which went into WGSL as they were."""
+    path = save_onnx([node("Add", [name, "b"], ["y"])], [(name, "float32", (4, 8))], [("y", "float32", (4, 8))], B)
+    given: dict[str, Any] = {name: np.ones((4, 8), np.float32)}
+    np.savez(tmp_path / "given.npz", **given)
+    lowered, _ = lowered_with_documents(import_model(str(path), input_files=[tmp_path / "given.npz"]))
+    graph = lowered.model.at({})
+    assert [graph.values[value].name for value in graph.inputs] == [name]
+    (kernel,) = TVM.compile(lowered.operators).values()
+    (variant,) = kernel.document["variants"]
+    assert len(variant["entry_points"][0]["bindings"]) == 4  # and the uniforms
 
 
 class Block(torch.nn.Module):

@@ -6,8 +6,12 @@ import difflib
 from collections.abc import Callable
 
 import pytest
-from benchmarks.localization.mutate import FURTHER, OPERATORS, Mutant, mutants
+from benchmarks.localization.mutate import FURTHER, OPERATORS, POSITIONS, Mutant, mutants
 
+from tapml.compilers.cache.append import append
+from tapml.compilers.cache.attention import attention
+from tapml.lowering.by_hand import MadeWith
+from tapml.lowering.operator import Operator
 from tapml.suite import Suite
 
 HEAD = """\
@@ -271,3 +275,34 @@ def test_further_operators_change_real_kernels(suite: Suite) -> None:
             assert all(text.count(left) == text.count(right) for text in texts for left, right in ("()", "[]", "{}"))
             placed |= {mutant.operator for mutant in found}
     assert len(placed) >= 0.8 * len(FURTHER)
+
+
+def test_faults_of_positions_change_the_kernels_of_a_cache() -> None:
+    """The kinds that apply to attention, with and without a window, and to appending; each is another text."""
+
+    def operator(*arguments: tuple[str, tuple[int, ...]]) -> Operator:
+        described = [{"name": "", "dtype": dtype, "shape": list(shape)} for dtype, shape in arguments]
+        return Operator("made", [], described, None, {})
+
+    query, cache, positions = ("float32", (4, 1, 16)), ("float32", (2, 96, 16)), ("int32", (1,))
+    of_attention = operator(query, cache, cache, positions, query)
+    of_append = operator(cache, ("float32", (2, 1, 16)), positions, cache)
+    texts = {
+        window: attention(of_attention, MadeWith((), {"scaling": 0.25, "window": window, "softcap": 0.0}))
+        for window in (0, 32)
+    }
+    appended = append(of_append, MadeWith((), {}))
+    assert appended is not None
+    assert _kinds(texts[0]) == {"window", "position modulo", "position limited", "stale row", "wrong head"}
+    assert _kinds(texts[32]) == _kinds(texts[0])
+    assert _kinds(appended) == {"position modulo", "position limited", "row not written"}
+    assert any("a window is one place less than 32" in one.description for one in mutants(texts[32] or "", POSITIONS))
+
+
+def _kinds(text: str | None) -> set[str]:
+    assert text is not None
+    found = mutants(text, POSITIONS)
+    made = [mutant.text for mutant in found]
+    assert text not in made
+    assert len(set(made)) == len(made)
+    return {mutant.operator for mutant in found}

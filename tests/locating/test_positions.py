@@ -111,7 +111,10 @@ def test_a_fault_that_shows_beyond_the_carved_positions_is_named_with_its_positi
     assert code == 1
     assert found["summary"]["faulty_kernels"] == [kernel]
     (accused,) = found["kernels"]
-    assert f"wrong from position {position} on (right before;" in accused["reason"]
+    where = (
+        f"position {position}" if kernel.endswith("_decode") else f"the call of positions {position - 4} to {position}"
+    )
+    assert f"wrong from {where} on (right before;" in accused["reason"]
     (told,) = [one for one in accused["findings"] if one["pattern"] == "position"]
     assert told["details"]["position"] == position
     assert told["details"]["carved_pass"], "carved tests show it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,12 +13,25 @@ from tapml.text import one_line
 
 LONGEST = 120
 
+_IN_WGSL = re.compile(r"[A-Za-z_][\w.:]*", re.ASCII)
+"""TVM writes others into a kernel's text as they are."""
+
 
 @relax.expr_functor.mutator
 class _Renamed(relax.PyExprMutator):  # type: ignore[misc]  # TVM has no types
     def __init__(self, module: tvm.IRModule, names: Mapping[Any, str]) -> None:
         super().__init__(module)
         self.names = names
+        self.inputs: dict[Any, str] = {}
+        """Parameters whose names are none that WGSL takes: these become others."""
+
+    def visit_var_def_(self, var: Any) -> Any:
+        if _IN_WGSL.fullmatch(var.name):
+            return var  # types stay as they are
+        made = relax.Var(f"input_{len(self.inputs)}_named", var.ty)
+        self.inputs[made] = var.name
+        self.set_var_remap(var, made)
+        return made
 
     def visit_dataflow_var_def_(self, var: Any) -> Any:
         name = self.names.get(var)
@@ -37,4 +51,6 @@ def with_names(module: tvm.IRModule, found: Mapping[Any, str]) -> tuple[tvm.IRMo
     for variable, function in module.functions.items():
         if isinstance(function, relax.Function):
             mutator.builder_.update_func(variable, mutator.visit_expr(function))
-    return mutator.builder_.get(), {kept[variable]: one_line(name, LONGEST) for variable, name in found.items()}
+    names = {kept[variable]: name for variable, name in found.items()}
+    names |= {variable.name: name for variable, name in mutator.inputs.items()}
+    return mutator.builder_.get(), {variable: one_line(name, LONGEST) for variable, name in names.items()}

@@ -87,18 +87,24 @@ class LaterPositions:
         found: dict[str, Later] = {}
         tried: list[str] = []
         left: list[str] = []
-        by_kernel = self._tests(kernels)
+        by_kernel = self.calls(kernels)
         if not by_kernel:
             return found, None
-        caches = self._caches()
-        for kernel, tests in by_kernel.items():
-            done = [self._one(test, caches, passing=kernel in passing) for test in tests]
+        for kernel, calls in by_kernel.items():
+            done = [None if one is None else self._one(one, passing=kernel in passing) for one in calls]
             (tried if all(one is not None for one in done) else left).append(kernel)
             # A call of fewer tokens tells positions better.
             later = next((one for one in done if isinstance(one, Later)), None)
             if later is not None:
                 found[kernel] = later
         return found, self._described(tried, left)
+
+    def calls(self, kernels: Sequence[str]) -> dict[str, list[Calls | None]]:
+        """Of each of `kernels` that reads positions, for its test of the fewest tokens and for that of the most; None
+        for one that cannot be called at other positions."""
+        tests = self._tests(kernels)
+        caches = self._caches() if tests else {}
+        return {kernel: [self._of(test, caches) for test in found] for kernel, found in tests.items()}
 
     def _described(self, tried: list[str], left: list[str]) -> TriedPositions:
         text = "no operator ran at positions beyond the carved ones"
@@ -149,15 +155,18 @@ class LaterPositions:
             found |= {value: array for function in functions for value in function.states.get(state, ())}
         return found
 
-    def _one(self, test: CarvedTest, caches: Mapping[str, np.ndarray], *, passing: bool) -> Later | str | None:
-        """What is wrong with the kernel; "" where nothing is, or where it fails and is wrong everywhere: that is no
-        matter of positions. None where it could not be tried."""
+    def _of(self, test: CarvedTest, caches: Mapping[str, np.ndarray]) -> Calls | None:
         program = program_of(self.suite, test)
         given = self._given(test)
         if program is None or any(self._is_of_places(value) and value not in caches for _, value in given):
             return None
+        return Calls(self, test, program, given, caches)
+
+    def _one(self, calls: Calls, *, passing: bool) -> Later | str | None:
+        """What is wrong with the kernel; "" where nothing is, or where it fails and is wrong everywhere: that is no
+        matter of positions. None where it could not be tried."""
         try:
-            return self._looked(Calls(self, test, program, given, caches), passing=passing) or ""
+            return self._looked(calls, passing=passing) or ""
         except DeviceLost:
             raise
         except (
@@ -198,7 +207,7 @@ class LaterPositions:
 
     def _later(self, calls: Calls, behind: list[int], first: int, *, passing: bool) -> Later:
         """`first`: the first wrong call; `behind`: it, and those after it that were tried."""
-        # The first of the call's tokens are right, unless it is the first call of all.
+        # The call before ended one position earlier, and is right.
         shift = calls.tokens - 1 if first else 0
         position = first + shift
         again = [place for place in behind if not calls.wrong(place)]
@@ -206,7 +215,8 @@ class LaterPositions:
         if again:
             text = f"wrong at position{'s' if len(bad) > 1 else ''} {listed(bad, 6)}"
         else:
-            text = f"wrong from position {position} on" if first else "wrong at all positions"
+            where = f"position {position}" if calls.tokens == 1 else f"the call of positions {first} to {position}"
+            text = f"wrong from {where} on" if first else "wrong at all positions"
         tried = "positions" if calls.tokens == 1 else f"calls of {calls.tokens} tokens"
         text += f" ({'right before; ' if first else ''}{calls.count} {tried} tried)"
         outputs = calls.outputs(first)
@@ -273,11 +283,15 @@ class Calls:
     def outputs(self, first: int) -> list[Evidence]:
         """Of the call whose first token stands there."""
         if first not in self._known:
-            inputs = self.inputs(first)
-            self._known[first] = judged(self._suite, self.test, self._program, inputs, self._call(self.test, inputs))
+            inputs = self._at(first)
+            self._known[first] = judged(self._suite, self.test, self._program, inputs, self.given(first))
         return self._known[first]
 
-    def inputs(self, first: int) -> list[np.ndarray]:
+    def given(self, first: int) -> list[np.ndarray]:
+        """What the device gives for it. Raises DeviceError."""
+        return self._call(self.test, self._at(first))
+
+    def _at(self, first: int) -> list[np.ndarray]:
         """Of such a call."""
         found = [*self._inputs]
         found[self._place] = np.arange(first, first + self.tokens, dtype=found[self._place].dtype)

@@ -134,6 +134,7 @@ def lower(
         raise _refused(module, operators, error, names) from error
     of_results = names_of_results(legal, fused) if names else {}
     own = {result: names[variable] for result, variable in of_results.items() if variable in names}
+    own |= {given.name: names[given.name] for given in lowered["main"].params if given.name in names}
     return read_lowered(lowered, input_count, symbols, own)
 
 
