@@ -67,8 +67,8 @@ def generate(
     if isinstance(device, WebGpuDevice):
         device.synchronize()
         session = device.session
-        source = chosen_on_device(session.device, session.blobs, [text], hang_seconds=hang_seconds)
-        return written_alone(text, source)
+        chosen = chosen_on_device(session.device, session.blobs, [text], hang_seconds=hang_seconds)
+        return written_alone(text, chosen)
     _check_kind(device)
     return Writing(text, chosen_on_cpu(text))
 
