@@ -9,11 +9,10 @@ from tvm import relax
 from tvm.relax import op
 from tvm_ffi import structural_walk
 
+from tapml.lowering.expanded import OPAQUE, cut, same_again
+
 MOST_BUFFERS = 10
 """Storage buffers of one kernel: what Chromium allows on every GPU."""
-
-_OPAQUE = 8
-"""TVM's pattern of what is not fused."""
 
 
 @relax.expr_functor.mutator
@@ -50,18 +49,22 @@ def with_narrow_joins(module: tvm.IRModule) -> tvm.IRModule:
     return mutator.builder_.get()
 
 
-def fuse(module: tvm.IRModule) -> tvm.IRModule:
-    """TVM's FuseOps, of a module whose PrimFuncs have patterns. Where a fused operator would have more buffers than a
-    kernel may, the operator in it that has most of them stays by itself.
+def fuse(module: tvm.IRModule) -> tuple[tvm.IRModule, tvm.IRModule]:
+    """A module that does the same, and TVM's FuseOps of it, of a module whose PrimFuncs have patterns.
+
+    Where a fused operator would have more buffers than a kernel may, the operator in it that has most of them stays by
+    itself; where its expressions would be larger than MOST_EXPANDED, one before they become so.
     """
     while True:
         fused = relax.transform.FuseOps()(module)
         alone = {name for function in fused.functions.values() if (name := _widest(function, module)) is not None}
         if not alone:
-            return fused
+            if (smaller := cut(module, fused)) is None:
+                return module, same_again(fused)
+            module = smaller
         for name in alone:
             module = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
-            module.update_func(module.get_global_var(name), module[name].with_attr("op_pattern", _OPAQUE))
+            module.update_func(module.get_global_var(name), module[name].with_attr("op_pattern", OPAQUE))
 
 
 def _widest(function: Any, module: tvm.IRModule) -> str | None:
@@ -78,7 +81,7 @@ def _widest(function: Any, module: tvm.IRModule) -> str | None:
             called.add(call.args[0].name_hint)
 
     structural_walk(function.body, (tvm.ir.Call, note))
-    fusible = [name for name in sorted(called) if int(module[name].attrs["op_pattern"]) != _OPAQUE]
+    fusible = [name for name in sorted(called) if int(module[name].attrs["op_pattern"]) != OPAQUE]
     # A bool must stay inside of a kernel: no buffer can hold it.
     bools = [name for name in fusible if any(str(found.dtype) == "bool" for found in module[name].params)]
     fusible = [name for name in fusible if name not in bools] or fusible

@@ -128,7 +128,7 @@ def lower(
         with quiet_tvm(), tvm.target.Target("webgpu"):
             written = with_bounded_windows(with_narrow_joins(with_weights_as_they_lie(module)))
             legal = operators(specialized(written))
-            fused = fuse(legal)
+            legal, fused = fuse(legal)
             lowered = kernels(fused)
     except Exception as error:  # TVM's own types, without a common base
         raise _refused(module, operators, error, names) from error
