@@ -115,9 +115,11 @@ def _differs(
     model: Any, lengths: Mapping[str, int], last: int, length: int, difference: float, largest: float
 ) -> InputError:
     # What sets in at a length shows behind it, or makes of a shorter sequence something else.
-    passed = {name: found for name, found in lengths.items() if found <= max(last, length)}
+    passed = {name: found for name, found in lengths.items() if found <= last + 1 or found < length}
     why = f"its configuration has {told(passed)}: what" if passed else "what"
-    mend = f", or give --capacity {min(passed.values())}" if passed else ""
+    # Shorter sequences were compared before this one, and positions before this one.
+    right = max((found for found in lengths.values() if found < length), default=last)
+    mend = f", or give --capacity {right}" if right else " (no --capacity helps: the first tokens differ)"
     return InputError(
         f"{type(model).__name__}, exported with a cache, differs from transformers' own at position {last} of {length}:"
         f" by {difference:.2g}, where logits reach {largest:.2g}; {why} a model does in its mask only, or by the "
