@@ -26,6 +26,27 @@ def test_what_many_calls_are_still_to_read_is_kept_until_the_last_has() -> None:
     assert converted.input(_WEIGHTS, "float32", (512, 256)).value.shape == (512, 256)
 
 
+def test_absolute_values_of_what_is_kept_are_computed_once_and_stay() -> None:
+    weights = np.linspace(-1, 1, 256 * 512, dtype=np.float32).reshape(256, 512)
+    converted = Converted([weights] * 8)
+    value = converted.input(weights, "float32", weights.shape).value
+    size = converted.absolute(value)
+    assert np.array_equal(size, np.abs(value))
+    assert np.shares_memory(converted.absolute(value.reshape(512, 256)), size)
+    with pytest.raises(ValueError, match="read-only"):
+        np.abs(size, out=size)
+    for part in (value[:128], value[:, 100:300], value.T, value[::-1, ::2]):
+        found = converted.absolute(part)
+        assert np.array_equal(found, np.abs(part))
+        assert np.shares_memory(found, size)
+    assert not np.shares_memory(converted.absolute(value.copy()), size)
+    written = np.empty_like(value)
+    assert converted.absolute(value, out=written) is written
+    for _ in range(7):
+        converted.input(weights, "float32", weights.shape)
+    assert not converted._sizes
+
+
 def test_what_few_calls_read_is_not_kept() -> None:
     converted = Converted([_WEIGHTS] * 3)
     first, second = (converted.input(_WEIGHTS, "float32", (256, 512)) for _ in range(2))

@@ -18,6 +18,7 @@ from tapml.errors import InputError
 from tapml.importing.assemble import assemble
 from tapml.importing.dtypes import narrow_array
 from tapml.importing.inputs import RawStep
+from tapml.importing.weights import as_tvm_holds
 
 INT32 = np.iinfo(np.int32)
 
@@ -48,6 +49,17 @@ def test_floats_round_or_are_refused(array: np.ndarray) -> None:
     np.testing.assert_array_equal(np.isfinite(result), np.isfinite(array))
     small = np.abs(array) < 1e38
     np.testing.assert_array_equal(result[small], array[small].astype(np.float32))
+
+
+@pytest.mark.parametrize("shape", [(3, 200), (130, 65), (128, 256)])
+def test_what_is_transposed_lies_row_by_row_and_is_copied_once(shape: tuple[int, int]) -> None:
+    array = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape).T
+    found, note = narrow_array(array, "w")
+    assert note is None
+    assert found.flags.c_contiguous
+    assert np.array_equal(found, array)
+    if min(shape) > 64:
+        assert as_tvm_holds(found) is found
 
 
 @given(arrays.arrays(np.bool_, arrays.array_shapes(max_dims=2)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -49,9 +49,10 @@ class Product:
         result: np.ndarray = product.transpose([order.index(i) for i in sorted(order)]).reshape(shape)
         return result
 
-    def each(self, function: np.ufunc) -> Product:
-        """`function` of a times `function` of b. This product is not to be used any more: its copies, in which the
-        operands' elements are many times where a convolution reads them so, become those of the other."""
+    def each(self, function: Callable[..., np.ndarray]) -> Product:
+        """`function` of a times `function` of b: of an array, written to `out` where that is given. This product is not
+        to be used any more: its copies, in which the operands' elements are many times where a convolution reads them
+        so, become those of the other."""
         if self._summed_before:
             a, b = map(function, self._operands)
             return Product(a, b, self._extents, self._axes)
@@ -65,4 +66,8 @@ def _matrix(array: np.ndarray, batch: Sequence[int], rows: Sequence[int], column
     order = [*batch, *rows, *columns]
     rest = [i for i in range(array.ndim) if i not in order]
     shape = [math.prod(array.shape[i] for i in part) for part in (batch, rows, columns)]
-    return np.ascontiguousarray(array.transpose([*order, *rest]).reshape(shape).astype(np.float64, copy=False))
+    found = array.transpose([*order, *rest]).reshape(shape).astype(np.float64, copy=False)
+    _, height, width = shape
+    # BLAS takes rows that lie apart (a part of a matrix's columns) as they are.
+    apart = found.strides[1] >= width * found.itemsize and found.strides[2] == found.itemsize
+    return found if height > 1 and width > 1 and apart else np.ascontiguousarray(found)

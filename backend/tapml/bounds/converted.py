@@ -12,7 +12,7 @@ from tapml.bounds.uncertain import FLOATS, NotDerivable, Uncertain, smallest_nor
 
 _AT_ONCE = 1 << 16
 _KEPT_BYTES = 32 << 20
-"""Of all that is kept, in float64."""
+"""Of all inputs that are kept, in float64; their sizes may take as much."""
 _LEAST_BYTES = 1 << 17
 """Smaller ones are as soon converted as found."""
 _WORTH = 4
@@ -28,6 +28,8 @@ class Converted:
         self._arrays = [*readers]
         self._left = Counter(map(id, self._arrays))
         self._kept: dict[tuple[int, str, tuple[int, ...]], Uncertain] = {}
+        self._sizes: dict[int, tuple[np.ndarray, np.ndarray | None]] = {}
+        """What is kept, by its address, with its absolute values once somebody has asked for them."""
         self._bytes = 0
 
     def keeps(self, array: np.ndarray) -> bool:
@@ -42,14 +44,35 @@ class Converted:
         if (found := self._kept.get(key)) is not None:
             if self._left[key[0]] <= 0:
                 del self._kept[key]
+                del self._sizes[_address(found.value)]
                 self._bytes -= _bytes(found)
             return found
         found = widened(array.reshape(shape), dtype, subnormal=any_subnormal(array.reshape(-1), dtype))
         size = _bytes(found)
         if self._left[key[0]] >= _WORTH and size >= _LEAST_BYTES and self._bytes + size <= _KEPT_BYTES:
             self._kept[key] = found
+            self._sizes[_address(found.value)] = found.value, None
             self._bytes += size
         return found
+
+    def absolute(self, array: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """As `np.abs`; without `out` nobody may write to what it gives: of an input that is kept, or a part of it in
+        whatever shape, it is computed once for all calls."""
+        at = _address(array)
+        for begin, (kept, known) in self._sizes.items() if out is None else ():
+            if not begin <= at < begin + kept.nbytes or array.dtype != kept.dtype:
+                continue
+            if known is None:
+                known = np.abs(kept)
+                known.setflags(write=False)
+                self._sizes[begin] = kept, known
+            return np.ndarray(array.shape, known.dtype, known, at - begin, array.strides)
+        found: np.ndarray = np.abs(array, out=out)
+        return found
+
+
+def _address(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
 
 
 def _bytes(found: Uncertain) -> int:

@@ -76,7 +76,8 @@ class Run:
         """The most candidates among which an argmax could choose."""
         self.rankings: list[Ranking] = []
         """What was ranked (importing/portable.py, `_ranked`)."""
-        self._buffers = Buffers(converted or Converted())
+        self._converted = converted or Converted()
+        self._buffers = Buffers(self._converted)
         for buffer, array in zip(program.parameters, inputs, strict=False):
             self._buffers.give(buffer, array)
         results = {buffer.name for buffer in program.parameters[len(inputs) :]}
@@ -215,7 +216,7 @@ class Run:
             if self._rounding is not None:
                 rounded = self._rounding.sum(value, lambda: product.each(np.square).sum(), terms, dtype, products=True)
                 return Uncertain(rounded + start)
-            size = product.each(np.abs).sum()
+            size = product.each(self._converted.absolute).sum()
             off = np.zeros((1,) * grid.rank)
             if not (a.exact and b.exact):
                 off = self._products_off(a, b, extents, axes)

@@ -81,6 +81,22 @@ def _cast(array: Array, dtype: str) -> Array:
         return array.astype(dtype)
 
 
+_ALIGNED = 64
+_TILE = 64
+"""Rows and columns of a matrix that are transposed together: their cache lines are still there when they are read
+again."""
+
+
 def _contiguous(array: Array) -> Array:
+    if array.ndim == 2 and min(array.shape) > _TILE and not array.flags.c_contiguous:
+        # Where TVM takes it as it is (weights.py, `as_tvm_holds`).
+        room = np.empty(array.nbytes + _ALIGNED, np.uint8)
+        begin = -room.ctypes.data % _ALIGNED
+        found = room[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
+        for row in range(0, array.shape[0], _TILE):
+            for column in range(0, array.shape[1], _TILE):
+                tile = slice(row, row + _TILE), slice(column, column + _TILE)
+                found[tile] = array[tile]
+        return found
     # np.ascontiguousarray would turn a scalar into one dimension.
     return np.asarray(array, order="C")
