@@ -104,7 +104,7 @@ $(STAMPS)/docs: pyproject.toml | $(STAMPS)/run
 	@touch $@
 
 $(STAMPS)/torch: scripts/pytorch | $(STAMPS)/run
-	@$(STEP) pytorch 'PyTorch for the tests' scripts/pytorch
+	@$(STEP) pytorch 'PyTorch, of which models come' scripts/pytorch
 	@touch $@
 
 # Language models are imported with it; PyTorch is there, so that pip takes no other build of it.
