@@ -95,13 +95,13 @@ def _demo_summary(
     suite: Suite, validation: ValidationDocument, offloaded: OffloadDocument, seconds: float
 ) -> list[str]:
     metric = offloaded["final"]["model_metric"]
-    cosine = None if metric is None else metric["cosine"]
+    cosine = "-" if metric is None or metric["cosine"] is None else f"{metric['cosine']:.9f}"
     summary = validation["summary"]
     return [
         f"carved     {len(suite.tests)} tests of {len(suite.kernels)} kernels from {suite.manifest['model']['title']}; "
         f"oracle {oracle_text(suite.manifest)}",
         f"validated  {summary['pass']} of {summary['total']} tests pass in {validation['devices'][0]['name']}",
         f"offloaded  {offloaded['summary']['offloaded_nodes']} of {offloaded['summary']['nodes']} operator calls; "
-        f"the whole model in the browser gives cosine {'-' if cosine is None else f'{cosine:.9f}'} with the CPU's embedding",
+        f"the whole model in the browser gives cosine {cosine} with the CPU's embedding",
         f"took       {seconds:.1f} s; the suite is {suite.path}",
     ]
