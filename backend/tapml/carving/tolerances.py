@@ -12,6 +12,7 @@ from tapml.bounds import Converted
 from tapml.carving.runs import Progress, ReferenceRun, Run
 from tapml.carving.spill import let_go
 from tapml.compare.agreement import Agreement, agreement
+from tapml.compare.choices import Choice, choices
 from tapml.compare.operators import OperatorTolerances
 from tapml.compare.tolerance import noisy, perturb
 from tapml.errors import InputError
@@ -113,7 +114,16 @@ class Tolerances:
         bounds = {(test.step, test.node): test.tolerances for test in tests}
         random = np.random.default_rng(1)
 
+        moving = runs if self._reference.model.states else runs[:1]
+        chosen = {run.number: choices(run.graph, run.arrays.__getitem__) for run in moving}
+        # What is chosen from need be no output.
+        sources = {(number, choice.source): choice for number, of in chosen.items() for choice in of.values()}
+        apart = [0.0]
+
         def disturb(run: Run, node: Node, current: Values) -> None:
+            for value in {value for value in node.inputs if (run.number, value) in sources}:
+                array = to_numpy(current[value], run.graph.values[value].type.dtype)
+                apart.append(agreement([array], [sources[run.number, value].values]).max_abs_error)
             if node.kind is NodeKind.VIEW:
                 return
             for value, bound in zip(node.outputs, bounds[run.number, node.id], strict=True):
@@ -121,9 +131,14 @@ class Tolerances:
                     array = to_numpy(current[value], run.graph.values[value].type.dtype)
                     current[value] = self._platform.tensor(noisy(array, self._allowed(bound, array), random))
 
-        moving = runs if self._reference.model.states else runs[:1]
         disturbed = self._reference.again(moving, after=disturb)
-        found = worst([agreement(outputs, run.outputs) for outputs, run in zip(disturbed, moving, strict=True)])
+        found = worst(
+            [
+                agreement(_without(outputs, chosen[run.number]), _without(run.outputs, chosen[run.number]))
+                for outputs, run in zip(disturbed, moving, strict=True)
+            ]
+        )
+        found = Agreement(found.cosine, float(np.max([found.max_abs_error, *apart])))
         if not np.isfinite(found.max_abs_error):
             raise InputError(
                 "the model's output becomes NaN or infinite when its operators are off by no more than they may be: "
@@ -164,6 +179,11 @@ class Tolerances:
             return np.where(np.isfinite(bound), bound, 0.0)
         allowed: np.ndarray = tolerance.absolute + tolerance.relative * np.abs(array.astype(np.float32))
         return allowed
+
+
+def _without(outputs: Sequence[np.ndarray], chosen: Mapping[int, Choice]) -> list[np.ndarray]:
+    """Those that are numbers."""
+    return [output for place, output in enumerate(outputs) if place not in chosen]
 
 
 def worst(found: Sequence[Agreement]) -> Agreement:

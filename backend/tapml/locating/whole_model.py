@@ -88,7 +88,8 @@ class WholeModel:
             if self._accused:
                 text = f"{self._operators}, and the whole model is within its bound in all {len(runner.steps)} steps"
             left = f" with {', '.join(self._left)} left on the reference" if self._left else ""
-            return self._entry("pass", text + left, metric, grown, [])
+            parted = "".join(f"; {said}, within the bound" for said in metric["choices"])
+            return self._entry("pass", text + left + parted, metric, grown, [])
         minimal, found_text = self._minimal(runner, step)
         text = self._failing(*self._parted(metric, step, got), step, grown)
         return self._entry("fail", text + found_text, metric, grown, minimal)

@@ -116,6 +116,9 @@ class ModelMetric(Agreement):
     """Of the whole model's output in the worst carved step."""
 
     step: Annotated[Count, Field(default=0)]
+    choices: Annotated[list[Line], Field(max_length=10_000, default_factory=list)]
+    """Of outputs that are places (argmax, the next token): those that are others than the carved ones, and how far
+    apart the two elements are. Half of that is counted as an error."""
 
 
 class ModelTolerance(Plain):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from tapml.compare.agreement import agreement
+from tapml.compare.agreement import Agreement, agreement
+from tapml.compare.choices import Choice, choices
 from tapml.devices.commands import allocated, uploaded, viewed
 from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, DeviceLost
@@ -42,10 +43,23 @@ class ModelStep:
     graph: Graph
     inputs: Mapping[str, tuple[TensorRef, Any]]
     expected: list[np.ndarray]
+    choices: Mapping[int, Choice] = field(default_factory=dict)
+    """The outputs that are places of what is largest."""
 
     def metric(self, outputs: Sequence[np.ndarray]) -> ModelMetric:
         """How far the model's outputs are from what was carved."""
-        return {**agreement(outputs, self.expected).to_json(), "step": self.number}
+        rest = [place for place in range(len(outputs)) if place not in self.choices]
+        found = agreement([outputs[place] for place in rest], [self.expected[place] for place in rest])
+        error, said = found.max_abs_error, []
+        for place, choice in self.choices.items():
+            off, ours, theirs = choice.off(outputs[place])
+            if off < 0:
+                continue
+            error = max(error, off) if np.isfinite(error) else error
+            value, source = (self.graph.values[v].name or v for v in (self.graph.outputs[place], choice.source))
+            apart = f"they are {2 * off:.3g} apart in {source}" if np.isfinite(off) else f"{theirs} is none of {source}"
+            said.append(f"{value} chooses {theirs} where {ours} was carved: {apart}")
+        return {**Agreement(found.cosine, error).to_json(), "step": self.number, "choices": said}
 
 
 class HybridRunner:
@@ -80,7 +94,16 @@ class HybridRunner:
             for value, ref in zip(graph.inputs, refs, strict=True)
         }
         expected = [suite.tensors.get(TensorRef.from_json(ref)) for ref in step["outputs"]]
-        return ModelStep(number, graph, inputs, expected)
+        nodes = {node.id: node for node in graph.kernel_nodes}
+        carved = {
+            value: ref
+            for test in suite.tests
+            if test.step == number
+            for node in [nodes[test.node]]
+            for value, ref in zip((*node.inputs, *node.outputs), (*test.inputs, *test.outputs), strict=True)
+        }
+        chosen = choices(graph, lambda value: suite.tensors.get(carved[value]))
+        return ModelStep(number, graph, inputs, expected, chosen)
 
     def in_order(
         self, run: Callable[[ModelStep], Sequence[np.ndarray]], until: Callable[[ModelMetric], bool] = lambda _: False

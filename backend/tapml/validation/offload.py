@@ -111,7 +111,7 @@ class Offload:
                 message = f"the hybrid graph failed on the device: {error}"
             else:
                 kept = within(metric, self._tolerance)
-                message = "" if kept else self._too_far(kernel, metric)
+                message = _parted(metric) if kept else self._too_far(kernel, metric)
         else:
             message = f"stays on the reference platform: {message}"
         if kept:
@@ -173,7 +173,7 @@ class Offload:
             return self._final("error", str(error))
         metric = self._worst(found)
         if within(metric, self._tolerance):
-            return self._final("pass", "", metric, model.seconds)
+            return self._final("pass", _parted(metric), metric, model.seconds)
         return self._final("fail", self._too_far("everything", metric), metric, model.seconds)
 
     def _final(
@@ -198,6 +198,11 @@ def _kernel_verdicts(document: ValidationDocument) -> dict[str, tuple[Verdict, s
     for test in sorted(document["tests"], key=lambda test: -SEVERITY.index(test["verdict"])):
         worst.setdefault(test["kernel"], (test["verdict"], test["message"]))
     return worst
+
+
+def _parted(metric: ModelMetric) -> str:
+    """Of a model within its bound: what it chose otherwise than it was carved."""
+    return "; ".join(f"{said}, within the bound" for said in metric["choices"])
 
 
 def _text(number: float | None) -> str:
