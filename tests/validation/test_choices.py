@@ -71,3 +71,11 @@ def test_places_of_a_ranking_are_known_by_what_they_are(axis: int, count: int, s
     places = np.take(np.argsort(sign * data, axis=axis), range(count), axis)
     assert step(data, places).choices[1].axis == axis
     assert not step(data, places + 1).choices
+
+
+def test_of_what_was_not_carved_no_choice_is_known() -> None:
+    places = np.array([1], np.int32)
+    graph = step(LOGITS, places).graph
+    assert choices(graph, {"next": places, "logits": LOGITS}.get)
+    assert not choices(graph, {"logits": LOGITS}.get)
+    assert not choices(graph, {"next": places}.get)

@@ -115,7 +115,7 @@ class Tolerances:
         random = np.random.default_rng(1)
 
         moving = runs if self._reference.model.states else runs[:1]
-        chosen = {run.number: choices(run.graph, run.arrays.__getitem__) for run in moving}
+        chosen = {run.number: choices(run.graph, run.arrays.get) for run in moving}
         # What is chosen from need be no output.
         sources = {(number, choice.source): choice for number, of in chosen.items() for choice in of.values()}
         apart = [0.0]

@@ -40,9 +40,9 @@ class Choice:
         return float(apart.reshape(-1)[worst]), int(ours.reshape(-1)[worst]), int(theirs.reshape(-1)[worst])
 
 
-def choices(graph: Graph, read: Callable[[str], np.ndarray]) -> dict[int, Choice]:
+def choices(graph: Graph, read: Callable[[str], np.ndarray | None]) -> dict[int, Choice]:
     """The outputs of a graph that are such places, by where they stand among them. `read` gives what was carved of a
-    value that a kernel reads or writes."""
+    value that a kernel reads or writes, None where nothing was."""
     shown = shown_by(graph)
     makers = {value: node for node in graph.kernel_nodes for value in node.outputs}
     found: dict[int, Choice] = {}
@@ -51,7 +51,7 @@ def choices(graph: Graph, read: Callable[[str], np.ndarray]) -> dict[int, Choice
         if graph.values[value].type.dtype not in ("int32", "int64") or value not in makers:
             continue
         places = read(value)
-        while value in makers:
+        while value in makers and places is not None:
             node = makers[value]
             sources = [given for given in node.inputs if graph.values[given].type.dtype.startswith("float")]
             chosen = (_choice(source, read(source), places) for source in sources)
@@ -62,13 +62,16 @@ def choices(graph: Graph, read: Callable[[str], np.ndarray]) -> dict[int, Choice
             if len(node.inputs) != 1 or shown[node.inputs[0]] not in makers:
                 break
             value = shown[node.inputs[0]]
-            if not np.array_equal(read(value).reshape(-1), places.reshape(-1)):
+            before = read(value)
+            if before is None or not np.array_equal(before.reshape(-1), places.reshape(-1)):
                 break
     return found
 
 
-def _choice(source: str, values: np.ndarray, places: np.ndarray) -> Choice | None:
+def _choice(source: str, values: np.ndarray | None, places: np.ndarray) -> Choice | None:
     """None where `places` are none of a ranking of `values` along one of its axes."""
+    if values is None:
+        return None
     for axis in reversed(range(values.ndim)):
         extent, others = values.shape[axis], values.size // max(values.shape[axis], 1)
         if extent < 2 or not others or not places.size or places.size % others or places.size // others > extent:

@@ -102,7 +102,7 @@ class HybridRunner:
             for node in [nodes[test.node]]
             for value, ref in zip((*node.inputs, *node.outputs), (*test.inputs, *test.outputs), strict=True)
         }
-        chosen = choices(graph, lambda value: suite.tensors.get(carved[value]))
+        chosen = choices(graph, lambda value: suite.tensors.get(carved[value]) if value in carved else None)
         return ModelStep(number, graph, inputs, expected, chosen)
 
     def in_order(
