@@ -16,6 +16,8 @@ let model;
 let writer;
 /** Ends what is being written. */
 let writing = null;
+/** Is a call to be recorded? */
+let recording = false;
 let watched = null;
 
 /** Where its device is lost the writer loads the model onto a new one and computes the text again; the page says so. */
@@ -25,19 +27,26 @@ function watch() {
   watched.lost.then(() => say("lost"));
 }
 
-async function write(options) {
+async function write(options, goesOn = true) {
   writing = new AbortController();
+  let [count, seconds, more] = [0, 0, goesOn];
   try {
-    const pieces = writer.generate({ ...options, signal: writing.signal });
+    let pieces = writer.generate({ ...options, signal: writing.signal });
     for (;;) {
       const { done, value } = await pieces.next();
       watch();
       const facts = { length: writer.tokens.length, memory: model.memory };
-      if (!done) say("piece", { ...value, ...facts });
-      else {
-        const { reason, ids, prefillSeconds, decodeSeconds } = value;
-        return say("ended", { reason, count: ids.length, prefillSeconds, decodeSeconds, ...facts });
+      if (!done) {
+        say("piece", { ...value, ...facts });
+        continue;
       }
+      const { reason, ids, prefillSeconds, decodeSeconds } = value;
+      [count, seconds] = [count + ids.length, seconds + decodeSeconds];
+      if (more && recording && reason === "length") {
+        // The last token's call was made before its recording was asked for.
+        more = false;
+        pieces = writer.generate({ ...options, prompt: undefined, tokens: 2, signal: writing.signal });
+      } else return say("ended", { reason, count, prefillSeconds, decodeSeconds: seconds, ...facts });
     }
   } finally {
     writing = null;
@@ -51,10 +60,14 @@ async function carve(options) {
   const recorded = model.capture(asked).then(({ file, operators, leftOut, why }) => {
     say("carved", { file, name: model.name, operators: operators.length, leftOut, why });
   });
-  recorded.catch(() => {});
+  recording = true;
+  const over = () => {
+    recording = false;
+  };
+  recorded.then(over, over);
   try {
     // Of a text that has to be computed again the first token comes of the prompt's call.
-    if (!writing) await write({ ...options, tokens: 2 });
+    if (!writing) await write({ ...options, tokens: 2 }, false);
   } catch (error) {
     waiting.abort(error);
   }
