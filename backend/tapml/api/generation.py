@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 import numpy as np
 
@@ -10,12 +10,12 @@ from tapml.api.compiled import CompiledModel
 from tapml.api.devices import Device, WebGpuDevice, cpu
 from tapml.devices.device import HANG_SECONDS
 from tapml.errors import InputError
-from tapml.generation.asked import Asked, begun
+from tapml.generation.asked import Asked, Text, begun
 from tapml.generation.encoding import encoder_inputs
 from tapml.generation.on_cpu import chosen_on_cpu, written_on_cpu
 from tapml.generation.on_device import chosen_on_device
 from tapml.generation.sampling import Sampling
-from tapml.generation.writing import Several, Writing, written_alone, written_together
+from tapml.generation.writing import Chosen, Several, Writing, written_alone, written_together
 
 
 def generate(
@@ -65,10 +65,7 @@ def generate(
         given = encoder.run(encoder_inputs(encoder.files, source), device)
     text = begun(model.files, prompt, Asked(sampling, tokens, stop, stop_ids, speculate), given)
     if isinstance(device, WebGpuDevice):
-        device.synchronize()
-        session = device.session
-        chosen = chosen_on_device(session.device, session.blobs, [text], hang_seconds=hang_seconds)
-        return written_alone(text, chosen)
+        return written_alone(text, _chosen(device, [text], hang_seconds))
     _check_kind(device)
     return Writing(text, chosen_on_cpu(text))
 
@@ -103,12 +100,15 @@ def generate_several(
     texts = [begun(model.files, prompt, asked) for prompt in prompts]
     device = device or cpu()
     if isinstance(device, WebGpuDevice):
-        device.synchronize()
-        session = device.session
-        source = chosen_on_device(session.device, session.blobs, texts, hang_seconds=hang_seconds)
-        return written_together(texts, source)
+        return written_together(texts, _chosen(device, texts, hang_seconds))
     _check_kind(device)
     return written_on_cpu(texts)
+
+
+def _chosen(device: WebGpuDevice, texts: Sequence[Text], hang_seconds: float) -> Generator[tuple[int, Chosen]]:
+    device.synchronize()
+    session = device.session
+    return chosen_on_device(session.device, session.blobs, texts, hang_seconds=hang_seconds)
 
 
 def _check_kind(device: Device) -> None:

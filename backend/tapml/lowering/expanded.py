@@ -30,7 +30,7 @@ def cut(module: tvm.IRModule, fused: tvm.IRModule) -> tvm.IRModule | None:
     large = [found for function in fused.functions.values() if (found := _too_large(function, module))]
     if not large:
         return None
-    called = (_called_by(function) for function in module.functions.values() if isinstance(function, relax.Function))
+    called = (called_by(function) for function in module.functions.values() if isinstance(function, relax.Function))
     shared = Counter(name for names in called for name in names)
     if several := {name for names, _ in large for name in names if shared[name] > 1}:
         return _with_own(module, several)
@@ -55,7 +55,7 @@ def _too_large(function: Any, module: tvm.IRModule) -> tuple[list[str], str] | N
         calls.append((name, binding.var, given))
         size = sizes[binding.var] = expanded(module[name], [sizes.get(value, 1) for value in given])
         if size > MOST_EXPANDED and len(calls) > 1 and (at := _place(calls, module)) is not None:
-            return _called_by(function), at
+            return called_by(function), at
     return None
 
 
@@ -99,7 +99,8 @@ def expanded(function: Any, given: Sequence[int]) -> int:
     return largest if not reduced or largest > MOST_EXPANDED else 1
 
 
-def _called_by(function: Any) -> list[str]:
+def called_by(function: Any) -> list[str]:
+    """The PrimFuncs that a Relax function calls, one entry for each call."""
     names: list[str] = []
 
     def note(call: Any) -> None:

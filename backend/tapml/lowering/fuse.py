@@ -7,9 +7,8 @@ from typing import Any
 import tvm
 from tvm import relax
 from tvm.relax import op
-from tvm_ffi import structural_walk
 
-from tapml.lowering.expanded import OPAQUE, cut, same_again
+from tapml.lowering.expanded import OPAQUE, called_by, cut, same_again
 
 MOST_BUFFERS = 10
 """Storage buffers of one kernel: what Chromium allows on every GPU."""
@@ -74,14 +73,7 @@ def _widest(function: Any, module: tvm.IRModule) -> str | None:
     outputs = function.ret_ty.fields if isinstance(function.ret_ty, relax.TupleType) else [function.ret_ty]
     if len(function.params) + len(outputs) <= MOST_BUFFERS:
         return None
-    called: set[str] = set()
-
-    def note(call: Any) -> None:
-        if getattr(call.op, "name", "") == "relax.call_tir":
-            called.add(call.args[0].name_hint)
-
-    structural_walk(function.body, (tvm.ir.Call, note))
-    fusible = [name for name in sorted(called) if int(module[name].attrs["op_pattern"]) != OPAQUE]
+    fusible = [name for name in sorted({*called_by(function)}) if int(module[name].attrs["op_pattern"]) != OPAQUE]
     # A bool must stay inside of a kernel: no buffer can hold it.
     bools = [name for name in fusible if any(str(found.dtype) == "bool" for found in module[name].params)]
     fusible = [name for name in fusible if name not in bools] or fusible

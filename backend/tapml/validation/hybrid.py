@@ -19,7 +19,7 @@ from tapml.platforms.reference import Reference, Values, to_numpy
 from tapml.program import Graph, Node, NodeKind, TensorType, ValueKind
 from tapml.protocol import methods
 from tapml.results.base import ModelMetric
-from tapml.suite import Suite, TensorRef
+from tapml.suite import CarvedTest, Suite, TensorRef
 from tapml.validation.context import JobContext
 
 _RUNS = itertools.count()
@@ -79,15 +79,20 @@ class HybridRunner:
         self.kernels = kernels
         self.parameters = suite.parameters
         self.weights = self.reference.values({v: suite.tensors.get(ref) for v, ref in suite.parameters.items()})
+        tests: dict[int, list[CarvedTest]] = {}
+        for test in suite.tests:
+            tests.setdefault(test.step, []).append(test)
         self.steps = [
-            self._step(suite, number, graph, step)
+            self._step(suite, number, graph, step, tests.get(number, []))
             for number, (graph, step) in enumerate(zip(suite.graphs, suite.manifest["steps"], strict=True))
         ]
         self.uploaded: set[str] = set()
         self.library = f"h{next(_RUNS)}"
         self.loaded: set[str] = set()
 
-    def _step(self, suite: Suite, number: int, graph: Graph, step: Mapping[str, Any]) -> ModelStep:
+    def _step(
+        self, suite: Suite, number: int, graph: Graph, step: Mapping[str, Any], tests: Sequence[CarvedTest]
+    ) -> ModelStep:
         refs = [TensorRef.from_json(ref) for ref in step["inputs"].values()]
         inputs = {
             value: (ref, self.reference.tensor(suite.tensors.get(ref)))
@@ -97,8 +102,7 @@ class HybridRunner:
         nodes = {node.id: node for node in graph.kernel_nodes}
         carved = {
             value: ref
-            for test in suite.tests
-            if test.step == number
+            for test in tests
             for node in [nodes[test.node]]
             for value, ref in zip((*node.inputs, *node.outputs), (*test.inputs, *test.outputs), strict=True)
         }
