@@ -1,0 +1,126 @@
+"""`tapml field release`, `releases`, `rollback` and `serve`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from tapml.cli.field_plans import read_plan
+from tapml.cli.outputs import Outputs
+from tapml.errors import InputError
+from tapml.field.releases import Release, step_name
+from tapml.field.service.fleet_state import milliseconds
+from tapml.field.service.serving import FieldServer
+from tapml.field.storage.store import Store
+from tapml.field.tasks.publish import published_path
+from tapml.field.tasks.published import Published
+from tapml.reports.console import Table
+from tapml.text import one_line
+
+
+def release(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    """Begin one."""
+    published = Published(published_path(options.group))
+    plan = read_plan(options.plan, published.digest)
+    if (known := published.digest(plan.task, plan.version)) != plan.manifest:
+        raise InputError(
+            f"{options.plan}: {plan.task} {plan.version} is not published with the manifest {plan.manifest}"
+            + (f" but with {known}" if known else ": run `tapml field publish` first")
+        )
+    made = _store(options).add(plan, milliseconds())
+    console.print(f"{plan.task} {plan.version} is being released: step {step_name(plan.steps[made.step])}")
+    return 0
+
+
+def releases(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    """All of them, with what was reported."""
+    store = _store(options)
+    found = [_document(one, store) for one in store.releases()]
+    document = {"format": "tapml.field-releases/1", "releases": found}
+    outputs = Outputs(progress)
+    outputs.report(options.json, document, lambda: _show(console, found))
+    return outputs.exit_code(0)
+
+
+def rollback(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    """By hand."""
+    _store(options).roll_back(options.task, options.version, options.reason, milliseconds())
+    console.print(f"{options.task} {options.version} is rolled back: devices are told with their next request")
+    return 0
+
+
+def serve(options: argparse.Namespace, console: Console, progress: Console) -> int:
+    """Until Ctrl-C or SIGTERM."""
+    with FieldServer(
+        options.group, _database(options), grants=options.grants, origins=options.allow_origin, host=options.host,
+        port=options.port, suites=options.suite, pages=options.pages, simulation_page=options.simulate,
+        tunnel_port=options.port + 1 if options.tunnel_port is None and options.port else options.tunnel_port or 0,
+    ) as server:  # fmt: skip
+        console.print(f"the field is served at {server.url} (Ctrl-C ends it)")
+        console.print(f"its tunnel at {server.tunnel_url}")
+        console.print(f"its console, for whoever has this address: {server.console}", soft_wrap=True)
+        wait_until_stopped()
+    return 0
+
+
+def wait_until_stopped() -> None:
+    """Until Ctrl-C or SIGTERM."""
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    with contextlib.suppress(KeyboardInterrupt):
+        while not stop.wait(1):
+            pass
+
+
+def _database(options: argparse.Namespace) -> str | Path:
+    url: str | None = options.database_url
+    group: Path = options.group
+    return url or group / "field.sqlite3"
+
+
+def _store(options: argparse.Namespace) -> Store:
+    if not options.group.is_dir():
+        raise InputError(f"{options.group} is no folder: make a group with `tapml field init`")
+    return Store(_database(options))
+
+
+def _document(found: Release, store: Store) -> dict[str, Any]:
+    counts = store.counts(found)
+    return {
+        "task": found.plan.task,
+        "version": found.plan.version,
+        "status": found.status,
+        "step": step_name(found.plan.steps[found.step]),
+        "devices": counts.devices,
+        "failed": counts.failed,
+        "slow": counts.slow,
+        "reason": found.reason,
+        "events": store.events(found),
+    }
+
+
+def _show(console: Console, found: list[dict[str, Any]]) -> None:
+    if not found:
+        console.print("nothing was released: `tapml field release` begins a release")
+        return
+    numbers = ("devices", "failed", "slow")
+    columns = ("task", "version", "status", "step", *numbers, "since (UTC)")
+    table = Table(*columns, right=numbers, collapse_padding=True)  # with 80 columns all are in one piece
+    table.columns[-1].no_wrap = True
+    for one in found:
+        since = datetime.datetime.fromtimestamp(one["events"][-1]["at"] / 1000, datetime.UTC)
+        table.add_row(
+            one["task"], one["version"], one["status"], one["step"], *(str(one[name]) for name in numbers),
+            f"{since:%m-%d %H:%M}",
+        )  # fmt: skip
+    console.print(table)
+    for one in found:
+        if one["reason"]:
+            console.print(f"{one['task']} {one['version']}: {one_line(one['reason'])}")

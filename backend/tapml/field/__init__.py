@@ -1,0 +1,1 @@
+"""Tasks around compiled models, released to a fleet of browsers (docs/field.md)."""

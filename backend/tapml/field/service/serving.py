@@ -1,0 +1,115 @@
+"""A service in this process: start, address, stop."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import re
+import secrets
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urljoin
+
+from tapml.errors import InputError
+from tapml.field.service.application import create_app
+from tapml.field.service.fleet_state import FleetState, milliseconds
+from tapml.field.service.judging import Judging
+from tapml.field.service.simulator import Simulator
+from tapml.field.service.tunnel import PATH, TunnelServer
+from tapml.field.signing import MANIFEST, verify
+from tapml.field.storage.fleet import FleetStore
+from tapml.field.storage.records import Records
+from tapml.field.storage.samples import SampleStore
+from tapml.field.storage.store import Store
+from tapml.field.tasks.publish import published_path
+from tapml.field.tasks.published import Published
+from tapml.server.http_server import listen
+from tapml.server.model_views import pages_folder
+
+_ORIGIN = re.compile(r"https?://[^/\s?#@]+")
+
+
+class FieldServer:
+    """A context manager. Raises InputError where address, database or one of the others cannot be used."""
+
+    def __init__(
+        self,
+        group: Path,
+        database: str | Path,
+        *,
+        grants: str | None = None,
+        origins: Sequence[str] = (),
+        host: str = "127.0.0.1",
+        port: int = 0,
+        suites: Sequence[Path] = (),
+        pages: Path | None = None,
+        simulation_page: str | None = None,
+        tunnel_port: int = 0,
+    ) -> None:
+        """`suites`: those that tasks' models were built from, by which captured calls are judged. `pages`: a folder of
+        web pages, served at /pages/ with the runtime. `simulation_page`: what simulation steps open in browsers, an
+        address or a path of this server's. `tunnel_port`: where the tunnel listens; 0 is any free
+        one."""
+        if not group.is_dir():
+            raise InputError(f"{group} is no folder: make a group with `tapml field init`")
+        for origin in origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise InputError(f"{origin} is no origin: give one as browsers name it, such as https://example.org")
+        if grants is not None:
+            verify(grants, MANIFEST, b"", b"")  # raises where it is no key
+        samples = SampleStore(database)
+        self.state = FleetState(Store(database), FleetStore(database), samples)
+        self.judging = Judging(group / "judged", samples, suites)
+        console_key = secrets.token_urlsafe(16)
+        app = create_app(
+            self.state, Published(published_path(group)), self.judging, grants=grants, origins=origins,
+            local=_is_local(host), console_key=console_key, pages=pages_folder(pages) if pages else None,
+        )  # fmt: skip
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
+        self._server = listen(host, port, app, None)
+        shown = f"[{host}]" if ":" in host else host
+        self.port = self._server.server_port
+        self.url = f"http://{shown}:{self._server.server_port}"
+        self.console = f"{self.url}/console/#{console_key}"
+        """The console's address, with what opens it."""
+        self._thread = threading.Thread(target=self._server.serve_forever, name="field server", daemon=True)
+        self._thread.start()
+        try:
+            self.tunnel = TunnelServer(
+                Records(database), milliseconds, host=host, port=tunnel_port, origins=[self.url, *origins]
+            )
+        except InputError:
+            self._server.shutdown()
+            self._server.server_close()
+            raise
+        self.tunnel_url = f"ws://{shown}:{self.tunnel.port}{PATH}"
+        self.state.start()
+        self.judging.start()
+        self.simulator = Simulator(self.state, urljoin(self.url, simulation_page)) if simulation_page else None
+        if self.simulator is not None:
+            self.simulator.start()
+
+    def stop(self) -> None:
+        """Stop watching and listening. May be called twice."""
+        if self.simulator is not None:
+            self.simulator.stop()
+        self.state.stop()
+        self.judging.stop()
+        self.tunnel.stop()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
+
+    def __enter__(self) -> FieldServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

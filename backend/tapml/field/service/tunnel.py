@@ -1,0 +1,246 @@
+"""The tunnel's server: thousands of WebSockets on one thread, what they bring committed together, then acknowledged.
+
+A client says hello, is told the last number that is committed, and sends batches; each acknowledgement says the same
+anew. Whoever breaks a rule is told which and loses the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Ping, RejectConnection, Request, TextMessage
+from wsproto.extensions import PerMessageDeflate
+from wsproto.frame_protocol import CloseReason
+from wsproto.utilities import ProtocolError
+
+from tapml.errors import InputError, TapmlError
+from tapml.field.storage.records import Batch, Hello, Records, Sent
+from tapml.formats import validated
+from tapml.strict_json import parse_json
+
+PATH = "/field/tunnel"
+MOST_OPEN = 10_000
+MOST_MESSAGE_BYTES = 262_144
+BURST_BYTES = 1_048_576
+BYTES_PER_SECOND = 65_536
+_HEAD_SECONDS = 10.0
+_SILENCE_SECONDS = 75.0
+_PING_SECONDS = 25.0
+_RECEIVE_BYTES = 4096
+"""What so many may become when they are inflated is bounded with it."""
+_MOST_AT_ONCE = 500
+_MOST_CONTAINERS = 20_000
+_REMEDY = "; send what @tapml/agent sends"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Waiting:
+    sent: Sent
+    done: asyncio.Future[int]
+
+
+class TunnelServer:
+    """Listens from its making until `stop`. Raises InputError where the address cannot be used."""
+
+    def __init__(
+        self, records: Records, now: Callable[[], int], *, host: str, port: int, origins: Collection[str]
+    ) -> None:
+        self._records, self._now, self._origins = records, now, set(origins)
+        self._stopping = False
+        self._open = 0
+        self._bytes = 0
+        self._loop = asyncio.new_event_loop()
+        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(_MOST_AT_ONCE * 2)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        # The caller's thread may have a loop of its own, which runs.
+        self._thread = threading.Thread(target=self._run, name="field tunnel", daemon=True)
+        self._thread.start()
+        serving = asyncio.start_server(self._serve, host, port, limit=_RECEIVE_BYTES, backlog=1024)
+        try:
+            self._server = asyncio.run_coroutine_threadsafe(serving, self._loop).result()
+        except OSError as error:
+            self.stop()
+            raise InputError(
+                f"the tunnel cannot listen at {host}:{port} ({error.strerror}): give another port"
+            ) from None
+        self.port = int(self._server.sockets[0].getsockname()[1])
+
+    def stop(self) -> None:
+        """May be called twice. What was not acknowledged by now will be sent again by who sent it."""
+        if not self._stopping:
+            self._stopping = True
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(10)
+
+    def traffic(self) -> dict[str, int]:
+        """Records and streams in the database, and since the start connections that are open and bytes that came."""
+        found = self._records.traffic()
+        return {
+            "streams": found["streams"], "records": found["records"], "open": self._open, "bytes": self._bytes,
+        }  # fmt: skip
+
+    def _run(self) -> None:
+        writer = self._loop.create_task(self._write())
+        self._loop.run_forever()
+        if self._server is not None:
+            self._server.close()
+        for task in (writer, *self._tasks):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(writer, *self._tasks, return_exceptions=True))
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+    async def _write(self) -> None:
+        while True:
+            waiting = [await self._queue.get()]
+            while len(waiting) < _MOST_AT_ONCE and not self._queue.empty():
+                waiting.append(self._queue.get_nowait())
+            try:
+                lasts = await asyncio.to_thread(self._records.take, [one.sent for one in waiting], self._now())
+            except TapmlError as error:  # they are sent again, when the database is back
+                _log.warning("the tunnel's records are not taken for now: %s", error)
+                for one in waiting:
+                    one.done.cancel()
+                continue
+            for one, last in zip(waiting, lasts, strict=True):
+                if not one.done.done():
+                    one.done.set_result(last)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self._open += 1
+        try:
+            if self._open <= MOST_OPEN:
+                await _Client(self, reader, writer).run()
+        except (OSError, ProtocolError, TimeoutError, asyncio.CancelledError):
+            pass  # it is gone, or speaks something else
+        finally:
+            self._open -= 1
+            self._tasks.discard(task)
+            writer.close()
+
+    def allowed(self, origin: str | None) -> bool:
+        """Pages say where they are from; who is none says nothing."""
+        return origin is None or origin in self._origins
+
+    async def last(self, hello: Hello) -> int:
+        return await asyncio.to_thread(self._records.last, hello.device, hello.stream)
+
+    async def take(self, sent: Sent) -> int:
+        """The last number that is committed, when this was. Cancelled where it cannot be now."""
+        waiting = _Waiting(sent, self._loop.create_future())
+        await self._queue.put(waiting)
+        return await waiting.done
+
+    def received(self, count: int) -> None:
+        self._bytes += count
+
+
+class _Client:
+    def __init__(self, server: TunnelServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._server, self._reader, self._writer = server, reader, writer
+        self._socket = WSConnection(ConnectionType.SERVER)
+        self._hello: Hello | None = None
+        self._message: list[str] = []
+        self._length = 0
+        self._allowance = float(BURST_BYTES)
+        self._since = time.monotonic()
+
+    async def run(self) -> None:
+        began = time.monotonic()
+        pinged = False
+        while True:
+            welcomed = self._hello is not None
+            patience = _PING_SECONDS if welcomed else began + _HEAD_SECONDS - time.monotonic()
+            try:
+                # Not wait_for: a cancellation that comes together with data would be lost.
+                async with asyncio.timeout(max(patience, 0.01)):
+                    data = await self._reader.read(_RECEIVE_BYTES)
+                pinged = False
+            except TimeoutError:
+                if not welcomed or pinged:
+                    return
+                pinged = True
+                await self._send(self._socket.send(Ping()))
+                continue
+            if not data:
+                return
+            self._server.received(len(data))
+            self._socket.receive_data(data)
+            for event in self._socket.events():
+                if not await self._handle(event):
+                    return
+
+    async def _handle(self, event: Any) -> bool:
+        if isinstance(event, Request):
+            return await self._accept(event)
+        if isinstance(event, Ping):
+            await self._send(self._socket.send(event.response()))
+        elif isinstance(event, CloseConnection):
+            with contextlib.suppress(ProtocolError):
+                await self._send(self._socket.send(event.response()))
+            return False
+        elif isinstance(event, BytesMessage):
+            return await self._close("messages are text")
+        elif isinstance(event, TextMessage):
+            self._length += len(event.data)
+            if self._length > MOST_MESSAGE_BYTES:
+                return await self._close(f"a message has at most {MOST_MESSAGE_BYTES} bytes: send smaller batches")
+            self._message.append(event.data)
+            if event.message_finished:
+                text, self._message, self._length = "".join(self._message), [], 0
+                return await self._take(text)
+        return True
+
+    async def _accept(self, request: Request) -> bool:
+        headers = {name.lower(): value for name, value in request.extra_headers}
+        origin = headers.get(b"origin")
+        allowed = self._server.allowed(None if origin is None else origin.decode("latin-1"))
+        if request.target != PATH or not allowed:
+            await self._send(self._socket.send(RejectConnection(status_code=403 if request.target == PATH else 404)))
+            return False
+        await self._send(self._socket.send(AcceptConnection(extensions=[PerMessageDeflate()])))
+        return True
+
+    async def _take(self, text: str) -> bool:
+        now = time.monotonic()
+        self._allowance = min(BURST_BYTES, self._allowance + (now - self._since) * BYTES_PER_SECOND) - len(text)
+        self._since = now
+        if self._allowance < 0:
+            return await self._close("this is too much at once: send at most 64 kB a second")
+        try:
+            found = parse_json(text, "a message", _REMEDY.removeprefix("; "), most_containers=_MOST_CONTAINERS)
+            if self._hello is None:
+                self._hello = validated("the hello", Hello, found, _REMEDY)
+                last = await self._server.last(self._hello)
+            else:
+                batch = validated("a batch", Batch, found, _REMEDY)
+                last = await self._server.take(Sent(self._hello.device, self._hello.stream, batch))
+        except InputError as error:
+            return await self._close(str(error))
+        await self._send(self._socket.send(TextMessage(json.dumps({"acknowledged": last}))))
+        return True
+
+    async def _close(self, sentence: str) -> bool:
+        await self._send(self._socket.send(TextMessage(json.dumps({"error": sentence[:500]}))))
+        await self._send(self._socket.send(CloseConnection(CloseReason.POLICY_VIOLATION)))
+        return False
+
+    async def _send(self, data: bytes) -> None:
+        self._writer.write(data)
+        async with asyncio.timeout(_SILENCE_SECONDS):
+            await self._writer.drain()

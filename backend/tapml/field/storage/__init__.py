@@ -1,0 +1,1 @@
+"""Releases and what devices reported of them, in SQLite or PostgreSQL (docs/field.md)."""

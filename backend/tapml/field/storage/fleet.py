@@ -1,0 +1,99 @@
+"""What devices told of themselves, and how many hold what over time."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypedDict
+
+import sqlalchemy as sql
+from sqlalchemy.engine import Connection
+
+from tapml.field.profiles import Profile
+from tapml.field.releases import Release
+from tapml.field.storage import schema
+from tapml.history.database import Database
+
+
+class Told(TypedDict):
+    """A device, as it described itself when it asked last (milliseconds since 1970)."""
+
+    device: str
+    at: int
+    app: str
+    browser: str
+    gpu: str
+    holds: dict[str, str]
+
+
+class FleetStore:
+    """Every method is one transaction. All raise InputError where the database is of no use."""
+
+    def __init__(self, url: str | Path) -> None:
+        self._database = Database(url, tables=schema.FIELD)
+
+    def saw(self, seen: Mapping[str, tuple[Profile, int]], releases: Iterable[Release], now: int) -> None:
+        """Devices that asked, and when; then how many hold what is being released."""
+        if not seen:
+            return
+        with self._database.writing() as connection:
+            for profile, at in seen.values():
+                _put(connection, profile, at)
+            holding = _holding(connection)
+            for release in releases:
+                _cover(connection, release.number, holding[release.plan.task, release.plan.version], now)
+
+    def devices(self, most: int = 1000) -> list[Told]:
+        """Those that asked last come first."""
+        table = schema.devices
+        with self._database.reading() as connection:
+            query = sql.select(table).order_by(table.c.at.desc(), table.c.device).limit(most)
+            rows = [] if connection is None else connection.execute(query).all()
+        return [
+            {
+                "device": row.device, "at": row.at, "app": row.app, "browser": row.browser, "gpu": row.gpu,
+                "holds": json.loads(row.holds),
+            }
+            for row in rows
+        ]  # fmt: skip
+
+    def coverage(self, release: Release) -> list[tuple[int, int]]:
+        """Milliseconds since 1970, and the devices that held the version from then on."""
+        table = schema.coverage.c
+        query = sql.select(table.at, table.devices).where(table.release == release.number).order_by(table.at)
+        with self._database.reading() as connection:
+            return [] if connection is None else [(row[0], row[1]) for row in connection.execute(query)]
+
+
+def _put(connection: Connection, profile: Profile, at: int) -> None:
+    table = schema.devices
+    told: dict[str, Any] = {
+        "at": at,
+        "app": profile.app,
+        "browser": f"{profile.browser.name} {profile.browser.version}",
+        "gpu": f"{profile.gpu.vendor} {profile.gpu.architecture}".strip(),
+        "holds": json.dumps(profile.holds),
+    }
+    changed = connection.execute(sql.update(table).where(table.c.device == profile.device).values(told))
+    if not changed.rowcount:
+        connection.execute(sql.insert(table).values(device=profile.device, **told))
+
+
+def _holding(connection: Connection) -> Counter[tuple[str, str]]:
+    """By task and version."""
+    table = schema.devices.c
+    found: Counter[tuple[str, str]] = Counter()
+    for holds, count in connection.execute(sql.select(table.holds, sql.func.count()).group_by(table.holds)):
+        for task, version in json.loads(holds).items():
+            found[task, version] += count
+    return found
+
+
+def _cover(connection: Connection, release: int, devices: int, now: int) -> None:
+    table = schema.coverage
+    last = sql.select(table.c.devices).where(table.c.release == release).order_by(table.c.at.desc()).limit(1)
+    if connection.scalar(last) != devices:
+        connection.execute(sql.delete(table).where((table.c.release == release) & (table.c.at == now)))
+        connection.execute(sql.insert(table).values(release=release, at=now, devices=devices))

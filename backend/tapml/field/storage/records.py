@@ -1,0 +1,155 @@
+"""What tasks sent through the tunnel: each record once, by device, stream and number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypedDict
+
+import sqlalchemy as sql
+from pydantic import Field
+
+from tapml.field.names import DeviceId, TaskName, Version
+from tapml.field.storage import schema
+from tapml.history.database import Database
+from tapml.protocol.base import Message
+
+MOST_RECORDS = 256
+"""In a batch."""
+
+_streams = sql.Table(
+    "tapml_field_streams",
+    schema.metadata,
+    sql.Column("device", sql.Text, primary_key=True),
+    sql.Column("stream", sql.Text, primary_key=True),
+    sql.Column("last", sql.BigInteger, nullable=False),  # all up to it are committed
+)
+
+_records = sql.Table(
+    "tapml_field_records",
+    schema.metadata,
+    sql.Column("device", sql.Text, primary_key=True),
+    sql.Column("stream", sql.Text, primary_key=True),
+    sql.Column("number", sql.BigInteger, primary_key=True),
+    sql.Column("task", sql.Text, nullable=False),
+    sql.Column("version", sql.Text, nullable=False),
+    sql.Column("name", sql.Text, nullable=False),
+    sql.Column("at", sql.BigInteger, nullable=False),  # as the device says
+    sql.Column("received", sql.BigInteger, nullable=False),
+    sql.Column("value", sql.Text, nullable=False),  # JSON
+)
+
+
+class Hello(Message):
+    """A connection's first message. A stream is one outbox of a device; a page that lost its own begins another."""
+
+    tunnel: Literal[1]
+    device: DeviceId
+    stream: DeviceId
+
+
+class Record(Message):
+    """What a task emitted."""
+
+    task: TaskName
+    version: Version
+    name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
+    at: Annotated[int, Field(ge=0, le=2**53)]
+    """Milliseconds since 1970, by the device's clock."""
+    value: Any
+
+
+class Batch(Message):
+    """Records of one stream; the first has this number, and those after it the next ones. Numbers begin at 1."""
+
+    first: Annotated[int, Field(ge=1, le=2**53)]
+    records: Annotated[list[Record], Field(min_length=1, max_length=MOST_RECORDS)]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A batch, and whose it is."""
+
+    device: str
+    stream: str
+    batch: Batch
+
+
+class Traffic(TypedDict):
+    """Of the tunnel, since the database was made."""
+
+    streams: int
+    records: int
+
+
+class Records:
+    """All raise InputError where the database is of no use."""
+
+    def __init__(self, url: str | Path) -> None:
+        self._database = Database(url, tables=schema.FIELD)
+        with self._database.writing() as connection:  # a database of before has no such tables
+            schema.metadata.create_all(connection, tables=[_streams, _records])
+
+    def last(self, device: str, stream: str) -> int:
+        """All records up to this number are committed; 0 where none is."""
+        with self._database.reading() as connection:
+            query = sql.select(_streams.c.last).filter_by(device=device, stream=stream)
+            return 0 if connection is None else int(connection.scalar(query) or 0)
+
+    def take(self, sent: Sequence[Sent], now: int) -> list[int]:
+        """Commit these in one transaction; gives `last` of each one's stream then.
+
+        A record that was committed before is not taken again, and a batch behind a gap not at all.
+        """
+        rows: list[dict[str, Any]] = []
+        lasts: dict[tuple[str, str], int] = {}
+        found: list[int] = []
+        with self._database.writing() as connection:
+            for one in sent:
+                key = (one.device, one.stream)
+                if key not in lasts:
+                    query = sql.select(_streams.c.last).filter_by(device=one.device, stream=one.stream)
+                    before = connection.scalar(query)
+                    if before is None:
+                        values = {"device": one.device, "stream": one.stream, "last": 0}
+                        connection.execute(sql.insert(_streams).values(values))
+                    lasts[key] = int(before or 0)
+                if one.batch.first <= lasts[key] + 1:
+                    for number, record in enumerate(one.batch.records, one.batch.first):
+                        if number > lasts[key]:
+                            rows.append(_row(one, number, record, now))
+                            lasts[key] = number
+                found.append(lasts[key])
+            if rows:
+                connection.execute(sql.insert(_records), rows)
+            for (device, stream), last in lasts.items():
+                mine = (_streams.c.device == device) & (_streams.c.stream == stream)
+                connection.execute(sql.update(_streams).where(mine).values(last=last))
+        return found
+
+    def traffic(self) -> Traffic:
+        """What came so far."""
+        with self._database.reading() as connection:
+            if connection is None:
+                return {"streams": 0, "records": 0}
+            streams, records = (
+                int(connection.scalar(sql.select(sql.func.count()).select_from(table)) or 0)
+                for table in (_streams, _records)
+            )
+            return {"streams": streams, "records": records}
+
+    def values(self, task: str, most: int = 1000) -> list[tuple[str, str, int, Any]]:
+        """Device, name, number and value of a task's records, the latest `most`, in the order they came."""
+        query = sql.select(_records).filter_by(task=task).order_by(_records.c.received.desc(), _records.c.number.desc())
+        with self._database.reading() as connection:
+            rows = [] if connection is None else connection.execute(query.limit(most)).all()
+        return [(row.device, row.name, row.number, json.loads(row.value)) for row in reversed(rows)]
+
+
+def _row(sent: Sent, number: int, record: Record, now: int) -> dict[str, Any]:
+    return {
+        "device": sent.device, "stream": sent.stream, "number": number, "task": record.task, "version": record.version,
+        "name": record.name, "at": record.at, "received": now, "value": json.dumps(record.value, allow_nan=False),
+    }  # fmt: skip

@@ -1,0 +1,61 @@
+"""What a version needs and when it runs: its task.json. The agent reads it in the same way (documents.ts)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tapml.errors import InputError
+from tapml.formats import validated
+from tapml.protocol.base import Message
+from tapml.strict_json import parse_json
+
+CONFIGURATION = "task.json"
+
+_REMEDY = "; docs/field.md says what is in it"
+_EventId = Annotated[str, Field(pattern=r"^(?:\*|[A-Za-z0-9_.:-]{1,64})$")]
+_Origin = Annotated[str, Field(max_length=200, pattern=r"^https?://[^/\s?#@]+$")]
+_ModelFolder = Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./+@-]*/$")]
+
+
+class Schedule(Message):
+    """How often the agent itself starts a task."""
+
+    every_seconds: Annotated[float, Field(ge=1, le=86_400)]
+
+
+class Needs(Message):
+    """What a task may use."""
+
+    network: list[_Origin] = Field(max_length=16, default_factory=list)
+    models: list[_ModelFolder] = Field(max_length=16, default_factory=list)
+    seconds: Annotated[float, Field(ge=0.01, le=3600)] = 10
+    """Of one run, at most."""
+
+
+class TaskConfiguration(Message):
+    """What it leaves out has its default: nothing starts it, and it may do nothing but compute."""
+
+    format: Literal["tapml.task-configuration/1"]
+    main: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")] = "main"
+    triggers: list[Annotated[list[_EventId], Field(min_length=1, max_length=32)]] = Field(
+        max_length=100, default_factory=list
+    )
+    schedule: Schedule | None = None
+    needs: Needs = Needs()
+    emits: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]] = Field(max_length=64, default_factory=list)
+
+
+def check_configuration(data: bytes, paths: Collection[str]) -> None:
+    """Raises InputError where an agent would refuse it. `paths`: the version's files."""
+    document = parse_json(data, CONFIGURATION, _REMEDY.removeprefix("; "))
+    found = validated(CONFIGURATION, TaskConfiguration, document, _REMEDY)
+    if not {f"{found.main}.py", f"{found.main}/__init__.py"} & set(paths):
+        raise InputError(f"{CONFIGURATION} names the module {found.main}, and there is no {found.main}.py: add it")
+    for model in found.needs.models:
+        if f"{model}model.json" not in paths:
+            raise InputError(
+                f"{CONFIGURATION} names the model {model}, which has no model.json: add what `tapml build` wrote"
+            )

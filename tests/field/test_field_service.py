@@ -1,0 +1,216 @@
+"""The service as devices, and those who are none, see it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from field_profiles import IDS, profile
+from field_tasks import FILES, TASK, Group
+from flask.testing import FlaskClient
+from tunnel_client import Tunnel
+
+from tapml.field import signing
+from tapml.field.profiles import HEADER
+from tapml.field.releases import Plan
+from tapml.field.service.application import ANSWER_HEADER, GRANT_HEADER, create_app
+from tapml.field.service.fleet_state import FleetState
+from tapml.field.service.serving import FieldServer
+from tapml.field.signing import SigningKey, new_key
+from tapml.field.storage.fleet import FleetStore
+from tapml.field.storage.samples import SampleStore
+from tapml.field.storage.store import Store
+from tapml.field.tasks.publish import published_path
+from tapml.field.tasks.published import Published
+from tapml.files import sha256
+
+EXCLUSIVE = {"exclusive/ann/taste.json": b"[1]", "exclusive/bob/taste.json": b"[2]"}
+ORIGIN = "https://shop.example"
+
+
+class Field:
+    """A published version, released to two beta devices, and a client."""
+
+    def __init__(self, folder: Path) -> None:
+        self.group = Group(folder)
+        self.group.add("1.0", {**FILES, **EXCLUSIVE})
+        self.digest = self.group.publish("1.0")
+        self.pages_key: SigningKey = new_key(folder / "grants.pem")
+        self.now = 1000
+        self.store = Store(folder / "field.sqlite3")
+        self.samples = SampleStore(folder / "field.sqlite3")
+        self.release("1.0", [{"kind": "beta", "devices": IDS[:2]}, {"kind": "full"}])
+        self.state = FleetState(self.store, FleetStore(folder / "field.sqlite3"), self.samples, lambda: self.now)
+        app = create_app(
+            self.state, Published(published_path(self.group.path)), grants=self.pages_key.public,
+            origins=[ORIGIN], local=True,
+        )  # fmt: skip
+        self.client: FlaskClient = app.test_client()
+
+    def release(self, version: str, steps: list[dict[str, Any]]) -> None:
+        given = {"task": TASK, "version": version, "manifest": self.digest, "steps": steps}
+        self.store.add(Plan.model_validate(given), self.now)
+
+    def report(self, device: str, **more: Any) -> bool:
+        told = {"task": TASK, "version": "1.0", "failed": False, **more}
+        answer = self.client.post("/field/reports", json=told, headers=header(device))
+        assert answer.status_code == 200, answer.text
+        return bool(answer.json["counted"])
+
+    def exclusive(self, path: str, grant: str | None, **headers: str) -> Any:
+        given = headers if grant is None else {GRANT_HEADER: grant, **headers}
+        return self.client.get(f"/field/exclusive/{self.digest}/{path}", headers=given)
+
+
+def header(device: str = IDS[0], **more: Any) -> dict[str, str]:
+    return {HEADER: profile(device, **more).model_dump_json(exclude_none=True)}
+
+
+@pytest.fixture
+def field(tmp_path: Path) -> Iterator[Field]:
+    found = Field(tmp_path)
+    yield found
+    found.state.stop()
+
+
+def test_a_device_is_told_what_is_for_it_and_pulls_it(field: Field) -> None:
+    offer = {"task": TASK, "version": "1.0", "manifest": field.digest}
+    answer = field.client.get("/field/answer", headers=header())
+    assert answer.json == {"install": [offer], "remove": []}
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert json.loads(answer.headers[ANSWER_HEADER]) == answer.json
+    assert field.client.get("/field/answer", headers=header(IDS[5])).json == {"install": [], "remove": []}
+    assert field.client.get("/field/answer", headers=header(holds={TASK: "1.0"})).json == {"install": [], "remove": []}
+
+    manifest = field.client.get(f"/field/manifests/{field.digest}.json")
+    signature = field.client.get(f"/field/manifests/{field.digest}.sig").data
+    assert sha256(manifest.data) == field.digest
+    assert signing.verify(field.group.key.public, signing.MANIFEST, manifest.data, signature)
+    for file in manifest.json["shared"]:
+        blob = field.client.get(f"/field/blobs/{file['sha256']}")
+        assert blob.data == FILES[file["path"]]
+        assert blob.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+        again = field.client.get(f"/field/blobs/{file['sha256']}", headers={"If-None-Match": blob.headers["ETag"]})
+        assert again.status_code == 304
+    part = field.client.get(f"/field/blobs/{sha256(FILES['weights/w.bin'])}", headers={"Range": "bytes=16-31"})
+    assert (part.status_code, part.data) == (206, FILES["weights/w.bin"][16:32])
+
+
+def test_reports_move_a_release_and_a_failure_takes_it_back_from_everybody(field: Field) -> None:
+    assert field.report(IDS[0])
+    assert not field.report(IDS[0])
+    assert not field.report(IDS[7])  # it is not to hold it
+    assert not field.report(IDS[1], version="2.0")
+    assert field.report(IDS[1], ms=20)
+    field.now = 2000
+    field.state.look()
+    assert field.client.get("/field/answer", headers=header(IDS[7])).json["install"]
+    devices = [f"somebodys-device-{number:06d}" for number in range(40)]
+    assert all(field.report(device, failed=True) for device in devices)
+    field.now = 3000
+    field.state.look()
+    holding = {TASK: "1.0"}
+    for device in (*IDS[:3], *devices[:3]):
+        answer = field.client.get("/field/answer", headers=header(device, holds=holding, app="0.1"))
+        assert answer.json == {"install": [], "remove": [TASK]}
+
+
+def test_exclusive_files_are_their_subjects_and_nobody_elses(field: Field) -> None:
+    soon = int(time.time()) + 600
+    ann, carl = field.pages_key.grant("ann", soon), field.pages_key.grant("carl", soon)
+    document = field.exclusive("document.json", ann)
+    assert document.headers["Cache-Control"] == "private, no-store"
+    assert [file["path"] for file in document.json["files"]] == ["taste.json"]
+    signature = field.exclusive("document.sig", ann).data
+    assert signing.verify(field.group.key.public, signing.EXCLUSIVE, document.data, signature)
+    mine = field.exclusive("files/taste.json", ann)
+    assert (mine.data, mine.headers["Cache-Control"]) == (b"[1]", "private, no-store")
+
+    missing = field.exclusive("files/other.json", ann)
+    for answer in (
+        field.exclusive("document.json", carl),
+        field.exclusive("files/taste.json", carl),
+        field.exclusive("files/taste.json", None),
+        field.exclusive("files/../../bob/taste.json", ann),
+        field.exclusive("files/../bob.json", ann),
+        field.exclusive("bob.json", ann),
+        # Neither what a profile declares nor what stands in an address is believed.
+        field.exclusive("files/taste.json", None, **header(attributes={"subject": "bob", "user": "bob"})),
+        field.exclusive("files/taste.json?subject=bob", None),
+        field.client.get(f"/field/blobs/{sha256(b'[2]')}"),
+        field.client.get(f"/field/blobs/..%2fexclusive%2fblobs%2f{sha256(b'[2]')}"),
+        field.client.get(f"/field/manifests/..%2fexclusive%2f{field.digest}%2fbob.json"),
+    ):
+        assert answer.status_code == 404
+        assert b"[2]" not in answer.data
+    assert field.exclusive("document.json", carl).json == missing.json
+    for forged in ("", ann[:-3], new_key(field.group.path / "k").grant("bob", soon), ann.replace(".", "", 1)):
+        assert field.exclusive("files/taste.json", forged).status_code == 403
+    bob = header(attributes={"subject": "bob"})
+    assert field.exclusive("files/taste.json", ann, **bob).data == b"[1]"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "given", "status"),
+    [
+        ("GET", "/field/answer", {}, 400),
+        ("GET", "/field/answer", {"headers": {HEADER: "x" * 5000}}, 400),
+        ("GET", "/field/answer", {"headers": {HEADER: '{"device": "é"}'}}, 400),
+        ("GET", "/field/blobs/" + "g" * 64, {}, 404),
+        ("GET", "/field/blobs/" + "0" * 64, {}, 404),
+        ("GET", "/nothing", {}, 404),
+        ("POST", "/field/reports", {"data": "{}", "headers": header()}, 415),
+        ("POST", "/field/reports", {"json": [], "headers": header()}, 400),
+        ("POST", "/field/reports", {"json": {"task": TASK}, "headers": header()}, 400),
+        ("POST", "/field/reports", {"json": {"task": TASK, "version": "1.0", "failed": False}}, 400),
+        ("POST", "/field/reports", {"json": {"x": "x" * 20_000}, "headers": header()}, 413),
+        ("GET", "/field/answer", {"headers": {**header(), "Host": "rebound.example"}}, 403),
+        ("GET", "/field/answer", {"headers": {**header(), "Origin": "https://evil.example"}}, 403),
+        ("OPTIONS", "/field/reports", {"headers": {"Origin": "https://evil.example"}}, 403),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(field: Field, method: str, path: str, given: Any, status: int) -> None:
+    answer = field.client.open(path, method=method, **given)
+    assert answer.status_code == status
+    assert set(answer.json) == {"error"}
+    assert "\n" not in answer.json["error"]
+
+
+def test_pages_of_an_origin_that_was_named_may_ask(field: Field) -> None:
+    asked = field.client.open("/field/reports", method="OPTIONS", headers={"Origin": ORIGIN})
+    assert asked.status_code == 204
+    assert HEADER in asked.headers["Access-Control-Allow-Headers"]
+    answer = field.client.get("/field/answer", headers={**header(), "Origin": ORIGIN})
+    assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
+
+
+def test_a_server_that_is_started_again_goes_on(field: Field, tmp_path: Path) -> None:
+    def ask(server: FieldServer, method: str, path: str, body: str | None = None) -> Any:
+        connection = HTTPConnection(server.url.removeprefix("http://"), timeout=30)
+        connection.request(method, path, body, {**header(), "Content-Type": "application/json"})
+        answer = connection.getresponse()
+        found = json.loads(answer.read())
+        connection.close()
+        return found
+
+    told = json.dumps({"task": TASK, "version": "1.0", "failed": True})
+    with FieldServer(field.group.path, tmp_path / "field.sqlite3") as server:
+        assert Tunnel(server.tunnel_url, Origin=server.url).send(1, "a") == {"acknowledged": 1}
+        assert server.tunnel.traffic()["records"] == 1
+        assert [offer["version"] for offer in ask(server, "GET", "/field/answer")["install"]] == ["1.0"]
+        assert ask(server, "POST", "/field/reports", told) == {"counted": True}
+    with FieldServer(field.group.path, tmp_path / "field.sqlite3") as server:
+        # By what was acknowledged before: it is rolled back at the first look.
+        assert ask(server, "GET", "/field/answer") == {"install": [], "remove": []}
+        assert ask(server, "POST", "/field/reports", told) == {"counted": False}
+
+
+def test_the_first_page_lists_what_is_served(field: Field) -> None:
+    served = field.client.get("/").json["served"]
+    rules = {one.rule.split("/")[2] for one in field.client.application.url_map.iter_rules() if "/field/" in one.rule}
+    assert {line.split("/")[2].partition("?")[0] for line in served} == rules

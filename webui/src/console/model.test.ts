@@ -1,0 +1,75 @@
+import { expect, it } from "vitest";
+import { ago, type Failure, failureGroups, type Release, stateOf, stepLine, taskVersions } from "./model";
+
+const failure = (kernel: string, device: string, more: Partial<Failure> = {}): Failure => ({
+  ...{ kernel, device, variant: "256", node: "n001", browser: "Chromium 156", gpu: "nobody", message: "" },
+  ...{ link: "", at: 0, task: "shop/a", version: "1.0", ...more },
+});
+const release = (version: string, more: Partial<Release> = {}): Release => ({
+  ...{ number: 1, task: "shop/a", version, manifest: "", status: "running", reason: "", step: 0 },
+  ...{ steps: ["beta", "full"], since: 0, devices: 0, failed: 0, slow: 0, events: [], coverage: [] },
+  ...{ samples: { judged: 0, calls: 0, failed: 0, waiting: 0 }, ...more },
+});
+
+it("groups failures by kernel, browser and GPU, and counts a device once", () => {
+  const found = failureGroups([
+    failure("add", "one"),
+    failure("softmax", "one"),
+    failure("softmax", "one"),
+    failure("softmax", "two"),
+    failure("softmax", "two", { browser: "Firefox 140" }),
+  ]);
+  expect(
+    found.map(({ kernel, browser, devices, failures }) => [kernel, browser, devices, failures.length]),
+  ).toEqual([
+    ["softmax", "Chromium 156", 2, 3],
+    ["add", "Chromium 156", 1, 1],
+    ["softmax", "Firefox 140", 1, 1],
+  ]);
+});
+
+it("lists versions by task, each with its newest release and who holds it", () => {
+  const told = { at: 0, app: "1", browser: "", gpu: "" };
+  const devices = [
+    { ...told, device: "one", holds: { "shop/a": "1.0" } },
+    { ...told, device: "two", holds: { "shop/b": "1.0" } },
+  ];
+  const again = release("1.0", { number: 3 });
+  const found = taskVersions([again, release("1.1", { number: 2 }), release("1.0")], devices);
+  expect(found).toEqual([
+    {
+      task: "shop/a",
+      versions: [
+        { release: again, holding: 1 },
+        { release: release("1.1", { number: 2 }), holding: 0 },
+      ],
+    },
+  ]);
+  expect(stateOf(release("1", { status: "rolled-back" }))).toBe("rolled back in beta");
+});
+
+it("draws a line that keeps its value until the next, and to the end", () => {
+  expect(
+    stepLine(
+      [
+        [1000, 0],
+        [2000, 5],
+      ],
+      3000,
+      10,
+      200,
+      100,
+    ),
+  ).toBe("M0.0,100.0H100.0V50.0H200.0");
+  expect(stepLine([], 3000, 10, 200, 100)).toBe("");
+});
+
+it("says how long ago something was", () => {
+  expect([0, 119, 600, 8000, 400_000].map((s) => ago(0, 1000 * s))).toEqual([
+    "0 s ago",
+    "119 s ago",
+    "10 min ago",
+    "2 h ago",
+    "5 days ago",
+  ]);
+});

@@ -1,0 +1,132 @@
+/** What the field's service tells of itself (tapml.field-console/1), and how it is grouped. No I/O. */
+
+export interface Release {
+  number: number;
+  task: string;
+  version: string;
+  manifest: string;
+  status: "running" | "rolled-back";
+  reason: string;
+  step: number;
+  steps: string[];
+  since: number;
+  devices: number;
+  failed: number;
+  slow: number;
+  samples: { judged: number; calls: number; failed: number; waiting: number };
+  events: { at: number; step: number; status: string; reason: string }[];
+  /** Milliseconds since 1970, and the devices that held the version from then on. */
+  coverage: [number, number][];
+}
+
+export interface Device {
+  device: string;
+  at: number;
+  app: string;
+  browser: string;
+  gpu: string;
+  holds: Record<string, string>;
+}
+
+export interface Failure {
+  kernel: string;
+  variant: string;
+  node: string;
+  browser: string;
+  gpu: string;
+  message: string;
+  link: string;
+  at: number;
+  task: string;
+  version: string;
+  device: string;
+}
+
+export interface FieldDocument {
+  now: number;
+  releases: Release[];
+  devices: Device[];
+  failures: Failure[];
+}
+
+export interface FailureGroup {
+  key: string;
+  kernel: string;
+  browser: string;
+  gpu: string;
+  devices: number;
+  /** The newest first. */
+  failures: Failure[];
+}
+
+/** Failures of one kernel in one browser on one GPU; those on most devices come first. */
+export function failureGroups(failures: readonly Failure[]): FailureGroup[] {
+  const found = new Map<string, Failure[]>();
+  for (const one of failures) {
+    const key = JSON.stringify([one.kernel, one.browser, one.gpu]);
+    found.set(key, [...(found.get(key) ?? []), one]);
+  }
+  return [...found]
+    .map(([key, ones]) => {
+      const { kernel, browser, gpu } = ones[0] as Failure;
+      const devices = new Set(ones.map(({ device }) => device)).size;
+      return { key, kernel, browser, gpu, devices, failures: ones };
+    })
+    .sort((one, other) => other.devices - one.devices || one.kernel.localeCompare(other.kernel));
+}
+
+export interface TaskVersions {
+  task: string;
+  /** Of each version its newest release, and the devices that said last that they hold it. */
+  versions: { release: Release; holding: number }[];
+}
+
+/** By task, its versions that were released. `releases`: the newest first. */
+export function taskVersions(releases: readonly Release[], devices: readonly Device[]): TaskVersions[] {
+  const found = new Map<string, Map<string, Release>>();
+  for (const release of releases) {
+    const versions = found.get(release.task) ?? new Map<string, Release>();
+    if (!versions.has(release.version)) versions.set(release.version, release);
+    found.set(release.task, versions);
+  }
+  return [...found].map(([task, versions]) => ({
+    task,
+    versions: [...versions.values()].map((release) => ({
+      release,
+      holding: devices.filter(({ holds }) => holds[task] === release.version).length,
+    })),
+  }));
+}
+
+/** "gray 35%", or what became of it. */
+export function stateOf(release: Release): string {
+  const step = release.steps[release.step] ?? "";
+  return release.status === "rolled-back" ? `rolled back in ${step}` : step;
+}
+
+/** A line that keeps each value until the next, in a box of this size, up to `end`. */
+export function stepLine(
+  points: Release["coverage"],
+  end: number,
+  most: number,
+  width: number,
+  height: number,
+): string {
+  const first = points[0]?.[0] ?? end;
+  const span = Math.max(end - first, 1);
+  const x = (at: number) => (((Math.min(at, end) - first) / span) * width).toFixed(1);
+  const y = (devices: number) => (height - (devices / Math.max(most, 1)) * height).toFixed(1);
+  const last = points.at(-1);
+  const turns = points.map(([at, devices], i) => (i ? `H${x(at)}V${y(devices)}` : `M${x(at)},${y(devices)}`));
+  return last ? `${turns.join("")}H${x(end)}` : "";
+}
+
+/** 12 s ago, 4 min ago: how long before `now`. */
+export function ago(at: number, now: number): string {
+  const seconds = Math.max(0, Math.round((now - at) / 1000));
+  if (seconds < 120) return `${seconds} s ago`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min ago`;
+  return seconds < 172_800
+    ? `${Math.round(seconds / 3600)} h ago`
+    : `${Math.round(seconds / 86_400)} days ago`;
+}
