@@ -1,0 +1,42 @@
+/** Makes what @tapml/agent consists of beside its modules, which `vite build --config vite.agent.config.ts` has made: types, package.json, licence. */
+import { copyFile, writeFile } from "node:fs/promises";
+import { checkedSizes, finish } from "./package.mjs";
+import { publicTypes } from "./types.mjs";
+
+const ROOT = new URL("../", import.meta.url);
+const TARGET = new URL("../backend/tapml/server/static/agent/", ROOT);
+/** Of each module, compressed. */
+const MOST_BYTES = { "tapml-agent": 9_000, "tapml-vm": 3_000, "tapml-events": 5_000, "tapml-tunnel": 3_000 };
+
+const CREATE = `/** Rejects with an AgentError. What the device holds from an earlier visit is there again. */
+export declare function createAgent(options: AgentOptions): Promise<Agent>;
+`;
+const SPAWN = `import type { VmWorker } from "./tapml-agent.js";
+/** VMs in node's worker threads, for tests and servers. They are not a boundary that holds hostile tasks. */
+export declare function spawn(base: string): VmWorker;
+`;
+const EVENTS = ["event", "triggers", "sequences", "streams", "processor", "collect", "tasks"];
+const [types, events, tunnel] = await publicTypes([
+  ["agent/api", "agent/error"],
+  EVENTS.map((name) => `agent/events/${name}`),
+  ["agent/tunnel/outbox", "agent/tunnel/index"],
+]);
+await writeFile(new URL("tapml-events.d.ts", TARGET), events);
+await writeFile(new URL("tapml-tunnel.d.ts", TARGET), tunnel);
+await writeFile(new URL("tapml-agent.d.ts", TARGET), `${types}${CREATE}`);
+await writeFile(new URL("tapml-agent-node.d.ts", TARGET), SPAWN);
+
+await finish(TARGET, {
+  name: "@tapml/agent",
+  description: "Pulls tasks that the page's key signed, and runs each in a Python VM of its own",
+  exports: {
+    ".": { types: "./tapml-agent.d.ts", default: "./tapml-agent.js" },
+    "./events": { types: "./tapml-events.d.ts", default: "./tapml-events.js" },
+    "./tunnel": { types: "./tapml-tunnel.d.ts", default: "./tapml-tunnel.js" },
+    "./node": { types: "./tapml-agent-node.d.ts", default: "./tapml-agent-node.js" },
+  },
+  files: ["*.js", "*.mjs", "*.d.ts", "python"],
+});
+await copyFile(new URL("src/agent/compile.mjs", ROOT), new URL("tapml-compile.mjs", TARGET));
+
+await checkedSizes(TARGET, MOST_BYTES);

@@ -1,0 +1,13 @@
+/** @tapml/agent/node: VMs in node's worker threads, for tests and servers. They are not a boundary that holds hostile tasks. */
+import { Worker } from "node:worker_threads";
+import type { VmWorker } from "./api";
+
+export function spawn(base: string): VmWorker {
+  const worker = new Worker(new URL("tapml-vm-node.js", base));
+  return {
+    postMessage: (message, transfer) => worker.postMessage(message, transfer as ArrayBuffer[]),
+    onMessage: (listener) => void worker.on("message", listener),
+    onError: (listener) => void worker.on("error", (error: unknown) => listener(String(error))),
+    terminate: () => void worker.terminate(),
+  };
+}

@@ -1,0 +1,47 @@
+/** The task profile: what the page's ordinary requests tell of this device. */
+import type { AgentOptions } from "./api";
+import { AgentError } from "./error";
+
+/** Of the header, as the service reads it. */
+const MOST_BYTES = 4096;
+/** By the engine: what is built on Chromium is Chromium. */
+const ENGINES: [string, RegExp][] = [
+  ["firefox", /\bFirefox\/(\d+)/],
+  ["chromium", /\b(?:Headless)?Chrom(?:e|ium)\/(\d+)/],
+  ["safari", /\bVersion\/(\d+).*\bSafari\//],
+];
+
+export function browserOf(userAgent: string): { name: string; version: number } {
+  for (const [name, pattern] of ENGINES) {
+    const version = pattern.exec(userAgent)?.[1];
+    if (version !== undefined) return { name, version: Number(version) };
+  }
+  return { name: "other", version: 0 };
+}
+
+/** 22 characters at random. */
+export function drawDevice(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(22));
+  return Array.from(
+    bytes,
+    (byte) => "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[byte & 63],
+  ).join("");
+}
+
+/** The header's value, in ASCII. Throws an AgentError where it is too long. */
+export function profileHeader(device: string, options: AgentOptions, holds: Record<string, string>): string {
+  const { app, gpu, attributes } = options;
+  const browser = browserOf(globalThis.navigator?.userAgent ?? "");
+  const profile = { device, app, browser, ...(gpu && { gpu }), ...(attributes && { attributes }), holds };
+  const text = JSON.stringify(profile).replace(
+    /[\u007f-\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+  if (text.length > MOST_BYTES)
+    throw new AgentError(
+      "input",
+      `the profile has ${text.length} bytes, and at most ${MOST_BYTES} are read`,
+      "declare fewer attributes",
+    );
+  return text;
+}
