@@ -28,6 +28,7 @@ struct PODArgs { packGridDimX: u32 }
 @group(0) @binding(2) var<uniform> podArgs : PODArgs;
 var<workgroup> one : array<f32, 65>;
 var<workgroup> two : array<vec3<f16>, 4>;
+var<workgroup> three : array<array<vec4<f32>, 5>, 3>;
 @compute @workgroup_size(16, 4) fn k() {}
 """
 
@@ -42,8 +43,8 @@ def test_metadata_is_read_off_the_wgsl() -> None:
         (0, "read_write", "array<vec4<f32>>"), (1, "read", "array<f16>"), (2, "uniform", "PODArgs"),
     ]  # fmt: skip
     assert workgroup_size(WGSL) == [16, 4, 1]
-    # 65 floats are 260 bytes, rounded to 272; a vec3<f16> takes 8 bytes, four of them 32.
-    assert workgroup_storage(WGSL) == 272 + 32
+    # 65 floats are 260 bytes, rounded to 272; a vec3<f16> takes 8 bytes, four of them 32; a vec4<f32> takes 16.
+    assert workgroup_storage(WGSL) == 272 + 32 + 16 * 15
     needed = requirements([WGSL], 1000)
     assert needed["features"] == ["shader-f16"]
     assert needed["limits"]["maxComputeInvocationsPerWorkgroup"] == 64

@@ -12,6 +12,7 @@ from tvm import relax, te, tirx
 from tvm.ir import Call
 
 from tapml.carving.carve import carve
+from tapml.compilers.choose import CHOICES
 from tapml.importing.model import ImportedModel, Step
 from tapml.jobs.job import JobSpecification, run_job
 from tapml.lowering.emit import _ELSEWHERE, _OPERATIONS
@@ -137,9 +138,12 @@ def model() -> ImportedModel:
     )
 
 
-@pytest.fixture(scope="module")
-def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
-    return carve(model(), tmp_path_factory.mktemp("functions") / "functions.suite", name="functions")
+@pytest.fixture(scope="module", params=["native", "tvm"])
+def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Suite:
+    path = tmp_path_factory.mktemp("functions") / "functions.suite"
+    made = carve(model(), path, name="functions", compilers=CHOICES[request.param])
+    assert {made.bundle(name)["compiler"]["name"] for name in made.kernels} == {request.param}
+    return made
 
 
 @pytest.mark.slow

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
 from tapml.kernels.bundle import CompiledKernel
@@ -12,6 +13,10 @@ from tapml.lowering.operator import Operator
 
 Progress = Callable[[int, int], None]
 """progress(done, total)"""
+
+
+Finish = Callable[[Progress], dict[str, CompiledKernel]]
+"""Gives, once, what `Compiler.compile` would, after as much time as there is still to do."""
 
 
 class Compiler(Protocol):
@@ -23,7 +28,7 @@ class Compiler(Protocol):
 
     def compile(
         self, operators: Sequence[Operator], variants: Sequence[str], progress: Progress
-    ) -> Mapping[str, CompiledKernel]:
+    ) -> dict[str, CompiledKernel]:
         """By name, those of `operators` that it knows; `progress` as they finish.
 
         One that it knows but has no WGSL for is a document without variants that says why in `unsupported`. Raises
@@ -37,6 +42,14 @@ class Checking(Protocol):
 
     def check(self, operators: Sequence[Operator], variants: Sequence[str]) -> None:
         """Raise the InputError that `compile` would raise."""
+
+
+@runtime_checkable
+class Beginning(Protocol):
+    """A compiler that can work beside others."""
+
+    def begun(self, operators: Sequence[Operator], variants: Sequence[str]) -> AbstractContextManager[Finish]:
+        """Have a second process begin, where there can be one; it ends with the `with` block. Raises as `compile`."""
 
 
 def described(compiler: Compiler, operator: Operator, **more: Any) -> dict[str, Any]:

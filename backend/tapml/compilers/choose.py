@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
-from tapml.compilers.base import Checking, Compiler, Progress
+from tapml.compilers.base import Beginning, Checking, Compiler, Finish, Progress
 from tapml.compilers.cache.compile import CACHE_KERNELS
 from tapml.compilers.external.by_hand import EXTERNAL
+from tapml.compilers.native.compile import NATIVE
 from tapml.compilers.tvm.compile import TVM
 from tapml.errors import InputError
 from tapml.expressions import ExpressionError
@@ -17,6 +20,13 @@ from tapml.lowering.operator import Operator
 
 COMPILERS: tuple[Compiler, ...] = (EXTERNAL, CACHE_KERNELS, TVM)
 """In the order in which they are asked."""
+
+CHOICES: Mapping[str, tuple[Compiler, ...]] = MappingProxyType(
+    {"auto": COMPILERS, "native": (EXTERNAL, NATIVE, CACHE_KERNELS, TVM), "tvm": COMPILERS}
+)
+"""By what `--compiler` is given. `native`: tapml's own kernels, and TVM's for what it has none for. `auto`: what is
+shown to be faster wherever it may run, which is TVM's as long as some devices take longer for native ones
+(docs/kernels.md)."""
 
 
 def compile_operators(
@@ -30,11 +40,37 @@ def compile_operators(
 
     Raises InputError for variants that a compiler does not know.
     """
+    with begun(operators, variants, compilers) as finish:
+        return finish(progress)
+
+
+@contextlib.contextmanager
+def begun(
+    operators: Sequence[Operator], variants: Sequence[str], compilers: Sequence[Compiler] = COMPILERS
+) -> Iterator[Callable[[Progress], dict[str, CompiledKernel]]]:
+    """`compile_operators` in two parts: kernels are compiled beside what is done before the second one is called, in a
+    process of their own, where the last of the compilers can do that. That process ends with the `with` block."""
     found: dict[str, CompiledKernel] = {}
-    for compiler in compilers:
-        left = [one for one in operators if one.name not in found or found[one.name].document["unsupported"]]
-        found.update(compiler.compile(left, variants, progress))
-    return {operator.name: found[operator.name] for operator in operators}
+
+    def left() -> list[Operator]:
+        return [one for one in operators if one.name not in found or found[one.name].document["unsupported"]]
+
+    def finish(progress: Progress) -> dict[str, CompiledKernel]:
+        found.update(last(progress))
+        return {operator.name: found[operator.name] for operator in operators}
+
+    for compiler in compilers[:-1]:
+        found.update(compiler.compile(left(), variants, lambda done, total: None))
+    with _begun(compilers[-1], left(), variants) as last:
+        yield finish
+
+
+def _begun(
+    compiler: Compiler, operators: Sequence[Operator], variants: Sequence[str]
+) -> contextlib.AbstractContextManager[Finish]:
+    if isinstance(compiler, Beginning):
+        return compiler.begun(operators, variants)
+    return contextlib.nullcontext(lambda progress: compiler.compile(operators, variants, progress))
 
 
 def check_operators(operators: Sequence[Operator], variants: Sequence[str], compilers: Sequence[Compiler]) -> None:

@@ -4,7 +4,8 @@ or for each head and some tokens of a chunk, which share what they read of the c
 A tile of places at a time: each lane has the scores of one, then the lanes mix the tile's values, a column each, or
 several places at once where a value has fewer columns than there are lanes. What was mixed before is scaled to a new
 highest score (online softmax), so nothing is kept of scores. How many places there are is read off the values' buffer,
-so that one kernel serves caches of any capacity (a bias is of one). How far to look is read from `positions`, which no
+so that one kernel serves caches of any capacity (a bias is of one). With `blocks` the caches are of several sequences,
+and a workgroup is of one token, for what it reads is its own text's. How far to look is read from `positions`, which no
 kernel may write: only what a storage buffer holds that is read counts as uniform, and barriers stand inside that loop.
 """
 
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tapml.lowering.by_hand import MadeWith
+from tapml.lowering.by_hand import MadeWith, made_with
 from tapml.lowering.operator import Operator
 
 LANES = 128
@@ -27,17 +28,24 @@ OPTIONS = {"scaling", "window", "softcap"}
 def attention(operator: Operator, made: MadeWith) -> str | None:
     """WGSL; None for tensors that it is not written for."""
     shapes = _shapes(operator.arguments)
-    if made.options.keys() != OPTIONS or made.also not in _ALSO or shapes is None:
+    paged = "blocks" in made.also
+    if made.options.keys() != OPTIONS | ({"block"} if paged else set()) or made.also not in _ALSO or shapes is None:
         return None
     heads, dim, kv_heads, capacity, width = shapes
     options, also = made.options, operator.arguments[4:-1]
-    if [argument["dtype"] for argument in also] != ["float32"] * len(made.also):
+    dtypes = [_DTYPES[name] for name in made.also]
+    if [argument["dtype"] for argument in also] != [dtype for dtype, _ in dtypes]:
         return None
     inputs = "".join(
-        f"@group(0) @binding({number}) var<storage, read> {name} : array<f32>;\n"
-        for number, name in enumerate(made.also, 4)
+        f"@group(0) @binding({number}) var<storage, read> {name} : array<{kind}>;\n"
+        for number, (name, (_, kind)) in enumerate(zip(made.also, dtypes, strict=True), 4)
     )
-    of_head = "0" if also and also[-1]["shape"][0] == 1 else "head"  # a bias for all heads, or one for each
+    by_name = dict(zip(made.also, also, strict=True))
+    # A bias for all heads, or one for each.
+    of_head = "0" if "bias" in by_name and by_name["bias"]["shape"][0] == 1 else "head"
+    block = int(made.options["block"]) if paged else 0
+    count = by_name["blocks"]["shape"][1] if paged else 0
+    seen_most = count * block if paged else capacity
     vector = 4 if dim % 4 == 0 else 1
     number = f"vec{vector}<f32>" if vector > 1 else "f32"
     columns = min(LANES, 1 << (width - 1).bit_length())
@@ -68,7 +76,11 @@ def attention(operator: Operator, made: MadeWith) -> str | None:
         TANH=_TANH if softcap else "",
         ALSO=inputs,
         RESULT=4 + len(made.also),
-        BIAS=f" + bias[({of_head} * tokens + token + t) * {capacity} + at]" if "bias" in made.also else "",
+        BIAS=f" + bias[({of_head} * tokens + token + t) * {seen_most} + at]" if "bias" in made.also else "",
+        CAPACITY=seen_most if paged else "places",
+        PLACE_OF=_PLACE_OF.format(BLOCK=block, COUNT=count) if paged else "",
+        AT="place_of(token, at, places)" if paged else "at",
+        TILE_AT="place_of(token, tile + j, places)" if paged else "tile + j",
         FIRST_HIGHEST="sinks[head]" if sinks else "NOWHERE",
         FIRST_TOTAL="1.0" if sinks else "0.0",
     )
@@ -86,11 +98,17 @@ def attention_grid(operator: Operator) -> list[Any]:
 def _tokens(operator: Operator) -> int:
     """In one workgroup."""
     tokens = operator.arguments[0]["shape"][1]
+    if (found := made_with(operator.prim_func, "cached_attention")) is not None and "blocks" in found.also:
+        return 1
     return min(tokens, TOKENS) if isinstance(tokens, int) else TOKENS
 
 
-_ALSO = ((), ("sinks",), ("bias",), ("sinks", "bias"))
+_ALSO = tuple(
+    (*also, *blocks) for also in ((), ("sinks",), ("bias",), ("sinks", "bias")) for blocks in ((), ("blocks",))
+)
 """Arguments that it may have behind the four that it always has."""
+
+_DTYPES = {"sinks": ("float32", "f32"), "bias": ("float32", "f32"), "blocks": ("int32", "i32")}
 
 
 def _shapes(arguments: Sequence[Mapping[str, Any]]) -> tuple[int, int, int, int, int] | None:
@@ -115,6 +133,12 @@ fn tanh_of(x : f32) -> f32 {
 }
 """
 
+_PLACE_OF = """
+fn place_of(token : i32, at : i32, places : i32) -> i32 {{
+  return clamp(blocks[token * {COUNT} + at / {BLOCK}] * {BLOCK} + at % {BLOCK}, 0, places - 1);
+}}
+"""
+
 _TEXT = """\
 @group(0) @binding(0) var<storage, read> query : array<{NUMBER}>;
 @group(0) @binding(1) var<storage, read> keys : array<{NUMBER}>;
@@ -127,7 +151,7 @@ const NOWHERE = -1e30f;
 var<workgroup> query_rows : array<{NUMBER}, {ALL_TERMS}>;
 var<workgroup> scores : array<f32, {ALL_LANES}>;
 var<workgroup> parts : array<f32, {LANES}>;
-{TANH}
+{TANH}{PLACE_OF}
 @compute @workgroup_size({LANES})
 fn cached_attention(
   @builtin(workgroup_id) group : vec3<u32>,
@@ -139,7 +163,8 @@ fn cached_attention(
   let token = i32(group.y) * {TOKENS};
   let known = min(tokens - token, {TOKENS});
   // From the first place that one of the tokens sees to the last.
-  let capacity = i32(arrayLength(&values)) / {OF_PLACE};
+  let places = i32(arrayLength(&values)) / {OF_PLACE};
+  let capacity = {CAPACITY};
   var begin = capacity;
   var end = 0;
   for (var t = 0; t < known; t++) {{
@@ -153,7 +178,7 @@ fn cached_attention(
   for (var r = lane; r < known * {TERMS}; r += {LANES}) {{
     query_rows[r] = query[(head * tokens + token) * {TERMS} + r];
   }}
-  let row_of_head = head / {GROUPS} * capacity;
+  let row_of_head = head / {GROUPS} * places;
   let column = lane % {COLUMNS};
   let part = lane / {COLUMNS};
   var highest = array<f32, {TOKENS}>();
@@ -168,7 +193,7 @@ fn cached_attention(
     let count = min(end - tile, {LANES});
     let at = tile + lane;
     if (lane < count) {{
-      let row = (row_of_head + at) * {TERMS};
+      let row = (row_of_head + {AT}) * {TERMS};
       // Said, for Dawn (SwiftShader) and wgpu (lavapipe) keep what the turn before left where it is not.
       var found = array<f32, {TOKENS}>();
       for (var r = 0; r < {TERMS}; r++) {{
@@ -219,7 +244,7 @@ fn cached_attention(
       }}
     }}
     for (var j = part; j < count; j += {PARTS}) {{
-      let row = (row_of_head + tile + j) * {WIDTH};
+      let row = (row_of_head + {TILE_AT}) * {WIDTH};
       for (var piece = 0; piece < {PIECES}; piece++) {{
         let place = column + piece * {COLUMNS};
         if (place < {WIDTH}) {{

@@ -1,4 +1,4 @@
-"""The compiler of a decoder's own operators: of its cache, and the one that chooses a token."""
+"""The compiler of a decoder's own operators: of its cache, and those that choose a token."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 from tapml.compilers.base import Progress, described
-from tapml.compilers.cache.append import AFTER, CACHE, NEW, POSITIONS, append, append_grid
+from tapml.compilers.cache.append import CACHE, append, append_grid
 from tapml.compilers.cache.attention import attention, attention_grid
+from tapml.compilers.cache.draw import draw
 from tapml.compilers.cache.launch import Launch
 from tapml.compilers.cache.most_likely import most_likely
 from tapml.files import sha256
@@ -29,7 +30,7 @@ class CacheCompiler:
     """One of the compilers (tapml.compilers.base): of a decoder's operators those that it has a kernel for."""
 
     name = "cache"
-    version = "2"
+    version = "3"
 
     def compile(
         self, operators: Sequence[Operator], variants: Sequence[str], progress: Progress
@@ -45,10 +46,14 @@ class CacheCompiler:
         found = made_with(operator.prim_func, "cache_append")
         if found is not None and (text := append(operator, found)) is not None:
             # The cache itself is bound as what it becomes.
-            grid, grows = append_grid(operator), {CACHE: PLACES, AFTER: PLACES}
-            return self._single(operator, text, [AFTER, NEW, POSITIONS], grid, grows, {AFTER: CACHE})
+            after = len(operator.arguments) - 1
+            grid, grows = append_grid(operator), {CACHE: PLACES, after: PLACES}
+            return self._single(operator, text, [after, *range(CACHE + 1, after)], grid, grows, {after: CACHE})
         found = made_with(operator.prim_func, "most_likely")
         if found is not None and (made := most_likely(operator, found)) is not None:
+            return self._made(operator, made.launches, made.temporaries)
+        own = operator.external
+        if own is not None and (own.source, own.operator) == ("tapml", "draw") and (made := draw(operator)) is not None:
             return self._made(operator, made.launches, made.temporaries)
         return None
 
@@ -107,7 +112,9 @@ class CacheCompiler:
             }
             for place, argument in enumerate(operator.arguments)
         ]
-        return CompiledKernel({**described(self, operator), "arguments": arguments, "variants": [variant]}, files)
+        reference = {"reference": operator.external.who} if operator.external else {}
+        document = {**described(self, operator, **reference), "arguments": arguments, "variants": [variant]}
+        return CompiledKernel(document, files)
 
 
 CACHE_KERNELS = CacheCompiler()

@@ -1,4 +1,4 @@
-"""A dispatch of a kernel by hand."""
+"""Dispatches of a kernel by hand."""
 
 from __future__ import annotations
 
@@ -14,3 +14,11 @@ class Launch:
     text: str
     operands: list[dict[str, int]]
     workgroups: list[Any]
+
+
+@dataclass(frozen=True)
+class Launches:
+    """One after the other; `temporaries`: bytes of what they hand on."""
+
+    launches: list[Launch]
+    temporaries: list[Any]

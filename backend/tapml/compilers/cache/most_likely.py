@@ -7,24 +7,13 @@ infinities is left open, and here both have to be found.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
-from tapml.compilers.cache.launch import Launch
+from tapml.compilers.cache.launch import Launch, Launches
 from tapml.lowering.by_hand import MadeWith
 from tapml.lowering.operator import Operator
 
 LANES = 256
 BLOCK = 8192
 """Logits that a workgroup looks through."""
-
-
-@dataclass(frozen=True)
-class Launches:
-    """`temporaries`: bytes of what they hand on."""
-
-    launches: list[Launch]
-    temporaries: list[Any]
 
 
 def most_likely(operator: Operator, made: MadeWith) -> Launches | None:

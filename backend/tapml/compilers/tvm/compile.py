@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tvm
 from tvm import tirx
 from tvm_ffi import structural_walk
 
-from tapml.compilers.base import Progress, described
+from tapml.compilers.base import Finish, Progress, described
 from tapml.compilers.store import load, store
 from tapml.compilers.tvm.folding import without_surplus_workgroup
+from tapml.compilers.tvm.functions import functions_of
 from tapml.compilers.tvm.launches import LaunchError, LaunchPlan
-from tapml.compilers.tvm.processes import in_two_processes
 from tapml.compilers.tvm.schedules import ANY, PLAIN, schedule
 from tapml.compilers.tvm.spelling import SpellingError, spelled
 from tapml.compilers.tvm.subgroups import SUBGROUP_SIZE, same_in_wgsl, uses_subgroups, without_idle_enable
@@ -28,9 +28,10 @@ from tapml.kernels.document import FORMAT
 from tapml.lowering.operator import Operator
 from tapml.lowering.quiet import quiet_tvm, reason
 from tapml.memory import give_back, only_new_garbage
+from tapml.processes import Shared
 from tapml.program.program import SymbolicType
 
-# Raised whenever this module would write something else for the same PrimFunc.
+# Raised whenever this module would write something else for the same PrimFunc, functions of ours that it calls aside.
 _GENERATION = 19
 
 _MANY_DIVISIONS = 64
@@ -66,33 +67,41 @@ class TvmCompiler:
         `variants` are specs: the most invocations of a workgroup ("256", "1024"), "+subgroups" behind it where TVM may
         count on subgroups of 32. A kernel has those variants that differ in what they require, most demanding first.
         """
+        with self.begun(operators, variants) as finish:
+            return finish(progress)
+
+    @contextlib.contextmanager
+    def begun(self, operators: Sequence[Operator], variants: Sequence[str]) -> Iterator[Finish]:
+        """As `Beginning.begun`."""
         specs = parse_specs(variants)
         own = [operator for operator in operators if operator.external is None]
         jobs = [_Job(operator, spec, _key(operator, spec)) for operator in own for spec in specs]
         made = {job.key: load(job.key) for job in jobs}
         missing = [job for job in jobs if made[job.key] is None]
-        finished = itertools.count(len(jobs) - len(missing))
-        progress(next(finished), len(jobs))
+        shared = Shared([(job.key, job.done) for job in missing] if len(missing) >= _WORTH_A_PROCESS else [])
 
-        def done(key: str, kernel: CompiledKernel) -> None:
-            made[key] = kernel
+        def finish(progress: Progress) -> dict[str, CompiledKernel]:
+            finished = itertools.count(len(jobs) - len(missing))
             progress(next(finished), len(jobs))
+            with only_new_garbage():
+                for number, (key, kernel) in enumerate(shared.results(), 1):
+                    made[key] = kernel
+                    progress(next(finished), len(jobs))
+                    if number % _AT_ONCE == 0:
+                        give_back()
+            # All of them, or what a process that died has left.
+            for job in missing:
+                if made[job.key] is None:
+                    made[job.key] = job.done()
+                    progress(next(finished), len(jobs))
+            found: dict[str, list[tuple[VariantSpec, CompiledKernel]]] = {}
+            for job in jobs:
+                if (compiled := made[job.key]) is not None:
+                    found.setdefault(job.operator.name, []).append((job.spec, compiled))
+            return {name: combine(candidates) for name, candidates in found.items()}
 
-        begun = missing if len(missing) >= _WORTH_A_PROCESS else []
-        with only_new_garbage():
-            for number, (key, kernel) in enumerate(in_two_processes([(job.key, job.done) for job in begun]), 1):
-                done(key, kernel)
-                if number % _AT_ONCE == 0:
-                    give_back()
-        # All of them, or what a process that died has left.
-        for job in missing:
-            if made[job.key] is None:
-                done(job.key, job.done())
-        found: dict[str, list[tuple[VariantSpec, CompiledKernel]]] = {}
-        for job in jobs:
-            if (compiled := made[job.key]) is not None:
-                found.setdefault(job.operator.name, []).append((job.spec, compiled))
-        return {name: combine(candidates) for name, candidates in found.items()}
+        with shared:
+            yield finish
 
     def check(self, operators: Sequence[Operator], variants: Sequence[str]) -> None:
         """Raises InputError for variants that it does not know."""
@@ -235,5 +244,5 @@ def _key(operator: Operator, spec: VariantSpec) -> str:
     """Where the cache keeps a variant of a kernel."""
     text = operator.prim_func.script(show_meta=True)
     symbols = [symbol.model_dump() for symbol in operator.symbols]
-    text += json.dumps([symbols, [*operator.sizes.values()], operator.arguments])
+    text += functions_of(text) + json.dumps([symbols, [*operator.sizes.values()], operator.arguments])
     return sha256(json.dumps([_GENERATION, FORMAT, tvm.__version__, spec.target, operator.name, text]))

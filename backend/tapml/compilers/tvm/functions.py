@@ -104,8 +104,11 @@ fn tapml_log10(x : f32) -> f32 {
 """,
     "log1p": """\
 fn tapml_log1p(x : f32) -> f32 {
-  if (abs(x) < 0.01f) {
-    return x * (1.0f - x * (0.5f - x * (0.33333334f - x * (0.25f - x * 0.2f))));
+  if (x > -0.5f && x < 1.0f) {
+    let s = x / (2.0f + x);
+    let t = s * s;
+    return 2.0f * s * (1.0f + t * (0.33333334f + t * (0.2f + t * (0.14285715f + t * (0.11111111f
+      + t * (0.09090909f + t * (0.07692308f + t * 0.06666667f)))))));
   }
   return log(1.0f + x);
 }
@@ -244,6 +247,11 @@ def declared(wgsl: str) -> str:
             found[name] = _OWN[name]
             waiting += _CALLED.findall(_OWN[name])
     return "\n".join([wgsl, *(found[name] for name in sorted(found))]) if found else wgsl
+
+
+def functions_of(script: str) -> str:
+    """Those of ours that a PrimFunc may call by its script, and what they call."""
+    return declared("".join(f"{PREFIX}{name}(" for name in sorted(_OWN) if f"T.{name}(" in script))
 
 
 def _call(call: Any) -> Any:

@@ -1,0 +1,312 @@
+"""The text of attention: over the keys of some rows, a tile of them at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tapml.compilers.native.attended import Attended
+from tapml.compilers.native.attention_hooks import AttentionHooks, most_of
+from tapml.compilers.native.attention_shape import DEPTH, FOURS, LANES, LOWEST, Shape
+from tapml.compilers.native.contraction import TOTAL
+from tapml.compilers.native.kernel import Launch, Text, ceildiv, grid_of, times
+from tapml.compilers.native.polynomials import Polynomial
+from tapml.compilers.native.product import ACCUMULATED, arguments_of, extents, last, numbered, tiles
+from tapml.compilers.native.words import bare
+
+PLACES = "places"
+"""The symbol for how many places a cache has."""
+
+
+class Attending(AttentionHooks):
+    def __init__(self, text: Text, made: Attended, shape: Shape, width: int, caches: Sequence[str]) -> None:
+        if caches:
+            text.given[PLACES] = f"{PLACES}()"
+        super().__init__(text, made, shape, width)
+        product = made.scores
+        self._caches = caches
+        self._left = self._factor("left", "row", product.left, product.rows, product.inner)
+        self._right = self._factor("right", "key", product.right, product.columns, product.inner)
+        self._value = self._factor("value", "key", made.value, product.columns, made.width)
+        self._whole = shape.splits == 1
+        others = [made.score, made.base, *([made.finish] if self._whole else [])]
+        bounds = [self._indices.expression(found) for found in (*made.first, *made.last)]
+        self._bind((self._left, self._right, self._value), *others, *bounds)
+        if self._whole:
+            text.bind(str(made.stored.value), write=True)
+        else:
+            self._bind_parts(write=True)
+
+    def launch(self) -> Launch:
+        shape, product = self._shape, self._made.scores
+        rows, parts = shape.rows, shape.parts
+        row_tiles = ceildiv(times(*extents(product.rows)), rows)
+        most = most_of(self._indices, product.batch) * -(-most_of(self._indices, product.rows) // rows) * shape.splits
+        grid, group = grid_of(times(*extents(product.batch), row_tiles, shape.splits), most)
+        held = rows * -(-shape.inner // 4)
+        functions = [self._vector(self._left, 4), self._vector(self._right, DEPTH)]
+        functions += [self._vector(self._value, 4 * shape.fours), self._score(), *self._bounds()]
+        functions += [self._finish()] if self._whole else []
+        self._text.declarations = [
+            f"var<workgroup> query_part : array<vec4<f32>, {held}>;",
+            f"var<workgroup> key_part : array<vec4<f32>, {shape.keys * (FOURS + 1)}>;",
+            f"var<workgroup> score_part : array<f32, {rows * shape.keys}>;",
+            f"var<workgroup> partial : array<f32, {LANES}>;",
+            f"var<workgroup> highest : array<f32, {rows}>;",
+            f"var<workgroup> factor : array<f32, {rows}>;",
+            *([f"var<workgroup> mixed_part : array<vec4<f32>, {LANES}>;"] if parts > 1 else []),
+            *([f"var<workgroup> sum_part : array<f32, {LANES}>;"] if parts > 1 else []),
+            "",
+            *self._places(),
+            *functions,
+            ACCUMULATED,
+        ]
+        writer = self._text.writer()
+        writer.symbols.update(self.symbols)
+        tiles_of_rows = tiles(self._rows, rows)
+        for line in (
+            "let index = i32(number);",
+            f"let row_tiles = {tiles_of_rows};",
+            *numbered(group, times_text(self._batches, "row_tiles", shape.splits)),
+            f"let split = tile % {shape.splits};" if shape.splits > 1 else "",
+            f"let row_tile = tile / {shape.splits};" if shape.splits > 1 else "let row_tile = tile;",
+            "let batch = row_tile / row_tiles;",
+            f"let row = row_tile % row_tiles * {rows};",
+            *self._range(),
+            "",
+            *filled(
+                f"query_part[n] = left4(batch, min(row + n / {-(-shape.inner // 4)}, {last(self._rows)}), "
+                f"n % {-(-shape.inner // 4)} * 4);",
+                held,
+            ),
+            f"if (index < {rows}) {{",
+            f"  highest[index] = {LOWEST};",
+            "}",
+            f"let lane = index % {shape.fours};",
+            f"let own = index / {shape.fours} % {shape.row_groups};",
+            f"let part = index / {shape.fours * shape.row_groups};",
+            f"var mixed = array<vec4<f32>, {shape.own_rows}>();",
+            f"var sums = array<f32, {shape.own_rows}>();",
+            "workgroupBarrier();",
+            f"for (var at = begin; at < end; at += {shape.keys}) {{",
+            *(f"  {line}" for line in (*self._scores(), *self._weights(), *self._mixed())),
+            "}",
+            *self._together(),
+            *self._stored(),
+        ):
+            writer.line(line)
+        share = f" {shape.splits} workgroups share the keys of a row." if shape.splits > 1 else ""
+        comment = f"Attention: each workgroup computes {rows} rows, over {shape.keys} keys at a time.{share}"
+        launch = self._text.launch(writer, comment, arguments_of(group), LANES, grid)
+        launch = dataclasses.replace(launch, grows=dict.fromkeys(self._caches, 1))
+        return launch if self._whole else self._handing_on(launch)
+
+    # ------------------------------------------------ functions
+
+    def _places(self) -> Iterable[str]:
+        if self._caches:
+            values = self._text.accesses[self._caches[1]]
+            row = values.shape[0] * values.shape[2] // values.width
+            yield f"fn {PLACES}() -> i32 {{\n  return i32(arrayLength(&{values.name})) / {row};\n}}\n"
+
+    def _score(self) -> str:
+        made, product = self._made, self._made.scores
+        writer = self._function(
+            "score(batch : i32, row : i32, key : i32, total : f32) -> f32",
+            [(product.batch, "batch"), (product.rows, "row"), (product.columns, "key")],
+        )
+        self._given(writer, TOTAL, "total")
+        text = bare(writer.value(made.score))
+        writer.line(f"return {text if made.score.dtype == 'float32' else f'f32({text})'};")
+        writer.lines.append("}\n")
+        return self._ended(writer)
+
+    def _bounds(self) -> Iterable[str]:
+        """Functions of the first and the last key that a row sees."""
+        made, product = self._made, self._made.scores
+        for name, bounds, worst, start in (
+            ("first_of", made.first, "max", "0"),
+            ("last_of", made.last, "min", last(self._count(product.columns))),
+        ):
+            if not bounds:
+                continue
+            writer = self._function(
+                f"{name}(batch : i32, row : i32) -> i32", [(product.batch, "batch"), (product.rows, "row")]
+            )
+            text = start
+            for bound in bounds:
+                text = f"{worst}({text}, {bare(self._bound(writer, bound))})"
+            writer.line(f"return {text};")
+            writer.lines.append("}\n")
+            yield self._ended(writer)
+
+    def _bound(self, writer: Any, bound: Polynomial) -> str:
+        return str(writer.polynomial(bound))
+
+    # ------------------------------------------------ the body
+
+    def _range(self) -> Iterable[str]:
+        """From the first key that one of the rows sees to the last; where a row sees none, all count alike."""
+        shape, made = self._shape, self._made
+        keys = self._count(made.scores.columns)
+        if not made.first and not made.last:
+            yield "var begin = 0;"
+            yield f"var end = {keys};"
+        else:
+            yield f"var begin = {keys};"
+            yield "var end = 0;"
+            yield f"for (var r = row; r < min(row + {shape.rows}, {self._rows}); r++) {{"
+            yield f"  let low = {'first_of(batch, r)' if made.first else '0'};"
+            yield f"  let high = {'last_of(batch, r)' if made.last else last(keys)};"
+            yield "  begin = min(begin, select(low, 0, low > high));"
+            yield f"  end = max(end, select(high + 1, {keys}, low > high));"
+            yield "}"
+        if shape.splits > 1:
+            yield f"let share = (end - begin + {shape.splits - 1}) / {shape.splits};"
+            yield "begin += split * share;"
+            yield "end = min(end, begin + share);"
+
+    def _scores(self) -> Iterable[str]:
+        shape = self._shape
+        count, keys = shape.scores, shape.keys
+        step = max(1, LANES // keys)
+        """Rows beside each other that lanes have."""
+        fours = -(-shape.inner // 4)
+        yield f"var found = array<f32, {count}>();"
+        yield f"let key = index % {keys};"
+        yield f"let r = index / {keys};"
+        yield f"for (var k = 0; k < {shape.inner}; k += {DEPTH}) {{"
+        key = f"min(at + n / {FOURS}, end - 1)"
+        into = f"key_part[n / {FOURS} * {FOURS + 1} + n % {FOURS}]"
+        yield from (
+            f"  {line}" for line in filled(f"{into} = right4(batch, {key}, k + n % {FOURS} * 4);", keys * FOURS)
+        )
+        yield "  workgroupBarrier();"
+        inside = "" if shape.rows * keys >= LANES else f"r < {shape.rows}"
+        yield f"  for (var n = 0; n < min({FOURS}, {fours} - k / 4); n++) {{"
+        yield f"    let b = key_part[key * {FOURS + 1} + n];"
+        dot = f"found[c] = accumulated(found[c], query_part[(r + c * {step}) * {fours} + k / 4 + n], b);"
+        yield f"    for (var c = 0; c < {count}; c++) {{"
+        yield from _guarded(inside, [f"{dot}"], "      ")
+        yield "    }"
+        yield "  }"
+        yield "  workgroupBarrier();"
+        yield "}"
+        yield f"for (var c = 0; c < {count}; c++) {{"
+        yield f"  let here = r + c * {step};"
+        conditions = [*([f"here < {shape.rows}"] if inside else []), f"row + here < {self._rows}", "at + key < end"]
+        yield f"  if ({' && '.join(conditions)}) {{"
+        yield f"    score_part[here * {keys} + key] = score(batch, row + here, at + key, found[c]);"
+        yield f"  }} else{f' if (here < {shape.rows})' if inside else ''} {{"
+        yield f"    score_part[here * {keys} + key] = {LOWEST};"
+        yield "  }"
+        yield "}"
+        yield "workgroupBarrier();"
+
+    def _weights(self) -> Iterable[str]:
+        """The greatest score of each row, and the exponentials of the others less it."""
+        shape = self._shape
+        each = LANES // shape.rows
+        yield f"let line = index / {each};"
+        yield f"let place = index % {each};"
+        yield f"var most = {LOWEST};"
+        turn = f"for (var j = place; j < {shape.keys}; j += {each}) {{"
+        yield turn
+        yield f"  most = max(most, score_part[line * {shape.keys} + j]);"
+        yield "}"
+        yield "partial[index] = most;"
+        yield "workgroupBarrier();"
+        if each > 1:
+            yield f"for (var half = {each // 2}; half > 0; half /= 2) {{"
+            yield "  if (place < half) {"
+            yield "    partial[index] = max(partial[index], partial[index + half]);"
+            yield "  }"
+            yield "  workgroupBarrier();"
+            yield "}"
+        yield "if (place == 0) {"
+        yield "  let now = max(highest[line], partial[index]);"
+        yield "  factor[line] = exp(highest[line] - now);"
+        yield "  highest[line] = now;"
+        yield "}"
+        yield "workgroupBarrier();"
+        yield turn
+        yield f"  let n = line * {shape.keys} + j;"
+        yield "  score_part[n] = select(0.0, exp(score_part[n] - highest[line]), at + j < end);"
+        yield "}"
+        yield "workgroupBarrier();"
+
+    def _mixed(self) -> Iterable[str]:
+        shape = self._shape
+        yield f"for (var c = 0; c < {shape.own_rows}; c++) {{"
+        yield f"  mixed[c] *= factor[own + c * {shape.row_groups}];"
+        yield f"  sums[c] *= factor[own + c * {shape.row_groups}];"
+        yield "}"
+        yield f"for (var j = part; j < min({shape.keys}, end - at); j += {shape.parts}) {{"
+        yield "  let v = value4(batch, at + j, lane * 4);"
+        yield f"  for (var c = 0; c < {shape.own_rows}; c++) {{"
+        yield f"    let p = score_part[(own + c * {shape.row_groups}) * {shape.keys} + j];"
+        yield "    mixed[c] = fma(vec4<f32>(p), v, mixed[c]);"
+        yield "    sums[c] += p;"
+        yield "  }"
+        yield "}"
+
+    def _together(self) -> Iterable[str]:
+        """What lanes have of the same rows and columns."""
+        shape = self._shape
+        if shape.parts == 1:
+            return
+        yield f"for (var c = 0; c < {shape.own_rows}; c++) {{"
+        yield "  mixed_part[index] = mixed[c];"
+        yield "  sum_part[index] = sums[c];"
+        yield "  workgroupBarrier();"
+        yield "  if (part == 0) {"
+        yield f"    for (var p = 1; p < {shape.parts}; p++) {{"
+        yield f"      mixed[c] += mixed_part[index + p * {shape.fours * shape.row_groups}];"
+        yield f"      sums[c] += sum_part[index + p * {shape.fours * shape.row_groups}];"
+        yield "    }"
+        yield "  }"
+        yield "  workgroupBarrier();"
+        yield "}"
+
+    def _stored(self) -> Iterable[str]:
+        shape = self._shape
+        first = "part == 0 && " if shape.parts > 1 else ""
+        yield f"for (var c = 0; c < {shape.own_rows}; c++) {{"
+        yield f"  let here = own + c * {shape.row_groups};"
+        yield f"  if ({first}row + here < {self._rows}) {{"
+        if self._whole:
+            yield f"    for (var n = 0; n < min(4, {self._width} - lane * 4); n++) {{"
+            yield "      finish(batch, row + here, lane * 4 + n, highest[here], sums[c], mixed[c][n]);"
+        else:
+            place = self._part.replace("row)", "row + here)")
+            yield f"    let own_part = {place};"
+            yield "    if (lane == 0) {"
+            yield "      parts[own_part] = highest[here];"
+            yield "      parts[own_part + 1] = sums[c];"
+            yield "    }"
+            yield f"    for (var n = 0; n < min(4, {self._width} - lane * 4); n++) {{"
+            yield "      parts[own_part + 2 + lane * 4 + n] = mixed[c][n];"
+        yield "    }"
+        yield "  }"
+        yield "}"
+
+
+def times_text(*factors: Any) -> str:
+    return " * ".join(str(factor) for factor in factors if factor != 1)
+
+
+def filled(line: str, count: int) -> Iterable[str]:
+    """`line` for n from 0 to `count` - 1, shared out among the lanes."""
+    yield f"for (var n = index; n < {count}; n += {LANES}) {{"
+    yield f"  {line}"
+    yield "}"
+
+
+def _guarded(condition: str, lines: Sequence[str], indent: str) -> Iterable[str]:
+    if not condition:
+        yield from (indent + line for line in lines)
+        return
+    yield f"{indent}if ({condition}) {{"
+    yield from (f"{indent}  {line}" for line in lines)
+    yield f"{indent}}}"

@@ -1,0 +1,128 @@
+"""Attention in one go over the keys, a tile of them at a time: scores are never in memory.
+
+A workgroup has a few rows (queries that see the same keys and values: those of several tokens, or of the heads that
+share a head of keys). Of each tile it computes scores from queries and a part of the keys in workgroup memory, the
+greatest of each row, the weights, and adds up weighted values in registers; what was added before is scaled to a new
+greatest score. Keys that no row of the workgroup sees are not read. Where there are too few rows for a large device, as
+when one token is decoded, several workgroups share out the keys, and a second dispatch puts their parts together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from tapml.compilers.native.attended import attended
+from tapml.compilers.native.attending import PLACES, Attending
+from tapml.compilers.native.attention_hooks import OWN_NAMES, AttentionHooks, most_of
+from tapml.compilers.native.attention_shape import LANES, LOWEST, shape_of
+from tapml.compilers.native.kernel import Found, Launch, Text, ceildiv, check_counts, grid_of, times
+from tapml.compilers.native.product import arguments_of, extents
+from tapml.compilers.native.stages import Index, loads
+from tapml.lowering.by_hand import made_with
+
+CACHES = 1, 2
+"""Among the arguments of attention to a cache: those of keys and values [heads, places, size]."""
+
+
+def attention(found: Found) -> list[Launch] | None:
+    """One dispatch, or two where workgroups share out keys. None for what is no attention."""
+    caches = _caches(found)
+    if caches:
+        found = _growing(found, caches)
+    indices = found.indices(found.stages)
+    if caches:
+        indices.symbols[PLACES] = 1, int(found.program.parameters[CACHES[0]].shape[1])
+    made = attended(found, indices)
+    if made is None or found.threads < LANES:
+        return None
+    product = made.scores
+    sizes = [
+        most_of(indices, axes) for axes in (product.batch, product.rows, product.columns, product.inner, made.width)
+    ]
+    batch, rows, keys, inner, width = sizes
+    check_counts(indices, [batch, rows, width])
+    fixed = all(isinstance(extent, int) for extent in extents((*product.inner, *made.width)))
+    shape = shape_of(rows, batch, keys, inner, width) if fixed else None
+    if shape is None:
+        return None
+    text = Text(found, found.entry_point, indices, OWN_NAMES)
+    launches = [Attending(text, made, shape, width, caches).launch()]
+    if shape.splits > 1:
+        merging = Text(
+            dataclasses.replace(found, part=found.part + 1), f"{found.entry_point}_merge", indices, OWN_NAMES
+        )
+        launches.append(Merging(merging, made, shape, width).launch())
+    return launches
+
+
+def _caches(found: Found) -> Sequence[str]:
+    """Of attention to a cache, those of keys and values: the kernel reads off them how many places they have."""
+    made = made_with(found.operator.prim_func, "cached_attention")
+    return [found.program.parameters[place].name for place in CACHES] if made is not None else []
+
+
+def _growing(found: Found, caches: Sequence[str]) -> Found:
+    """With a symbol for how many places the caches have."""
+    stages = []
+    for stage in found.stages:
+        reads = [load for load in loads(stage.value) if load.value in caches]
+        over = {str(load.operands[1].value) for load in reads if load.operands[1].kind == "variable"}
+        # What reads no cache is the greatest of scores, or the sum of their weights.
+        over |= set() if reads or not stage.combine else {axis.variable for axis in stage.reduction}
+
+        def grown(axes: Sequence[Index], over: set[str] = over) -> tuple[Index, ...]:
+            return tuple(Index(axis.variable, PLACES) if axis.variable in over else axis for axis in axes)
+
+        stages.append(dataclasses.replace(stage, spatial=grown(stage.spatial), reduction=grown(stage.reduction)))
+    made = dataclasses.replace(found, stages=stages)
+    grown_caches = {
+        name: dataclasses.replace(
+            found.buffers[name], shape=(found.buffers[name].shape[0], PLACES, found.buffers[name].shape[2])
+        )
+        for name in caches
+    }
+    made.buffers = {**found.buffers, **grown_caches}
+    return made
+
+
+class Merging(AttentionHooks):
+    """The second dispatch: an element of the output an invocation."""
+
+    def launch(self) -> Launch:
+        made, shape = self._made, self._shape
+        self._bind((), made.base, made.finish)
+        self._bind_parts(write=False)
+        self._text.bind(str(made.stored.value), write=True)
+        product = made.scores
+        count = times(*extents((*product.batch, *product.rows, *made.width)))
+        most = self._indices.greatest(count)
+        grid, group = grid_of(ceildiv(count, LANES), -(-most // LANES) + 1)
+        self._text.declarations = ["", self._finish()]
+        writer = self._text.writer()
+        writer.symbols.update(self.symbols)
+        for line in (
+            f"let index = i32({group} * {LANES}u + number);",
+            f"if (index >= {self._batches} * {self._rows} * {self._width}) {{",
+            "  return;",
+            "}",
+            f"let column = index % {self._width};",
+            f"let row = index / {self._width} % {self._rows};",
+            f"let batch = index / ({self._width} * {self._rows});",
+            f"var most = {LOWEST};",
+            f"for (var split = 0; split < {shape.splits}; split++) {{",
+            f"  most = max(most, parts[{self._part}]);",
+            "}",
+            "var sum = 0.0;",
+            "var mixed = 0.0;",
+            f"for (var split = 0; split < {shape.splits}; split++) {{",
+            f"  let place = {self._part};",
+            "  let scale = exp(parts[place] - most);",
+            "  sum += scale * parts[place + 1];",
+            "  mixed += scale * parts[place + 2 + column];",
+            "}",
+            "finish(batch, row, column, most, sum, mixed);",
+        ):
+            writer.line(line)
+        comment = f"Attention, the parts of {shape.splits} workgroups together: each invocation computes an element."
+        return self._handing_on(self._text.launch(writer, comment, arguments_of(group), LANES, grid))

@@ -1,0 +1,80 @@
+"""How large the pieces of attention are that a workgroup takes."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+LANES = 128
+DEPTH = 16
+"""How far along queries and keys a step goes: a part of the keys is that wide."""
+FOURS = DEPTH // 4
+_MEMORY = 16384
+"""Bytes of workgroup memory that every device has."""
+
+ROWS = (32, 16, 8, 4, 2, 1)
+"""Of a workgroup: the most for which there is memory."""
+_AT_ONCE = 264
+"""Workgroups that fill a large device twice over: with fewer rows than that, keys are shared out."""
+MOST_SPLITS = 16
+LOWEST = "-3.4028234e+38f"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`rows` of a workgroup, `keys` of a tile; `splits` workgroups share the keys of a row. `fours`: lanes beside each
+    other that have four columns of values each."""
+
+    rows: int
+    keys: int
+    splits: int
+    inner: int
+    fours: int
+
+    @property
+    def groups(self) -> int:
+        return LANES // self.fours
+
+    @property
+    def row_groups(self) -> int:
+        """Lanes' groups that have different rows; the others have different keys."""
+        return min(self.groups, self.rows) if self.rows > 8 else 1
+
+    @property
+    def parts(self) -> int:
+        return self.groups // self.row_groups
+
+    @property
+    def own_rows(self) -> int:
+        """Of a lane."""
+        return self.rows // self.row_groups
+
+    @property
+    def scores(self) -> int:
+        """Of a lane, in a tile."""
+        return max(1, self.rows * self.keys // LANES)
+
+    @property
+    def memory(self) -> int:
+        vectors = self.rows * -(-self.inner // 4) + self.keys * (FOURS + 1) + LANES
+        return 16 * vectors + 4 * (self.rows * self.keys + 2 * LANES + 2 * self.rows)
+
+
+def shape_of(rows: int, batch: int, keys: int, inner: int, width: int) -> Shape | None:
+    """The one for so many of each; None where a row of values is longer than a workgroup takes."""
+    fours = 1 << (-(-width // 4) - 1).bit_length()
+    if fours > LANES:
+        return None
+    for most in ROWS:
+        at_once = min(most, 1 << (rows - 1).bit_length())
+        tile = 32 if at_once > 8 else 64 if at_once > 4 else LANES
+        found = Shape(at_once, tile, 1, inner, fours)
+        if found.memory <= _MEMORY:
+            break
+    else:
+        return None
+    workgroups, splits = batch * -(-rows // found.rows), 1
+    most = min(MOST_SPLITS, keys // (2 * found.keys)) if found.rows <= 8 else 1
+    while 2 * splits <= most and workgroups * splits < _AT_ONCE:
+        splits *= 2
+    return dataclasses.replace(found, splits=splits)

@@ -1,0 +1,144 @@
+"""The compiler of native kernels: its templates, and the documents of what they give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tapml.compilers.base import Progress, described
+from tapml.compilers.native.attention import attention
+from tapml.compilers.native.axes import nodes
+from tapml.compilers.native.elementwise import elementwise
+from tapml.compilers.native.kernel import Found, Launch
+from tapml.compilers.native.matmul import matmul
+from tapml.compilers.native.rows import rows
+from tapml.compilers.native.staged import Template, of_any, staged
+from tapml.compilers.native.stages import inlined, stages_of
+from tapml.compilers.tvm.variants import VariantSpec, parse_specs
+from tapml.errors import InputError
+from tapml.files import sha256
+from tapml.kernels.bundle import CompiledKernel, WgslFile, bindings, requirements, workgroup_size
+from tapml.lowering.by_hand import ATTRIBUTE, made_with
+from tapml.lowering.operator import Operator
+from tapml.operators.program import OperatorProgram
+
+TEMPLATES: tuple[Template, ...] = (elementwise, matmul, rows, attention)
+"""In the order in which they are asked."""
+
+_STORED = ("float32", "float16", "int32", "uint32")
+"""Dtypes that a buffer of WGSL holds as they are stored."""
+
+_MOST_NODES = 2000
+"""Parts of expressions, beyond which an operator is no readable text."""
+
+
+class NativeCompiler:
+    """One of the compilers (tapml.compilers.base)."""
+
+    name = "native"
+    version = "3"
+    """Raised whenever it would write something else for the same operator."""
+
+    def compile(
+        self, operators: Sequence[Operator], variants: Sequence[str], progress: Progress = lambda done, total: None
+    ) -> dict[str, CompiledKernel]:
+        """As all compilers do: nothing for an operator that no template knows. A kernel has one variant, with no more
+        invocations than the least that is asked for. Raises InputError for variants that there are not."""
+        spec = parse_specs(variants)[0]
+        found = {}
+        for number, operator in enumerate(operators, 1):
+            if (kernel := self._kernel(operator, spec)) is not None:
+                found[operator.name] = kernel
+            progress(number, len(operators))
+        return found
+
+    def check(self, operators: Sequence[Operator], variants: Sequence[str]) -> None:
+        """Raises InputError for variants that there are not."""
+        parse_specs(variants)
+
+    def _kernel(self, operator: Operator, spec: VariantSpec) -> CompiledKernel | None:
+        launches = generated(operator, spec.threads)
+        return None if launches is None else self.document(operator, spec, launches)
+
+    def document(self, operator: Operator, spec: VariantSpec, launches: Sequence[Launch]) -> CompiledKernel:
+        """The kernel of which these are the dispatches."""
+        program = operator.program
+        assert isinstance(program, OperatorProgram)
+        numbers = {buffer.name: place for place, buffer in enumerate(program.parameters)}
+        temporaries = {buffer: nbytes for launch in launches for buffer, nbytes in launch.temporaries.items()}
+        places = {buffer: {"argument": place} for buffer, place in numbers.items()}
+        places |= {buffer: {"temporary": place} for place, buffer in enumerate(temporaries)}
+        # The first has the operator's own name.
+        names = [f"{operator.name}{f'.{number}' if number > 1 else ''}.wgsl" for number in range(1, len(launches) + 1)]
+        files = [WgslFile(name, launch.text) for name, launch in zip(names, launches, strict=True)]
+        least = {symbol.name: symbol.minimum for symbol in operator.symbols}
+        variant: dict[str, Any] = {
+            "name": spec.name,
+            "requires": requirements(
+                [file.text for file in files], max(found.nbytes for found in operator.types(least))
+            ),
+            "entry_points": [
+                {
+                    "name": launch.entry_point,
+                    "file": file.name,
+                    "generated_sha256": sha256(file.text),
+                    "workgroup_size": workgroup_size(file.text),
+                    "bindings": bindings(file.text),
+                }
+                for launch, file in zip(launches, files, strict=True)
+            ],
+            "launches": [
+                {
+                    "entry_point": launch.entry_point,
+                    "operands": [places[buffer] for buffer in launch.buffers],
+                    "uniforms": [{"name": name, "dtype": "int32", "value": name} for name in launch.symbols],
+                    "grid": list(launch.grid),
+                }
+                for launch in launches
+            ],
+            "temporaries": [*temporaries.values()],
+        }
+        arguments = [dict(argument) for argument in operator.arguments]
+        for launch in launches:
+            for buffer, axis in launch.grows.items():
+                arguments[numbers[buffer]]["grows"] = axis
+            for output, given in launch.overwrites.items():
+                arguments[numbers[output]]["overwrites"] = numbers[given]
+        return CompiledKernel({**described(self, operator), "arguments": arguments, "variants": [variant]}, files)
+
+
+NATIVE = NativeCompiler()
+
+
+def generated(operator: Operator, threads: int = 256, templates: Sequence[Template] = TEMPLATES) -> list[Launch] | None:
+    """The dispatches of the first template that knows the operator."""
+    by_hand = operator.prim_func is not None and operator.prim_func.attrs and ATTRIBUTE in operator.prim_func.attrs
+    cached = made_with(operator.prim_func, "cached_attention") if by_hand else None
+    if by_hand and (cached is None or "blocks" in cached.also):
+        return None  # compilers/cache knows more of it than its loops
+    found = _found(operator, threads)
+    if found is None:
+        return None
+    if by_hand:
+        return of_any((attention,), found)
+    return of_any(templates, found) or staged(found, templates)
+
+
+def _found(operator: Operator, threads: int) -> Found | None:
+    if operator.external is not None or any(
+        "encoding" in argument or argument["dtype"] not in _STORED for argument in operator.arguments
+    ):
+        return None
+    try:
+        program = operator.program
+    except InputError:  # TVM compiles what a program cannot say
+        return None
+    if not isinstance(program, OperatorProgram):
+        return None
+    stages = stages_of(program)
+    roles = zip(program.parameters, operator.arguments, strict=True)
+    outputs = {buffer.name for buffer, argument in roles if argument["role"] == "output"}
+    stages = inlined(stages, outputs) if stages is not None else None
+    if stages is None or nodes(*(stage.value for stage in stages)) > _MOST_NODES:
+        return None
+    return Found(operator, program, stages, threads)

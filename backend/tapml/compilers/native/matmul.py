@@ -1,0 +1,52 @@
+"""Which template computes a product of matrices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tapml.compilers.native.contraction import Contraction, contraction
+from tapml.compilers.native.direct import MOST_TERMS, direct
+from tapml.compilers.native.kernel import Found, Launch, Text, ceildiv, check_counts, times
+from tapml.compilers.native.polynomials import Indices
+from tapml.compilers.native.product import OWN_NAMES, Hooks, extents
+from tapml.compilers.native.skinny import MOST_ROWS, ROWS_OF_FOURS, Split, skinny, split_of
+from tapml.compilers.native.tiled import Tile, tile_of, tiled
+
+
+def matmul(found: Found, chosen: Tile | Split | None = None) -> list[Launch] | None:
+    """One dispatch for a product of matrices, however its axes lie. None for what is none. `chosen`: how it is shared
+    out, where that is the template's own way to do it; by default what is estimated to take the least time."""
+    indices = found.indices(found.stages)
+    made = contraction(found, indices)
+    if made is None or found.threads < 256:
+        return None
+    sizes = [_most(indices, axes) for axes in (made.batch, made.rows, made.columns, made.inner)]
+    batch, rows, columns, inner = sizes
+    check_counts(indices, sizes[:3])
+    if columns <= MOST_ROWS < rows:
+        made, rows, columns = made.turned(), columns, rows
+    text = Text(found, found.entry_point, indices, OWN_NAMES)
+    if rows > MOST_ROWS or not all(isinstance(extent, int) for extent in extents(made.rows)):
+        tile = chosen if isinstance(chosen, Tile) else tile_of(rows, columns, batch)
+        hooks = Hooks(text, made, (tile.rows % 4 == 0, tile.columns % 4 == 0))
+        return [tiled(hooks, tile, lambda *tile: _count(made, indices, *tile))]
+    hooks = Hooks(text, made, (False, rows <= ROWS_OF_FOURS))
+    if rows == 1 and batch > 1 and inner <= MOST_TERMS and not hooks.right_along:
+        return [direct(found, indices, made, batch * columns)]
+    split = (
+        chosen if isinstance(chosen, Split) else split_of(columns, inner, batch, hooks.right_along, hooks.right_across)
+    )
+    return [skinny(hooks, rows, split, lambda *tile: _count(made, indices, *tile))]
+
+
+def _most(indices: Indices, axes: Any) -> int:
+    return math.prod(indices.greatest(extent) for extent in extents(axes))
+
+
+def _count(made: Contraction, indices: Indices, height: int, width: int) -> tuple[Any, int]:
+    batch, rows, columns = (times(*extents(axes)) for axes in (made.batch, made.rows, made.columns))
+    most = [_most(indices, axes) for axes in (made.batch, made.rows, made.columns)]
+    return times(batch, ceildiv(rows, height), ceildiv(columns, width)), most[0] * -(-most[1] // height) * -(
+        -most[2] // width
+    )

@@ -1,0 +1,342 @@
+"""A product of matrices as functions that the templates call: a vector of either factor, and what becomes of a sum.
+
+What the operator's program has before the product (a cast, a dequantisation, zeros around an image) stands in the
+functions of the factors, what it has behind it in the one of the result.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tapml.compilers.native.axes import Axes
+from tapml.compilers.native.contraction import TOTAL, Contraction
+from tapml.compilers.native.kernel import GROUP, GROUPS, Launch, Text, product
+from tapml.compilers.native.names import Names
+from tapml.compilers.native.polynomials import Polynomial
+from tapml.compilers.native.stages import Index, loads, variable
+from tapml.compilers.native.text import Writer
+from tapml.compilers.native.words import bare, wgsl_type
+from tapml.operators.program import Expression
+
+ACCUMULATED = """\
+fn accumulated(sum : f32, a : vec4<f32>, b : vec4<f32>) -> f32 {
+  return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
+}
+"""
+
+NUMBER = "@builtin(local_invocation_index) number : u32"
+
+Count = Callable[[int, int], tuple[Any, int]]
+"""How many tiles of so many rows and columns a product has, an expression, and at most."""
+
+OWN_NAMES = (
+    "left", "left4", "right", "right4", "finish", "accumulated", "batch", "row", "column", "k", "total", "found",
+    "left_part", "right_part", "group", "groups", "place", "number", "index", "x", "y", "tile", "row_tiles",
+    "column_tiles", "read", "lane", "slot", "half",
+)  # fmt: skip
+"""Those that the templates' texts have."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """What a template is made of. Counts are texts of i32: numbers, or of the sizes of a call."""
+
+    batch: str
+    rows: str
+    columns: str
+    inner: str
+    left_along: bool
+    """Whether elements of the factor lie beside each other along the inner axis."""
+    right_along: bool
+    left_across: bool
+    """Whether a vector of the factor is four lines beside each other at one point of the inner axis."""
+    right_across: bool
+    functions: str
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One factor as its function sees it: axes that lie behind each other in memory are one."""
+
+    name: str
+    line: str
+    """What its function calls the number of a point of its own axes."""
+    value: Expression
+    batch: Sequence[Index]
+    own: Sequence[Index]
+    inner: Sequence[Index]
+    across: bool = False
+    """Whether its vectors are of four lines beside each other, not of four points along the inner axis."""
+
+    @property
+    def lane(self) -> str | None:
+        """The last axis of those that vectors lie along, where vectors of four do not reach over its end."""
+        axes = self.own if self.across else self.inner
+        last = axes[-1] if axes else None
+        return last.variable if last and isinstance(last.extent, int) and last.extent % 4 == 0 else None
+
+
+class Factors:
+    """Writes functions of factors into a kernel's text. Its batch is what all of them depend on."""
+
+    def __init__(self, text: Text, batch: Sequence[Index]) -> None:
+        self._text, self._indices, self._batch = text, text.indices, batch
+        self._buffers = text.found.buffers
+        self.symbols: dict[str, None] = {}
+        """That the functions have."""
+
+    # ------------------------------------------------ axes
+
+    def _factor(self, name: str, line: str, value: Expression, own: Sequence[Index], inner: Sequence[Index]) -> Factor:
+        (merged,), (batch, own_axes, inner_axes) = self._merged([value], [self._batch, own, inner])
+        return Factor(name, line, merged, batch, own_axes, inner_axes)
+
+    def _merged(
+        self, values: Sequence[Expression], groups: Sequence[Sequence[Index]]
+    ) -> tuple[list[Expression], list[list[Index]]]:
+        """The values with axes that lie behind each other in memory made one, and the axes."""
+        found, axes = list(values), []
+        for group in groups:
+            arranged = Axes(self._indices, group, found, self._buffers)
+            arranged.arrange()
+            found = arranged.roots
+            axes.append(arranged.axes)
+        return found, axes
+
+    def _place(self, load: Expression) -> Polynomial:
+        """Where it reads, in elements."""
+        return self._indices.flat(load.operands, self._buffers[str(load.value)].shape)
+
+    def _along(self, factor: Factor) -> bool:
+        if not factor.inner:
+            return False
+        for load in loads(factor.value):
+            place = self._place(load)
+            along, across = (
+                bool(axes) and (step := place.coefficient(axes[-1].variable)) is not None and step.constant == 1
+                for axes in (factor.inner, factor.own)
+            )
+            if along and not across:
+                return True
+        return False
+
+    def _across(self, factor: Factor) -> Factor:
+        """With vectors of lines, where it lies in memory so that each of them is a vec4."""
+        turned = dataclasses.replace(factor, across=True)
+        if turned.lane is None or self._along(factor):
+            return factor
+        writer = Writer(self._indices, {}, Names(), turned.lane)
+        varying = [load for load in loads(factor.value) if writer.varies(load)]
+        whole = all(
+            product(self._indices, self._buffers[str(load.value)].shape).divisible(4)
+            and writer.in_a_row(self._place(load))
+            for load in varying
+        )
+        return turned if varying and whole else factor
+
+    def _bind(self, factors: Sequence[Factor], *others: Expression) -> None:
+        """All buffers: as vec4 those that are only ever read in the whole vectors of a factor."""
+        wide: dict[str, bool] = {}
+        for load in loads(*others):
+            wide[str(load.value)] = False
+        for factor in factors:
+            for load in loads(factor.value):
+                name = str(load.value)
+                if factor.lane is None or not product(self._indices, self._buffers[name].shape).divisible(4):
+                    wide[name] = False
+                    continue
+                wide.setdefault(name, True)
+                row = Writer(self._indices, {}, Names(), factor.lane).in_a_row(self._place(load))
+                wide[name] = wide[name] and row
+        for name in self._buffers:
+            if name in wide:
+                self._text.bind(name, 4 if wide[name] else 1)
+
+    # ------------------------------------------------ texts
+
+    def _writer(self, lane: str | None = None) -> Writer:
+        accesses = self._text.accesses
+        names = Names({*self._text.taken, "size", *(access.name for access in accesses.values())})
+        writer = Writer(self._indices, accesses, names, lane)
+        writer.variables.update(self._text.given)
+        return writer
+
+    def _ended(self, writer: Writer) -> str:
+        self.symbols.update(writer.symbols)
+        return "\n".join(writer.lines)
+
+    def _count(self, axes: Iterable[Index]) -> str:
+        """How many points they have."""
+        writer = self._writer()
+        text = writer.polynomial(product(self._indices, extents(axes)))
+        self._ended(writer)
+        return text
+
+    def _decoded(self, writer: Writer, axes: Sequence[Index], name: str) -> None:
+        """Each axis, from the number of a point."""
+        for place, axis in enumerate(axes):
+            if len(axes) == 1:
+                text = name
+            else:
+                behind = product(self._indices, extents(axes[place + 1 :]))
+                text = name if behind.constant == 1 else f"{name} / {writer.polynomial(behind)}"
+                if place:
+                    text = f"{text} % {writer.polynomial(self._indices.size(axis.extent))}"
+                text = writer.let(axis.variable, text)
+            writer.variables[axis.variable] = text
+
+    def _vector(self, factor: Factor, step: int) -> str:
+        """The function of four elements along the inner axis, or of four lines; beyond the inner axis' end they are
+        0."""
+        inner, name = self._count(factor.inner), factor.name
+        size = product(self._indices, extents(factor.inner))
+        head = f"(batch : i32, {factor.line} : i32, k : i32)"
+        writer = self._writer(factor.lane)
+        if factor.lane is not None:
+            writer.lines.append(f"fn {name}4{head} -> vec4<f32> {{")
+            if not size.divisible(step):
+                writer.line(f"if (k >= {inner}) {{")
+                writer.line("  return vec4<f32>();")
+                writer.line("}")
+            self._decode(writer, factor)
+            writer.quad = f"{writer.variables[factor.lane]} / 4"
+            writer.line(f"return {bare(writer.vector(factor.value))};")
+            writer.lines.append("}\n")
+            return self._ended(writer)
+        writer.lines.append(f"fn {name}{head} -> f32 {{")
+        self._decode(writer, factor)
+        writer.line(f"return {bare(writer.value(factor.value))};")
+        writer.lines += ["}", "", f"fn {name}4{head} -> vec4<f32> {{"]
+        writer.line("var found = vec4<f32>();")
+        writer.line("for (var lane = 0; lane < 4; lane++) {")
+        one = f"found[lane] = {name}(batch, {factor.line}, k + lane);"
+        if size.divisible(step):
+            writer.line(f"  {one}")
+        else:
+            writer.line(f"  if (k + lane < {inner}) {{")
+            writer.line(f"    {one}")
+            writer.line("  }")
+        writer.line("}")
+        writer.line("return found;")
+        writer.lines.append("}\n")
+        return self._ended(writer)
+
+    def _decode(self, writer: Writer, factor: Factor) -> None:
+        self._decoded(writer, factor.batch, "batch")
+        self._decoded(writer, factor.own, factor.line)
+        self._decoded(writer, factor.inner, "k")
+
+
+class Hooks(Factors):
+    """Writes a product's functions into a kernel's text. `fours`: whether the template takes vectors of four rows, and
+    of four columns, where factors lie so."""
+
+    def __init__(self, text: Text, found: Contraction, fours: tuple[bool, bool] = (False, False)) -> None:
+        super().__init__(text, found.batch)
+        self._found = found
+        self._left = self._factor("left", "row", found.left, found.rows, found.inner)
+        self._right = self._factor("right", "column", found.right, found.columns, found.inner)
+        if fours[0]:
+            self._left = self._across(self._left)
+        if fours[1]:
+            self._right = self._across(self._right)
+        (self._value, self._store), self._ends = self._merged(
+            [found.finish, found.stored], [found.batch, found.rows, found.columns]
+        )
+        self._bind((self._left, self._right), self._value)
+        text.bind(str(self._store.value), write=True)
+
+    @property
+    def right_along(self) -> bool:
+        return self._along(self._right)
+
+    @property
+    def right_across(self) -> bool:
+        return self._right.across
+
+    def product(self, step: int) -> Product:
+        """`step`: how far along the inner axis the template goes at a time: where that divides the axis, nobody asks
+        for what lies beyond."""
+        functions = [self._vector(factor, step) for factor in (self._left, self._right)]
+        functions.append(self._finish())
+        found = self._found
+        return Product(
+            batch=self._count(found.batch),
+            rows=self._count(found.rows),
+            columns=self._count(found.columns),
+            inner=self._count(found.inner),
+            left_along=self._along(self._left),
+            right_along=self.right_along,
+            left_across=self._left.across,
+            right_across=self.right_across,
+            functions="\n".join(functions),
+        )
+
+    def launch(
+        self,
+        product: Product,
+        shared: Iterable[str],
+        lines: Iterable[str],
+        comment: str,
+        grid: tuple[str, Sequence[Any]],
+        workgroup: int,
+    ) -> Launch:
+        """The dispatch of a text: what workgroups share, the functions, and the `lines` of its entry point. `grid`: the
+        text of a workgroup's number, and how many there are (`grid_of`)."""
+        group, workgroups = grid
+        self._text.declarations = [*shared, "", product.functions, ACCUMULATED]
+        writer = self._text.writer()
+        writer.symbols.update(self.symbols)
+        for line in lines:
+            writer.line(line)
+        return self._text.launch(writer, comment, arguments_of(group), workgroup, workgroups)
+
+    def _finish(self) -> str:
+        """The function that stores what becomes of a sum."""
+        found, writer = self._found, self._writer()
+        writer.lines.append("fn finish(batch : i32, row : i32, column : i32, total : f32) {")
+        writer.line(f"if (row >= {self._count(found.rows)} || column >= {self._count(found.columns)}) {{")
+        writer.line("  return;")
+        writer.line("}")
+        for axes, name in zip(self._ends, ("batch", "row", "column"), strict=True):
+            self._decoded(writer, axes, name)
+        total = "total" if found.dtype == "float32" else f"{wgsl_type(found.dtype)}(total)"
+        writer.give(variable(TOTAL, found.dtype), total)
+        value = bare(writer.value(self._value))
+        output = self._text.accesses[str(self._store.value)]
+        writer.line(f"{writer.at(output, self._place(self._store))} = {value};")
+        writer.lines.append("}\n")
+        return self._ended(writer)
+
+
+def extents(axes: Iterable[Index]) -> list[Any]:
+    """Integers, or expressions over symbols."""
+    return [axis.extent for axis in axes]
+
+
+def tiles(count: str, size: int) -> str:
+    """The text of how many tiles of a size there are."""
+    return str(-(-int(count) // size)) if count.isdigit() else f"({count} + {size - 1}) / {size}"
+
+
+def last(count: str, each: int = 1) -> str:
+    """The text of the last of so many, or of where the last `each` of them begin."""
+    return str(int(count) - each) if count.isdigit() else f"{count} - {each}"
+
+
+def numbered(group: str, count: str) -> Iterable[str]:
+    """Which of so many tiles a workgroup has, whose number is `group` (see `grid_of`): where a grid is folded there are
+    workgroups without any."""
+    yield f"let tile = i32({bare(group)});"
+    if "groups" in group:
+        yield f"if (tile >= {count}) {{"
+        yield "  return;"
+        yield "}"
+
+
+def arguments_of(group: str) -> list[str]:
+    """Of an entry point."""
+    return [GROUP, GROUPS, NUMBER] if "groups" in group else [GROUP, NUMBER]

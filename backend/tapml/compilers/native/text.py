@@ -1,0 +1,401 @@
+"""Expressions of a program as WGSL: lines of `let`s for what is used twice, and a text for the value.
+
+A `Writer` writes into one scope after another. It gives the value of an expression for one invocation (`value`), or,
+where `lane` names a variable, for four consecutive values of it at once (`vector`): its loads become loads of vec4
+where the four lie in a row, numbers that all four share, or four loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tapml.compilers.native.functions import OF_FOUR
+from tapml.compilers.native.lines import Lines
+from tapml.compilers.native.names import Names
+from tapml.compilers.native.polynomials import Atom, Indices, Polynomial
+from tapml.compilers.native.stages import is_index, loads, variables_of
+from tapml.compilers.native.words import Access, Unknown, bare, literal, tight, wgsl_type
+from tapml.operators.program import Expression
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
+    "ge": ">=", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
+}  # fmt: skip
+
+_BUILTINS = {
+    **{name: name for name in ("acos", "acosh", "asin", "atan", "atanh", "ceil", "cosh", "exp", "exp2", "floor")},
+    **{name: name for name in ("log", "log2", "round", "sinh", "sqrt", "trunc", "atan2", "pow")},
+    **{"fabs": "abs", "rsqrt": "inverseSqrt", "nearbyint": "round"},
+}
+"""WGSL's functions, by the program's; every other one is declared by the kernel."""
+
+
+class Writer(Lines):
+    """`variables`: WGSL texts of loop variables; a symbol is `size.NAME`, and is noted in `symbols`."""
+
+    def __init__(self, indices: Indices, buffers: Mapping[str, Access], names: Names, lane: str | None = None) -> None:
+        super().__init__(names)
+        self.indices = indices
+        self.buffers = dict(buffers)
+        self.lane = lane
+        self.variables: dict[str, str] = {}
+        self.quad = ""
+        """Text of the lane's variable divided by 4: it is a multiple of 4 itself."""
+        self.varying: set[str] = set()
+        """Variables beside `lane` that are another number in each lane: their texts are vec4."""
+        self.symbols: dict[str, None] = {}
+        self._uses: dict[int, int] = {}
+        self._varying: dict[int, bool] = {}
+        self._expected: list[Expression] = []
+
+    # ------------------------------------------------ values
+
+    def expect(self, root: Expression) -> None:
+        """Its value is asked for next: what it has in common with another one is written once."""
+        self._count(root)
+        self._expected.append(root)
+
+    def value(self, root: Expression) -> str:
+        """The text of its value. Raises Unknown."""
+        self._count(root)
+        return self._written(root, None)
+
+    def vector(self, root: Expression) -> str:
+        """The text of its four values, a vec4. Raises Unknown."""
+        self._count(root)
+        return self._vector(root)
+
+    def forget_uses(self) -> None:
+        """How often parts were asked for so far does not matter to what comes."""
+        self._uses.clear()
+
+    def hoist(self, root: Expression, within: set[str]) -> None:
+        """Give names to the largest parts of `root` that only variables in `within` decide, here, where they are
+        known: what follows in this scope takes them from there."""
+        stack, seen = [root], set()
+        while stack:
+            found = stack.pop()
+            number = self._numbers(found)
+            if number in seen or found.kind in ("constant", "variable"):
+                continue
+            seen.add(number)
+            if variables_of(found) <= within:
+                self._count(found)
+                text = self._written(found, None)
+                if not text.isidentifier():
+                    hint = str(found.value) if found.kind in ("load", "call") else "t"
+                    self.remember(number, None, self.let(hint, text))
+            elif found.kind not in ("load", "if_then_else"):
+                stack += found.operands
+
+    def varies(self, found: Expression) -> bool:
+        """Is it another number in each of the four lanes?"""
+        if self.lane is None:
+            return False
+        number = self._numbers(found)
+        if number not in self._varying:
+            self._varying[number] = not variables_of(found).isdisjoint({self.lane, *self.varying})
+        return self._varying[number]
+
+    def _count(self, root: Expression) -> None:
+        """How often each part is an operand. Indices are counted by their own rules."""
+        if any(root is expected for expected in self._expected):
+            self._expected = [expected for expected in self._expected if expected is not root]
+            return
+        seen: set[int] = set()
+        stack = [root]
+        while stack:
+            found = stack.pop()
+            number = self._numbers(found)
+            self._uses[number] = self._uses.get(number, 0) + 1
+            if number not in seen:
+                seen.add(number)
+                stack += () if found.kind == "load" else found.operands
+
+    def _written(self, found: Expression, lanes: Any) -> str:
+        """`lanes`: None for a value that is the same in all of them, the number of one, or "all"."""
+        if found.kind == "constant":
+            return literal(found)
+        if lanes is not None and not self.varies(found):
+            lanes = None
+        number = self._numbers(found)
+        known = self.known(number, lanes)
+        if known is not None:
+            return known
+        text = self._made(found, lanes)
+        if self._uses.get(number, 0) > 1 and (found.kind != "variable" or lanes == "all") and not text.isidentifier():
+            hint = str(found.value) if found.kind in ("load", "call") else "t"
+            text = self.let(hint, text)
+        self.remember(number, lanes, text)
+        return text
+
+    def _vector(self, found: Expression) -> str:
+        """A vec4 in any case."""
+        if self.varies(found):
+            return self._written(found, "all")
+        return f"vec4<{wgsl_type(found.dtype)}>({bare(self._written(found, None))})"
+
+    def _operand(self, found: Expression, lanes: Any) -> str:
+        return self._vector(found) if lanes == "all" else self._written(found, lanes)
+
+    def _made(self, found: Expression, lanes: Any) -> str:
+        kind, dtype = found.kind, found.dtype
+        wgsl_type(dtype)
+        if kind == "load":
+            return self._load(found, lanes)
+        if kind == "variable" and not is_index(found):
+            text = self.variables.get(str(found.value))
+            if text is None:
+                raise Unknown(f"the variable {found.value}")
+            return text if lanes in (None, "all") else f"{text}[{lanes}]"
+        if is_index(found):
+            return self._index(found, lanes)
+        if kind in ("select", "if_then_else"):
+            return self._choice(found, lanes)
+        if kind == "call":
+            return self._call(found, lanes)
+        if kind in ("cast", "reinterpret"):
+            return self._cast(found, lanes)
+        operands = [self._operand(operand, lanes) for operand in found.operands]
+        given = found.operands[0].dtype
+        if kind in ("and", "or"):
+            sign = {"and": "&&", "or": "||"}[kind] if lanes != "all" else {"and": "&", "or": "|"}[kind]
+            return f"({operands[0]} {sign} {operands[1]})"
+        if kind == "not":
+            return f"!{tight(operands[0])}"
+        if kind == "bitwise_not":
+            return f"{'!' if dtype == 'bool' else '~'}{tight(operands[0])}"
+        if kind in ("min", "max"):
+            return f"{kind}({bare(operands[0])}, {bare(operands[1])})"
+        if kind in ("shift_left", "shift_right"):
+            return self._shift(found, operands, lanes)
+        if kind == "bitwise_xor" and dtype == "bool":
+            return f"({operands[0]} != {operands[1]})"
+        if kind in ("eq", "ne") and given in ("float32", "float16"):
+            a, b = found.operands
+            if self._numbers(a) == self._numbers(b):
+                made = self._own("isnan", a, lanes, "bool")
+                return made if kind == "ne" else f"!{made}"
+        if kind in ("add", "sub", "mul", "div"):
+            # Of a vector and a number, WGSL takes the number for each lane.
+            operands = [self._written(operand, lanes) for operand in found.operands]
+        if kind in _INFIX:
+            return f"({operands[0]} {_INFIX[kind]} {operands[1]})"
+        if kind == "mod" and given in ("float32", "float16"):
+            return self._own("fmod", found, lanes, dtype)
+        if kind in ("mod", "floordiv", "floormod"):
+            return self._division(found, operands, lanes)
+        raise Unknown(f"{kind} of {dtype}")
+
+    def _shift(self, found: Expression, operands: list[str], lanes: Any) -> str:
+        by = found.operands[1]
+        sign = "<<" if found.kind == "shift_left" else ">>"
+        if by.kind == "constant":
+            amount = f"{min(int(by.value or 0), 31)}u"
+            return f"({operands[0]} {sign} {f'vec4<u32>({amount})' if lanes == 'all' else amount})"
+        unsigned = "vec4<u32>" if lanes == "all" else "u32"
+        return f"({operands[0]} {sign} {unsigned}({bare(operands[1])}))"
+
+    def _division(self, found: Expression, operands: list[str], lanes: Any) -> str:
+        """Of integers that data decides."""
+        if found.dtype == "uint32":
+            return f"({operands[0]} {'/' if found.kind == 'floordiv' else '%'} {operands[1]})"
+        name = {"mod": "remainder", "floordiv": "floordiv", "floormod": "floormod"}[found.kind]
+        return self._each(lambda *given: f"tapml_{name}({', '.join(given)})", found, lanes, "i32")
+
+    def _each(self, call: Any, found: Expression, lanes: Any, result: str) -> str:
+        """A function of single numbers, of each lane."""
+        if lanes != "all":
+            return str(call(*(bare(self._written(operand, lanes)) for operand in found.operands)))
+        texts = [(self._named(operand), self.varies(operand)) for operand in found.operands]
+        each = [call(*(f"{text}.{lane}" if varies else bare(text) for text, varies in texts)) for lane in "xyzw"]
+        return f"vec4<{result}>({', '.join(each)})"
+
+    def _named(self, found: Expression) -> str:
+        """Its text, a name where it is a vec4: each lane is taken of it."""
+        if not self.varies(found):
+            return self._written(found, None)
+        text = self._written(found, "all")
+        return text if text.isidentifier() else self.let("four", text)
+
+    def _own(self, name: str, found: Expression, lanes: Any, dtype: str) -> str:
+        """A function that the kernel declares: of float32, of which a float16 is one."""
+        operands = found.operands if name != "isnan" or found.kind == "call" else (found,)
+        wide = operands[0].dtype == "float32"
+        result = "bool" if dtype == "bool" else wgsl_type(dtype)
+
+        def call(suffix: str, cast: str, texts: list[str]) -> str:
+            inside = ", ".join(text if wide else f"{cast}({text})" for text in texts)
+            return f"tapml_{name}{suffix}({inside})"
+
+        if lanes == "all" and name in OF_FOUR:
+            made = call("_of_4", "vec4<f32>", [bare(self._vector(operand)) for operand in operands])
+            return made if wide else f"vec4<f16>({made})"
+
+        def one(*texts: str) -> str:
+            made = call("", "f32", list(texts))
+            return made if wide or dtype == "bool" else f"f16({made})"
+
+        if operands is found.operands:
+            return self._each(one, found, lanes, result)
+        if lanes != "all":
+            return one(bare(self._written(found, lanes)))
+        four = self._named(found)
+        return f"vec4<bool>({', '.join(one(f'{four}.{lane}') for lane in 'xyzw')})"
+
+    def _call(self, found: Expression, lanes: Any) -> str:
+        name = str(found.value)
+        if found.operands[0].dtype not in ("float32", "float16"):
+            raise Unknown(f"{name} of {found.operands[0].dtype}")
+        if name == "nextafter" and found.dtype == "float16":
+            raise Unknown("nextafter of float16")
+        if name in _BUILTINS:
+            operands = [bare(self._operand(operand, lanes)) for operand in found.operands]
+            return f"{_BUILTINS[name]}({', '.join(operands)})"
+        return self._own(name, found, lanes, found.dtype)
+
+    def _cast(self, found: Expression, lanes: Any) -> str:
+        (operand,) = found.operands
+        given, wanted = wgsl_type(operand.dtype), wgsl_type(found.dtype)
+        text = self._operand(operand, lanes)
+        if given == wanted:
+            return text
+        wanted = f"vec4<{wanted}>" if lanes == "all" else wanted
+        return f"{f'bitcast<{wanted}>' if found.kind == 'reinterpret' else wanted}({bare(text)})"
+
+    def _choice(self, found: Expression, lanes: Any) -> str:
+        condition, yes, no = found.operands
+        # What is not chosen is not read: it may lie outside, and is another's memory to fetch.
+        if found.kind == "if_then_else" and loads(yes, no) and not (lanes == "all" and self.varies(condition)):
+            chosen = bare(self._written(condition, lanes if lanes != "all" else None))
+            name = self.names("chosen")
+            plain = wgsl_type(found.dtype)
+            self.line(f"var {name} : {f'vec4<{plain}>' if lanes == 'all' else plain};")
+            self.line(f"if ({chosen}) {{")
+            for part, tail in ((yes, "} else {"), (no, "}")):
+                with self.scope():
+                    self.line(f"{name} = {bare(self._operand(part, lanes))};")
+                self.line(tail)
+            return name
+        texts = [bare(self._operand(part, lanes)) for part in (no, yes, condition)]
+        return f"select({', '.join(texts)})"
+
+    # ------------------------------------------------ indices
+
+    def _index(self, found: Expression, lanes: Any) -> str:
+        """A number that loop variables and symbols decide."""
+        polynomial = self.indices(found)
+        if found.kind == "variable" and polynomial.atoms() == {str(found.value)}:
+            text = self.polynomial(polynomial, 0 if lanes == "all" else lanes)
+        elif lanes == "all":
+            each = [bare(self.polynomial(polynomial, n)) for n in range(4)]
+            return f"vec4<i32>({', '.join(each)})"
+        else:
+            text = self.polynomial(polynomial, lanes)
+        return f"(vec4<i32>({bare(text)}) + vec4<i32>(0, 1, 2, 3))" if lanes == "all" else text
+
+    def flat(self, load: Expression) -> Polynomial:
+        """Where a load reads, in elements."""
+        return self.indices.flat(load.operands, self.buffers[str(load.value)].shape)
+
+    def in_a_row(self, place: Polynomial) -> bool:
+        """Do the four lanes lie in one vec4?"""
+        assert self.lane is not None
+        step = place.coefficient(self.lane)
+        rest = place.without(self.lane)
+        return (
+            step is not None and step.constant == 1 and not self.indices.depends(rest, self.lane) and rest.divisible(4)
+        )
+
+    def by_fours(self, load: Expression) -> bool:
+        """Can the buffer be one of vec4, as far as this load goes? All of its elements are in one then."""
+        count = self.indices.size(1)
+        for extent in self.buffers[str(load.value)].shape:
+            count = count * self.indices.size(extent)
+        return count.divisible(4) and self.varies(load) and self.in_a_row(self.flat(load))
+
+    def at(self, access: Access, place: Polynomial, lanes: Any = None) -> str:
+        """An element of a buffer, or of a buffer of vec4 the one that begins at `place` where `lanes` is "all"."""
+        if access.width == 1:
+            return f"{access.name}[{bare(self.polynomial(place, lanes))}]"
+        if lanes == "all":
+            assert self.lane is not None
+            whole = bare(self.polynomial(place.without(self.lane).divided(4)))
+            return f"{access.name}[{self.quad if whole == '0' else f'{whole} + {self.quad}'}]"
+        text = tight(self.polynomial(place, lanes))
+        return f"{access.name}[{text} / 4][{text} % 4]"
+
+    def _load(self, found: Expression, lanes: Any) -> str:
+        if str(found.value) not in self.buffers:
+            raise Unknown(f"a load of {found.value}")
+        access = self.buffers[str(found.value)]
+        place = self.flat(found)
+        if lanes != "all":
+            return self.at(access, place, lanes)
+        if access.width == 4 and self.in_a_row(place):
+            return self.at(access, place, "all")
+        each = [self.at(access, place, n) for n in range(4)]
+        return f"vec4<{wgsl_type(access.dtype)}>({', '.join(each)})"
+
+    def polynomial(self, found: Polynomial, lanes: Any = None) -> str:
+        """The text of an index, in parentheses where it needs any. `lanes`: the lane whose it is."""
+        text = ""
+        for product, c in sorted(found.terms.items(), key=lambda term: (not term[0], -abs(term[1]))):
+            factors = [tight(self.atom(part, lanes)) for part in product]
+            if abs(c) != 1 or not factors:
+                factors.append(str(abs(c)))
+            term = " * ".join(factors)
+            text += f" {'-' if c < 0 else '+'} {term}" if text else f"-{term}" if c < 0 else term
+        if any(abs(c) >= 2**31 for c in found.terms.values()):
+            raise Unknown("an index beyond what an i32 holds")
+        return f"({text})" if " " in text else text or "0"
+
+    def atom(self, part: Atom, lanes: Any = None) -> str:
+        if isinstance(part, str):
+            if part in self.variables:
+                text = self.variables[part]
+                return f"({text} + {lanes})" if part == self.lane and lanes else text
+            if part not in self.indices.symbols:
+                raise Unknown(f"the variable {part}")
+            self.symbols[part] = None
+            return f"size.{part}"
+        found = self.indices.opaque[part]
+        if not self.varies(found):
+            lanes = None
+        number = self._numbers(found)
+        known = self.known(number, lanes)
+        if known is None:
+            known = self._atom(found, lanes)
+            if not known.isidentifier():
+                hint = {"floordiv": "quotient", "floormod": "remainder", "load": str(found.value)}
+                known = self.let(hint.get(found.kind, "index"), known)
+            self.remember(number, lanes, known)
+        return known
+
+    def _atom(self, found: Expression, lanes: Any) -> str:
+        if found.kind == "load" or not is_index(found) or found.kind not in ("floordiv", "floormod", "div", "mod"):
+            if is_index(found) and found.kind in ("min", "max"):
+                a, b = (bare(self.polynomial(self.indices(operand), lanes)) for operand in found.operands)
+                return f"{found.kind}({a}, {b})"
+            wgsl_type(found.dtype)
+            made = self._made(found, lanes) if not is_index(found) else self._plain(found, lanes)
+            return made if wgsl_type(found.dtype) == "i32" else f"i32({bare(made)})"
+        dividend, divisor = map(self.indices, found.operands)
+        above, below = self.polynomial(dividend, lanes), self.polynomial(divisor, lanes)
+        low = self.indices.low(dividend)
+        if (low is not None and low >= 0 and (divisor.constant or 0) > 0) or found.kind == "div":
+            return f"({tight(above)} {'/' if found.kind.endswith('div') else '%'} {tight(below)})"
+        name = {"floordiv": "floordiv", "floormod": "floormod", "mod": "remainder"}[found.kind]
+        return f"tapml_{name}({bare(above)}, {bare(below)})"
+
+    def _plain(self, found: Expression, lanes: Any) -> str:
+        """An index of another kind: a choice, bits."""
+        operands = [bare(self._written(operand, lanes)) for operand in found.operands]
+        if found.kind in ("select", "if_then_else"):
+            return f"select({operands[2]}, {operands[1]}, {operands[0]})"
+        if found.kind == "cast":
+            return f"i32({operands[0]})"
+        if found.kind in _INFIX:
+            return f"({operands[0]} {_INFIX[found.kind]} {operands[1]})"
+        raise Unknown(f"{found.kind} in an index")

@@ -1,0 +1,1 @@
+"""GPU time of kernels, compilers side by side."""

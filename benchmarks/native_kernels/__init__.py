@@ -1,0 +1,1 @@
+"""Generated operators through tapml's own kernels on devices."""

@@ -1,0 +1,337 @@
+"""Operators drawn at random: shapes about the sizes of tiles, chains before and behind what each is about."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from tapml.importing.cached_attention import cached_attention
+from tapml.importing.kernel_calls import call
+from tapml.importing.model import ImportedModel, Step
+from tapml.importing.ranked import ranked
+from tapml.importing.scanned import scanned
+from tapml.lowering.by_hand import by_hand
+
+SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 97, 127, 128, 129, 255, 256, 257, 512)
+LONG = (1000, 1023, 1024, 1025, 2048, 4095, 4096, 4097, 8200)
+MOST = 40_000
+"""Elements of a tensor."""
+
+op = relax.op
+
+
+class Drawing:
+    """One case in the making: `given` are the inputs that it asked for."""
+
+    def __init__(self, draw: random.Random, builder: Any, prefix: str) -> None:
+        self.draw = draw
+        self.builder = builder
+        self._prefix = prefix
+        self.given: list[tuple[Any, np.ndarray[Any, Any]]] = []
+
+    def emit(self, call: Any) -> Any:
+        return self.builder.emit(call)
+
+    def input(self, shape: Sequence[int], dtype: str = "float32", high: int = 0) -> Any:
+        name = f"{self._prefix}_{len(self.given)}"
+        values = np.random.default_rng(self.draw.getrandbits(32))
+        array = values.integers(0, high or 9, shape) if "int" in dtype else values.standard_normal(shape)
+        variable = relax.Var(name, relax.TensorType(tuple(shape), dtype))
+        self.given.append((variable, np.asarray(array).astype(dtype)))
+        return variable
+
+    def shape(self, least: int = 1, most: int = 4) -> list[int]:
+        """Of so many axes, with no more elements than `MOST`."""
+        sizes = [self.draw.choice(SIZES) for _ in range(self.draw.randint(least, most))]
+        if self.draw.random() < 0.15:
+            sizes[-1] = self.draw.choice(LONG)
+        while math.prod(sizes) > MOST:
+            place = self.draw.randrange(len(sizes))
+            sizes[place] = self.draw.choice([size for size in SIZES if size <= sizes[place]] or [1])
+        return sizes
+
+    def tensor(self, shape: Sequence[int]) -> Any:
+        """An input of this shape, perhaps behind a few pointwise steps."""
+        return self.pointwise(self.input(shape), self.draw.choice((0, 0, 0, 1, 2)))
+
+    def pointwise(self, x: Any, steps: int) -> Any:
+        for _ in range(steps):
+            x = self.emit(self._step(x))
+        return x
+
+    def _step(self, x: Any) -> Any:
+        shape = [int(size) for size in x.ty.shape]
+        kind = self.draw.choice(("unary", "unary", "binary", "binary", "scalar", "where"))
+        if kind == "unary":
+            return self.draw.choice(
+                (op.tanh, op.sigmoid, op.nn.relu, op.nn.gelu, op.nn.silu, op.abs, op.negative, op.erf)
+            )(x)
+        if kind == "scalar":
+            return self.draw.choice((op.multiply, op.add, op.maximum))(
+                x, relax.const(self.draw.uniform(-2, 2), "float32")
+            )
+        other = [size if self.draw.random() < 0.7 else 1 for size in shape]
+        other = other[self.draw.randrange(len(other)) :] if self.draw.random() < 0.3 and other else other
+        y = self.input(other)
+        if kind == "where":
+            return op.where(self.emit(op.greater(x, y)), x, y)
+        return self.draw.choice((op.add, op.subtract, op.multiply, op.minimum))(x, y)
+
+    def end(self, x: Any) -> Any:
+        """Perhaps a few pointwise steps behind it."""
+        return self.pointwise(x, self.draw.choice((0, 0, 1, 2)))
+
+
+def _pointwise(d: Drawing) -> Any:
+    return d.pointwise(d.input(d.shape()), d.draw.randint(1, 5))
+
+
+def _transpose(d: Drawing) -> Any:
+    shape = d.shape(2)
+    order = d.draw.sample(range(len(shape)), len(shape))
+    return d.end(d.emit(op.permute_dims(d.tensor(shape), order)))
+
+
+def _reshape(d: Drawing) -> Any:
+    heads, size = d.draw.choice((2, 3, 4, 8, 12)), d.draw.choice((4, 5, 8, 16, 32))
+    rows = d.draw.choice(SIZES[:14])
+    x = d.emit(op.reshape(d.tensor([rows, heads * size]), (rows, heads, size)))
+    x = d.emit(op.permute_dims(x, d.draw.choice(([1, 0, 2], [1, 2, 0], [0, 2, 1], [2, 0, 1]))))
+    if d.draw.random() < 0.5:
+        x = d.emit(op.reshape(x, (-1, d.draw.choice((heads, size)))))
+    return d.end(x)
+
+
+def _slice(d: Drawing) -> Any:
+    shape = d.shape(1, 3)
+    axis = d.draw.randrange(len(shape))
+    begin = d.draw.randrange(shape[axis])
+    end = d.draw.randint(begin + 1, shape[axis])
+    step = d.draw.choice((1, 1, 2, 3))
+    return d.end(d.emit(op.strided_slice(d.tensor(shape), [axis], [begin], [end], [step])))
+
+
+def _concat(d: Drawing) -> Any:
+    shape = d.shape(1, 3)
+    axis = d.draw.randrange(len(shape))
+    parts = []
+    for _ in range(d.draw.randint(2, 4)):
+        part = list(shape)
+        part[axis] = d.draw.choice(SIZES[:12])
+        parts.append(d.tensor(part))
+    return d.end(d.emit(op.concat(parts, axis)))
+
+
+def _pad(d: Drawing) -> Any:
+    shape = d.shape(1, 3)
+    widths = [d.draw.choice((0, 0, 1, 2, 4)) for _ in range(2 * len(shape))]
+    return d.end(d.emit(op.nn.pad(d.tensor(shape), widths, pad_value=d.draw.choice((0.0, 1.5)))))
+
+
+def _take(d: Drawing) -> Any:
+    shape = d.shape(1, 3)
+    axis = d.draw.randrange(len(shape))
+    at = d.input(d.shape(1, 2)[:2] if math.prod(shape) < 500 else [5], "int32", shape[axis])
+    return d.end(d.emit(op.take(d.tensor(shape), at, axis)))
+
+
+def _cast(d: Drawing) -> Any:
+    dtype = d.draw.choice(("int32", "float16", "bool"))
+    x = d.emit(op.astype(d.tensor(d.shape()), dtype))
+    return d.end(d.emit(op.astype(x, "float32")))
+
+
+def _softmax(d: Drawing) -> Any:
+    shape = d.shape()
+    axis = d.draw.choice((-1, -1, d.draw.randrange(len(shape))))
+    return d.end(d.emit(d.draw.choice((op.nn.softmax, op.nn.log_softmax))(d.tensor(shape), axis)))
+
+
+def _norm(d: Drawing) -> Any:
+    shape = d.shape(2)
+    count = d.draw.choice((1, 1, 2)) if len(shape) > 2 else 1
+    axes, sizes = list(range(-count, 0)), shape[-count:]
+    x = d.tensor(shape)
+    if d.draw.random() < 0.4:
+        return d.end(d.emit(op.nn.rms_norm(x, d.input(sizes), axes=axes)))
+    return d.end(d.emit(op.nn.layer_norm(x, d.input(sizes), d.input(sizes), axes=axes)))
+
+
+def _group_norm(d: Drawing) -> Any:
+    groups, each = d.draw.choice((1, 2, 4, 8)), d.draw.choice((1, 2, 3, 4))
+    height, width = d.draw.choice(SIZES[:14]), d.draw.choice(SIZES[:14])
+    x = d.tensor([d.draw.choice((1, 2)), groups * each, height, width])
+    weights = d.input([groups * each]), d.input([groups * each])
+    if d.draw.random() < 0.3:
+        return d.end(d.emit(op.nn.instance_norm(x, *weights, channel_axis=1, axes=[2, 3])))
+    return d.end(d.emit(op.nn.group_norm(x, *weights, num_groups=groups, channel_axis=1, axes=[2, 3])))
+
+
+def _reduce(d: Drawing) -> Any:
+    shape = d.shape()
+    axes = sorted(d.draw.sample(range(len(shape)), d.draw.randint(1, len(shape))))
+    call = d.draw.choice((op.sum, op.sum, op.mean, op.max, op.min, op.variance))
+    return d.end(d.emit(call(d.tensor(shape), axes, keepdims=d.draw.random() < 0.5)))
+
+
+def _pool(d: Drawing) -> Any:
+    size, stride = d.draw.choice((2, 3)), d.draw.choice((1, 2))
+    x = d.tensor(
+        [d.draw.choice((1, 2)), d.draw.choice((1, 3, 4)), d.draw.choice((8, 13, 16)), d.draw.choice((8, 13, 16))]
+    )
+    padding = d.draw.choice((0, 1))
+    call = d.draw.choice((op.nn.max_pool2d, op.nn.avg_pool2d))
+    return d.end(d.emit(call(x, (size, size), (stride, stride), (padding, padding))))
+
+
+def _topk(d: Drawing) -> Any:
+    shape = d.shape(1, 3)
+    axis = d.draw.randrange(len(shape))
+    while math.prod(shape) * shape[axis] > 10 * MOST:  # it is quadratic
+        shape[axis] = d.draw.choice(SIZES[:12])
+    count, largest = d.draw.randint(1, min(8, shape[axis])), d.draw.random() < 0.5
+    x = d.tensor(shape)
+    called = partial(ranked, axis=axis, count=count, largest=largest, kind=d.draw.choice(("values", "indices")))
+    found = d.emit(d.builder.call_te(called, x, primfunc_name_hint="topk"))
+    return d.end(d.emit(op.astype(found, "float32")))
+
+
+def _scan(d: Drawing) -> Any:
+    shape = d.shape(1, 3)
+    axis = d.draw.randrange(len(shape))
+    while math.prod(shape) * shape[axis] > 10 * MOST:
+        shape[axis] = d.draw.choice(SIZES[:12])
+    name, exclusive = d.draw.choice(("relax.cumsum", "relax.cumsum", "relax.cumprod")), d.draw.random() < 0.3
+    called = partial(scanned, axis=axis, exclusive=exclusive, dtype="float32", name=name)
+    return d.end(d.emit(d.builder.call_te(called, d.tensor(shape), primfunc_name_hint="scanned")))
+
+
+def _argmax(d: Drawing) -> Any:
+    shape = d.shape()
+    call = d.draw.choice((op.argmax, op.argmin))
+    found = d.emit(call(d.tensor(shape), d.draw.randrange(len(shape)), keepdims=d.draw.random() < 0.5))
+    return d.end(d.emit(op.astype(found, "float32")))
+
+
+def _attention(d: Drawing) -> Any:
+    """To a cache, as decoders have it: one token or a chunk, perhaps with a window, a soft cap, a bias and sinks."""
+    kv_heads, groups, tokens = (
+        d.draw.choice((1, 2, 3)),
+        d.draw.choice((1, 1, 2, 4)),
+        d.draw.choice((1, 1, 2, 5, 17, 33)),
+    )
+    dim, width = (d.draw.choice((2, 3, 4, 8, 16, 17, 32, 64, 65)) for _ in range(2))
+    capacity = d.draw.choice((7, 31, 32, 33, 64, 127, 129, 257, 300, 520))
+    heads = kv_heads * groups
+    given = {
+        "sinks": d.input([heads]) if d.draw.random() < 0.3 else None,
+        "bias": d.input([d.draw.choice((1, heads)), tokens, capacity]) if d.draw.random() < 0.3 else None,
+    }
+    also = {name: found for name, found in given.items() if found is not None}
+    positions = d.input([tokens], "int32", capacity)
+    options = {
+        "scaling": d.draw.uniform(0.05, 0.5),
+        "window": d.draw.choice((0, 0, 1, 5, 40)),
+        "softcap": d.draw.choice((0.0, 0.0, 2.5)),
+    }
+    sizes = ([heads, tokens, dim], [kv_heads, capacity, dim], [kv_heads, capacity, width])
+    tensors = [*map(d.input, sizes), positions, *also.values()]
+    if d.draw.random() < 0.3:  # its program alone, perhaps with something behind it
+        called = partial(_cached, names=tuple(also), options=options)
+        return d.end(d.emit(d.builder.call_te(called, *tensors, primfunc_name_hint="attention")))
+    attributes = by_hand("cached_attention", *also, **options)
+    called = partial(_cached, names=tuple(also), options=options)
+    return call(d.builder, called, tensors, name="cached_attention", alone=True, attributes=attributes)
+
+
+def _cached(query: Any, keys: Any, values: Any, positions: Any, *also: Any, names: Sequence[str], options: Any) -> Any:
+    return cached_attention(query, keys, values, positions, **dict(zip(names, also, strict=True)), **options)
+
+
+KINDS: dict[str, Callable[[Drawing], Any]] = {
+    "pointwise": _pointwise,
+    "transpose": _transpose,
+    "reshape": _reshape,
+    "slice": _slice,
+    "concat": _concat,
+    "pad": _pad,
+    "take": _take,
+    "cast": _cast,
+    "softmax": _softmax,
+    "norm": _norm,
+    "group_norm": _group_norm,
+    "reduce": _reduce,
+    "pool": _pool,
+    "topk": _topk,
+    "scan": _scan,
+    "argmax": _argmax,
+    "attention": _attention,
+}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """`outputs`: what case each output of the model is of."""
+
+    model: ImportedModel
+    outputs: Sequence[str]
+
+
+def drawn(seed: int, count: int, kinds: Sequence[str] = (*KINDS,)) -> Drawn:
+    """A model of `count` cases that have nothing to do with each other, the same for the same arguments."""
+    draw, builder = random.Random(f"{seed} {','.join(kinds)}"), relax.BlockBuilder()
+    # Inputs are only known once all is drawn, and the function begins with them.
+    trial = [_draw(relax.BlockBuilder(), draw.getrandbits(64), kinds[n % len(kinds)], n) for n in range(count)]
+    names = [found[1] for found in trial]
+    inputs = [pair for found in trial for pair in found[2]]
+    with builder.function("main", [variable for variable, _ in inputs]):
+        with builder.dataflow():
+            results, at = [], 0
+            for number, (seed_, kind, given) in enumerate(trial):
+                own = [variable for variable, _ in inputs[at : at + len(given)]]
+                at += len(given)
+                results.append(_made(builder, seed_, kind, number, own))
+            result = builder.emit_output(relax.Tuple(results))
+        builder.emit_func_output(result)
+    arrays = {str(variable.name): array for variable, array in inputs}
+    model = ImportedModel(
+        module=builder.finalize(),
+        input_names=list(arrays),
+        parameters=[],
+        steps=[Step("all", arrays, False, None)],
+        provenance={"kind": "test", "source": "drawn", "sha256": "0" * 64, "notes": []},
+        outputs=[f"{name} {number}" for number, name in enumerate(names)],
+    )
+    return Drawn(model, [f"{name} {number}" for number, name in enumerate(names)])
+
+
+def _draw(builder: Any, seed: int, kind: str, number: int) -> tuple[int, str, list[tuple[Any, np.ndarray[Any, Any]]]]:
+    """What a case asks for."""
+    d = Drawing(random.Random(seed), builder, f"x{number}")
+    # Outside a function nothing is emitted: types are enough.
+    with builder.function("main", []):
+        with builder.dataflow():
+            KINDS[kind](d)
+            out = builder.emit_output(relax.const(0.0, "float32"))
+        builder.emit_func_output(out)
+    return seed, kind, d.given
+
+
+def _made(builder: Any, seed: int, kind: str, number: int, given: Sequence[Any]) -> Any:
+    d = Drawing(random.Random(seed), builder, f"x{number}")
+    waiting = iter(given)
+    ask = d.input
+
+    def input(shape: Sequence[int], dtype: str = "float32", high: int = 0) -> Any:
+        ask(shape, dtype, high)  # draws as before
+        return next(waiting)
+
+    d.input = input  # type: ignore[method-assign]
+    return KINDS[kind](d)
