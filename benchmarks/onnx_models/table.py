@@ -45,7 +45,7 @@ def write(path: Path, records: Mapping[str, Mapping[str, Any]]) -> None:
     between(path, MARK, "".join(_lines(records, path.read_text().splitlines())))
 
 
-_FACTS = ["model", "package", "licence", "operators", "kernels", "carved in", "memory"]
+_FACTS = ["model", "package", "licence", "operators", "kernels", "carved in", "memory", "commit"]
 
 
 def _lines(records: Mapping[str, Mapping[str, Any]], page: Sequence[str]) -> Iterator[str]:
@@ -65,6 +65,9 @@ def _lines(records: Mapping[str, Mapping[str, Any]], page: Sequence[str]) -> Ite
                 cells, _, whole = line.removesuffix(" |").rpartition(" | ")
                 yield f"{cells}{more} | {whole} |\n"
     yield "\n"
+    known = (found for record in records.values() for found in record["validated"].values())
+    if said := dict.fromkeys(found["device"] for found in known if "device" in found):
+        yield f"Those with a commit ran in {', '.join(said)}.\n\n"
     for model in MODELS:
         if (record := records.get(model.name)) and not good(record):
             yield f"- {model.name}: {sentence(record)[:400]}\n"
@@ -78,12 +81,13 @@ def _cells(model: Model, record: Mapping[str, Any], devices: list[str]) -> Itera
     yield f"{package.registry}: {package.name} {package.version}"
     yield package.licence
     if record["problem"]:
-        yield from ["refused", *[""] * (4 + len(devices))]
+        yield from ["refused", *[""] * 3, record.get("commit", ""), *[""] * (1 + len(devices))]
         return
     yield str(record["nodes"])
     yield str(record["kernels"])
     yield f"{record['carve_seconds']:.0f} s"
     yield f"{record['carve_bytes'] / _MB:,.0f} MB ({record['recorded_bytes'] / _MB:,.0f} MB of values)"
+    yield record.get("commit", "")
     for device in devices:
         if device not in record["validated"]:
             yield "not tried"

@@ -18,8 +18,9 @@ from tvm import relax
 
 from tapml.api.library import compile
 from tapml.carving.carve import carve
+from tapml.carving.explained import Explained
 from tapml.carving.judge import checked
-from tapml.carving.paired import paired, seen
+from tapml.carving.paired import paired, seen, strangers
 from tapml.carving.prepare import lowered_with_documents, prepared
 from tapml.errors import InputError
 from tapml.importing import ImportedModel, import_model
@@ -249,6 +250,30 @@ def test_a_value_that_could_be_either_has_no_partner(tmp_path: Path) -> None:
     assert partner(far=own * 2) is None
 
 
+def test_who_chooses_between_near_equals_gives_what_nothing_else_does(tmp_path: Path) -> None:
+    """A detector's classes: which is the most likely may hang on the last place of two scores."""
+    model = transformer(tmp_path)
+    opened = prepared(model, *lowered_with_documents(model))
+    (right,) = opened.reference.record(opened.graphs)
+    first, second = (
+        right.graph.kernel_nodes[0],
+        next(node for node in right.graph.kernel_nodes if right.graph.kernel_nodes[0].outputs[0] in node.inputs),
+    )
+    (given, *_), (chosen,), (behind, *_) = first.inputs, first.outputs, second.outputs
+
+    def told(jumps: bool, **moved: np.ndarray) -> set[str]:
+        run = dataclasses.replace(right, arrays={**right.arrays, **moved})
+        return {node.id for node, _ in strangers(run, right, lambda node: jumps and node is first)}
+
+    other = {chosen: right.arrays[chosen] + 3, behind: right.arrays[behind] + 5}
+    near = {given: right.arrays[given] * np.float32(1 + 2e-7)}
+    assert told(jumps=False) == set()
+    assert told(jumps=False, **other, **near) == told(jumps=True, **other) == {first.id, second.id}
+    assert told(jumps=True, **other, **near) == set()
+    whole = {value: right.arrays[value].astype(np.int32) for value in right.graph.outputs}
+    assert told(jumps=False, **other, **whole) == set(), "no float is made of it, and those alone are known in detail"
+
+
 def test_a_module_that_does_not_write_all_it_gives_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((8,), "float32"))
@@ -265,3 +290,11 @@ def test_a_module_that_does_not_write_all_it_gives_is_not_compiled(monkeypatch: 
     monkeypatch.setattr("tapml.lowering.operator.program_of", lambda *_: half)
     with pytest.raises(InputError, match=r"main: operator relu \(node n000\) gives another .*it does not write all"):
         compile(module)
+
+
+def test_what_rounding_explains_of_a_number_is_that_of_an_array_of_one() -> None:
+    number, array = (Explained(np.full(shape, 3, np.float32), 4, 1.0, jumps=False) for shape in ((), (1,)))
+    for moved in (1e-7, 2e-7):
+        assert number.times(np.array(moved)) == array.times(np.array([moved])) > 0
+        number.add(np.array(moved))
+        array.add(np.array([moved]))

@@ -99,7 +99,8 @@ def test_a_function_that_nobody_names_is_asked_for(
     tml.build(suite, tmp_path / "decoder.tapml")
     path = str(tmp_path / "decoder.tapml")
     assert main(["run", path, "--random-inputs"]) == 2
-    assert "there is no function main: it has prefill, decode" in " ".join(capsys.readouterr().err.split())
+    said = " ".join(capsys.readouterr().err.split())
+    assert "there is no function main: it has prefill, decode; it is a language model, which `tapml generate`" in said
     assert main(["run", path, "--random-inputs", "--function", "decode"]) == 0
     assert "logits float32[1, 128]" in " ".join(capsys.readouterr().out.split())
 
@@ -173,6 +174,8 @@ def test_generate_gives_the_tokens_of_transformers_on_every_device(suite: Suite,
     wanted = greedy(open_decoder(config).model, prompt, room + 1)
     assert len(set(wanted)) > 20
     model = tml.build(suite, tmp_path / "decoder.tapml")
+    # One that is always right: each call gives what it guessed, and one token more.
+    draft = tml.load_model(shutil.copytree(model.path, tmp_path / "draft.tapml"))
     sampled: list[list[int]] = []
     for device in (tml.cpu(), tml.webgpu("node-dawn"), tml.webgpu("deno")):
         with tml.generate(model, prompt, device, greedy=True) as writing:
@@ -181,6 +184,9 @@ def test_generate_gives_the_tokens_of_transformers_on_every_device(suite: Suite,
         guessing = tml.generate(model, prompt * 2, device, greedy=True, tokens=9, speculate=3)
         plain = tml.generate(model, prompt * 2, device, greedy=True, tokens=9)
         assert [piece.id for piece in guessing] == [piece.id for piece in plain]
+        by_draft = tml.generate(model, prompt, device, greedy=True, speculate=3, draft=draft)
+        assert [piece.id for piece in by_draft] == wanted, device
+        assert by_draft.result.tokens_per_call == pytest.approx(4, abs=0.2)
         drawn = tml.generate(model, prompt, device, tokens=20, temperature=1.5, top_k=40, top_p=0.9, seed=5)
         sampled.append([piece.id for piece in drawn])
         closed = tml.generate(model, prompt, device, greedy=True)
@@ -189,6 +195,29 @@ def test_generate_gives_the_tokens_of_transformers_on_every_device(suite: Suite,
         assert (closed.result.ids, closed.result.reason) == (wanted[:1], "abort")
     assert sampled[0] == sampled[1] == sampled[2]
     assert len(set(sampled[0])) > 5
+
+
+def test_a_writer_generates_where_its_states_are_and_forks_them(suite: Suite, tmp_path: Path) -> None:
+    model = tml.build(suite, tmp_path / "decoder.tapml")
+    prompt = [*range(22)]
+    drawn: dict[str, Any] = {"temperature": 1.5, "seed": 5, "tokens": 12}
+    wanted = [piece.id for piece in tml.generate(model, prompt, greedy=True, tokens=60)]
+    other = [piece.id for piece in tml.generate(model, [*prompt, *wanted[:8]], **drawn)]
+    for device in (tml.cpu(), tml.webgpu("node-dawn")):
+        with tml.Writer(model, device) as writer:
+            assert [piece.id for piece in writer.generate(prompt, greedy=True, tokens=8)] == wanted[:8]
+            with writer.fork() as forked, writer.fork():
+                writing = writer.generate(greedy=True)
+                assert [next(writing).id for _ in range(4)] == wanted[8:12], device
+                for busy in (writer.fork, writer.generate):
+                    with pytest.raises(tml.InputError, match="the writer is writing"):
+                        busy()
+                writing.close()
+                assert [piece.id for piece in forked.generate(**drawn)] == other, device
+                # Behind the room for 64, which the states of both have by now.
+                assert [piece.id for piece in writer.generate(greedy=True, tokens=48)] == wanted[12:], device
+            assert writer.tokens == [*prompt, *wanted]
+            assert [piece.id for piece in writer.generate(prompt, greedy=True, tokens=3)] == wanted[:3]
 
 
 def test_several_texts_are_those_of_separate_runs(suite: Suite, tmp_path: Path) -> None:

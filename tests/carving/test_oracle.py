@@ -49,6 +49,23 @@ def test_a_right_import_agrees(tmp_path: Path) -> None:
     assert suite.doubts == []
 
 
+def test_an_inverse_hyperbolic_tangent_is_as_exact_near_zero(tmp_path: Path) -> None:
+    x = np.array([-0.0264271, 1e-3, -1e-5, 1e-8, 0.5, -0.999, 0.99999], np.float32)
+    types = [helper.make_tensor_value_info(name, 1, [7]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Atanh", ["x"], ["y"])], "atanh", types[:1], types[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "atanh.onnx")
+    np.save(tmp_path / "x.npy", x)
+    suite = carve(
+        import_model(str(tmp_path / "atanh.onnx"), input_arrays={"x": tmp_path / "x.npy"}),
+        tmp_path / "a.suite",
+        name="a",
+    )
+    (y,) = suite.tests[0].outputs
+    np.testing.assert_allclose(suite.tensors.get(y), np.arctanh(x.astype(np.float64)), rtol=3e-7)
+    assert suite.doubts == []
+
+
 def test_a_wrong_operator_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """1e-4 beside boxes of 320 pixels: a score may be off by no more than scores are by rounding."""
     right = onnx_operators.OPERATORS["Celu"]
@@ -248,3 +265,19 @@ def test_elements_that_nothing_writes_are_found_and_named(tmp_path: Path, monkey
         InputError, match=r"operator relu \(node n000\) gives another .*it does not write all of its elem"
     ):
         carve(model, tmp_path / "half.suite", name="half")
+
+
+@pytest.mark.parametrize(("token", "agrees"), [(2, True), (0, False)])
+def test_of_two_that_nearly_tie_the_oracle_may_choose_the_other(tmp_path: Path, token: int, agrees: bool) -> None:
+    x = np.random.default_rng(3).standard_normal((1, 64)).astype(np.float32)
+    weights = np.random.default_rng(4).standard_normal((64, 3)).astype(np.float32)
+    weights[:, 1] = 0.05 * x[0]
+    weights[:, 2] = weights[:, 1] * np.float32(1 - 1e-7)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["logits"]), helper.make_node("ArgMax", ["logits"], ["y"], axis=1)]
+    model = graph_of(tmp_path, nodes, x, w=weights)
+    step = model.steps[0]
+    assert step.expected
+    other = dataclasses.replace(step, expected=[np.array([[token]], step.expected[0].dtype)])
+    model = dataclasses.replace(model, steps=[other], intermediates=None, second=None)
+    doubts = checked(model, keep_disagreeing=True)
+    assert not doubts if agrees else "element [0, 0] is 1, and " in doubts[0]

@@ -73,6 +73,13 @@ def test_a_step_has_its_cache_as_states_of_the_capacity(tmp_path: Path) -> None:
     assert not any("cos" in name or "sin" in name for name in kernels), kernels
 
 
+@pytest.mark.slow
+def test_layers_that_share_keys_and_values_keep_them_once(tmp_path: Path) -> None:
+    """Gemma 3n's last two of four layers attend to what the two before them keep."""
+    model = of(configuration("gemma3n"), tmp_path)
+    assert [*model.states] == ["keys0", "values0", "keys1", "values1"]
+
+
 def test_it_says_how_tokens_are_generated(tmp_path: Path) -> None:
     """Of tokens that begin and end a text, those of the vocabulary: configurations name others by default."""
     config = configuration("llama")
@@ -85,10 +92,12 @@ def test_it_says_how_tokens_are_generated(tmp_path: Path) -> None:
             "decode": "decode",
             "verify": None,
             "places": None,
+            "blocks": None,
             "chunk": CHUNK,
             "capacity": CAPACITY,
             "vocabulary": 128,
             "next": "next",
+            "draw": None,
             "given": [],
         },
         **{"begin": 5, "end": [9], "bytes_per_token": 2 * 2 * 2 * 16 * 4},  # keys, values; layers, heads, floats
@@ -150,8 +159,8 @@ def test_what_is_lost_in_the_export_is_named(tmp_path: Path, monkeypatch: pytest
     right = hf_step.cached_attention
 
     def without_window(*given: Any) -> Any:
-        *others, _, softcap = given
-        return right(*others, 0, softcap)
+        *others, _, softcap, block = given
+        return right(*others, 0, softcap, block)
 
     monkeypatch.setattr(hf_step, "cached_attention", without_window)
     with pytest.raises(InputError, match=r"MistralForCausalLM.* differs .* position (8|9|10|12) .*sliding_window = 8"):
@@ -374,6 +383,10 @@ def test_a_tokenizer_of_another_model_is_refused(folder: Path, tmp_path: Path) -
     Tokenizer(models.WordLevel(many, unk_token="t0")).save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(InputError, match=r"token 128 \('t128'\), and LlamaForCausalLM an embedding of 128 tokens"):
         imported(tmp_path)
+    few = {f"t{number}": number for number in range(63)}
+    Tokenizer(models.WordLevel(few, unk_token="t0")).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(InputError, match="has 63 tokens, and LlamaForCausalLM an embedding of 128: it is"):
+        imported(tmp_path)
     for damaged in (b"{}", b"\xff\xfe"):
         (tmp_path / "tokenizer.json").write_bytes(damaged)
         with pytest.raises(InputError, match=r"is no tokenizer that tokenizers reads"):
@@ -396,6 +409,10 @@ def test_weights_that_lie_in_a_file_anyhow_give_the_oracle_the_same_bits_in_deta
     for number, step in enumerate(model.steps):
         assert step.expected is not None
         np.testing.assert_array_equal(found[number], step.expected[place])
+    # The oracle wrote the program's own caches: what runs in detail began with what the last step had left.
+    assert model.in_detail is not None
+    for name, array in model.in_detail().steps[0].inputs.items():
+        np.testing.assert_array_equal(array, model.steps[0].inputs[name])
 
 
 def test_weights_that_are_no_numbers_are_told(folder: Path, tmp_path: Path) -> None:
@@ -462,7 +479,7 @@ def test_without_transformers_the_command_that_installs_it_is_said(
 def test_raw_steps_are_chunks_then_tokens() -> None:
     from tapml.importing.hf_import import _calls
 
-    found: list[RawStep] = _calls(range(10, 17), 5, 2, 0, synthetic=False)
+    found: list[RawStep] = _calls(range(10, 17), 5, 2, 0, None, 8, synthetic=False)
     assert [step.arrays["input_ids"].tolist() for step in found] == [[[10, 11]], [[12, 13]], [[14]], [[15]], [[16]]]
     assert [step.arrays["positions"].tolist() for step in found] == [[0, 1], [2, 3], [4], [5], [6]]
     assert [step.arrays["last"].tolist() for step in found] == [[1], [1], [0], [0], [0]]

@@ -191,3 +191,19 @@ def test_onnx_nodes_name_no_files_or_graphs() -> None:
     found = External.model_validate(document(source="onnx", operator="NoSuchThing"))
     with pytest.raises(InputError, match="ONNX Runtime cannot run the model"):
         implementation(found, {})
+
+
+@pytest.mark.torch
+def test_what_only_pytorch_computes_of_constants_is_computed_once(tmp_path: Path) -> None:
+    """Gemma 3n's cutoff: a quantile of the normal distribution. Of an input it stays an operator."""
+    import torch
+
+    class Cutoff(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            quantile = torch.special.erfinv(2 * torch.tensor([0.9, 0.5]) - 1)
+            return torch.special.erfinv(x * torch.special.erfinv(quantile * 0.5).sum())
+
+    path = tmp_path / "cutoff.pt2"
+    torch.export.save(torch.export.export(Cutoff(), (torch.rand(3, 3),)), path)
+    suite = agrees(import_model(str(path), random_inputs=True), tmp_path)
+    assert sorted(suite.kernels) == ["erfinv", "multiply", "sum"]

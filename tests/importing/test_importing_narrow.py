@@ -17,7 +17,9 @@ from tvm.relax import op
 from tapml.errors import InputError
 from tapml.importing.assemble import assemble
 from tapml.importing.dtypes import narrow_array
+from tapml.importing.fold import fold
 from tapml.importing.inputs import RawStep
+from tapml.importing.narrow import narrow
 from tapml.importing.weights import as_tvm_holds
 
 INT32 = np.iinfo(np.int32)
@@ -256,6 +258,22 @@ def test_masks_of_the_lowest_number_are_added_without_overflow(evaluate: Callabl
     np.testing.assert_array_equal(run(noted, given, masked), total)
     assert np.isneginf(total).any()
     assert "limited" not in " ".join(notes[1])
+
+
+def test_a_weight_that_must_not_be_read_is_no_mask() -> None:
+    """Its memory need not exist: to look through that of a 7B for the lowest number took a sixth of the whole build."""
+    x = relax.Var("x", relax.TensorType((2, 3), "float32"))
+    masks = [relax.const(np.full((2, 3), LOWEST, np.float32)) for _ in range(2)]
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            rows = [builder.emit(op.where(op.greater(x, relax.const(0.0)), x, mask)) for mask in masks]
+            result = builder.emit_output(op.nn.softmax(builder.emit(op.add(*rows))))
+        builder.emit_func_output(result)
+    module = builder.finalize()
+    addresses = {np.from_dlpack(mask.value).ctypes.data for mask in masks}
+    assert any("limited to half" in note for note in narrow(fold(module), ()).notes)
+    assert narrow(fold(module), (), addresses).notes == []
 
 
 def test_masks_in_a_kernel_of_too_many_tensors_are_in_no_buffer_of_bools(

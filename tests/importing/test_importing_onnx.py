@@ -7,6 +7,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ import pytest
 from onnx import helper
 
 from tapml.errors import InputError
-from tapml.importing import import_model
+from tapml.importing import import_model, onnx_model
+from tapml.importing.onnx_run import OnnxRuntime
 
 node = helper.make_node
 IDS = [("ids", "int64", ("batch", "seq")), ("mask", "int64", ("batch", "seq"))]
@@ -63,6 +65,23 @@ def feed(path: Path, **arrays: np.ndarray) -> list[Path]:
     file = path.with_suffix(".npz")
     np.savez(file, **arrays)
     return [file]
+
+
+def test_the_oracle_runs_beside_the_conversion(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    converting, convert, run = threading.Event(), onnx_model._convert, OnnxRuntime.run
+
+    def begun(*arguments: Any) -> Any:
+        converting.set()
+        return convert(*arguments)
+
+    def waiting(*arguments: Any) -> Any:
+        assert converting.wait(60), "it ends before the conversion begins"
+        return run(*arguments)
+
+    monkeypatch.setattr(onnx_model, "_convert", begun)
+    monkeypatch.setattr(OnnxRuntime, "run", waiting)
+    files = feed(tiny, ids=np.array([[1, 2]], np.int64), mask=np.array([[1, 0]]))
+    assert import_model(str(tiny), input_files=files).oracle
 
 
 def test_int64_model_matches_onnx_runtime(tiny: Path, matches: Callable[..., None]) -> None:

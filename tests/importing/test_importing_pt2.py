@@ -123,6 +123,22 @@ def test_a_running_sum_of_bools_counts(tmp_path: Path, matches: Callable[..., No
     matches(import_model(str(tmp_path / "count.pt2"), input_files=[tmp_path / "in.npz"]))
 
 
+def test_a_size_that_follows_from_another_is_refused(tmp_path: Path) -> None:
+    """PyTorch itself cannot decompose such a program once it was saved, and says nothing of sizes."""
+    import torch
+
+    class Pairs(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.reshape(-1, 2).sum(1)
+
+    shapes = {"x": {0: 2 * torch.export.Dim("pairs", min=2, max=64)}}
+    torch.export.save(torch.export.export(Pairs(), (torch.zeros(8),), dynamic_shapes=shapes), tmp_path / "pairs.pt2")
+    with pytest.raises(
+        InputError, match=r"pairs\.pt2: the input x has the size 2\*\w+, which follows from another one"
+    ):
+        import_model(str(tmp_path / "pairs.pt2"))
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_negative_index_counts_from_the_end(dynamic: bool, tmp_path: Path, matches: Callable[..., None]) -> None:
     """TVM's importer reads before the first element."""

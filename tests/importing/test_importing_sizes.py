@@ -103,6 +103,10 @@ SMALL: dict[str, tuple[list[Any], dict[str, np.ndarray]]] = {
         ],
         {"minus": int64(-1), "end": int64(2**63 - 1)},
     ),
+    "a sum of nothing": (
+        [node("Slice", ["x", "first", "end"], ["some"]), node("ReduceSum", ["some", "first"], ["y"], keepdims=0)],
+        {"end": int64(-3)},
+    ),
     "backwards, and every second": (
         [
             node("Slice", ["x", "minus", "end", "first", "minus"], ["turned"]),

@@ -7,17 +7,24 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tapml.bounds.uncertain import NotDerivable
 
-def contract(a: np.ndarray, b: np.ndarray, extents: Sequence[int], axes: Sequence[int]) -> np.ndarray:
+
+def contract(
+    a: np.ndarray, b: np.ndarray, extents: Sequence[int], axes: Sequence[int], apart: int | None = None
+) -> np.ndarray:
     """sum(a * b) over `axes`, which stay with extent 1. Both operands have an axis for each of `extents`, of that
-    extent or 1; axes that neither has are of extent 1 in the result too, unless they are summed."""
-    return Product(a, b, extents, axes).sum()
+    extent or 1; axes that neither has are of extent 1 in the result too, unless they are summed. Along the axis `apart`
+    each sum is computed as if it were alone, to the last bit; raises NotDerivable where that is not known."""
+    return Product(a, b, extents, axes, apart).sum()
 
 
 class Product:
     """a * b, to be summed as `contract` says."""
 
-    def __init__(self, a: np.ndarray, b: np.ndarray, extents: Sequence[int], axes: Sequence[int]) -> None:
+    def __init__(
+        self, a: np.ndarray, b: np.ndarray, extents: Sequence[int], axes: Sequence[int], apart: int | None = None
+    ) -> None:
         self._operands, self._extents, self._axes = (a, b), extents, axes
         rank = len(extents)
         summed = set(axes)
@@ -32,10 +39,14 @@ class Product:
             elif not in_a:
                 b = b.sum(axis=axis, keepdims=True)
         inner = [i for i in range(rank) if i in summed and a.shape[i] > 1]
-        batch = [i for i in range(rank) if i not in summed and a.shape[i] > 1 and b.shape[i] > 1]
+        # A product of a matrix and many vectors rounds otherwise than each of them.
+        batch = [i for i in range(rank) if i not in summed and ((a.shape[i] > 1 and b.shape[i] > 1) or i == apart)]
         rows = [i for i in range(rank) if i not in summed and a.shape[i] > 1 and i not in batch]
         columns = [i for i in range(rank) if i not in summed and b.shape[i] > 1 and i not in batch]
         self._summed_before = a is not self._operands[0] or b is not self._operands[1]
+        one_has_it = apart is not None and a.shape[apart] != b.shape[apart]
+        if apart is not None and (self._summed_before or (one_has_it and len(batch) > 1)):
+            raise NotDerivable("sums of products of several calls that are no matrix products")
         self._matrices = _matrix(a, batch, rows, inner), _matrix(b, batch, inner, columns)
         self._scale, self._order = scale, [*batch, *rows, *columns]
 
@@ -44,8 +55,9 @@ class Product:
         left, right = self._matrices
         product = (left @ right) * self._scale
         order = self._order
-        product = product.reshape([self._extents[i] for i in order])
-        shape = [extent if i in order else 1 for i, extent in enumerate(self._extents)]
+        extents = [max(ends) for ends in zip(*(operand.shape for operand in self._operands), strict=True)]
+        product = product.reshape([extents[i] for i in order])
+        shape = [extent if i in order else 1 for i, extent in enumerate(extents)]
         result: np.ndarray = product.transpose([order.index(i) for i in sorted(order)]).reshape(shape)
         return result
 

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tapml.bounds.chains import joined
 from tapml.bounds.converted import Converted
 from tapml.bounds.program import Run, accumulation_factor
+from tapml.bounds.stacked import Call, alike, of_call, stackable, stacked
 from tapml.bounds.ties import alternatives, tie_groups
 from tapml.bounds.uncertain import FLOATS, NotDerivable, Uncertain, unit
 from tapml.bounds.wgsl import REDUCED, functions_of, tanh_builtin
@@ -47,7 +49,7 @@ class Operator:
     def __init__(self, program: OperatorProgram, wgsl: Sequence[str] = (), converted: Converted | None = None) -> None:
         """`wgsl`: the texts of the kernel that runs on the device; they tell whether it calls WGSL's tanh,
         and WGSL's sin or one of its own. `converted`: inputs of this operator and of others."""
-        self._program = program
+        self._program = joined(program)
         self._converted = converted or Converted()
         self._numerics = numerics(program)
         self._functions = functions_of(wgsl)
@@ -77,6 +79,29 @@ class Operator:
             else:
                 results.append(self._continuous(runs, carved))
         return results
+
+    def of_calls(self, calls: Sequence[Call]) -> list[list[Bound]]:
+        """The `bounds` of each of them, to the last bit, where calls that are alike are evaluated together. Raises
+        NotDerivable where that cannot be, or one of them has none."""
+        if not stackable(self._program):
+            raise NotDerivable("calls that are evaluated one by one")
+        found: dict[int, list[Bound]] = {}
+        for numbers in alike(self._program, calls):
+            together = [calls[number] for number in numbers]
+            found |= zip(numbers, self._stacked(together), strict=True)
+        return [found[number] for number in range(len(calls))]
+
+    def _stacked(self, calls: Sequence[Call]) -> list[list[Bound]]:
+        try:
+            outputs = Run(*stacked(self._program, calls), self._functions).outputs if len(calls) > 1 else None
+        except NotDerivable:  # they are not alike
+            outputs = None
+        if outputs is None:
+            return [self.bounds(*call) for call in calls]
+        return [
+            [self._continuous([of_call(o, n)], carved) for o, carved in zip(outputs, expected, strict=True)]
+            for n, (_, expected) in enumerate(calls)
+        ]
 
     def _continuous(self, runs: Sequence[Uncertain], carved: np.ndarray) -> Bound:
         flat = carved.reshape(-1)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from tapml.bounds import uncertain, wgsl
+from tapml.bounds import chains, uncertain, wgsl
 from tapml.bounds.buffers import Buffers
 from tapml.bounds.uncertain import FLOATS, NotDerivable, Uncertain
 from tapml.operators.affine import affine
@@ -64,6 +64,8 @@ class Grid:
             return self._variable(str(node.value))
         if kind == "load":
             return self._load(node)
+        if chains.is_arithmetic(node):
+            return chains.evaluated(node, self.evaluate, walks=self._settle is not None)
         operands = [self.evaluate(operand) for operand in node.operands]
         if kind in ("eq", "ne") and node.operands[0] == node.operands[1] and node.operands[0].dtype in FLOATS:
             unlike = self._functions["isnan"](operands[0], dtype)
@@ -286,11 +288,10 @@ def reinterpreted(x: Uncertain, source: str, target: str) -> Uncertain:
 
 
 # ------------------------------------------------ operations of two operands: (a, b, dtype of the result)
+# Sums and products of floats: chains.py.
 
 
 def _add(a: Uncertain, b: Uncertain, dtype: str, sign: int = 1) -> Uncertain:
-    if dtype in FLOATS:
-        return uncertain.add(a, b, dtype, sign)
     value = wrapped(a.value + sign * b.value, dtype)
     if a.exact and b.exact:
         return Uncertain(value)
@@ -302,8 +303,6 @@ def _add(a: Uncertain, b: Uncertain, dtype: str, sign: int = 1) -> Uncertain:
 
 
 def _multiply(a: Uncertain, b: Uncertain, dtype: str) -> Uncertain:
-    if dtype in FLOATS:
-        return uncertain.multiply(a, b, dtype)
     error = None if a.exact and b.exact else uncertain.product_error(a, b)
     return Uncertain(wrapped(a.value * b.value, dtype), error)
 

@@ -16,6 +16,7 @@ from tapml.bounds.contraction import Product, contract
 from tapml.bounds.converted import Converted
 from tapml.bounds.expression import Grid, Operation, wrapped
 from tapml.bounds.rounding import Rounding
+from tapml.bounds.stacked import CALL, differ
 from tapml.bounds.ties import Ranking
 from tapml.bounds.uncertain import (
     FLOATS,
@@ -64,9 +65,10 @@ class Run:
     ) -> None:
         """`functions` as of a Grid. `choice`: of equals an argmax takes this one, where there are so many.
         `rounding`: every result is rounded by it, and nothing is off by anything then. `converted`: of former runs that
-        may have had the same inputs.
+        may have had the same inputs. A program of stacked calls (stacked.py) gives for each what it would alone.
 
-        Raises NotDerivable where the program has something else than maps and reductions.
+        Raises NotDerivable where the program has something else than maps and reductions, and for stacked calls that
+        are not alike.
         """
         self._declared = {buffer.name: buffer for buffer in (*program.parameters, *program.temporaries)}
         self._functions = functions
@@ -110,7 +112,9 @@ class Run:
         spatial = {var: extent for var, extent in extents.items() if var not in reductions}
         product = stores[0] if reductions and len(stores) == 1 and is_product_sum(stores[0]) else None
         bound = {let.variable: let.value for let in lets}
-        for part in parts(extents, spatial, stores, product):
+        # As one call's would be cut: a sum's last bit may depend on it.
+        own, own_spatial = (_without_call(one) if reductions else one for one in (extents, spatial))
+        for part in parts(own, own_spatial, stores, product):
             ranges = {var: part.get(var, range(extent)) for var, extent in extents.items()}
             grid = self._grid(ranges)
             if not reductions:
@@ -119,13 +123,15 @@ class Run:
                 # All are evaluated before any is stored: they happen at once.
                 for store, found in [(store, grid.evaluate(store.value)) for store in stores]:
                     self._store(grid, block, store, found)
-            elif (own := apart(stores, bound)) is None and (lets or len(stores) == 2):
+            elif (sums := apart(stores, bound)) is None and (lets or len(stores) == 2):
                 self._argument_of_extremum(grid, block, stores, bound)
             else:
-                for store in own or stores:
+                for store in sums or stores:
                     self._store(grid, block, store, self._reduce(grid, block, store))
         if block.name == "rank" and reductions:
             self._note_ranking(reductions, stores[0])
+        if CALL in extents:
+            _check_alike([self._buffers[store.buffer] for store in stores])
 
     def _in_order(self, block: Block, extents: Mapping[str, int], reductions: Set[str]) -> None:
         """The turns of a sequential block, each of which sees what the former ones stored."""
@@ -211,7 +217,7 @@ class Run:
                     raise NotDerivable("an integer sum of what depends on rounding")
                 value = contract(a.value, b.value, extents, axes)
                 return Uncertain(wrapped(value.astype(np.int64), dtype) + start)
-            product = Product(a.value, b.value, extents, axes)
+            product = Product(a.value, b.value, extents, axes, _call_axis(grid))
             value = product.sum()
             if self._rounding is not None:
                 rounded = self._rounding.sum(value, lambda: product.each(np.square).sum(), terms, dtype, products=True)
@@ -219,7 +225,7 @@ class Run:
             size = product.each(self._converted.absolute).sum()
             off = np.zeros((1,) * grid.rank)
             if not (a.exact and b.exact):
-                off = self._products_off(a, b, extents, axes)
+                off = self._products_off(a, b, extents, axes, _call_axis(grid))
             # Each product is rounded, or flushed, on its own. Where all are 0 there is nothing to round.
             off = off + unit(dtype) * size + smallest_normal(dtype) * terms * (size + off > 0)
         else:
@@ -241,15 +247,19 @@ class Run:
             error = np.where(~(peak < largest(dtype)) | np.isnan(error), np.inf, error)
         return Uncertain(value + start, error)
 
-    def _products_off(self, a: Uncertain, b: Uncertain, extents: list[int], axes: tuple[int, ...]) -> np.ndarray:
+    def _products_off(
+        self, a: Uncertain, b: Uncertain, extents: list[int], axes: tuple[int, ...], apart: int | None
+    ) -> np.ndarray:
         finite = np.isfinite(a.spread).all() and np.isfinite(b.spread).all()
+        if not finite and apart is not None:
+            raise NotDerivable("calls of which some have no bound")
         if not finite:
             return _total(product_error(a, b), extents, axes)
         off = np.zeros((1,) * len(extents))
         if not b.exact:
-            off = off + contract(np.abs(a.value) + a.spread, b.spread, extents, axes)
+            off = off + contract(np.abs(a.value) + a.spread, b.spread, extents, axes, apart)
         if not a.exact:
-            off = off + contract(a.spread, np.abs(b.value), extents, axes)
+            off = off + contract(a.spread, np.abs(b.value), extents, axes, apart)
         return off
 
     # ------------------------------------------------ argmax
@@ -284,6 +294,20 @@ class Run:
         error = None if candidates.exact else (value + spread).max(axis=axes, keepdims=True) - top
         self._store(grid, block, place_store, Uncertain(picked.reshape(kept)))
         self._store(grid, block, value_store, Uncertain(sign * top, error))
+
+
+def _without_call(extents: Mapping[str, int]) -> dict[str, int]:
+    return {variable: extent for variable, extent in extents.items() if variable != CALL}
+
+
+def _call_axis(grid: Grid) -> int | None:
+    return [*grid.ranges].index(CALL) if CALL in grid.ranges else None
+
+
+def _check_alike(stored: Sequence[Uncertain]) -> None:
+    """Of stacked calls: what follows depends on whether what they have stored is exact."""
+    if any(found.error is not None and differ(found.error) for found in stored):
+        raise NotDerivable("calls of which some are exact")
 
 
 def _reductions(block: Block) -> set[str]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tapml.bounds.chains import joined
 from tapml.bounds.expression import Operation
 from tapml.bounds.program import Run
 from tapml.bounds.rounding import FUNCTIONS, Rounding
@@ -103,6 +104,7 @@ def simulate(
     count = _runs(program, max(sizes)) if sizes else 0
     if count < _LEAST_RUNS:
         return [None for _ in expected]
+    program = joined(program)
     exact = Run(program, inputs, FUNCTIONS, rounding=Rounding()).outputs
     runs = [
         Run(program, inputs, FUNCTIONS, rounding=Rounding(np.random.default_rng(number))).outputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tapml.carving.branches import never_taken
+from tapml.carving.halves import with_halves
 from tapml.carving.judge import judged
 from tapml.carving.prepare import Prepared, lowered_with_documents, prepared
 from tapml.carving.recorder import Recorder
@@ -19,12 +21,13 @@ from tapml.carving.runs import Progress, Run
 from tapml.carving.spill import Spill
 from tapml.carving.tolerances import Tolerances
 from tapml.compilers.base import Compiler
-from tapml.compilers.choose import COMPILERS, check_kernel, check_operators, compile_operators
+from tapml.compilers.choose import COMPILERS, begun, check_kernel, check_operators
 from tapml.compilers.tvm.compile import TVM
 from tapml.compilers.tvm.variants import BASE
 from tapml.errors import InputError
 from tapml.importing import ImportedModel
 from tapml.kernels.bundle import CompiledKernel
+from tapml.kernels.document import as_generated
 from tapml.lowering.lower import Lowered
 from tapml.memory import give_back, only_new_garbage, trim
 from tapml.program import Graph, ValueKind
@@ -59,10 +62,18 @@ def carve(
     kernels are compiled and tolerances derived is said before.
     """
     clock = _Clock()
-    with SuiteWriter(path, overwrite) as writer, Spill(path.parent) as spill, only_new_garbage():
+    with (
+        SuiteWriter(path, overwrite) as writer,
+        Spill(path.parent) as spill,
+        only_new_garbage(),
+        contextlib.ExitStack() as started,
+    ):
         progress("lowering", 0, 1)
         lowered, operators = lowered_with_documents(model)
         check_operators(lowered.operators, variants, compilers)
+        trim()
+        # Before any thread starts: a second process compiles where it can, beside all that may refuse the model.
+        finish = started.enter_context(begun(lowered.operators, variants, compilers))
         clock.lap("lower")
         opened = prepared(model, lowered, operators, reference)
         give_back()
@@ -76,32 +87,36 @@ def carve(
             raise InputError(f"{what}. Nothing is written; to carve it all the same: --keep-disagreeing")
         give_back()
         clock.lap("oracle")
-        # Before any thread starts: compiling forks a helper where it can.
-        kernels = compile_operators(lowered.operators, variants, partial(progress, "kernels"), compilers)
+        kernels = finish(partial(progress, "kernels"))
+        started.close()
         for operator in lowered.operators:
-            check_kernel(kernel := kernels[operator.name], operator)
-            write_kernel(writer.folder, kernel.document, {file.name: file.text for file in kernel.files})
+            check_kernel(kernels[operator.name], operator)
+        kernels = with_halves(lowered.model.functions.values(), kernels, opened.reference.parameters)
         lowered = _stored(lowered, model, kernels, writer)
         give_back()
         clock.lap("kernels")
         opened, runs = _at_stored(opened, lowered, runs)
         writer.expected_bytes = _expected_bytes(opened)
-        with Recorder(writer.tensors) as recorder:
+        tolerances = Tolerances(lowered, opened.models, kernels, opened.reference, writer.tensors)
+        # As above: the recorder has a thread.
+        with one_blas_thread(), tolerances.begun(runs) as deriving, Recorder(writer.tensors) as recorder:
             values = {v.id: v for function in lowered.model.functions.values() for v in function.values.values()}
             parameters = {
                 value: recorder.put(array, values[value]) for value, array in opened.reference.parameters.items()
             }
             states = _record_states(runs, recorder)
             stored = [_record(run, {**parameters, **states[run.number]}, recorder) for run in runs]
-            tolerances = Tolerances(lowered, opened.models, kernels, opened.reference, writer.tensors)
-            with one_blas_thread():
-                tests = tolerances.tests(runs, stored, progress)
+            for kernel in kernels.values():
+                write_kernel(
+                    writer.folder, as_generated(kernel.document), {file.name: file.text for file in kernel.files}
+                )
+            tests = tolerances.tests(runs, stored, deriving, progress)
             clock.lap("tolerances")
             recorder.finish()
         if model.tokenizer is not None:
             writer.folder.write(TOKENIZER, model.tokenizer.encode())
         clock.lap("write")
-        model_tolerance = tolerances.of_model(runs, tests)
+        model_tolerance = tolerances.of_model(runs[: len(model.steps)], tests)
         clock.lap("model")
         provenance: dict[str, Any] = dict(model.provenance)
         manifest = {
@@ -113,7 +128,7 @@ def carve(
             "generator": {"name": TVM.name, "version": TVM.version},
             "parameters": {value: ref.result().to_json() for value, ref in parameters.items()},
             "arguments": lowered.arguments,
-            "outputs": [name for _ in lowered.model.functions for name in model.outputs],
+            "outputs": [out for name in lowered.model.functions for out in model.of_function(name).outputs],
             **({"limits": dict(model.limits)} if model.limits else {}),
             **({"generation": model.generation.model_dump()} if model.generation else {}),
             "steps": [_described(run, refs, opened) for run, refs in zip(runs, stored, strict=True)],
@@ -148,7 +163,7 @@ def _record(run: Run, known: _Refs, recorder: Recorder) -> _Refs:
 
 
 def _described(run: Run, refs: _Refs, opened: Prepared) -> dict[str, Any]:
-    names = opened.reference.model.input_names
+    names = opened.reference.model.of_function(opened.functions[run.number]).input_names
     several = len(opened.lowered.model.functions) > 1
     return {
         "description": run.step.description,

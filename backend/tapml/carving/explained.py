@@ -68,11 +68,12 @@ class Explained:
 
     def _scale(self) -> Array:
         """What is usual of each element, by the runs so far as if the others moved nothing."""
-        found: Array = _ULP * self._unit * self.size
+        # Arithmetic of arrays without axes gives numbers, which nothing is written to.
+        found: Array = np.asarray(_ULP * self._unit * self.size)
         found **= 2
         found += _TINY
         if self._square is not None:
-            scale = self.size + self._usual
+            scale = np.asarray(self.size + self._usual)
             scale *= self._unit
             np.square(scale, out=scale)
             shares = self._square / np.where(scale > 0, scale, 1.0)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tapml.carving.by_operator import ByOperator
+from tapml.carving.grouped import Group
 from tapml.carving.oracle import Comparison, OracleComparison
 from tapml.carving.paired import strangers
 from tapml.carving.prepare import Prepared, lowered_with_documents, prepared
@@ -18,8 +20,10 @@ from tapml.carving.repeated import irreproducible
 from tapml.carving.runs import Run
 from tapml.errors import InputError
 from tapml.importing import ImportedModel
+from tapml.lowering.lower import Model
 from tapml.memory import give_back
 from tapml.operators.program import OperatorProgram
+from tapml.program import Graph, Node
 from tapml.text import listed
 from tapml.threads import one_blas_thread
 
@@ -41,9 +45,10 @@ class Judgement:
 
 def judged(opened: Prepared, runs: Sequence[Run], folder: Path | None = None) -> Judgement:
     """Hold a reference run against its oracle, as a whole and each operator by itself, and against itself. The oracle's
-    values lie in a file in `folder` meanwhile, or where temporary files do."""
+    values lie in a file in `folder` meanwhile, or where temporary files do. Functions beside the model have none."""
     model = opened.reference.model
     doubts = irreproducible(opened.reference, runs, opened.models)
+    runs = runs[: len(model.steps)]
     if model.oracle is None:
         return Judgement(None, doubts)
     found, who = OracleComparison(opened.reference, runs, opened.models).compared(), model.oracle
@@ -82,13 +87,15 @@ def _by_operator(opened: Prepared, runs: Sequence[Run], folder: Path) -> tuple[d
             again = held
         wrong = {name: said for name, said in wrong.items() if name in again.wrong}
     if not wrong and held.unclear and model.in_detail is not None and _turns(opened, runs) <= _MOST_TURNS:
-        wrong = _in_detail(runs, model.in_detail, folder)
+        wrong = _in_detail(runs, opened.models, model.in_detail, folder)
     listed_first = [f"{said}; {_wrong_import(model)}" for said in [*wrong.values()][:1]]
     more = [f"{len(wrong) - 1} more operators give other values than {model.oracle}"] if len(wrong) > 1 else []
     return {"operators": {"held": held.operators, "of": held.of}}, [*listed_first, *more]
 
 
-def _in_detail(runs: Sequence[Run], in_detail: Callable[[], ImportedModel], folder: Path) -> dict[str, str]:
+def _in_detail(
+    runs: Sequence[Run], models: Mapping[Graph, Model], in_detail: Callable[[], ImportedModel], folder: Path
+) -> dict[str, str]:
     """What is wrong where every value of the oracle's is one of ours, so that none has to be found: there, or in
     `runs`, whose operators give nothing else than what more of them, one after the other, give."""
     try:
@@ -105,8 +112,12 @@ def _in_detail(runs: Sequence[Run], in_detail: Callable[[], ImportedModel], fold
     return {
         value: f"{node.kernel} (node {node.id}) gives {run.graph.values[value].name}, {no_other}"
         for run, other in zip(runs, detailed, strict=True)
-        for node, value in strangers(run, other)
+        for node, value in strangers(run, other, partial(_jumps, models[run.graph]))
     }
+
+
+def _jumps(model: Model, node: Node) -> bool:
+    return Group("", (node,)).jumps(model)
 
 
 def _turns(opened: Prepared, runs: Sequence[Run]) -> int:

@@ -16,11 +16,13 @@ import numpy as np
 from tapml.carving.rounding import moved_by_rounding
 from tapml.carving.runs import ReferenceRun, Run
 from tapml.compare.agreement import Agreement, agreement
+from tapml.compare.choices import Choice, choices
 from tapml.compare.elements import errors, excesses, outside
 from tapml.compare.tolerance import UNIT
 from tapml.importing.model import Array
 from tapml.lowering.lower import Model
-from tapml.program import Graph
+from tapml.platforms.reference import Values, to_numpy
+from tapml.program import Graph, Node
 
 _ULPS = 8.0
 """Of an element, and of the largest of its neighbours: what differs by less agrees without a second run."""
@@ -64,7 +66,14 @@ class OracleComparison:
         """`runs` are all of the model's steps, in order; `models` by graph of a step."""
         self._reference = reference
         self._runs = runs
-        self._rounding = moved_by_rounding(reference, runs, models)
+        self._rounding = moved_by_rounding(reference, runs, models, self._see)
+        self._choices = {run.number: choices(run.graph, run.arrays.get) for run in runs}
+        self._sources = {
+            (number, one.source): np.zeros(one.values.shape)
+            for number, of in self._choices.items()
+            for one in of.values()
+        }
+        """What is chosen from: by how much rounding moved it."""
         self._moved: list[list[Array]] = [[np.zeros(out.shape) for out in run.outputs] for run in runs]
         self._times = 0
 
@@ -95,6 +104,9 @@ class OracleComparison:
             return
         error, allowed = errors(got, wanted), self._allowed(number, place, got, wanted)
         wrong = outside(error, allowed)
+        if choice := self._choices[run.number].get(place):
+            # Of two elements that nearly tie either may come first: a place is no number.
+            wrong = self._otherwise(run, choice, wanted)
         if not wrong.any():
             return
         at = np.unravel_index(int(np.argmax(np.where(wrong, excesses(error, allowed), -1.0))), got.shape)
@@ -113,6 +125,21 @@ class OracleComparison:
         size = np.abs(np.where(np.isfinite(wanted), wanted, 0).astype(np.float64))
         unit = self._reference.model.unit or UNIT[str(got.dtype)]
         return _ULPS * unit * (size + of_neighbours(size)) + _TIMES * moved
+
+    def _otherwise(self, run: Run, choice: Choice, wanted: Array) -> Array:
+        """Mask of the places that rounding does not make of the oracle's."""
+        size = np.abs(np.where(np.isfinite(choice.values), choice.values, 0).astype(np.float64))
+        unit = self._reference.model.unit or UNIT[str(choice.values.dtype)]
+        moved = self._sources[run.number, choice.source]
+        allowed = choice.most(_ULPS * unit * size + _TIMES * moved)
+        return np.asarray(choice.apart(wanted) > allowed).reshape(wanted.shape)
+
+    def _see(self, run: Run, node: Node, values: Values) -> None:
+        for value in node.outputs:
+            if (run.number, value) in self._sources:
+                away = errors(to_numpy(values[value], run.graph.values[value].type.dtype), run.arrays[value])
+                away = np.where(np.isfinite(away), away, 0.0)
+                self._sources[run.number, value] = np.maximum(self._sources[run.number, value], away)
 
     def _move(self) -> None:
         """One more run with rounding."""

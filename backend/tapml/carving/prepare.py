@@ -39,7 +39,8 @@ class Prepared:
 def lowered_with_documents(model: ImportedModel) -> tuple[Lowered, dict[str, str]]:
     """With the names of the model's file, and its states. Raises InputError for what cannot be carved."""
     count = len(model.input_names)
-    lowered = lower_functions(model.module, count, model.symbols, model.names, model.specialized or ONE)
+    beside = {name: (other.module, len(other.input_names)) for name, other in model.beside.items()}
+    lowered = lower_functions(model.module, count, model.symbols, model.names, model.specialized or ONE, beside)
     return _named(lowered, model), lowered.documents()
 
 
@@ -49,7 +50,8 @@ def _named(lowered: Lowered, model: ImportedModel) -> Lowered:
     # Lifted constants have no name of the file's.
     parameters = dict(zip(lowered.arguments[count:], (name for name, _ in model.parameters), strict=False))
     functions = {
-        name: _named_function(function, model, parameters) for name, function in lowered.model.functions.items()
+        name: _named_function(function, model.of_function(name), parameters)
+        for name, function in lowered.model.functions.items()
     }
     first = next(iter(functions.values()))
     states = tuple(State(name, first.values[before].type, None) for name, (before, _) in first.states.items())
@@ -60,7 +62,8 @@ def _named(lowered: Lowered, model: ImportedModel) -> Lowered:
 
 def _named_function(function: Function, model: ImportedModel, parameters: Mapping[str, str]) -> Function:
     values = dict(function.values)
-    for value, name in (*zip(function.inputs, model.input_names, strict=True), *parameters.items()):
+    own = ((value, name) for value, name in parameters.items() if value in values)
+    for value, name in (*zip(function.inputs, model.input_names, strict=True), *own):
         values[value] = dataclasses.replace(values[value], name=name)
     for value, name in zip(function.outputs, model.outputs, strict=False):
         if values[value].kind is ValueKind.INTERMEDIATE and is_numbered(values[value].name):
@@ -73,6 +76,7 @@ def _named_function(function: Function, model: ImportedModel, parameters: Mappin
 def prepared(model: ImportedModel, lowered: Lowered, documents: Mapping[str, str], platform: str = "cpu") -> Prepared:
     """Raises InputError for operators that the platform cannot compile, ToolchainError where there is no such."""
     calls = [step_call(lowered, model, step) for step in model.steps]
+    calls += [(name, {}) for name, other in model.beside.items() for _ in other.steps]
     graphs = [lowered.model.at(sizes, name) for name, sizes in calls]
     models = {graph: lowered.at(sizes, documents, name) for graph, (name, sizes) in zip(graphs, calls, strict=True)}
     built = Reference(*models.values(), platform=platform, functions=model.functions)
@@ -85,7 +89,8 @@ def step_call(lowered: Lowered, model: ImportedModel, step: Step) -> tuple[str, 
     """The function that a step is a call of, that with most sizes fixed of those that take its inputs, and what these
     make of the function's symbols. Raises InputError where none does."""
     refused: InputError | None = None
-    for name in sorted(lowered.model.functions, key=lambda name: -len(model.specialized.get(name, ()))):
+    functions = [name for name in lowered.model.functions if name not in model.beside]
+    for name in sorted(functions, key=lambda name: -len(model.specialized.get(name, ()))):
         function = lowered.model.functions[name]
         shapes = {v: step.inputs[n].shape for v, n in zip(function.inputs, model.input_names, strict=True)}
         try:

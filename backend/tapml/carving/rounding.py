@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -31,11 +31,15 @@ _AT_ONCE = 1 << 16
 
 
 def moved_by_rounding(
-    reference: ReferenceRun, runs: Sequence[Run], models: Mapping[Graph, Model]
+    reference: ReferenceRun,
+    runs: Sequence[Run],
+    models: Mapping[Graph, Model],
+    after: Callable[[Run, Node, Values], None] | None = None,
 ) -> Iterator[list[list[Array]]]:
     """Without end: the outputs of each of `runs` where every operator that rounds is given inputs that are off by as
     many units in the last place as it may be off by itself; after the first also where functions are no better than
-    they are approximated, and long sums are taken from their other end. `models` by graph of a step."""
+    they are approximated, and long sums are taken from their other end. `models` by graph of a step;
+    `after` is told of each node that was run, with the values that there are then."""
     units = {name: _units(program) for name, program in reference.programs.items()}
     random = np.random.default_rng(2)
     platform = reference.platform
@@ -63,7 +67,7 @@ def moved_by_rounding(
         values.update((value, inputs[value]) for value in node.outputs)
 
     while True:
-        yield reference.again(runs, instead=rounded)
+        yield reference.again(runs, instead=rounded, after=after)
         if not coarse:  # built once a first run does not do
             coarse, approximating = approximated(models, platform.platform)
 

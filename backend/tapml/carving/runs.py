@@ -71,8 +71,9 @@ class ReferenceRun:
         left: dict[str, np.ndarray] = {}
         total = sum(len(graph.nodes) for graph in graphs)
         done = itertools.count(1)
-        for number, (step, graph) in enumerate(zip(self.model.steps, graphs, strict=True)):
-            inputs = dict(zip(graph.inputs, (step.inputs[n] for n in self.model.input_names), strict=True))
+        steps = [(of, step) for of in (self.model, *self.model.beside.values()) for step in of.steps]
+        for number, ((of, step), graph) in enumerate(zip(steps, graphs, strict=True)):
+            inputs = dict(zip(graph.inputs, (step.inputs[n] for n in of.input_names), strict=True))
             inputs |= graph.begun(left)
             run = Run(number, step, graph, {**self.parameters, **inputs})
 
@@ -84,14 +85,14 @@ class ReferenceRun:
                 progress("carving", next(done), total)
 
             self.platform.run(graph, {**self.weights, **self.platform.values(inputs)}, after=after)
-            self._check_limits(run)
+            self._check_limits(of, run)
             left |= graph.left(run.outputs)
             runs.append(run)
         return runs
 
-    def _check_limits(self, run: Run) -> None:
-        for name, cause in self.model.limits.items():
-            if run.outputs[self.model.outputs.index(name)].any():
+    def _check_limits(self, model: ImportedModel, run: Run) -> None:
+        for name, cause in model.limits.items():
+            if run.outputs[model.outputs.index(name)].any():
                 raise InputError(f"{run.step.description}: {cause}: {MEND}")
 
     def again(

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
 
-from tapml.bounds import Converted
+from tapml.carving.deriving import Deriving
 from tapml.carving.runs import Progress, ReferenceRun, Run
 from tapml.carving.spill import let_go
 from tapml.compare.agreement import Agreement, agreement
 from tapml.compare.choices import Choice, choices
 from tapml.compare.operators import OperatorTolerances
-from tapml.compare.tolerance import noisy, perturb
+from tapml.compare.tolerance import UNIT, noisy, perturb, shares
 from tapml.errors import InputError
 from tapml.kernels.bundle import CompiledKernel
 from tapml.lowering.lower import Lowered, Model
-from tapml.memory import Trimming, trim
-from tapml.operators.numerics import stated
+from tapml.memory import trim
 from tapml.platforms.reference import Values, to_numpy
 from tapml.program import Graph, Node, NodeKind
 from tapml.program.graph import shown_by
 from tapml.suite import CarvedTest, TensorRef, TensorStore, Tolerance
+from tapml.threads import ahead
 
 Stored = Mapping[str, Future[TensorRef]]
 """Value id -> where it is stored."""
@@ -47,27 +47,30 @@ class Tolerances:
         self._models, self._kernels = models, kernels
         self._symbols = {found.name: [symbol.name for symbol in found.symbols] for found in lowered.operators}
 
-    def _of_kernels(self, model: Model, converted: Converted) -> dict[str, OperatorTolerances]:
-        found = {}
-        for name in model.programs:
-            kernel = self._kernels[name]
-            texts = [file.text for file in kernel.files]
-            said = stated(kernel.document)
-            found[name] = OperatorTolerances(model.programs[name], texts, self._store.put, said, converted)
-        return found
+    def begun(self, runs: Sequence[Run]) -> Deriving:
+        """Begins with the bounds of their calls, in its `with` block, which no thread may be started before."""
+        return Deriving(runs, self._models, self._kernels, self._store.put)
 
-    def tests(self, runs: Sequence[Run], stored: Sequence[Stored], progress: Progress) -> list[CarvedTest]:
+    def tests(
+        self, runs: Sequence[Run], stored: Sequence[Stored], deriving: Deriving, progress: Progress
+    ) -> list[CarvedTest]:
         """A carved test of each kernel call; `stored` is where the values of each run are."""
         random = np.random.default_rng(0)
         total = sum(len(run.graph.kernel_nodes) for run in runs)
+        done = 0
+
+        def finished(calls: int) -> None:
+            nonlocal done
+            done += calls
+            progress("tolerances", done, total)
+
+        bounds = deriving.bounds(finished)
         tests: list[CarvedTest] = []
-        trimming = Trimming()
-        readers = (run.arrays[value] for run in runs for node in run.graph.kernel_nodes for value in node.inputs)
-        converted = Converted(readers)
-        operators = {graph: self._of_kernels(model, converted) for graph, model in self._models.items()}
         for run, refs in zip(runs, stored, strict=True):
             for node in run.graph.kernel_nodes:
-                tolerances = self._of_node(operators[run.graph][node.kernel], run, node, random)
+                tolerances = bounds.tolerances.get((run.number, node.id))
+                if tolerances is None:  # in order: each takes of the same random numbers
+                    tolerances = self._estimated(bounds.left[run.number, node.id], run, node, random)
                 tests.append(
                     CarvedTest(
                         id=f"{node.id}.s{run.number}",
@@ -80,13 +83,10 @@ class Tolerances:
                         sizes={name: run.graph.sizes[name] for name in self._symbols[node.kernel]},
                     )
                 )
-                progress("tolerances", len(tests), total)
-                trimming.went_through(sum(run.arrays[value].nbytes for value in node.outputs))
-        del operators, converted
         trim()
         return tests
 
-    def _of_node(
+    def _estimated(
         self, operator: OperatorTolerances, run: Run, node: Node, random: np.random.Generator
     ) -> tuple[Tolerance, ...]:
         inputs = [run.arrays[value] for value in node.inputs]
@@ -102,7 +102,7 @@ class Tolerances:
             return moved
 
         try:
-            return operator.of_call(inputs, expected, move)
+            return operator.estimated(expected, move)
         finally:
             let_go([*inputs, *expected])
 
@@ -115,6 +115,17 @@ class Tolerances:
         random = np.random.default_rng(1)
 
         moving = runs if self._reference.model.states else runs[:1]
+
+        def moves() -> Iterator[np.ndarray]:
+            """What each value that may differ is moved by; where no bound says what that is, as shares of it."""
+            for run in moving:
+                for node in run.graph.kernel_nodes:
+                    for value, bound in zip(node.outputs, bounds[run.number, node.id], strict=True):
+                        array = run.arrays[value]
+                        if _may_differ(bound, array):
+                            share = shares(array.shape, random)
+                            yield share if bound.bound is None else share * self._allowed(bound, array)
+
         chosen = {run.number: choices(run.graph, run.arrays.get) for run in moving}
         # What is chosen from need be no output.
         sources = {(number, choice.source): choice for number, of in chosen.items() for choice in of.values()}
@@ -127,11 +138,16 @@ class Tolerances:
             if node.kind is NodeKind.VIEW:
                 return
             for value, bound in zip(node.outputs, bounds[run.number, node.id], strict=True):
-                if bound.absolute or bound.relative:
+                if _may_differ(bound, run.arrays[value]):
                     array = to_numpy(current[value], run.graph.values[value].type.dtype)
-                    current[value] = self._platform.tensor(noisy(array, self._allowed(bound, array), random))
+                    by = next(made)
+                    if bound.bound is None:
+                        with np.errstate(over="ignore", invalid="ignore"):
+                            by = by * self._allowed(bound, array)
+                    current[value] = self._platform.tensor(noisy(array, by))
 
-        disturbed = self._reference.again(moving, after=disturb)
+        with ahead(moves()) as made:
+            disturbed = self._reference.again(moving, after=disturb)
         found = worst(
             [
                 agreement(_without(outputs, chosen[run.number]), _without(run.outputs, chosen[run.number]))
@@ -179,6 +195,10 @@ class Tolerances:
             return np.where(np.isfinite(bound), bound, 0.0)
         allowed: np.ndarray = tolerance.absolute + tolerance.relative * np.abs(array.astype(np.float32))
         return allowed
+
+
+def _may_differ(tolerance: Tolerance, array: np.ndarray) -> bool:
+    return bool(tolerance.absolute or tolerance.relative) and str(array.dtype) in UNIT
 
 
 def _without(outputs: Sequence[np.ndarray], chosen: Mapping[int, Choice]) -> list[np.ndarray]:

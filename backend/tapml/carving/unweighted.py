@@ -7,7 +7,8 @@ from functools import partial
 
 from tapml.carving.prepare import lowered_with_documents
 from tapml.carving.runs import Progress
-from tapml.compilers.choose import check_kernel, compile_operators
+from tapml.compilers.base import Compiler
+from tapml.compilers.choose import COMPILERS, check_kernel, compile_operators
 from tapml.compilers.tvm.variants import BASE
 from tapml.importing import ImportedModel
 from tapml.suite.unweighted import Unweighted
@@ -18,12 +19,13 @@ def without_weights(
     made_by: Mapping[str, str],
     variants: Sequence[str] = (BASE.name,),
     progress: Progress = lambda phase, done, total: None,
+    compilers: Sequence[Compiler] = COMPILERS,
 ) -> Unweighted:
     """What a language model would run. `made_by`: versions by name. Raises InputError for what cannot be lowered."""
     assert model.generation is not None, "of a decoder"
     progress("lowering", 0, 1)
     lowered, operators = lowered_with_documents(model)
-    kernels = compile_operators(lowered.operators, variants, partial(progress, "kernels"))
+    kernels = compile_operators(lowered.operators, variants, partial(progress, "kernels"), compilers)
     for operator in lowered.operators:
         check_kernel(kernels[operator.name], operator)
     notes = model.provenance.get("notes", [])

@@ -39,13 +39,15 @@ def assemble(
     in_detail: Callable[[], ImportedModel] | None = None,
     limits: Mapping[str, str] = MappingProxyType({}),
     unread: Collection[int] | None = None,
+    held: Mapping[str, Array] = MappingProxyType({}),
 ) -> ImportedModel:
     """Finish an import whose `module` has its weights inline and takes the steps' inputs in their
         order.
 
     `tensors` are the source's own, by name, each once; `expected` holds the oracle's outputs of
     each step; `states` are inputs that are outputs too, by their places there; `limits` as in ImportedModel. `unread`
-    are the addresses of weights that nobody has yet (Weights): such a model has no steps. Raises InputError where a
+    are the addresses of weights that nobody has yet (Weights): such a model has no steps. `held`: tensors of the source
+    that are not among `tensors`, for they are the module's constants themselves. Raises InputError where a
     dtype cannot be narrowed or the model is not plain data flow.
     """
     dtypes = {str(array.dtype) for array in steps[0].arrays.values()}
@@ -57,7 +59,7 @@ def assemble(
             yield name, array
 
     program = fold(module)
-    result = narrow(program, noted(), unread or ())
+    result = narrow(program, noted(), unread or (), held)
     if len(result.output_dtypes) != len(outputs):
         raise InputError(f"the model declares {len(outputs)} outputs but TVM made {len(result.output_dtypes)} of it")
     notes = [

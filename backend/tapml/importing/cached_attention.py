@@ -24,17 +24,25 @@ def converters() -> Mapping[str, Callable[[Any, Any], Any]]:
 
 
 def _append_node(node: Any, importer: Any) -> Any:
-    cache, new, positions = (importer.env[argument] for argument in node.args)
-    found = by_hand("cache_append")
-    given = [cache, new, positions]
-    return call(importer.block_builder, cache_append, given, name="cache_append", alone=True, attributes=found)
+    *tensors, blocks, block = node.args
+    paged = {} if blocks is None else {"block": block}
+    given = [importer.env[argument] for argument in (*tensors, *([] if blocks is None else [blocks]))]
+    return call(
+        importer.block_builder,
+        lambda *tensors: cache_append(*tensors, **paged),
+        given,
+        name="cache_append",
+        alone=True,
+        attributes=by_hand("cache_append", *(["blocks"] if paged else []), **paged),
+    )
 
 
 def _attention_node(node: Any, importer: Any) -> Any:
-    *tensors, sinks, bias, scaling, window, softcap = node.args
-    also = {name: node for name, node in (("sinks", sinks), ("bias", bias)) if node is not None}
+    *tensors, sinks, bias, blocks, scaling, window, softcap, block = node.args
+    also = {name: node for name, node in (("sinks", sinks), ("bias", bias), ("blocks", blocks)) if node is not None}
     given = [importer.env[argument] for argument in (*tensors, *also.values())]
-    options = {"scaling": scaling, "window": window, "softcap": softcap}
+    paged = {} if blocks is None else {"block": block}
+    options = {"scaling": scaling, "window": window, "softcap": softcap, **paged}
     return call(
         importer.block_builder,
         lambda query, keys, values, positions, *others: cached_attention(
@@ -47,15 +55,43 @@ def _attention_node(node: Any, importer: Any) -> Any:
     )
 
 
-def cache_append(cache: Any, new: Any, positions: Any) -> Any:
+def cache_append(cache: Any, new: Any, positions: Any, blocks: Any = None, *, block: int = 0) -> Any:
     """The cache [heads, capacity, dim] with `new` [heads, n, dim] from positions[0] on: `positions` [n] follow one
-    another. What would lie beyond the capacity is left out."""
+    another. What would lie beyond the capacity is left out. With `blocks` [n, capacity / block] the cache is [heads,
+    places, dim], each token has a position of its own, and `blocks` says where its text lies (hf_attention.py)."""
     n = new.shape[1]
+    if blocks is not None:
+        return _paged_append(cache, new, positions, blocks, block)
 
     def appended(head: Any, place: Any, column: Any) -> Any:
         row = _int32(place) - positions[0]
         inside = tirx.max(tirx.min(row, _int32(n) - 1), tirx.const(0, "int32"))
         return tirx.Select(tirx.all(row >= 0, row < _int32(n)), new[head, inside, column], cache[head, place, column])
+
+    return te.compute(cache.shape, appended, name="cache_append")
+
+
+def _paged_append(cache: Any, new: Any, positions: Any, blocks: Any, block: int) -> Any:
+    n, count = new.shape[1], int(blocks.shape[1])
+    none = tirx.const(-1, "int32")
+
+    def place(i: Any) -> Any:
+        position = positions[i]
+        inside = tirx.max(tirx.min(position, count * block - 1), tirx.const(0, "int32"))
+        found = blocks[i, tirx.floordiv(inside, block)] * block + tirx.floormod(inside, block)
+        return tirx.Select(inside == position, found, none)
+
+    places = te.compute((n,), place, "places")
+    t = te.reduce_axis((0, n), "t")
+    token = te.compute(
+        (cache.shape[1],),
+        lambda at: te.max(tirx.Select(places[t] == _int32(at), _int32(t), none), axis=t),
+        "token",
+    )
+
+    def appended(head: Any, at: Any, column: Any) -> Any:
+        known = tirx.max(token[at], tirx.const(0, "int32"))
+        return tirx.Select(token[at] >= 0, new[head, known, column], cache[head, at, column])
 
     return te.compute(cache.shape, appended, name="cache_append")
 
@@ -68,19 +104,29 @@ def cached_attention(
     *,
     sinks: Any = None,
     bias: Any = None,
+    blocks: Any = None,
     scaling: float,
     window: int = 0,
     softcap: float = 0.0,
+    block: int = 0,
 ) -> Any:
     """What `query` [heads, n, dim] sees in `keys` [kv heads, capacity, dim] and `values` [kv heads, capacity, dim of
     values]: [n, heads, dim of values]. hf_attention.py says what of them; `bias` [heads or 1, n, capacity] is added to
-    scores."""
+    scores. With `blocks` [n, capacity / block] keys and values have the places of all sequences."""
     heads, n, dim = query.shape
-    _, capacity, width = values.shape
+    _, places, width = values.shape
+    capacity = places if blocks is None else int(blocks.shape[1]) * block
     groups, dtype = int(heads) // int(keys.shape[0]), str(query.dtype)
     r = te.reduce_axis((0, dim), "r")
+
+    def row(i: Any, j: Any) -> Any:
+        if blocks is None:
+            return j
+        place = blocks[i, tirx.floordiv(j, block)] * block + _int32(tirx.floormod(j, block))
+        return tirx.max(tirx.min(place, _int32(places) - 1), tirx.const(0, "int32"))
+
     scores = te.compute(
-        (heads, n, capacity), lambda h, i, j: te.sum(query[h, i, r] * keys[h // groups, j, r], axis=r), "scores"
+        (heads, n, capacity), lambda h, i, j: te.sum(query[h, i, r] * keys[h // groups, row(i, j), r], axis=r), "scores"
     )
 
     def seen(i: Any, j: Any) -> Any:
@@ -110,7 +156,7 @@ def cached_attention(
         )
     mixed = te.compute(
         (n, heads, width),
-        lambda i, h, d: te.sum(weights[h, i, over[2]] * values[h // groups, over[2], d], axis=over[2]),
+        lambda i, h, d: te.sum(weights[h, i, over[2]] * values[h // groups, row(i, over[2]), d], axis=over[2]),
         "mixed",
     )
     return te.compute((n, heads, width), lambda i, h, d: mixed[i, h, d] / total[h, i], "attended")

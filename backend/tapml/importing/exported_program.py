@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,6 +19,7 @@ from tapml.importing.inputs import GatherSteps, InputSpec, RawStep
 from tapml.importing.model import Array, Functions, ImportedModel, Intermediate, Progress
 from tapml.importing.named import with_names
 from tapml.importing.sizes import LONGEST, Bounds, Sizes
+from tapml.importing.torch_constants import compute_constants
 from tapml.importing.torch_detail import in_detail, intermediates
 from tapml.importing.torch_export import decomposed, load
 from tapml.importing.torch_fixes import converters, known
@@ -71,6 +72,7 @@ def import_program(
     called = _called(program, sizes)
     specs = _specs(program, path, called)
     functional = decomposed(program, path, known(functions), begun=not weighted)
+    compute_constants(functional, known(functions))
     written = _written(functional)
     if changed := [name for name, _ in functional.named_parameters() if name in written]:
         raise InputError(
@@ -94,7 +96,7 @@ def import_program(
         found = import_program(
             path,
             loaded,
-            lambda _: list(given),
+            lambda _: list(steps),  # with the buffers as they are now: what runs a program in PyTorch writes them
             lambda _: None,
             functions,
             provenance=provenance,
@@ -170,6 +172,7 @@ def _called(program: Any, sizes: Iterable[str]) -> dict[str, str]:
 def _specs(program: Any, path: Path, called: Mapping[str, str]) -> list[InputSpec]:
     examples = _examples(program)
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    varying = {str(size) for node in placeholders.values() for size in getattr(node.meta.get("val"), "shape", ())}
     specs = []
     for position, name in enumerate(program.graph_signature.user_inputs):
         value = placeholders[name].meta.get("val") if isinstance(name, str) else name
@@ -177,11 +180,23 @@ def _specs(program: Any, path: Path, called: Mapping[str, str]) -> list[InputSpe
             raise InputError(
                 f"{path}: the input {name} is {value!r} and no tensor: export the model with tensor inputs only"
             )
+        if derived := _derived(value.shape, varying):
+            raise InputError(
+                f"{path}: the input {name} has the size {derived}, which follows from another one that no input has: "
+                "tapml takes sizes that vary by themselves: export it with a Dim for that size, or with a fixed one",
+                reason="a size that follows from another one",
+            )
         shape = tuple(size if isinstance(size, int) else called.get(str(size), str(size)) for size in value.shape)
         example = examples[position] if position < len(examples) else None
         dtype = str(value.dtype).removeprefix("torch.")
         specs.append(InputSpec(str(name), dtype, shape, _table_rows(placeholders[name]), example))
     return specs
+
+
+def _derived(shape: Iterable[Any], varying: Collection[str]) -> str:
+    """The first size that is an expression of others than those that inputs have; empty where there is none."""
+    found = (str(size) for size in shape if not isinstance(size, int))
+    return next((size for size in found if not set(re.findall(r"[A-Za-z_]\w*", size)) <= set(varying)), "")
 
 
 def _examples(program: Any) -> list[tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""One operator run by another implementation: ONNX Runtime, ONNX's own, PyTorch, or a function that somebody gave.
+"""One operator run by another implementation: ONNX Runtime, ONNX's own, PyTorch, or a function, tapml's or given.
 
 What is asked for may stand in a stranger's suite: of PyTorch only operators that compute a new tensor of tensors are
 run, of ONNX only a single node without graphs or files, and functions only where they were given in this process.
@@ -21,6 +21,7 @@ from tapml.importing.dtypes import narrow_array
 from tapml.importing.model import Array, Functions
 from tapml.importing.onnx_run import OnnxReference, OnnxRuntime, Oracle
 from tapml.importing.relax_ir import Expr, static_shape, tensor_dtype
+from tapml.operators.draw import draw
 from tapml.operators.external import External
 from tapml.program.graph import numpy_dtype
 
@@ -227,9 +228,20 @@ def _python(external: External, functions: Functions) -> Callable[[list[Array]],
     return run
 
 
+_OWN = {"draw": draw}
+
+
+def _tapml(external: External, functions: Functions) -> Callable[[list[Array]], Sequence[Any]]:
+    function = _OWN.get(external.operator)
+    if function is None:
+        raise InputError(f"tapml has no function {external.operator}: a later version may have it")
+    return lambda arrays: function(*_filled(external.operands, iter(arrays)), **external.attributes)
+
+
 _SOURCES: Mapping[str, Callable[[External, Functions], Callable[[list[Array]], Sequence[Any]]]] = {
     "onnx": _onnx,
     "onnx_reference": functools.partial(_onnx, start=OnnxReference),
     "torch": _torch,
     "python": _python,
+    "tapml": _tapml,
 }

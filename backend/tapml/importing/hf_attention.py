@@ -34,15 +34,27 @@ _HARMLESS = {
 
 
 @torch.library.custom_op("tapml::cache_append", mutates_args=())  # type: ignore[untyped-decorator]  # torch has no types
-def cache_append(cache: torch.Tensor, new: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-    """The cache [heads, capacity, dim] with `new` [heads, n, dim] at `positions` [n], which follow one another."""
+def cache_append(
+    cache: torch.Tensor, new: torch.Tensor, positions: torch.Tensor, blocks: torch.Tensor | None, block: int
+) -> torch.Tensor:
+    """The cache [heads, capacity, dim] with `new` [heads, n, dim] at `positions` [n], which follow one another.
+
+    With `blocks` [n, capacity / block] the cache is [heads, places, dim], of all sequences together: each token has a
+    position of its own, and `blocks` says in which block of `block` places its text's first `block` positions lie, in
+    which the next ones, and so on.
+    """
     appended = cache.clone()
-    appended[:, positions.long()] = new
+    if blocks is None:
+        appended[:, positions.long()] = new
+        return appended
+    at = positions.long()
+    rows = blocks.long().gather(1, (at // block)[:, None])[:, 0]
+    appended[:, rows * block + at % block] = new
     return appended
 
 
-@cache_append.register_fake  # type: ignore[untyped-decorator]  # as above
-def _(cache: torch.Tensor, new: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+@cache_append.register_fake
+def _(cache, new, positions, blocks, block):  # type: ignore[no-untyped-def]  # as above
     return torch.empty_like(cache)
 
 
@@ -54,17 +66,45 @@ def cached_attention(
     positions: torch.Tensor,
     sinks: torch.Tensor | None,
     bias: torch.Tensor | None,
+    blocks: torch.Tensor | None,
     scaling: float,
     window: int,
     softcap: float,
+    block: int,
 ) -> torch.Tensor:
     """What `query` [heads, n, dim] sees in the caches [kv heads, capacity, dim and dim of values]: [n, heads, dim of
     values].
 
     A query at position p sees the places 0 to p; with a `window` (0: none) the last so many of them. `softcap` (0:
     none) limits scores to below it; `bias` [1 or heads, n, capacity] is added to them then; `sinks` [heads] takes a
-    share of each head's weights.
+    share of each head's weights. With `blocks` the caches are of all sequences together, as `cache_append` has them,
+    and each query sees its own.
     """
+    given = (sinks, scaling, window, softcap)
+    if blocks is None:
+        return _attended(query, keys, values, positions, bias, *given)
+    # One by one: the caches of all queries at once may be larger than memory.
+    within = torch.arange(block)
+    found = []
+    for token in range(query.shape[1]):
+        places = (blocks[token].long()[:, None] * block + within).reshape(-1)
+        one = slice(token, token + 1)
+        own = None if bias is None else bias[:, one]
+        found.append(_attended(query[:, one], keys[:, places], values[:, places], positions[one], own, *given))
+    return torch.cat(found)
+
+
+def _attended(
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    positions: torch.Tensor,
+    bias: torch.Tensor | None,
+    sinks: torch.Tensor | None,
+    scaling: float,
+    window: int,
+    softcap: float,
+) -> torch.Tensor:
     groups = query.shape[0] // keys.shape[0]
     scores = query @ keys.repeat_interleave(groups, 0).transpose(1, 2) * scaling
     if softcap:
@@ -83,7 +123,7 @@ def cached_attention(
 
 
 @cached_attention.register_fake
-def _(query, keys, values, positions, sinks, bias, scaling, window, softcap):  # type: ignore[no-untyped-def]
+def _(query, keys, values, positions, sinks, bias, blocks, scaling, window, softcap, block):  # type: ignore[no-untyped-def]
     return query.new_empty((query.shape[1], query.shape[0], values.shape[2]))
 
 
@@ -101,8 +141,8 @@ class Attended(Protocol):
         window: int,
         softcap: float,
     ) -> torch.Tensor:
-        """query [heads, n, dim], key and value [kv heads, n, dim], mask as `mask` gave it: gives [n, heads, dim of
-        values]."""
+        """query [heads, n, dim], key and value [1, kv heads, n, dim] (of layers that share them the same objects), mask
+        as `mask` gave it: gives [n, heads, dim of values]."""
 
     def mask(self, function: Any, places: int) -> torch.Tensor | None:
         """What is added to scores [1, 1 or heads, n, places] for what tokens see by a function of places (hf_masks.py);
@@ -167,8 +207,8 @@ def _attention(
     _check(what, module, others)
     found = _listening.to[-1].attend(
         query.squeeze(0),
-        key.squeeze(0),
-        value.squeeze(0),
+        key,
+        value,
         attention_mask,
         s_aux,
         query.shape[-1] ** -0.5 if scaling is None else float(scaling),

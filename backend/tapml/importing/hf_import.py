@@ -12,15 +12,18 @@ import torch
 import transformers
 
 from tapml.errors import InputError
+from tapml.importing.drawing import drawn_beside
 from tapml.importing.exported_program import import_program
 from tapml.importing.hf_capture import cached_program, encoder_program
 from tapml.importing.hf_compare import compare, compare_encoder
 from tapml.importing.hf_encoder import SOURCE, Encoder, Source, has_encoder, most_source, other_source, source_of
 from tapml.importing.hf_model import Decoder, asked, open_decoder, quiet
+from tapml.importing.hf_step import Pool
 from tapml.importing.inputs import RawStep
 from tapml.importing.model import Functions, ImportedModel, Progress
-from tapml.program.generation import LOGITS, NEXT, Generation, call_inputs
+from tapml.program.generation import LOGITS, NEXT, Blocks, Generation, Part, call_inputs
 from tapml.text import counted
+from tapml.unicode import encodable
 
 TOKENS, WANTED = "tokens", "wanted"
 """The symbols: how many of them a call takes, and of how many it gives logits, where that is not always one."""
@@ -34,6 +37,9 @@ MOST_CAPACITY = 1024
 _LENGTHS = ("max_target_positions", "max_position_embeddings", "max_seq_len", "n_positions")
 """What configurations call the tokens that a model takes."""
 
+BLOCK = 16
+"""Places of a block, where sequences share a cache."""
+
 _MADE_UP = 7
 """Tokens of a prompt that nobody gave."""
 
@@ -42,17 +48,20 @@ _MADE_UP = 7
 class Prompt:
     """Text, tokens, or None for tokens that are made up, and how many steps follow. `drafted`: tokens that a step
     behind these is given besides its own, and gives logits of; 0 for no such step. `source`: for an encoder, tokens or
-    an array as the model takes it; None for one that is made up."""
+    an array as the model takes it; None for one that is made up. `batch`: how many sequences there is to be room for,
+    with tokens of several in a call; 0 where a call is of one. `draws`: is there to be a function that draws tokens?"""
 
     given: str | Sequence[int] | None
     steps: int
     drafted: int = 0
     source: Any = None
+    batch: int = 0
+    draws: bool = False
 
     @property
     def behind(self) -> int:
         """Tokens behind the prompt."""
-        return self.steps + (self.drafted + 1 if self.drafted else 0)
+        return self.steps + (self.drafted + 1 if self.drafted else 0) + bool(self.batch)
 
 
 def import_decoder(
@@ -72,22 +81,28 @@ def import_decoder(
     source = _source(decoder, prompt.source, seed, encoder)
     if encoder and source is not None:
         return _import_encoder(decoder, source, progress, functions, synthetic=prompt.source is None, seed=seed)
-    capacity = capacity_of(decoder, capacity)
+    capacity = capacity_of(decoder, capacity, BLOCK if prompt.batch else 1)
     chunk = min(chunk, capacity)
+    blocks = blocks_of(decoder, prompt.batch, capacity, chunk)
+    pool = None if blocks is None else Pool(blocks.size, blocks.places)
     tokens = _tokens(decoder, prompt, capacity, chunk, seed)
     progress(f"exporting {decoder.name}")
     with asked(decoder.model, "some tokens and what it keeps of them"):
-        program, most = cached_program(decoder.model, capacity, source)
+        program, most = cached_program(decoder.model, capacity, source, pool=pool)
     chunk = min(chunk, most)
     if prompt.drafted and (most == 1 or source is not None):
         why = "takes one token a call" if most == 1 else "is given more than tokens"
         raise InputError(f"{decoder.path}: {decoder.name} {why}, and verifies no drafts: leave out --speculate")
     progress("comparing the export with transformers")
     with asked(decoder.model, "the tokens behind a prompt"):
-        worst = compare(decoder.model, program, capacity, chunk, source=source)
+        worst = compare(decoder.model, program, capacity, chunk, source=source, pool=pool)
         following = greedy(decoder.model, tokens, prompt.behind, source)
     synthetic = prompt.given is None or (source is not None and prompt.source is None)
-    calls = _calls([*tokens, *following], len(tokens), chunk, prompt.drafted, synthetic=synthetic)
+    written = [*tokens, *following]
+    own = written[:-1] if blocks else written
+    calls = _calls(own, len(tokens), chunk, prompt.drafted, blocks, capacity, synthetic=synthetic)
+    if blocks:
+        calls += _calls_together(written, len(tokens), chunk, blocks, capacity)
     sizes = {TOKENS: (1, chunk), WANTED: (1, chunk)} if most > 1 else {}
     if source is not None:
         calls = _with_source(decoder.model, calls, source)
@@ -104,22 +119,21 @@ def import_decoder(
         sizes=sizes,
         provenance=provenance_of(decoder, decoder.name, note, seed),
     )
-    generation = generation_of(
-        decoder, imported, prompt.drafted, capacity, chunk, *_measured(decoder, imported, capacity)
-    )
+    measured = _measured(decoder, imported, capacity if pool is None else pool.places)
+    generation = generation_of(decoder, imported, prompt.drafted, capacity, chunk, *measured, blocks)
+    found = imported.steps[0].expected
+    logits = None if found is None else found[imported.outputs.index(LOGITS)]
+    generation, beside = drawn_beside(generation, logits, tokens, decoder.path) if prompt.draws else (generation, {})
     if source is not None:
         only: dict[str, Any] = {"prefill": "main", "decode": "main", "given": [*cross_arrays(decoder.model, source)]}
         begin = decoder.special("decoder_start_token_id", generation.vocabulary)
         if begin:
             only["begin"] = begin[0]
-        return replace(imported, tokenizer=decoder.tokenizer, generation=generation.model_copy(update=only))
+        generation = generation.model_copy(update=only)
+        return replace(imported, tokenizer=decoder.tokenizer, generation=generation, beside=beside)
     one = {symbol.name: 1 for symbol in imported.symbols}
-    return replace(
-        imported,
-        tokenizer=decoder.tokenizer,
-        specialized={PREFILL: {}, DECODE: one} if one else {DECODE: {}},
-        generation=generation,
-    )
+    specialized = {PREFILL: {}, DECODE: one} if one else {DECODE: {}}
+    return replace(imported, tokenizer=decoder.tokenizer, specialized=specialized, generation=generation, beside=beside)
 
 
 def _import_encoder(
@@ -163,6 +177,7 @@ def provenance_of(decoder: Decoder, title: str, note: str, seed: int = 0) -> dic
         "notes": [
             f"captured from transformers {transformers.__version__}: {note}",
             *([f"weights are random numbers of seed {seed}"] if decoder.random else []),
+            *decoder.notes,
         ],
     }
 
@@ -237,6 +252,7 @@ def generation_of(
     chunk: int,
     vocabulary: int,
     bytes_per_token: int,
+    blocks: Blocks | None = None,
 ) -> Generation:
     """How tokens are generated with it. `vocabulary`: logits that there are."""
     first = PREFILL if imported.symbols else DECODE
@@ -244,7 +260,7 @@ def generation_of(
     return Generation(
         prefill=first,
         decode=DECODE,
-        verify=first if drafted else None,
+        verify=first if drafted or blocks else None,
         next=NEXT,
         chunk=chunk,
         capacity=capacity,
@@ -252,16 +268,18 @@ def generation_of(
         end=end,
         begin=begin[0] if begin else None,
         bytes_per_token=bytes_per_token,
+        blocks=blocks,
     )
 
 
-def _measured(decoder: Decoder, imported: ImportedModel, capacity: int) -> tuple[int, int]:
-    """How many logits there are, which may be more than words, and the bytes of a token's keys and values."""
+def _measured(decoder: Decoder, imported: ImportedModel, places: int) -> tuple[int, int]:
+    """How many logits there are, which may be more than words, and the bytes of a token's keys and values, of which
+    there is room for `places`."""
     first = imported.steps[0]
     logits = None if first.expected is None else first.expected[imported.outputs.index(LOGITS)]
     words = int(decoder.config.vocab_size if logits is None else logits.shape[-1])
     caches = [first.inputs[name].nbytes for name in imported.states if name.startswith(("keys", "values"))]
-    return words, sum(caches) // capacity
+    return words, sum(caches) // places
 
 
 def _most(decoder: Decoder) -> int | None:
@@ -269,13 +287,28 @@ def _most(decoder: Decoder) -> int | None:
     return next((found for name in _LENGTHS if (found := getattr(decoder.config, name, None))), None)
 
 
-def capacity_of(decoder: Decoder, wanted: int | None) -> int:
+def capacity_of(decoder: Decoder, wanted: int | None, block: int = 1) -> int:
+    """In blocks of so many tokens."""
     most = _most(decoder)
     if wanted is None:
-        return min(most or MOST_CAPACITY, MOST_CAPACITY)
+        return max(block, min(most or MOST_CAPACITY, MOST_CAPACITY) // block * block)
+    if wanted % block:
+        raise InputError(
+            f"--capacity {wanted} is no multiple of {block}, and the cache of a batch is in blocks of that many "
+            f"tokens: give --capacity {-(-wanted // block) * block}"
+        )
     if most is not None and wanted > most:
         raise InputError(f"{decoder.path}: {decoder.name} takes {most} tokens: give a --capacity of at most that")
     return wanted
+
+
+def blocks_of(decoder: Decoder, batch: int, capacity: int, chunk: int) -> Blocks | None:
+    """For so many sequences; None where a call is of one."""
+    if not batch:
+        return None
+    if chunk < 2:
+        raise InputError(f"{decoder.path}: calls of one token have no batch: give a --chunk of 2 or more")
+    return Blocks(input="blocks", size=BLOCK, count=batch * (capacity // BLOCK))
 
 
 def _tokens(decoder: Decoder, prompt: Prompt, capacity: int, chunk: int, seed: int) -> list[int]:
@@ -312,16 +345,44 @@ def _encoded(decoder: Decoder, text: str) -> list[int]:
 
     if decoder.tokenizer is None:
         raise InputError(f"{decoder.path} has no tokenizer.json: give the prompt as tokens, --prompt-ids 1,2,3")
-    return list(Tokenizer.from_str(decoder.tokenizer).encode(text).ids)
+    return list(Tokenizer.from_str(decoder.tokenizer).encode(encodable(text, "the prompt")).ids)
 
 
-def _calls(tokens: Sequence[int], prompt: int, chunk: int, drafted: int, *, synthetic: bool) -> list[RawStep]:
+def _calls(
+    tokens: Sequence[int],
+    prompt: int,
+    chunk: int,
+    drafted: int,
+    blocks: Blocks | None,
+    capacity: int,
+    *,
+    synthetic: bool,
+) -> list[RawStep]:
     """The prompt in chunks, then token by token; at the end a token with `drafted` ones, where there are any."""
     single = len(tokens) - drafted
     begins = [*range(0, prompt, chunk), *range(prompt, single)]
     calls = []
     for begin, end in zip(begins, [*begins[1:], len(tokens)], strict=True):
         arrays = call_inputs(tokens[begin:end], begin, every=bool(drafted) and end == len(tokens))
+        if blocks is not None:
+            arrays[blocks.input] = blocks.first(end - begin, capacity)
         what = f"prompt, tokens {begin} to {end - 1}" if begin < prompt else f"token {begin}"
         calls.append(RawStep(what, arrays, synthetic))
     return calls
+
+
+def _calls_together(tokens: Sequence[int], prompt: int, chunk: int, blocks: Blocks, capacity: int) -> list[RawStep]:
+    """Another text in other blocks, the prompt without its first token; then a token of the text that was before, of
+    this one, and of a third where there is room, all in one call."""
+    each = capacity // blocks.size
+    own, other, third = (range(each * number, each * (number + 1)) for number in range(3))
+    # In no order: where a text lies is not to matter.
+    behind = tokens[1 : min(prompt, chunk + 1)]
+    beside = Part(behind, 0, other[::-1])
+    parts = [Part(tokens[-1:], len(tokens) - 1, own), Part(tokens[:1], len(behind), other[::-1])]
+    if blocks.count > each * 2 and chunk > 2:
+        parts.append(Part(tokens[prompt - 1 : prompt], 0, third))
+    return [
+        RawStep("another text", blocks.call([beside], capacity), True),
+        RawStep("a token of each text", blocks.call(parts, capacity), True),
+    ]

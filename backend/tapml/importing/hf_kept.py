@@ -18,7 +18,7 @@ from tapml.importing.hf_caches import AttentionLayer, OwnCache
 from tapml.importing.hf_encoder import Source
 from tapml.importing.hf_masks import Mask, mask_kind
 
-_CACHES = ("past_key_values", "cache_params", "state")
+CACHES = ("past_key_values", "cache_params", "state")
 """What models call the argument and the field of what they return."""
 
 _KINDS = ("conv", "recurrent")
@@ -44,10 +44,10 @@ def kept_by(model: Any, capacity: int, source: Source | None = None) -> Kept:
     """`source`: what an encoder is given. Raises InputError for a model that keeps nothing, or in a way that tapml does
     not know."""
     what, given = type(model).__name__, inspect.signature(model.forward).parameters
-    argument = next((name for name in _CACHES if name in given), None)
+    argument = next((name for name in CACHES if name in given), None)
     if argument is None:
         raise InputError(
-            f"{what} takes nothing that it kept before ({', '.join(_CACHES)}): use another architecture",
+            f"{what} takes nothing that it kept before ({', '.join(CACHES)}): use another architecture",
             reason="it takes nothing that it kept",
         )
     found = (
@@ -69,12 +69,13 @@ class _Listener:
     """Notes what a model's attention is given, and its masks."""
 
     capacity: int
-    shapes: list[tuple[Any, Any]] = field(default_factory=list)
+    given: list[tuple[Any, Any]] = field(default_factory=list)
     masks: list[Mask] = field(default_factory=list)
 
     def attend(self, query: Any, key: Any, value: Any, *_: Any) -> Any:
-        self.shapes.append(((key.shape[0], key.shape[2]), (value.shape[0], value.shape[2])))
-        return query.new_zeros((query.shape[1], query.shape[0], value.shape[2]))
+        if not any(keys is key and values is value for keys, values in self.given):
+            self.given.append((key, value))
+        return query.new_zeros((query.shape[1], query.shape[0], value.shape[3]))
 
     def mask(self, function: Any, places: int) -> None:
         with unset_fake_temporarily():  # where nothing else is computed
@@ -88,7 +89,8 @@ def _by_interface(model: Any, argument: str, capacity: int) -> Kept:
     with torch.no_grad(), own_attention(model), attending(listener):
         model(input_ids=ids, position_ids=positions, use_cache=True, **{argument: cache})
     states = {name: torch.zeros_like(tensor) for name, tensor in states_of(cache)}
-    return Kept(argument, dict(enumerate(listener.shapes)), states, True, listener.masks)
+    shapes = [((key.shape[1], key.shape[3]), (value.shape[1], value.shape[3])) for key, value in listener.given]
+    return Kept(argument, dict(enumerate(shapes)), states, True, listener.masks)
 
 
 def _by_itself(model: Any, argument: str, source: Source | None) -> Kept:

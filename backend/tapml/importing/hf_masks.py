@@ -53,16 +53,46 @@ def mask_kind(function: MaskFunction, capacity: int) -> Mask:
     return None
 
 
+class _RowsAt:
+    """In place of a buffer [1, 1, places, places] of what tokens see, of which a model takes the rows of its last
+    tokens: those of tokens at `positions`."""
+
+    def __init__(self, seen: torch.Tensor, positions: torch.Tensor) -> None:
+        self._seen, self._positions = seen, positions
+
+    def __getitem__(self, taken: tuple[slice, ...]) -> torch.Tensor:
+        batch, heads, _, places = taken
+        return self._seen.index_select(2, self._positions)[batch, heads, :, places]
+
+
 @contextlib.contextmanager
-def masks_at(positions: torch.Tensor) -> Iterator[None]:
+def masks_at(model: torch.nn.Module, positions: torch.Tensor) -> Iterator[None]:
     """While the block runs, the masks of eager attention are those of tokens at `positions` [n]: float32 [1, 1, n,
-    places]."""
+    places]; and so are the rows of masks that the model holds as buffers (GPT-Neo's of local attention)."""
 
     def mask(*, kv_length: int, mask_function: MaskFunction, dtype: torch.dtype = torch.float32, **_: Any) -> Any:
         return added_at(mask_function, positions, kv_length).to(dtype)[None, None]
 
+    held = [
+        (module, name, seen) for module in model.modules() for name, seen in module._buffers.items() if _tells(seen)
+    ]
+    for module, name, seen in held:
+        vars(module)[name] = _RowsAt(seen, positions)  # found before the buffer of the name
     ALL_MASK_ATTENTION_FUNCTIONS["eager"] = mask
     try:
         yield
     finally:
         del ALL_MASK_ATTENTION_FUNCTIONS["eager"]
+        for module, name, _ in held:
+            del vars(module)[name]
+
+
+def _tells(buffer: torch.Tensor | None) -> bool:
+    """Whether it may tell what tokens see of places."""
+    return (
+        buffer is not None
+        and buffer.dtype == torch.bool
+        and buffer.dim() == 4
+        and buffer.shape[:2] == (1, 1)
+        and buffer.shape[2] == buffer.shape[3] > 1
+    )

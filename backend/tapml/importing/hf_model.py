@@ -15,8 +15,12 @@ import torch
 import transformers
 
 from tapml.errors import InputError
+from tapml.files import sha256
+from tapml.importing.gguf_file import gguf_in, read_gguf
 from tapml.importing.hf_digest import CONFIG, model_digest, weight_files
+from tapml.importing.hf_gguf import gguf_config, gguf_tokenizer, put_weights
 from tapml.lowering.quiet import reason
+from tapml.program.generation import MOST_PADDING
 from tapml.text import listed
 
 _TOKENIZER = "tokenizer.json"
@@ -35,6 +39,8 @@ class Decoder:
     random: bool
     tokenizer: str | None
     """Of a tokenizer.json."""
+    notes: tuple[str, ...] = ()
+    """What people should know of its weights."""
 
     @property
     def name(self) -> str:
@@ -56,18 +62,20 @@ class Decoder:
 
 
 def open_decoder(path: Path, seed: int = 0) -> Decoder:
-    """A decoder of `path`: a folder as transformers saves it (config.json, *.safetensors, tokenizer.json), or a
-    config.json alone, whose weights are random numbers of `seed`.
+    """A decoder of `path`: a folder as transformers saves it (config.json, *.safetensors, tokenizer.json), a GGUF file
+    or a folder with one and no *.safetensors, or a config.json alone, whose weights are random numbers of `seed`.
 
-    Raises InputError for what is none, naming missing and surplus tensors.
+    Raises InputError for what is none, naming missing and surplus tensors; ToolchainError without gguf for its files.
     """
     weights = weight_files(path) if path.is_dir() else []
+    if not weights and (gguf := gguf_in(path)) is not None:
+        return _of_gguf(gguf)
 
     def made(config: Any) -> Any:
         if weights:
             return _with_weights(path, config)
         if path.is_dir():
-            raise InputError(f"{path} has no *.safetensors: give its {CONFIG} for random weights")
+            raise InputError(f"{path} has no *.safetensors and no *.gguf: give its {CONFIG} for random weights")
         return _with_random_weights(config, seed)
 
     return replace(decoder_of(path, made, weights), random=not weights)
@@ -84,18 +92,44 @@ def decoder_of(path: Path, make: Callable[[Any], Any], weights: Sequence[Path] =
         except InputError:
             raise
         except Exception as error:  # whatever transformers and safetensors raise
-            raise InputError(f"{path}: transformers cannot make a decoder of it: {reason(error)}") from error
+            raise _not_made(path, error) from error
     tokenizer = folder / _TOKENIZER
     text = _tokenizer(tokenizer, model) if path.is_dir() and tokenizer.is_file() else None
     return Decoder(path, model.eval(), model_digest(file, weights), False, text)
 
 
-def _tokenizer(file: Path, model: Any) -> str:
-    """Its text. Raises InputError unless it is a tokenizer, whose tokens the model has."""
+def _of_gguf(path: Path) -> Decoder:
+    """With the tokenizer.json beside it, or else the tokenizer that is in it."""
+    file = read_gguf(path)
+    with quiet():
+        try:
+            model = with_untouched_weights(gguf_config(file))
+            notes = put_weights(model, file)
+        except InputError:
+            raise
+        except Exception as error:  # whatever transformers and gguf raise
+            raise _not_made(path, error) from error
+        tokenizer = path.parent / _TOKENIZER
+        if tokenizer.is_file():
+            text: str | None = _tokenizer(tokenizer, model)
+        else:
+            text, said = gguf_tokenizer(file)
+            notes += said
+            text = text and _tokenizer(path, model, text)
+    return Decoder(path, model.eval(), sha256(sha256(path.read_bytes())), False, text, tuple(notes))
+
+
+def _not_made(path: Path, error: Exception) -> InputError:
+    return InputError(f"{path}: transformers cannot make a decoder of it: {reason(error)}")
+
+
+def _tokenizer(file: Path, model: Any, text: str | None = None) -> str:
+    """Its text, or the one given, of `file`. Raises InputError unless it is a tokenizer whose tokens the model has, and
+    not many more: as what writes with the model does (generation/asked.py), only before the work."""
     from tokenizers import Tokenizer
 
     try:
-        text = file.read_text("utf-8")
+        text = file.read_text("utf-8") if text is None else text
         tokens = Tokenizer.from_str(text).get_vocab(with_added_tokens=True)
     except Exception as error:  # tokenizers raises nothing more special
         raise InputError(f"{file} is no tokenizer that tokenizers reads: {reason(error)}") from error
@@ -105,6 +139,11 @@ def _tokenizer(file: Path, model: Any) -> str:
         raise InputError(
             f"{file} has token {place} ({token!r}), and {type(model).__name__} an embedding of {words} tokens: it is "
             "another model's tokenizer"
+        )
+    if len(tokens) * MOST_PADDING < words:
+        raise InputError(
+            f"{file} has {len(tokens)} tokens, and {type(model).__name__} an embedding of {words}: it is another "
+            "model's tokenizer"
         )
     return text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +19,13 @@ from tapml.importing.hf_kept import Kept, put_state, states_of
 from tapml.importing.hf_masks import Mask, MaskFunction, added_at, masks_at
 
 
+class Pool(NamedTuple):
+    """What several sequences share of states: so many `places`, in blocks of `block`."""
+
+    block: int
+    places: int
+
+
 class Step(torch.nn.Module):  # type: ignore[misc]  # torch has no types
     """Of `input_ids` [1, n], `positions` [n] and `last` [k], all int32: the logits [k, vocabulary] of tokens `last`,
     and of each row the most likely token [k] (hf_choice.py).
@@ -28,15 +35,18 @@ class Step(torch.nn.Module):  # type: ignore[misc]  # torch has no types
     left (hf_encoder.py).
     """
 
-    def __init__(self, model: Any, kept: Kept, capacity: int, *, counts: bool) -> None:
-        """`counts`: the model is told how many tokens came before, which some cannot bear, and others go without."""
+    def __init__(self, model: Any, kept: Kept, capacity: int, *, counts: bool, pool: Pool | None = None) -> None:
+        """`counts`: the model is told how many tokens came before, which some cannot bear, and others go without.
+        `pool`: of a step that several sequences share (PooledStep)."""
         super().__init__()
+        self.pool = pool or Pool(0, capacity)
+        self._blocks: torch.Tensor | None = None
         self.model, self.kept, self.capacity, self._counts = model, kept, capacity, counts
         self._given = inspect.signature(model.forward).parameters
         for number, shapes in kept.pairs.items():
             for name, (heads, dim) in zip(("keys", "values"), shapes, strict=True):
                 # numpy's zeros take no memory before somebody writes.
-                empty = torch.from_numpy(np.zeros((heads, capacity, dim), np.float32))
+                empty = torch.from_numpy(np.zeros((heads, self.pool.places, dim), np.float32))
                 self.register_buffer(f"{name}{number}", empty)
         for name, begun in kept.states.items():
             self.register_buffer(name, torch.zeros_like(begun))
@@ -66,7 +76,7 @@ class Step(torch.nn.Module):  # type: ignore[misc]  # torch has no types
         chooses = "logits_to_keep" in self._given
         if chooses:
             given["logits_to_keep"] = last.long()
-        with attending(_Caching(self, positions)) if self.kept.interface else masks_at(positions):
+        with attending(_Caching(self, positions)) if self.kept.interface else masks_at(self.model, positions):
             found = self.model(use_cache=True, **given)
         left = dict(states_of(held)) if isinstance(held, Cache) else dict(zip(states, found.state, strict=True))
         for name in states:
@@ -80,7 +90,7 @@ class Step(torch.nn.Module):  # type: ignore[misc]  # torch has no types
         appended = []
         for name, new in (("keys", keys), ("values", values)):
             buffer = getattr(self, f"{name}{number}")
-            found = cache_append(buffer, new, positions)
+            found = cache_append(buffer, new, positions, self._blocks, self.pool.block)
             buffer.copy_(found)
             appended.append(found)
         return appended[0], appended[1]
@@ -107,12 +117,25 @@ class Step(torch.nn.Module):  # type: ignore[misc]  # torch has no types
         return cache
 
 
+class PooledStep(Step):
+    """A step with tokens of several sequences: `blocks` [n, capacity / block] says of each where its text's are."""
+
+    def forward(  # type: ignore[override]  # one input more, in the place of an encoder's
+        self, input_ids: torch.Tensor, positions: torch.Tensor, last: torch.Tensor, blocks: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self._blocks = blocks
+        try:
+            return super().forward(input_ids, positions, last)
+        finally:
+            self._blocks = None
+
+
 class _Caching:
     """Appends to the step's buffers, and attends to them."""
 
     def __init__(self, step: Step, positions: torch.Tensor) -> None:
         self._step, self._positions = step, positions
-        self._calls = 0
+        self._caches: list[tuple[Any, Any, tuple[Any, Any]]] = []
         self._masks: list[tuple[torch.Tensor, Mask]] = []
 
     def mask(self, function: MaskFunction, places: int) -> torch.Tensor | None:
@@ -124,10 +147,14 @@ class _Caching:
     def attend(
         self, query: Any, key: Any, value: Any, mask: Any, sinks: Any, scaling: float, window: int, softcap: float
     ) -> Any:
-        caches = self._step.append(self._calls, key, value, self._positions)
-        self._calls += 1
+        caches = next((both for keys, values, both in self._caches if keys is key and values is value), None)
+        if caches is None:
+            caches = self._step.append(len(self._caches), key.squeeze(0), value.squeeze(0), self._positions)
+            self._caches.append((key, value, caches))
         kind = next((kind for made, kind in self._masks if made is mask), None)
         if mask is not None and kind is not None:
             window, mask = min(window or kind, kind), None
         bias = None if mask is None else mask.squeeze(0)
-        return cached_attention(query, *caches, self._positions, sinks, bias, scaling, window, softcap)
+        step = self._step
+        given = (sinks, bias, step._blocks, scaling, window, softcap, step.pool.block)
+        return cached_attention(query, *caches, self._positions, *given)

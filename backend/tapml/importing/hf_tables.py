@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
+from torch.export.graph_signature import InputKind
 
 from tapml.errors import InputError
+from tapml.importing.torch_constants import add_constant
 
 _aten = torch.ops.aten
 _SAME_NUMBERS = (
@@ -173,16 +174,7 @@ def _no_axis(node: Any) -> InputError:
 def _replace(program: Any, node: Any, name: str, table: torch.Tensor, axis: int, positions: Any) -> None:
     """The node's value becomes the rows of a constant at `positions`."""
     graph = program.graph
-    first = next(iter(graph.nodes))
-    placeholder_name = f"c_{name}"
-    with graph.inserting_before(first):
-        constant = graph.placeholder(placeholder_name)
-    mode = node.meta["val"].fake_mode
-    constant.meta["val"] = mode.from_tensor(table.contiguous(), static_shapes=True)
-    program.constants[name] = table.contiguous()
-    program.graph_signature.input_specs.insert(
-        0, InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(placeholder_name), name, None)
-    )
+    constant = add_constant(program, name, table)
     with graph.inserting_before(node):
         rows = graph.call_function(_aten.index_select.default, (constant, axis, positions))
     rows.meta = dict(node.meta)

@@ -13,6 +13,7 @@ from tapml.errors import InputError, ToolchainError
 from tapml.importing.inputs import GatherSteps, gather_steps
 from tapml.importing.model import Functions, ImportedModel, Progress
 from tapml.memory import give_back, only_new_garbage
+from tapml.text import meant
 
 
 @only_new_garbage()
@@ -56,7 +57,8 @@ def import_model(
 
     path = Path(model)
     if path.suffix not in (".onnx", ".pt2"):
-        raise InputError(f"{model}: not a model tapml can read; give minilm, a .onnx or a .pt2 file")
+        like = meant(model, ("minilm",)) or ";"
+        raise InputError(f"{model}: not a model tapml can read{like} give minilm, a .onnx or a .pt2 file")
     if texts or one_by_one:
         raise InputError(f"{model} takes tensors, not text: give --inputs, --input or --random-inputs")
     if not path.is_file():
@@ -98,18 +100,21 @@ def import_decoder(
     capacity: int | None = None,
     chunk: int = 32,
     speculate: int = 0,
+    batch: int = 0,
+    draws: bool = False,
     seed: int = 0,
     source: Any = None,
     encoder: bool = False,
     functions: Functions = MappingProxyType({}),
     progress: Progress = lambda _: None,
 ) -> ImportedModel:
-    """Bring a decoder of transformers in, from a folder with its weights or from a config.json, whose weights are made
-    up from `seed`: a step for each chunk of at most `chunk` tokens of the prompt, then `steps` with a token each, which
-    are those that transformers itself continues with.
+    """Bring a decoder of transformers in, from a folder with its weights, a GGUF file, or a config.json, whose weights
+    are made up from `seed`: a step for each chunk of at most `chunk` tokens of the prompt, then `steps` with a token
+    each, which are those that transformers itself continues with.
 
     With `speculate` there is a last step of one token and as many that follow it, which gives the logits of each: the
-    model can verify drafts then (docs/generation.md).
+    model can verify drafts then (docs/generation.md). With `batch` calls may have tokens of several sequences, of which
+    that many fit when they are as long as can be; with `draws` a function draws tokens, which is carved, too.
     The prompt is text (where there is a tokenizer.json) or tokens; without one it is made up, of the same seed, and so
     marked. `capacity` tokens fit in the cache (default: what the model takes, at most 1024).
     Of a model with an encoder, the decoder, or the `encoder`, whose outputs are inputs of the decoder; `source` is what
@@ -124,7 +129,7 @@ def import_decoder(
         path,
         progress,
         functions,
-        prompt=Prompt(prompt, steps, speculate, source),
+        prompt=Prompt(prompt, steps, speculate, source, batch, draws),
         capacity=capacity,
         chunk=chunk,
         seed=seed,

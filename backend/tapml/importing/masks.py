@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from tvm.relax import op
 
 from tapml.importing.dtypes import stored
 from tapml.importing.fold import Folded
+from tapml.importing.model import Array
 from tapml.importing.relax_ir import Expr, elements, names, operator_name, tensor_dtype
 
 _CARRIES = names(
@@ -58,12 +59,15 @@ def _extents(tensors: Iterable[te.Tensor], place: int) -> Iterator[Any]:
                 yield extent
 
 
-def overflowing_sums(program: Folded) -> set[Expr]:
+def overflowing_sums(program: Folded, is_unread: Callable[[Array], bool] = lambda _: False) -> set[Expr]:
     """Variables that are sums of two tensors which may both have the lowest number of their dtype, for softmax alone.
+    No element of a tensor that `is_unread` is looked at: it is a weight, and counts as one that has no such number.
 
     WGSL promises nothing for a sum that overflows. With each operand limited to half of the lowest number it does not,
     and softmax gives both the weight 0 beside any other.
     """
+    if not any(isinstance(value, tvm.ir.Call) and operator_name(value) in _SOFTMAX for _, value in program.bindings):
+        return set()  # without a look at all weights
     lowest: set[Expr] = set()
     sums = []
     users: dict[Expr, list[tuple[Expr, Expr]]] = defaultdict(list)
@@ -72,7 +76,7 @@ def overflowing_sums(program: Folded) -> set[Expr]:
             users[read].append((var, value))
         if not isinstance(value, tvm.ir.Call) or operator_name(value) not in _CARRIES:
             continue
-        having = [_has_lowest(operand, program, lowest) for operand in _operands(value.args)]
+        having = [_has_lowest(operand, program, lowest, is_unread) for operand in _operands(value.args)]
         if any(having):
             lowest.add(var)
         if operator_name(value) == "relax.add" and all(having):
@@ -102,10 +106,12 @@ def _operands(arguments: Iterable[Expr]) -> Iterator[Expr]:
             yield argument
 
 
-def _has_lowest(operand: Expr, program: Folded, lowest: set[Expr]) -> bool:
+def _has_lowest(operand: Expr, program: Folded, lowest: set[Expr], is_unread: Callable[[Array], bool]) -> bool:
     operand = program.known.get(operand, operand) if isinstance(operand, tvm.ir.Var) else operand
     dtype = stored(tensor_dtype(getattr(operand, "ty", None)) or "")
     if isinstance(operand, tvm.ir.GenericConst) and dtype in ("float32", "float16"):
-        least = elements(operand).min(initial=0)
+        if is_unread(array := elements(operand)):
+            return False
+        least = array.min(initial=0)
         return bool(np.isfinite(least) and least < float(np.finfo(dtype).min) / 2)
     return operand in lowest

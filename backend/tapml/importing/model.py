@@ -67,6 +67,9 @@ class ImportedModel:
     """What makes its inputs of texts: tokenizer.json of Hugging Face's tokenizers."""
     specialized: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Functions to make of main, by name: the sizes of symbols that are fixed in each. None: main itself, as it is."""
+    beside: Mapping[str, ImportedModel] = field(default_factory=dict)
+    """Functions of other inputs, by name, that share nothing with it: each a module of its own, of fixed sizes, without
+    parameters and states, whose steps follow those of the model."""
     generation: Generation | None = None
     """Of a language model: how tokens are generated with it."""
     functions: Functions = field(default_factory=dict)
@@ -88,3 +91,7 @@ class ImportedModel:
     limits: Mapping[str, str] = field(default_factory=dict)
     """Outputs (int32 [1]) that are not 0 where a call asks for more than the module can do, so that nothing that it
     gives may be believed: with what is wrong then, for people."""
+
+    def of_function(self, name: str) -> ImportedModel:
+        """Who says what inputs and outputs of a function are called."""
+        return self.beside.get(name, self)

@@ -8,8 +8,11 @@ only.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import tvm
@@ -20,6 +23,7 @@ from tapml.errors import InputError
 from tapml.importing import portable
 from tapml.importing.dtypes import SMALL, stored
 from tapml.importing.fold import Folded
+from tapml.importing.indices import INDEXING
 from tapml.importing.masks import chosen, limited, overflowing_sums
 from tapml.importing.model import Array
 from tapml.importing.relax_ir import (
@@ -32,6 +36,7 @@ from tapml.importing.relax_ir import (
     with_attributes,
 )
 from tapml.importing.weights import Weights
+from tapml.lowering.legalize import Alike
 from tapml.lowering.quiet import reason
 
 _WITHIN = names(
@@ -74,13 +79,19 @@ class Narrowed:
     notes: list[str]
 
 
-def narrow(program: Folded, tensors: Iterable[tuple[str, Array]], unread: Collection[int] = ()) -> Narrowed:
-    """Rebuild `program` with its constants lifted to parameters, named after `tensors`; `unread` as in Weights.
+def narrow(
+    program: Folded,
+    tensors: Iterable[tuple[str, Array]],
+    unread: Collection[int] = (),
+    held: Mapping[str, Array] = MappingProxyType({}),
+) -> Narrowed:
+    """Rebuild `program` with its constants lifted to parameters, named after `tensors`; `unread` and `held` as in
+    Weights.
 
     Raises InputError where a value does not fit its narrower dtype, or an operator insists on one
     WebGPU lacks.
     """
-    return _Narrower(program, Weights(tensors, unread)).run()
+    return _Narrower(program, Weights(tensors, unread, held)).run()
 
 
 class _Narrower:
@@ -90,8 +101,9 @@ class _Narrower:
         self._builder = relax.BlockBuilder()
         self._variables: dict[Expr, Expr] = {}
         """What each variable met so far is in the narrow world."""
-        self._sums = overflowing_sums(program)
+        self._sums = overflowing_sums(program, weights.is_unread)
         self._limited = False
+        self._alike: defaultdict[str, Alike] = defaultdict(Alike)
 
     def run(self) -> Narrowed:
         program, weights = self._program, self._weights
@@ -184,13 +196,23 @@ class _Narrower:
         if name in _DIVISIONS and _is_zero(arguments[1]):
             # TVM would divide by it when it compiles.
             arguments[1] = self._weights.parameter(expr.args[1])
-        kernel = portable.lower(name, self._builder, arguments, attrs)
+        kernel = self._kernel(name, arguments, attrs, expr)
         if kernel is not None:
             return kernel
         changed = {
             key: stored(str(attrs[key])) for key in _DTYPE_ATTRIBUTES if attrs.get(key) and str(attrs[key]) != "void"
         }
         return self._rebuilt(expr, arguments, with_attributes(expr, **changed) if changed else expr.attrs)
+
+    def _kernel(self, name: str, arguments: list[Expr], attrs: dict[str, Any], expr: Expr) -> Expr | None:
+        """As `portable.lower`. Each step of a recurrence reads its part of the input."""
+        if name not in INDEXING:
+            return portable.lower(name, self._builder, arguments, attrs)
+
+        def made(builder: Expr, call: Expr) -> Expr | None:
+            return portable.lower(name, builder, [*call.args], attrs)
+
+        return self._alike[name].legalized(made, self._builder, tvm.ir.Call(expr.op, arguments, expr.attrs))
 
     def _bound(self, var: Expr, value: Expr) -> Expr:
         """Emit a binding; its value in the narrow world: never bool, never 64 bits wide."""

@@ -1,4 +1,4 @@
-"""ONNX operators of a few of Relax's: Celu, Clip, CumProd, CumSum, Einsum, IsInf, OneHot, Pow."""
+"""ONNX operators of a few of Relax's: Celu, Clip, CumProd, CumSum, Einsum, IsInf, Mish, OneHot, Pow, Softplus."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ def celu(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:
     below = emit(op.minimum(data, zero))
     grown = emit(op.subtract(emit(op.exp(emit(op.divide(below, alpha)))), one))
     return op.add(emit(op.maximum(data, zero)), emit(op.multiply(alpha, grown)))
+
+
+def of_one(function: Callable[[Expr, Expr], Expr]) -> Callable[..., Expr]:
+    """Of one tensor, without attributes."""
+    return lambda builder, inputs, attributes: function(builder, inputs[0])
 
 
 def clip(builder: Expr, inputs: Sequence[Any], attributes: Attributes) -> Expr:

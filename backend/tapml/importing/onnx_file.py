@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -183,13 +183,18 @@ def _table_rows(graph: Any, name: str) -> int | None:
     return min(rows, default=None)
 
 
-def fingerprint(model: Any, path: Path) -> str:
-    """SHA-256 of the file, followed by its external data files where it has some."""
+def files(model: Any, path: Path) -> list[Path]:
+    """The file, followed by its external data files where it has some."""
     locations = {
         entry.value for tensor in _external(model) for entry in tensor.external_data if entry.key == "location"
     }
+    return [path, *(path.parent / location for location in sorted(locations))]
+
+
+def fingerprint(paths: Iterable[Path]) -> str:
+    """SHA-256 of what these files hold, one after the other."""
     result = hashlib.sha256()
-    for name in (path, *(path.parent / location for location in sorted(locations))):
+    for name in paths:
         with name.open("rb") as file:
             hashlib.file_digest(file, lambda: result)
     return result.hexdigest()

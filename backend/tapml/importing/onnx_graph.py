@@ -29,7 +29,7 @@ from tapml.importing.onnx_operators import converter
 from tapml.importing.onnx_run import read_by
 from tapml.importing.onnx_turns import Turns
 from tapml.importing.onnx_values import Known, evaluate, is_weight, symbolic, tensor_of
-from tapml.importing.relax_ir import Expr
+from tapml.importing.relax_ir import Expr, elements
 from tapml.importing.sizes import Sizes
 from tapml.lowering.quiet import reason
 
@@ -51,6 +51,7 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         self._failed: dict[str, str] = {}
         self._control = ControlFlow(self, self._versions, turns)
         self._counts = Counts(self, self._versions)
+        self._held: dict[str, Array] | None = None
         self._named: dict[Any, str] = {}
         """Variable -> the value's name in the file."""
 
@@ -58,6 +59,11 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
     def computed(self) -> list[tuple[str, Array]]:
         """The arrays that were computed, by name."""
         return [(name, found.array) for name, found in self._known.items() if not found.symbolic]
+
+    @property
+    def held(self) -> Mapping[str, Array]:
+        """The model's float32 weights by name, which are the module's constants themselves."""
+        return self._held or {}
 
     @property
     def notes(self) -> list[str]:
@@ -88,6 +94,9 @@ class GraphImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM has no type
         from onnx import numpy_helper
 
         super()._parse_graph_initializers(graph)
+        if self._held is None:  # of the model; what follows are graphs inside nodes
+            floats = [t.name for t in graph.initializer if is_weight(t) and t.data_type == t.FLOAT]
+            self._held = {name: elements(self._nodes[name]) for name in floats}
         for tensor in graph.initializer:
             if not is_weight(tensor):
                 self._known[tensor.name] = Known.of(numpy_helper.to_array(tensor))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from tapml.importing.inputs import GatherSteps, RawStep
 from tapml.importing.model import Array, Functions, ImportedModel, Intermediate, Progress
 from tapml.importing.onnx_counted import count_name, filled_up
 from tapml.importing.onnx_detail import in_detail, intermediates, outputs_of
-from tapml.importing.onnx_file import fingerprint, input_specs, nodes, read, with_known_operators
+from tapml.importing.onnx_file import files, fingerprint, input_specs, nodes, read, with_known_operators
 from tapml.importing.onnx_fixed import fix_inputs
 from tapml.importing.onnx_graph import GraphImporter
 from tapml.importing.onnx_run import OnnxReference, OnnxRuntime, drop_unused
@@ -28,6 +29,10 @@ from tapml.importing.onnx_weights import InFile, read_apart
 from tapml.importing.onnx_widened import exact, widen
 from tapml.importing.sizes import Sizes
 from tapml.memory import give_back
+
+_BESIDE = 64 << 20
+"""Bytes of a file up to which the oracle runs beside the conversion: each has the weights up to three times, and of
+larger ones memory counts for more than a tenth of a second."""
 
 
 def import_onnx(
@@ -46,22 +51,38 @@ def import_onnx(
     of which values say how many they take, else to some more than the given inputs take. Raises InputError naming
     file, node or tensor.
     """
+    with ThreadPoolExecutor(1, "oracle") as beside:
+        return _imported(path, gather, progress, functions, beside, loop_limit, detailed)
+
+
+def _imported(
+    path: Path,
+    gather: GatherSteps,
+    progress: Progress,
+    functions: Functions,
+    beside: ThreadPoolExecutor,
+    loop_limit: int | None,
+    detailed: bool,
+) -> ImportedModel:
+    """`beside` is a thread for what holds no lock of Python's."""
     progress(f"reading {path.name}")
     model = read(path)
-    sha256 = fingerprint(model, path)
+    sha256 = beside.submit(fingerprint, files(model, path))
     wide_notes = [*widen(model, path), *exact(model)]
     source: Path | bytes = model.SerializeToString() if wide_notes else path
     model = with_known_operators(model, path)
     specs = input_specs(model, path)
     steps = gather(specs)
     outputs = [output.name for output in model.graph.output]
-    # Runs first: what ONNX Runtime refuses is seldom worth a conversion, and its messages are good. But a loop may have
-    # no end, which the conversion finds.
+    # Beside the conversion: what ONNX Runtime refuses is seldom worth one, and its messages are good. But a loop may
+    # have no end, which the conversion finds.
     loops = not detailed and any(node.op_type == "Loop" for node in nodes(model.graph))
     ask = partial(_ask_oracle, source, path.parent, _oracles(model), outputs)
-    answer = _Answer(OnnxRuntime, None, None, None) if loops else ask(steps, progress)
-    expected, missing, raw = answer.expected, answer.missing, steps
-    names = outputs
+    asked = None if loops else beside.submit(ask, steps, progress)
+    if asked and path.stat().st_size > _BESIDE:
+        wait([asked])
+        give_back()
+    names, raw = outputs, steps
 
     def closer() -> ImportedModel:
         found = import_onnx(path, lambda _: list(raw), lambda _: None, functions, loop_limit=loop_limit, detailed=True)
@@ -74,10 +95,10 @@ def import_onnx(
         return found
 
     if detailed:
-        detail = in_detail(path, plain(), steps, answer.start)
-        names, outputs, expected = detail.names, detail.said, detail.expected
+        assert asked
+        detail = in_detail(path, plain(), steps, asked.result().start)
+        names, outputs = detail.names, detail.said
         outputs_of(model, detail)
-    give_back()
     specs, steps, notes = fix_inputs(model, specs, steps, loops=loop_limit is None)
     drop_unused(model.graph)
     _load_external(model, path)
@@ -94,6 +115,7 @@ def import_onnx(
             sizes = Sizes(specs, steps, {}, merged=True)
             (module, variables), importer = _convert(model, path, sizes, functions, turns)
     except InputError as error:
+        missing = asked and asked.result().missing
         if missing and not (error.operator and error.operator in missing):
             # Where ONNX Runtime refused the file for another reason it may be at fault itself.
             raise InputError(f"{error}; {missing}", **error.refusal()) from error
@@ -121,12 +143,13 @@ def import_onnx(
         start = OnnxReference if second else answer.start
         return intermediates(path, without_weights, raw, start)
 
-    if loops:
-        answer = ask(raw, progress)
-        expected, missing = answer.expected, answer.missing
+    answer = asked.result() if asked else ask(raw, progress)
+    expected = detail.expected if detailed else answer.expected
+    give_back()
     return assemble(
         module,
-        tensors=itertools.chain(_tensors(model), importer.computed),
+        tensors=itertools.chain(_tensors(model, importer.held), importer.computed),
+        held=importer.held,
         steps=steps,
         symbols=sizes.symbols,
         names=variables,
@@ -134,7 +157,7 @@ def import_onnx(
         outputs=[*outputs, *map(count_name, counted), *limits],
         limits=limits,
         oracle=answer.oracle,
-        oracle_missing=missing,
+        oracle_missing=answer.missing,
         again=again,
         second=second,
         intermediates=None if detailed else between,
@@ -142,7 +165,7 @@ def import_onnx(
         provenance={
             "kind": "onnx",
             "source": path.name,
-            "sha256": sha256,
+            "sha256": sha256.result(),
             "title": path.stem,
             "notes": [*wide_notes, *notes, *map(_counted_note, counted.items()), *turns.notes, *importer.notes],
             "opset": max((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), default=1),
@@ -229,12 +252,13 @@ def _convert(model: Any, path: Path, sizes: Sizes, functions: Functions, turns: 
     return converted(path, "ONNX", convert)
 
 
-def _tensors(model: Any) -> Iterator[tuple[str, Array]]:
-    """The model's tensors by name."""
+def _tensors(model: Any, held: Collection[str]) -> Iterator[tuple[str, Array]]:
+    """The model's tensors by name, but those that are `held`."""
     from onnx import numpy_helper
 
     for tensor in model.graph.initializer:
-        yield tensor.name, numpy_helper.to_array(tensor)
+        if tensor.name not in held:
+            yield tensor.name, numpy_helper.to_array(tensor)
     for node in nodes(model.graph):
         if node.op_type == "Constant":
             yield from ((node.output[0], numpy_helper.to_array(a.t)) for a in node.attribute if a.name == "value")

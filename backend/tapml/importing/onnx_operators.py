@@ -12,7 +12,8 @@ from typing import Any
 
 from tvm.relax import op
 
-from tapml.importing.onnx_arithmetic import cast, celu, clip, cumulative, einsum, is_inf, one_hot, power
+from tapml.importing.logarithms import mish, softplus
+from tapml.importing.onnx_arithmetic import cast, celu, clip, cumulative, einsum, is_inf, of_one, one_hot, power
 from tapml.importing.onnx_attention import ATTENTION
 from tapml.importing.onnx_bits import bit_cast, shifted
 from tapml.importing.onnx_convolutions import col2im, deformable_convolution, transposed_convolution
@@ -84,6 +85,7 @@ OPERATORS: Mapping[str, Converter] = {
     "MatMulInteger": matmul_integer,
     "MaxPool": max_pool,
     "MaxUnpool": max_unpool,
+    "Mish": of_one(mish),
     "OneHot": one_hot,
     "Pad": pad,
     "Pow": power,
@@ -99,6 +101,7 @@ OPERATORS: Mapping[str, Converter] = {
     # ONNX Runtime's, which it writes into ONNX's own set.
     "SimplifiedLayerNormalization": rms_normalization,
     "Slice": cut,
+    "Softplus": of_one(softplus),
     "SpaceToDepth": space_to_depth,
     "Split": split,
     "Tile": tile,

@@ -4,7 +4,8 @@ TVM reads at indices as they are (see indices.py), gives argmax in int64 only, s
 and half-open clips with an infinity (which WGSL has no literal for), squares with a pow that WGSL
 does not define for negative bases, and leaves sorting and scanning to code of each platform. A
 carved test needs one kernel for the reference and the browser: these are, with int32 indices
-throughout. Ranking and scanning compare every pair of elements, so the axis has a limit.
+throughout. Ranking and scanning compare every pair of elements: the first of a long axis are found in blocks,
+and what else compares so many is refused.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from tvm.relax import op
 from tapml.errors import InputError
 from tapml.importing.dtypes import stored
 from tapml.importing.indices import INDEXING, lower_indexing
+from tapml.importing.ranked import ranked, ranked_in_blocks
 from tapml.importing.relax_ir import Expr, names, operator_name
 from tapml.importing.remainders import DIVISIONS, divided
+from tapml.importing.scanned import SCANS, scanned
 from tapml.importing.scatter import own_place, product, scatter_elements, scatter_nd
 from tapml.importing.transposed import conv_transpose
 
@@ -38,10 +41,6 @@ _MOVES = names("astype expand_dims flatten flip permute_dims reshape squeeze str
 _RANKINGS = {"relax.topk": None, "relax.sort": "values", "relax.argsort": "indices"}
 """What they give of the elements in order; topk's attributes say it."""
 
-
-_SCANS = {"relax.cumsum": (te.sum, 0), "relax.cumprod": (product, 1)}
-"""How they join elements, and what changes nothing."""
-
 _TRANSPOSED = names("nn.conv1d_transpose nn.conv2d_transpose nn.conv3d_transpose")
 
 
@@ -49,7 +48,8 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
     """A call of a kernel for the operator `name` (as in "relax.topk"), or None where TVM has its
     own.
 
-    `arguments` are narrowed. Raises InputError where the axis is longer than `LONGEST_AXIS`.
+    `arguments` are narrowed. Raises InputError for more than `LONGEST_AXIS` elements that each would be compared with
+    all others.
     """
     data: Expr = arguments[0] if arguments else None
     call = partial(builder.call_te, primfunc_name_hint=name.removeprefix("relax."))
@@ -82,7 +82,9 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
     if name in INDEXING:
         return lower_indexing(name, builder, arguments, attrs)
     if name == "relax.scatter_elements":
-        return call(scatter_elements, data, *arguments[1:], _axis(name, data, attrs["axis"]), str(attrs["reduction"]))
+        axis = _dimension(name, data, attrs["axis"])
+        _limited(name, _shape(name, arguments[1])[axis])  # each element of the result looks at all updates
+        return call(scatter_elements, data, *arguments[1:], axis, str(attrs["reduction"]))
     if name == "relax.scatter_nd":
         return call(scatter_nd, data, *arguments[1:], str(attrs["reduction"]))
     if name == "relax.logical_xor":
@@ -91,14 +93,18 @@ def lower(name: str, builder: Expr, arguments: list[Expr], attrs: dict[str, Any]
         numbers = [[int(n) for n in attrs[of]] for of in ("strides", "padding", "output_padding", "dilation")]
         dtype = _dtype(attrs, data, "out_dtype")
         return call(conv_transpose, data, arguments[1], *numbers, int(attrs["groups"]), dtype)
-    if name in _SCANS:
-        axis = _axis(name, data, attrs["axis"])
-        return call(_scanned, data, axis, bool(attrs.get("exclusive")), _dtype(attrs, data), name)
+    if name in SCANS:
+        axis = _dimension(name, data, attrs["axis"])
+        _limited(name, _shape(name, data)[axis])
+        return call(scanned, data, axis, bool(attrs.get("exclusive")), _dtype(attrs, data), name)
     if name in _RANKINGS:
-        axis, kind = _axis(name, data, attrs["axis"]), _RANKINGS[name] or str(attrs["ret_type"])
+        axis, kind = _dimension(name, data, attrs["axis"]), _RANKINGS[name] or str(attrs["ret_type"])
         count = max(int(attrs.get("k", 0)), 0) or _shape(name, data)[axis]
         down = bool(attrs.get("largest", attrs.get("descending")))
-        return call(_ranked, data, axis, count, down, kind)
+        if _is_long(_shape(name, data)[axis]):
+            _limited(name, count)
+            return ranked_in_blocks(builder, data, axis, count, down, kind)
+        return call(ranked, data, axis, count, down, kind)
     return None
 
 
@@ -223,14 +229,20 @@ def _shape(name: str, data: Expr) -> tuple[Any, ...]:
     return tuple(getattr(axis, "value", axis) for axis in data.ty.shape.values)
 
 
-def _axis(name: str, data: Expr, axis: Any) -> int:
+def _dimension(name: str, data: Expr, axis: Any) -> int:
     shape = _shape(name, data)
     if axis is None and len(shape) != 1:
         raise InputError(f"{name} over all dimensions of a tensor is not supported: give it an axis")
-    axis = int(axis or 0) % len(shape)
-    if isinstance(shape[axis], int) and shape[axis] > LONGEST_AXIS:
-        raise InputError(f"{name} over {shape[axis]} elements: tapml takes at most {LONGEST_AXIS} along the axis")
-    return int(axis)
+    return int(axis or 0) % len(shape)
+
+
+def _is_long(size: Any) -> bool:
+    return isinstance(size, int) and size > LONGEST_AXIS
+
+
+def _limited(name: str, size: Any) -> None:
+    if _is_long(size):
+        raise InputError(f"{name} over {size} elements: tapml takes at most {LONGEST_AXIS} along the axis")
 
 
 def _dtype(attrs: dict[str, Any], data: Expr, of: str = "dtype") -> str:
@@ -254,49 +266,3 @@ def _sizes(values: list[Any]) -> Any:
         return found.astype("int32")
 
     return te.compute((len(values),), chosen, name="sizes")
-
-
-def _scanned(data: Any, axis: int, exclusive: bool, dtype: str, name: str) -> Any:
-    reducer, neutral = _SCANS[name]
-    other = te.reduce_axis((0, data.shape[axis]), "k")
-
-    def total(*at: Any) -> Any:
-        before = other < at[axis] if exclusive else other <= at[axis]
-        value = data(*_at(at, axis, other)).astype(dtype)
-        return reducer(tirx.Select(before, value, tirx.const(neutral, dtype)), axis=other)
-
-    return te.compute(data.shape, total, name="scanned")
-
-
-def _ranked(data: Any, axis: int, count: int, largest: bool, kind: str) -> Any:
-    """The first `count` elements in order, their places, or both; equal ones keep their order."""
-    size = data.shape[axis]
-    other = te.reduce_axis((0, size), "k")
-
-    def rank(*at: Any) -> Any:
-        mine, its = data(*at), data(*_at(at, axis, other))
-        ahead = its > mine if largest else its < mine
-        ahead = tirx.any(ahead, tirx.all(its == mine, other < at[axis]))
-        return te.sum(tirx.Select(ahead, tirx.const(1, "int32"), tirx.const(0, "int32")), axis=other)
-
-    ranks = te.compute(data.shape, rank, name="rank")
-    shape = [count if i == axis else extent for i, extent in enumerate(data.shape)]
-
-    def pick(value: Any, dtype: str, name: str) -> Any:
-        place = te.reduce_axis((0, size), "j")
-
-        def chosen(*at: Any) -> Any:
-            where = _at(at, axis, place)
-            hit = ranks(*where) == at[axis].astype("int32")
-            return te.sum(tirx.Select(hit, value(where), tirx.const(0, dtype)), axis=place)
-
-        return te.compute(shape, chosen, name=name)
-
-    values = pick(lambda where: data(*where), str(data.dtype), "values")
-    indices = pick(lambda where: where[axis].astype("int32"), "int32", "indices")
-    return {"values": values, "indices": indices}.get(kind, [values, indices])
-
-
-def _at(at: tuple[Any, ...], axis: int, place: Any) -> tuple[Any, ...]:
-    """The position `at`, moved to `place` along `axis`."""
-    return (*at[:axis], place, *at[axis + 1 :])

@@ -65,6 +65,11 @@ def own_place(tensor: Any, at: Sequence[Any]) -> list[Any]:
     return [0 if _is_one(size) else place for size, place in zip(tensor.shape, own, strict=True)]
 
 
+def moved(at: tuple[Any, ...], axis: int, place: Any) -> tuple[Any, ...]:
+    """The position `at`, moved to `place` along `axis`."""
+    return (*at[:axis], place, *at[axis + 1 :])
+
+
 def _joined(data: Any, extents: Sequence[Any], hit: Hit, update: Any, reduction: str) -> Any:
     """`extents`: how many updates there are, along the axes that are searched."""
     dtype = str(data.dtype)

@@ -15,6 +15,7 @@ import tvm
 from tvm import relax
 from tvm.relax import op
 
+from tapml.importing.logarithms import log1p, softplus
 from tapml.importing.relax_ir import Expr, tensor_dtype
 
 Converter = Callable[[Any, Any], Any]
@@ -49,7 +50,7 @@ _JOINED: Mapping[str, Callable[..., Any]] = {
 _FORMS = ("Tensor", "Scalar", "Tensor_Tensor", "Tensor_Scalar", "default")
 
 _FUNCTIONS = (
-    "acos acosh asin asinh atan atanh cos cosh erf exp expm1 log log10 log1p log2 reciprocal rsqrt sigmoid silu sin "
+    "acos acosh asin asinh atan atanh cos cosh erf exp expm1 log log10 log2 reciprocal rsqrt sigmoid silu sin "
     "sinh sqrt tan tanh sum mean prod cumsum cumprod"
 )
 _CAST_FIRST = (*(f"{name}.default" for name in _FUNCTIONS.split()), "sum.dim_IntList", "mean.dim")
@@ -70,6 +71,7 @@ def arithmetic() -> dict[str, Converter]:
     found |= {"max.dim": partial(_found, op.max, op.argmax), "min.dim": partial(_found, op.min, op.argmin)}
     found |= dict.fromkeys(("clamp.default", "clamp.Tensor"), partial(_clamped, op.maximum, op.minimum))
     found |= {"clamp_min.default": partial(_clamped, op.maximum), "clamp_max.default": partial(_clamped, op.minimum)}
+    found |= {"log1p.default": _log1p, "softplus.default": _softplus}
     return found | {"where.self": _chosen, "cat.default": _concatenated}
 
 
@@ -206,3 +208,23 @@ def _cast_first(node: Any, importer: Any) -> Any:
         return importer.as_tvm(node)
     finally:
         importer.env[operand] = before
+
+
+def _log1p(node: Any, importer: Any) -> Any:
+    return log1p(importer.block_builder, _operand(node, importer))
+
+
+def _softplus(node: Any, importer: Any) -> Any:
+    """As PyTorch has it: what lies above a threshold stays what it is."""
+    builder, data, given = importer.block_builder, _operand(node, importer), node.args[1:]
+    beta, threshold = (given[n] if n < len(given) else usual for n, usual in enumerate((1.0, 20.0)))
+    dtype, emit = str(tensor_dtype(data.ty)), builder.emit
+    scaled = _scaled(importer, data, beta, dtype)
+    found = softplus(builder, scaled)
+    found = found if beta == 1 else emit(op.divide(found, relax.const(beta, dtype)))
+    return emit(op.where(emit(op.greater(scaled, relax.const(threshold, dtype))), data, found))
+
+
+def _operand(node: Any, importer: Any) -> Expr:
+    """The only tensor, in the result's dtype."""
+    return as_tensor(importer, importer.env[node.args[0]], str(node.meta["val"].dtype).removeprefix("torch."))

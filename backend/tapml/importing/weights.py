@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 
 import numpy as np
 import tvm
@@ -25,6 +27,10 @@ def digest(array: Array) -> str:
     return found.hexdigest()
 
 
+def _place(array: Array) -> tuple[int, str, tuple[int, ...], tuple[int, ...]]:
+    return array.ctypes.data, str(array.dtype), array.shape, array.strides
+
+
 class Weights:
     """Turns constants into parameters of main.
 
@@ -33,13 +39,21 @@ class Weights:
     one that is shared is one.
     """
 
-    def __init__(self, tensors: Iterable[tuple[str, Array]], unread: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        tensors: Iterable[tuple[str, Array]],
+        unread: Collection[int] = (),
+        held: Mapping[str, Array] = MappingProxyType({}),
+    ) -> None:
         """`tensors` are the source's, by name; a tensor that the source shares comes once. Those that lie at addresses
         of `unread` are told apart by these, and nothing reads or copies their elements: what stands for them in
-        `parameters` has their type alone."""
+        `parameters` has their type alone. `held`: tensors of the source that are the program's constants themselves, by
+        name: what they are told apart by is computed once."""
         self._unread = unread
+        # With the arrays: an address counts as long as nothing else comes to lie there.
+        self._held = {_place(array): (digest(array), array) for array in held.values()}
         self._source_names: dict[str, list[str]] = {}
-        for name, array in tensors:
+        for name, array in itertools.chain(held.items(), tensors):
             self._source_names.setdefault(self._digest(array), []).append(name)
         self._keys: dict[Expr, tuple[str, int]] = {}
         self._seen: Counter[str] = Counter()
@@ -102,7 +116,7 @@ class Weights:
 
     def _declare(self, key: object, name: str, array: Array) -> Expr:
         if key not in self._variables:
-            data = _of_type(array) if self._is_unread(array) else as_tvm_holds(self._narrow(array, name))
+            data = _of_type(array) if self.is_unread(array) else as_tvm_holds(self._narrow(array, name))
             name = unique(name, self._taken.__contains__, ".")
             self._taken.add(name)
             self.parameters.append((name, data))
@@ -111,11 +125,15 @@ class Weights:
             self._variables[key] = relax.Var(plain, relax.TensorType(data.shape, str(data.dtype)))
         return self._variables[key]
 
-    def _is_unread(self, array: Array) -> bool:
+    def is_unread(self, array: Array) -> bool:
+        """Whether nothing may look at its elements."""
         return array.ctypes.data in self._unread
 
     def _digest(self, array: Array) -> str:
-        return f"{array.ctypes.data} {array.shape}" if self._is_unread(array) else digest(array)
+        if self.is_unread(array):
+            return f"{array.ctypes.data} {array.shape}"
+        known = self._held.get(_place(array))
+        return known[0] if known else digest(array)
 
     def _narrow(self, array: Array, name: str) -> Array:
         narrow, note = narrow_array(array, name)

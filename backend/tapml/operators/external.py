@@ -23,7 +23,7 @@ _MOST_ITEMS = 1000
 _LONGEST = 2000
 _WHO = {
     **{"onnx": "ONNX Runtime", "onnx_reference": "ONNX's reference implementation"},
-    **{"torch": "PyTorch", "python": "a Python function"},
+    **{"torch": "PyTorch", "python": "a Python function", "tapml": "tapml"},
 }
 
 
@@ -58,13 +58,13 @@ class External(Message):
     """
 
     format: Literal["tapml.external/1"] = FORMAT
-    source: Literal["onnx", "onnx_reference", "torch", "python"]
+    source: Literal["onnx", "onnx_reference", "torch", "python", "tapml"]
     domain: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]*$", max_length=100)] = ""
     """Of an ONNX operator; "" is ONNX's own."""
     version: Annotated[int, Field(ge=1, le=1000)] = 1
     """Of an ONNX operator's set."""
     operator: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.\w+){0,2}$", max_length=200)]
-    """Its type, an overload of torch.ops ("aten.i0.default"), or the name of the function."""
+    """Its type, an overload of torch.ops ("aten.i0.default"), or the name of the function, given or tapml's own."""
     operands: Annotated[list[_Operand], Field(max_length=1000)]
     attributes: Annotated[dict[Annotated[str, Field(max_length=200)], _Literal], Field(max_length=200)]
     outputs: Annotated[list[DType | None], Field(min_length=1, max_length=1000)]

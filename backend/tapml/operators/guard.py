@@ -58,9 +58,10 @@ def guarded(program: OperatorProgram) -> OperatorProgram:
         for number, buffer in enumerate(doubtful(program, len(program.parameters)))
         if 0 not in buffer.shape
     ]
-    for place, block in enumerate(program.blocks):
-        if any(loop.extent == 0 for loop in block.loops):
-            continue  # it does nothing, and its buffers may be empty
+    for place, given in enumerate(program.blocks):
+        block = given.done
+        if block is None:
+            continue  # its buffers may be empty
         try:
             blocks.append(guard.block(block))
         except Wrong as error:

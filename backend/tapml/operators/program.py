@@ -6,6 +6,8 @@ anything evaluates and no call but of the functions listed here.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -132,9 +134,10 @@ class Axis:
     value: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Block:
-    """Loops around one block. `first` runs before `body` where all reduction axes are at 0."""
+    """Loops around one block. `first` runs before `body` where all reduction axes are at 0, and alone where one of
+    these has no elements: a sum of nothing is 0."""
 
     name: str
     loops: tuple[Loop, ...]
@@ -143,17 +146,31 @@ class Block:
     body: tuple[Store | Let, ...]
     annotations: Mapping[str, int | str] = field(default_factory=dict, hash=False)
 
-    @property
-    def expressions(self) -> Iterator[Expression]:
+    @functools.cached_property
+    def expressions(self) -> tuple[Expression, ...]:
         """All that its axes and statements are made of."""
-        for axis in self.axes:
-            yield from parts_of(axis.value)
-        for statement in (*self.first, *self.body):
-            yield from parts_of(statement)
+        wholes = (*(axis.value for axis in self.axes), *self.first, *self.body)
+        return tuple(part for whole in wholes for part in parts_of(whole))
 
     @property
     def turns(self) -> int:
         return math.prod(loop.extent for loop in self.loops)
+
+    @property
+    def done(self) -> Block | None:
+        """What of it is done: all of it, where a reduction has no elements its `first` alone, and None is nothing."""
+        if all(loop.extent for loop in self.loops):
+            return self
+        spatial = tuple(axis for axis in self.axes if not axis.reduction)
+        if not self.first or any(axis.extent == 0 for axis in spatial):
+            return None
+        loops = tuple(loop for loop in self.loops if loop.extent)
+        known = {loop.variable for loop in loops}
+        if any(
+            part.kind == "variable" and part.value not in known for axis in spatial for part in parts_of(axis.value)
+        ):
+            return None
+        return dataclasses.replace(self, loops=loops, axes=spatial, first=(), body=self.first, annotations={})
 
     @property
     def sequential(self) -> bool:

@@ -31,8 +31,9 @@ def doubtful(program: OperatorProgram, inputs: int) -> list[Buffer]:
     own = {buffer.name: buffer for buffer in (*program.parameters[inputs:], *program.temporaries)}
     whole = {name for name, buffer in own.items() if 0 in buffer.shape}
     wrong: set[str] = set()
-    for block in program.blocks:
-        if any(loop.extent == 0 for loop in block.loops):
+    for given in program.blocks:
+        block = given.done
+        if block is None:
             continue
         begun = {
             store.buffer: store
