@@ -53,6 +53,19 @@ def test_it_ends_where_the_model_ends_it() -> None:
     assert made.result.tokens_per_second == 2.0
 
 
+def test_calls_are_those_that_gave_what_was_taken() -> None:
+    """The first token is the prompt's. The last call gave more than was asked for."""
+    guessed = [False, True, True, False, False, True, True]
+
+    def source() -> Generator[Chosen]:
+        for number, each in enumerate(guessed):
+            yield Chosen(40 + number, float(number), each)
+
+    made = Writing(begun(cast(Any, files()), "Once", Asked(tokens=len(guessed))), source())
+    assert len(list(made)) == 7
+    assert (made.result.guessed, made.result.calls, made.result.tokens_per_call) == (4, 3, 2)
+
+
 def test_it_ends_at_a_length_a_token_and_a_text() -> None:
     tokens = ids(" upon a time there was a king")
     short = writing(tokens, tokens=2)
@@ -88,6 +101,7 @@ def test_what_was_written_stays_when_it_is_closed() -> None:
     [
         ({}, "", {}, "the prompt is empty: give text, or the token 0 to begin a text"),
         ({}, [], {}, "the prompt is empty"),
+        ({}, "a \udcff", {}, r"the prompt has '\\udcff' at 2, which is no character: give UTF-8"),
         ({}, [5] * 65, {}, "the prompt has 65 tokens, and little has room for 64: leave 1 out"),
         ({}, [4096], {}, "4096 is no token of little: its vocabulary goes from 0 to 4095"),
         ({}, [-1], {}, "-1 is no token of little"),

@@ -34,7 +34,8 @@ def generate(
     seed: int | None = None,
     stop: Sequence[str] = (),
     stop_ids: Sequence[int] = (),
-    speculate: int | None = None,
+    speculate: int | bool | None = None,
+    draft: CompiledModel | None = None,
     hang_seconds: float = HANG_SECONDS,
 ) -> Writing:
     """What a language model writes behind a prompt (text or tokens), token by token, on a device as a page does, or on
@@ -49,8 +50,9 @@ def generate(
     `seed` (default 0), of the `top_k` most likely, and of these of the fewest that are as likely as `top_p` together,
     where logits were divided by `temperature`. Before all that, logits of tokens that are in the text are divided by
     `repetition_penalty`, or multiplied where they are below 0. `stop`, `stop_ids`: texts and tokens that end it.
-    `speculate`: so many tokens are guessed at a time, by what stood behind the last ones before, and verified by one
-    call of a model that was built for it; the text is the same without.
+    `speculate`: so many tokens are guessed at a time (True: as many as usual), by `draft`, a smaller model of the same
+    vocabulary, or else by what stood behind the last ones before, and verified by one call of a model that was built
+    for it; the text is the same without.
 
     Raises InputError for what cannot be asked for (an empty prompt, one that is longer than the model has room for,
     tokens outside of its vocabulary, a model that is no language model); its pieces raise as `CompiledModel.run`, and
@@ -63,7 +65,8 @@ def generate(
     given: dict[str, np.ndarray] = {}
     if encoder is not None and source is not None:
         given = encoder.run(encoder_inputs(encoder.files, source), device)
-    text = begun(model.files, prompt, Asked(sampling, tokens, stop, stop_ids, speculate), given)
+    asked = Asked(sampling, tokens, stop, stop_ids, speculate)
+    text = begun(model.files, prompt, asked, given, None if draft is None else draft.files)
     if isinstance(device, WebGpuDevice):
         return written_alone(text, _chosen(device, [text], hang_seconds))
     _check_kind(device)
@@ -84,12 +87,15 @@ def generate_several(
     seed: int | None = None,
     stop: Sequence[str] = (),
     stop_ids: Sequence[int] = (),
-    speculate: int | None = None,
+    speculate: int | bool | None = None,
+    draft: CompiledModel | None = None,
     hang_seconds: float = HANG_SECONDS,
 ) -> Several:
-    """What a language model writes behind each of several prompts, which share its weights: the texts of `generate`. On
-    a device each is a sequence with states of its own, and their calls take turns; this machine writes one after the
-    other. Gives an iterator of the number of a prompt and a piece; its `results` are in the order of the prompts.
+    """What a language model writes behind each of several prompts, which share its weights: the texts of `generate`.
+    A model that was built with `--batch` (and guesses no tokens) writes all of them by the same calls, and computes
+    what they begin with alike once. Of others each is a sequence with states of its own on a device, and their calls
+    take turns; this machine writes one after the other. Gives an iterator of the number of a prompt and a piece; its
+    `results` are in the order of the prompts.
 
     Options and errors are those of `generate`; InputError, too, where there are no prompts.
     """
@@ -97,7 +103,7 @@ def generate_several(
         raise InputError('prompts is no list with something in it: give it as ["Once", "Then"]')
     sampling = Sampling(greedy, temperature, top_k, top_p, repetition_penalty, seed)
     asked = Asked(sampling, tokens, stop, stop_ids, speculate)
-    texts = [begun(model.files, prompt, asked) for prompt in prompts]
+    texts = [begun(model.files, prompt, asked, draft=None if draft is None else draft.files) for prompt in prompts]
     device = device or cpu()
     if isinstance(device, WebGpuDevice):
         return written_together(texts, _chosen(device, texts, hang_seconds))

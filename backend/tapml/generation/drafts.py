@@ -1,9 +1,11 @@
-"""Guesses of what follows a text. The twin of runner_js/src/generation/drafts.ts."""
+"""Guesses of what follows a text by what stands in it. The twin of runner_js/src/generation/drafts.ts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+NGRAM = "ngram"
+"""What these guesses are called, where a model may be named in their place."""
 _LONGEST, _SHORTEST = 3, 2
 """Tokens of which the end of a text is looked for before it: the longer ones first."""
 

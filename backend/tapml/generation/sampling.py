@@ -17,6 +17,9 @@ Choose: TypeAlias = Callable[[np.ndarray, Iterable[int], int], int]
 """choose(logits float32 [vocabulary], tokens that are in the text, position) is the token for that position."""
 
 _MOST_SEED = 2**53 - 1
+_LEAST, _MOST = 1e-6, 1e6
+"""Of what logits are divided by: they stay finite."""
+_RANGE = "from 0.000001 to 1000000"
 _OF_DRAWS = ("temperature", "top_k", "top_p", "seed")
 
 
@@ -41,17 +44,18 @@ class Sampling:
         idle = next((name for name in _OF_DRAWS if getattr(self, name) is not None), None)
         if self.greedy and idle:
             raise InputError(f"greedy takes the most likely token, and {idle} is for draws: leave one of them out")
-        if not _above(self.temperature, 1):
+        if not _in_range(self.temperature):
             raise InputError(
-                f"temperature is {self.temperature}: give a number above 0 (for the most likely token give greedy)"
+                f"temperature is {self.temperature}: give a number above 0 (for the most likely token give greedy), "
+                f"{_RANGE}"
             )
-        if not _above(self.repetition_penalty, 1):
+        if not _in_range(self.repetition_penalty):
             raise InputError(
-                f"repetition_penalty is {self.repetition_penalty}: give a number above 0 (1 changes nothing)"
+                f"repetition_penalty is {self.repetition_penalty}: give a number above 0 (1 changes nothing), {_RANGE}"
             )
         if self.top_k is not None and not (_whole(self.top_k) and self.top_k >= 1):
             raise InputError(f"top_k is {self.top_k}: give a whole number from 1, or leave it out for all tokens")
-        if not _above(self.top_p, 1) or (self.top_p or 1) > 1:
+        if not (_number(self.top_p) and 0 < (1 if self.top_p is None else self.top_p) <= 1):
             raise InputError(f"top_p is {self.top_p}: give a number above 0 and at most 1")
         if self.seed is not None and not (_whole(self.seed) and 0 <= self.seed <= _MOST_SEED):
             raise InputError(f"seed is {self.seed}: give a whole number from 0 to 2^53 - 1")
@@ -105,9 +109,12 @@ def _ranked(scores: np.ndarray) -> np.ndarray:
     return np.argsort(-scores, kind="stable")
 
 
-def _above(value: Any, default: float) -> bool:
-    value = default if value is None else value
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+def _in_range(value: Any) -> bool:
+    return value is None or (_number(value) and _LEAST <= value <= _MOST)
+
+
+def _number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def _whole(value: Any) -> bool:

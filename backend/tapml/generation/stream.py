@@ -22,6 +22,12 @@ class TextStream:
         self._pending: list[int] = []
         self._given = 0
 
+    def copy(self) -> TextStream:
+        """Another one, of the same text."""
+        copied = TextStream(self._tokenizer, self._before)
+        copied._before, copied._pending, copied._given = self._before, [*self._pending], self._given
+        return copied
+
     def push(self, token: int) -> str:
         """What became certain with a token."""
         if self._tokenizer is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from tapml.generation.asked import Text
 from tapml.generation.stream import StopText, TextStream
+from tapml.protocol.methods import GeneratedStep
 
 Reason: TypeAlias = Literal["length", "stop", "end", "capacity", "abort"]
 """`length`: as many tokens as were asked for; `stop`: by `stop` or `stop_ids`; `end`: by the model; `capacity`: no more
@@ -22,6 +24,8 @@ class Chosen(NamedTuple):
     id: int
     seconds: float
     guessed: bool = False
+    step: GeneratedStep | None = None
+    """The calls it was chosen by, where a device was asked to tell them."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ class Generated:
     reason: Reason = "abort"
     guessed: int = 0
     """How many of the tokens were guessed."""
+    calls: int = 0
+    """Of the model, for the tokens behind the first: one gives those that were guessed rightly, and one more."""
     prefill_seconds: float = 0.0
     """Until the first token was chosen."""
     decode_seconds: float = 0.0
@@ -57,8 +63,7 @@ class Generated:
     @property
     def tokens_per_call(self) -> float | None:
         """Tokens behind the first, by calls of the model; None where there are none."""
-        more = len(self.ids) - 1
-        return more / max(1, more - self.guessed) if more > 0 else None
+        return (len(self.ids) - 1) / self.calls if self.calls else None
 
     @property
     def tokens_per_second(self) -> float | None:
@@ -70,11 +75,24 @@ class Writing(Iterator[Piece]):
     """The pieces of a text, one by one, as they are written. `result` says what there is of it at any time. `close`
     ends it early, as leaving a `with` block does."""
 
-    def __init__(self, text: Text, source: Generator[Chosen], result: Generated | None = None) -> None:
-        """`source` chooses tokens without end; it is closed when the text is over. `result`: of nothing yet."""
+    def __init__(
+        self,
+        text: Text,
+        source: Generator[Chosen],
+        result: Generated | None = None,
+        stream: TextStream | None = None,
+    ) -> None:
+        """`source` chooses tokens without end; it is closed when the text is over. `result`: of nothing yet. `stream`:
+        of the text so far, which may end in half a character."""
         self.result = result or Generated(len(text.prompt))
         self._source = source
+        self._stream = stream or TextStream(text.tokenizer, text.prompt)
         self._pieces = self._written(text)
+
+    @property
+    def over(self) -> bool:
+        """Nothing is written any more: it ended, it was closed, or it failed."""
+        return inspect.getgeneratorstate(self._pieces) == inspect.GEN_CLOSED or self.result.reason != "abort"
 
     def __next__(self) -> Piece:
         return next(self._pieces)
@@ -92,15 +110,19 @@ class Writing(Iterator[Piece]):
 
     def _written(self, text: Text) -> Generator[Piece]:
         result, asked = self.result, text.asked
-        stream, stops = TextStream(text.tokenizer, text.prompt), StopText(asked.stop)
+        stream, stops = self._stream, StopText(asked.stop)
         ends: dict[int, Reason] = {**dict.fromkeys(text.facts.end, "end"), **dict.fromkeys(asked.stop_ids, "stop")}
         reason: Reason | None = None
+        within = False
         try:
-            for token, seconds, guessed in self._source:
+            for token, seconds, guessed, _ in self._source:
                 if not result.ids:
                     result.prefill_seconds = seconds
                 result.decode_seconds = seconds - result.prefill_seconds
                 position = len(text.prompt) + len(result.ids)
+                # The call that gave a guessed token gave the next one, too.
+                result.calls += bool(result.ids) and not within
+                within = guessed
                 result.ids.append(token)
                 result.guessed += guessed
                 piece, reason = "", ends.get(token)
@@ -148,26 +170,29 @@ class Several(Iterator[tuple[int, Piece]]):
         self.close()
 
 
-def written_together(texts: Sequence[Text], source: Generator[tuple[int, Chosen]]) -> Several:
-    """`source` chooses tokens of the texts, by their number; it is closed when all are over."""
+def written_together(
+    texts: Sequence[Text], source: Generator[tuple[int, Chosen]], over: set[int] | None = None
+) -> Several:
+    """`source` chooses tokens of the texts, by their number; it is closed when all are over. `over`: where it looks for
+    those that are, so that nothing more is chosen for them."""
+    ended: set[int] = set() if over is None else over
     given: list[deque[Chosen]] = [deque() for _ in texts]
     writings = [Writing(text, _taken(given[number])) for number, text in enumerate(texts)]
 
     def written() -> Generator[tuple[int, Piece]]:
-        over: set[int] = set()
         try:
             for number, chosen in source:
                 # Of a text that a stop text ended more is chosen until all are over.
-                if number in over:
+                if number in ended:
                     continue
                 given[number].append(chosen)
                 piece = next(writings[number])
                 if writings[number].result.reason != "abort":
-                    over.add(number)
-                if len(over) == len(texts):
+                    ended.add(number)
+                if len(ended) == len(texts):
                     source.close()
                 yield number, piece
-                if len(over) == len(texts):
+                if len(ended) == len(texts):
                     return
         finally:
             source.close()

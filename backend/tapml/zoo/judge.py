@@ -19,6 +19,7 @@ from tapml.platforms.compiled import run_on_cpu
 from tapml.program.generation import call_inputs
 from tapml.suite import Suite
 from tapml.validation.context import JobContext
+from tapml.zoo.code import code, codes, of_this_code
 from tapml.zoo.made import PROMPT, Made, made
 
 CPU = "cpu"
@@ -28,16 +29,24 @@ Record = dict[str, Any]
 
 
 def judged(
-    name: str, folder: Path, devices: Mapping[str, Device], blobs: Any, before: Mapping[str, Any] | None = None
+    name: str,
+    folder: Path,
+    devices: Mapping[str, Device],
+    blobs: Any,
+    before: Mapping[str, Any] | None = None,
+    any_code: bool = False,
 ) -> Record:
     """A record: `outcome` is right or wrong, `why` says more, `tokens` how many each place gives before it gives
-    another, of as many as `wanted`. What is made lies in `folder`, or is made there; what `before` says of other places
-    is kept, and not done again.
+    another, of as many as `wanted`; `codes` made and ran it. What is made lies in `folder`, or is made there; what
+    `before` says of other places is kept, and not done again. Of both what other code made or ran counts only with
+    `any_code`.
 
     Raises TapmlError where the configuration is refused.
     """
-    model = made(name, folder)
-    known = before if before is not None and "tokens" in before else {"tokens": {}, "verdicts": {}}
+    model = made(name, folder, any_code)
+    known: Mapping[str, Any] = {"tokens": {}, "verdicts": {}, "codes": []}
+    if before is not None and "tokens" in before and (any_code or of_this_code(before)):
+        known = before
     places: dict[str, Runs] = {CPU: _on_cpu}
     for place, device in devices.items():
         places[place] = partial(_on_device, device, blobs)
@@ -59,6 +68,7 @@ def judged(
         "calls": sum(len(suite.tests) for suite in model.suites.values()),
         "distinct": len(set(model.wanted)),
         "wanted": len(model.wanted),
+        "codes": [*dict.fromkeys([*codes(known), model.code, code()])],
         "tokens": tokens,
         "verdicts": {**known["verdicts"], **verdicts},
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from tapml.carving.carve import carve
 from tapml.compiled.files import CompiledFiles
 from tapml.importing import import_decoder
 from tapml.suite import Suite
+from tapml.zoo.code import UNKNOWN, code
 from tapml.zoo.configurations import configuration
 
 PROMPT = [3, 17, 42, 99, 7, 100, 31, 55, 12, 60, 4]
@@ -29,20 +31,24 @@ _FACTS, _SOURCE = "made.json", "source.npy"
 @dataclass(frozen=True)
 class Made:
     """`wanted`: the tokens that transformers generates behind the prompt; `chunk`: how many a call takes; `source`:
-    what the encoder is given, where there is one (`encoder`, beside `decoder`, is a name of suites then)."""
+    what the encoder is given, where there is one (`encoder`, beside `decoder`, is a name of suites then); `code` made
+    all of it."""
 
     suites: dict[str, Suite]
     models: dict[str, CompiledFiles]
     wanted: list[int]
     chunk: int
     source: np.ndarray | None
+    code: str
 
 
-def made(name: str, folder: Path) -> Made:
-    """In `folder`, where it may be already. Raises TapmlError where the configuration is refused."""
-    if not (folder / _FACTS).is_file():
+def made(name: str, folder: Path, any_code: bool = False) -> Made:
+    """In `folder`, where it may be already: of this code, or with `any_code` of whatever code made it. Raises
+    TapmlError where the configuration is refused."""
+    facts = _facts(folder)
+    if facts is None or not (any_code or facts.get("code") == code()):
         _make(name, folder)
-    facts = json.loads((folder / _FACTS).read_text("utf-8"))
+        facts = json.loads((folder / _FACTS).read_text("utf-8"))
     source = folder / _SOURCE
     return Made(
         {part: Suite(folder / f"{part}.suite") for part in facts["parts"]},
@@ -50,10 +56,17 @@ def made(name: str, folder: Path) -> Made:
         facts["wanted"],
         facts["chunk"],
         np.load(source) if source.is_file() else None,
+        facts.get("code", UNKNOWN),
     )
 
 
+def _facts(folder: Path) -> dict[str, Any] | None:
+    path = folder / _FACTS
+    return json.loads(path.read_text("utf-8")) if path.is_file() else None
+
+
 def _make(name: str, folder: Path) -> None:
+    (folder / _FACTS).unlink(missing_ok=True)  # or what is half made would be taken for what it was before
     configuration(name).save_pretrained(folder)
     config = folder / "config.json"
     seed, wanted, source = _telling(config)
@@ -66,7 +79,7 @@ def _make(name: str, folder: Path) -> None:
         suite = carve(model, folder / f"{part}.suite", name=part, keep_disagreeing=True, overwrite=True)
         build(suite, folder / f"{part}.tapml", keep_disagreeing=True, overwrite=True)
     chunk = imported.steps[0].inputs["input_ids"].shape[1]
-    facts = {"parts": [*parts], "wanted": wanted, "chunk": chunk}
+    facts = {"parts": [*parts], "wanted": wanted, "chunk": chunk, "code": code()}
     (folder / _FACTS).write_text(json.dumps(facts), "utf-8")
 
 

@@ -5,22 +5,42 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tapml.zoo.code import codes
+
 Record = Mapping[str, Any]
 
 
 def table(records: Sequence[Record]) -> str:
-    """In Markdown, a row a configuration."""
-    lines = [
-        "| configuration | kernels | tests | tokens as transformers' | different ones | outcome |",
-        "| --- | --- | --- | --- | --- | --- |",
+    """In Markdown, a row a configuration. A column for each place where one was run: how many tokens are transformers'
+    there, and whether kernels fail; empty where this one was not. Below it stands which code they are of, beside each
+    where they are not all of the same."""
+    places = list(dict.fromkeys(place for record in records for place in record.get("tokens", {})))
+    mixed = len({tuple(codes(record)) for record in records}) > 1
+    columns = [
+        "configuration",
+        "kernels",
+        "tests",
+        "different tokens",
+        *places,
+        *(["code"] if mixed else []),
+        "outcome",
     ]
+    lines = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
     for record in records:
         told = f"{outcome(record)}: {found}" if (found := why(record).replace("|", "\\|")) else outcome(record)
-        of = record.get("wanted")
-        equal = ", ".join(f"{where} {count} of {of}" for where, count in record.get("tokens", {}).items())
-        counts = [record.get("kernels") or "", record.get("calls") or "", equal, record.get("distinct") or ""]
-        lines.append(f"| {' | '.join(map(str, (record['name'], *counts, told)))} |")
-    return "\n".join(lines)
+        counts = [record.get(name) or "" for name in ("kernels", "calls", "distinct")]
+        of = [", ".join(each.split()[0] for each in codes(record))] if mixed else []
+        cells = [record["name"], *counts, *(_at(record, place) for place in places), *of, told]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    all_codes = dict.fromkeys(each for record in records for each in codes(record))
+    return "\n".join([*lines, "", f"Code: {'; '.join(all_codes)}."])
+
+
+def _at(record: Record, place: str) -> str:
+    equal = record.get("tokens", {}).get(place)
+    if equal is None:
+        return ""
+    return f"{equal} of {record['wanted']}{', kernels fail' if record['verdicts'].get(place) else ''}"
 
 
 def outcome(record: Record) -> str:

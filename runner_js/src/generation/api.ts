@@ -6,12 +6,14 @@ export interface DecoderModel {
     readonly decode: string;
     readonly verify?: string | null;
     readonly next?: string | null;
+    readonly draw?: string | null;
     readonly given?: readonly string[];
     readonly chunk: number;
     readonly capacity: number;
     readonly vocabulary: number;
     readonly end: readonly number[];
     readonly begin: number | null;
+    readonly blocks?: { readonly input: string; readonly size: number; readonly count: number } | null;
   } | null;
   /** Another number after each call that may have changed the states. */
   readonly stateVersion: number;

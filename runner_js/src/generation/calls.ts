@@ -2,6 +2,10 @@
 import type { DecoderFunction, DecoderInput, DecoderModel } from "./api";
 import { GenerationError } from "./error";
 import { factsOf } from "./options";
+import type { Part } from "./schedule";
+
+type Facts = NonNullable<DecoderModel["generation"]>;
+type Blocks = NonNullable<Facts["blocks"]>;
 
 export type Signal = AbortSignal | undefined;
 export type Outputs = Record<string, unknown>;
@@ -13,9 +17,23 @@ export type Rows = (at: number) => Row;
 /** What an encoder left. */
 export type Given = Readonly<Record<string, DecoderInput>>;
 
+const ints = (values: Iterable<number>, rows?: number) => {
+  const data = Int32Array.from(values);
+  return { data, shape: rows ? [rows, data.length / rows] : [data.length] };
+};
+
+/** Tokens of one text, or of several that are in a call together: for each part of them that wants it what follows. */
+interface Tokens {
+  ids: Ids;
+  positions: readonly number[];
+  last: readonly number[];
+  /** Where the texts of each lie; those of a text that is alone are the first ones. */
+  blocks?: readonly number[];
+}
+
 /**
- * With tokens that stand from `begin` on, for what follows the last of them, or of several `rows` each. `unread`: logits stay
- * on the device.
+ * With tokens that stand from `begin` on, for what follows the last of them, or of several `rows` each. `unread`: outputs
+ * that stay on the device.
  */
 export function run(
   model: DecoderModel,
@@ -23,20 +41,79 @@ export function run(
   ids: Ids,
   begin: number,
   rows: number,
-  unread: boolean,
+  unread: readonly string[],
   signal: Signal,
   also: Given,
 ): Promise<Outputs> {
-  const count = "output" in ids ? 1 : ids.length;
-  const last = rows > 1 ? Int32Array.from({ length: count }, (_, at) => at) : Int32Array.of(count - 1);
-  const given = {
-    input_ids: "output" in ids ? ids : { data: Int32Array.from(ids), shape: [1, count] },
-    positions: { data: Int32Array.from({ length: count }, (_, at) => begin + at), shape: [count] },
-    last: { data: last, shape: [last.length] },
-    ...also,
+  const places = [...("output" in ids ? [0] : ids).keys()];
+  const last = rows > 1 ? places : places.slice(-1);
+  const tokens = { ids, positions: places.map((at) => begin + at), last };
+  return call(model, name, { ...inputs(model, tokens), ...also }, unread, signal);
+}
+
+/** With tokens of several texts, for what follows each part that wants it; those of `output` where it says so. */
+export function runParts(
+  model: DecoderModel,
+  name: string,
+  parts: readonly Part[],
+  output: string | null,
+  unread: readonly string[],
+): Promise<Outputs> {
+  const { capacity, blocks: of } = factsOf(model) as Facts & { blocks: Blocks };
+  const ids: number[] = [];
+  const positions: number[] = [];
+  const last: number[] = [];
+  const blocks: number[] = [];
+  for (const { line, position, count, wanted } of parts) {
+    ids.push(...line.tokens.slice(position, position + count));
+    for (let at = position; at < position + count; at++) {
+      positions.push(at);
+      for (let place = 0; place < capacity / of.size; place++) blocks.push(line.blocks[place] ?? 0);
+    }
+    if (wanted) last.push(positions.length - 1);
+  }
+  if (!last.length) last.push(positions.length - 1);
+  const tokens = { ids: output === null ? ids : { output }, positions, last, blocks };
+  return call(model, name, inputs(model, tokens), unread);
+}
+
+/** What is drawn of the logits of the call before. `text`: its tokens, where none was drawn before. -1: nothing is sure. */
+export async function runDraw(
+  model: DecoderModel,
+  before: Promise<Outputs>,
+  asked: Int32Array,
+  text: Int32Array | null,
+  signal: Signal,
+): Promise<number> {
+  const seen = text ? ints(text) : { output: "seen" };
+  const given = { logits: { output: "logits" }, seen, asked: ints(asked) };
+  const made = call(model, factsOf(model).draw as string, given, ["next", "seen"], signal);
+  const [{ drawn }] = await Promise.all([made, before]);
+  return (drawn as Int32Array)[0] as number;
+}
+
+function inputs(model: DecoderModel, { ids, positions, last, blocks }: Tokens): Given {
+  const { capacity, blocks: of } = factsOf(model);
+  const count = positions.length;
+  const columns = of ? capacity / of.size : 0;
+  const table = blocks ?? Array.from({ length: count * columns }, (_, at) => at % columns);
+  return {
+    input_ids: "output" in ids ? ids : ints(ids, 1),
+    positions: ints(positions),
+    last: ints(last),
+    ...(of ? { [of.input]: ints(table, count) } : {}),
   };
-  const outputs = unread ? { outputs: { logits: "unread" as const } } : {};
-  return (model.functions[name] as DecoderFunction).run(given, { signal, ...outputs });
+}
+
+function call(
+  model: DecoderModel,
+  name: string,
+  given: Given,
+  unread: readonly string[],
+  signal?: Signal,
+): Promise<Outputs> {
+  const outputs = Object.fromEntries(unread.map((output) => [output, "unread" as const]));
+  return (model.functions[name] as DecoderFunction).run(given, { signal, outputs });
 }
 
 /** The tokens that a call chose itself, one for each of its rows. Throws a GenerationError where there are none. */

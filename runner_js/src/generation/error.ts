@@ -15,3 +15,8 @@ export class GenerationError extends Error {
     super(`${sentence}: ${fix}`);
   }
 }
+
+/** Of what was asked for. */
+export function refused(sentence: string, fix: string): GenerationError {
+  return new GenerationError("input", sentence, fix);
+}

@@ -3,6 +3,7 @@ import type { DecoderModel, Generated, GenerateOptions, Piece, TextTokenizer } f
 import { Writer } from "./writer";
 
 export type * from "./api";
+export { Batch } from "./batch";
 export { GenerationError, type GenerationErrorKind } from "./error";
 export { Writer } from "./writer";
 

@@ -1,6 +1,6 @@
 /** What may be asked for. Each is refused in one sentence. */
-import type { DecoderModel, GenerateOptions, TextTokenizer } from "./api";
-import { GenerationError } from "./error";
+import type { DecoderModel, GenerateOptions, Reason, TextTokenizer } from "./api";
+import { refused } from "./error";
 
 type Facts = NonNullable<DecoderModel["generation"]>;
 
@@ -30,6 +30,12 @@ export function factsOf(model: DecoderModel): Facts {
     `${model.name} is no language model that generates`,
     "build one with `tapml build --hf FOLDER`",
   );
+}
+
+/** Tokens that end a text, and why: the model's own, and `stopIds`. */
+export function endsOf(model: DecoderModel, stopIds: readonly number[] = []): ReadonlyMap<number, Reason> {
+  const ends = factsOf(model).end.map((id) => [id, "end"] as const);
+  return new Map<number, Reason>([...ends, ...stopIds.map((id) => [id, "stop"] as const)]);
 }
 
 /** Throws where a tokenizer's tokens cannot be the model's. */
@@ -95,7 +101,9 @@ function checkSpeculation(model: DecoderModel, { speculate }: GenerateOptions): 
     throw refused(`speculate.tokens is ${tokens}`, `give a whole number from 1 to ${chunk - 1}`);
   if (draft === "ngram") return;
   if (draft === model) throw refused("the draft is the model itself", "give a smaller one, loaded by itself");
-  const words = factsOf(draft).vocabulary;
+  const { vocabulary: words, given = [] } = factsOf(draft);
+  if (given.length)
+    throw refused(`the draft ${draft.name} attends to what an encoder leaves`, "give one without an encoder");
   if (words !== vocabulary)
     throw refused(
       `the draft ${draft.name} has ${words} tokens, and ${model.name} ${vocabulary}`,
@@ -127,8 +135,4 @@ export function promptTokens(
       `leave ${ids.length - capacity} out, or build the model with a larger --capacity`,
     );
   return ids;
-}
-
-function refused(sentence: string, fix: string): GenerationError {
-  return new GenerationError("input", sentence, fix);
 }

@@ -1,6 +1,6 @@
 /** Models whose states were lost. */
 import type { DecoderModel, DecoderSequence } from "./api";
-import { GenerationError } from "./error";
+import { refused } from "./error";
 
 /** States that are lost or undefined are made as before the first call. */
 export async function forkOf(model: DecoderModel): Promise<DecoderSequence> {
@@ -14,7 +14,7 @@ export async function forkOf(model: DecoderModel): Promise<DecoderSequence> {
 
 function forked(model: DecoderModel): Promise<DecoderSequence> {
   if (model.fork) return model.fork();
-  throw new GenerationError("input", `${model.name} cannot be forked`, "give a model of @tapml/runtime");
+  throw refused(`${model.name} cannot be forked`, "give a model of @tapml/runtime");
 }
 
 const kindOf = (cause: unknown) => (cause as { kind?: unknown } | null)?.kind;

@@ -1,6 +1,6 @@
 /** Which token follows, of logits. backend/tapml/generation/sampling.py is the same; tests/vectors/sampling.json holds both. */
 import type { SamplingOptions } from "./api";
-import { GenerationError } from "./error";
+import { GenerationError, refused } from "./error";
 import { uniform } from "./random";
 
 /** The token for `position`, where those of `seen` are in the text. */
@@ -8,6 +8,8 @@ export type Choose = (logits: Float32Array, seen: Iterable<number>, position: nu
 
 /** Scores that are found faster by insertion than by sorting all. */
 const FEW = 500;
+/** Of what logits are divided by: they stay finite. */
+const [LEAST, MOST] = [1e-6, 1e6];
 const OF_DRAWS = ["temperature", "topK", "topP", "seed"] as const;
 
 /** Whether the most likely token of the logits as they are is what is asked for. */
@@ -22,8 +24,8 @@ export function chooser(options: SamplingOptions): Choose {
   const idle = greedy && OF_DRAWS.find((name) => options[name] !== undefined);
   if (idle)
     throw refused(`greedy takes the most likely token, and ${idle} is for draws`, "leave one of them out");
-  above(temperature, "temperature", "for the most likely token give greedy");
-  above(repetitionPenalty, "repetitionPenalty", "1 changes nothing");
+  inRange(temperature, "temperature", "for the most likely token give greedy");
+  inRange(repetitionPenalty, "repetitionPenalty", "1 changes nothing");
   if (topK !== undefined && !(Number.isSafeInteger(topK) && topK >= 1))
     throw refused(`topK is ${topK}`, "give a whole number from 1, or leave it out for all tokens");
   if (!(topP > 0 && topP <= 1)) throw refused(`topP is ${topP}`, "give a number above 0 and at most 1");
@@ -137,13 +139,9 @@ function descending(scores: Float64Array): Float64Array {
   return scores.slice().sort().reverse();
 }
 
-function above(value: number, name: string, more: string): void {
-  if (!(Number.isFinite(value) && value > 0))
-    throw refused(`${name} is ${value}`, `give a number above 0 (${more})`);
-}
-
-function refused(sentence: string, fix: string): GenerationError {
-  return new GenerationError("input", sentence, fix);
+function inRange(value: number, name: string, more: string): void {
+  if (!(typeof value === "number" && value >= LEAST && value <= MOST))
+    throw refused(`${name} is ${value}`, `give a number above 0 (${more}), from 0.000001 to 1000000`);
 }
 
 function noNumbers(position: number, what: string): GenerationError {

@@ -1,4 +1,4 @@
-import { afterAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { DecoderModel, DecoderSequence, Generated, GenerateOptions, Piece, TextTokenizer } from "./api";
 import { GenerationError, generate, Writer } from "./index";
 
@@ -12,6 +12,20 @@ const BYTES: TextTokenizer = {
   decode: (ids) => new TextDecoder().decode(Uint8Array.from([...ids].filter((id) => id < 256))),
   token: (id) => (id < 258 ? `token ${id}` : undefined),
 };
+
+/** Each look at the clock finds it so many ms later. */
+const clock = (step: number) => {
+  let now = 0;
+  vi.spyOn(performance, "now").mockImplementation(() => {
+    now += step;
+    return now;
+  });
+};
+// Calls take so long that one is made ahead, on a machine of any speed.
+beforeEach(() => clock(10));
+afterEach(() => {
+  vi.restoreAllMocks();
+});
 
 /** The output by which models of a test choose tokens themselves. */
 let chooses: string | null = null;
@@ -301,8 +315,7 @@ eitherWay("a writer", () => {
 
 describe("a model that chooses tokens itself", () => {
   const chooser = (text: string, options = {}) => writes(text, { ...options, next: "next" });
-
-  it("is read back 4 bytes for a token, and computes at most one call for nothing", async () => {
+  it("is read back 4 bytes for a token, and computes at most one call for nothing where calls are slow", async () => {
     const model = chooser("Once upon a time there was");
     const found = await all(generate(model, BYTES, { prompt: "Once upon a time", greedy: true }));
     expect(found).toMatchObject({ text: " there was", reason: "end" });
@@ -315,22 +328,38 @@ describe("a model that chooses tokens itself", () => {
     expect(short.calls).toHaveLength(2 + 3);
   });
 
-  it("is called before the token of the call before is known", async () => {
-    const model = chooser("Once upon a time");
-    const under = { now: 0, most: 0 };
-    model.before = () => new Promise((resolve) => setTimeout(resolve, 1));
-    const { run } = model.functions.decode;
-    Object.assign(model.functions.decode, {
-      run: (...given: Parameters<typeof run>) => {
-        under.most = Math.max(under.most, ++under.now);
-        return run(...given).finally(() => {
-          under.now--;
-        });
-      },
-    });
-    await all(generate(model, BYTES, { prompt: "Once", greedy: true }));
-    expect(under.most).toBe(2);
+  it("computes at most eight calls for nothing where calls are fast", async () => {
+    clock(0.01);
+    const model = chooser("Once upon a time there was a king who had");
+    const found = await all(generate(model, BYTES, { prompt: "Once upon a time", greedy: true }));
+    expect(found).toMatchObject({ text: " there was a king who had", reason: "end" });
+    expect(model.calls).toHaveLength(2 + found.ids.length + 8);
   });
+
+  it.each([
+    [10, 2],
+    [2, 4],
+    [0.01, 9],
+  ])(
+    "is called before the token of the call before is known, tokens %d ms apart: %d calls are under way",
+    async (apart, most) => {
+      clock(apart);
+      const model = chooser("Once upon a time there was a king");
+      const under = { now: 0, most: 0 };
+      model.before = () => new Promise((resolve) => setTimeout(resolve, 1));
+      const { run } = model.functions.decode;
+      Object.assign(model.functions.decode, {
+        run: (...given: Parameters<typeof run>) => {
+          under.most = Math.max(under.most, ++under.now);
+          return run(...given).finally(() => {
+            under.now--;
+          });
+        },
+      });
+      await all(generate(model, BYTES, { prompt: "Once", greedy: true }));
+      expect(under.most).toBe(most);
+    },
+  );
 
   it("is read logits where these are what is asked for", async () => {
     for (const options of [{ temperature: 1e-3 }, { greedy: true, repetitionPenalty: 1.01 }]) {
@@ -339,6 +368,19 @@ describe("a model that chooses tokens itself", () => {
       expect(found.text).toBe("cdef");
       expect(model.read).toBe(4 * (4 * VOCABULARY + 4));
     }
+  });
+
+  it("goes on after it stopped with all that was under way", async () => {
+    clock(0.01);
+    const model = chooser("Once upon a time there was a king");
+    const writer = new Writer(model, BYTES);
+    const first = await all(writer.generate({ prompt: "Once", greedy: true, stop: ["there"] }));
+    const rest = await all(writer.generate({ greedy: true }));
+    expect(rest).toMatchObject({ text: " was a king", reason: "end" });
+    // None is made twice.
+    expect(model.calls).toHaveLength(first.ids.length + rest.ids.length + 8);
+    const other = await all(writer.generate({ promptIds: BYTES.encode("Once upon").ids, temperature: 1e-3 }));
+    expect(other.text).toBe(" a time there was a king");
   });
 
   it("goes on after it stopped with what was under way, in any way", async () => {
@@ -383,6 +425,14 @@ describe("a model that chooses tokens itself", () => {
       "given has no cross, to which script attends",
     );
     await rejected(writes("a"), { given: first }, "script takes nothing of an encoder");
+  });
+
+  it("names the draft whose logits are no numbers", async () => {
+    const draft = new Script(() => -6, { next: "next" });
+    const model = new Script(() => 0x20, { next: "next" });
+    const options = { prompt: "a song and", greedy: true, speculate: { draft, tokens: 3 } };
+    const said = "the draft script: the model's logits for position 12 are no numbers to choose by";
+    await expect(all(generate(model, BYTES, options))).rejects.toThrow(said);
   });
 
   it("says of what token the logit is no number", async () => {
@@ -457,6 +507,29 @@ eitherWay("speculation", () => {
     );
   };
   const TEXT = "a song and a song and a song and an end";
+  /** The same by what it was given, in whatever order: nothing can be taken back. */
+  class Recurs extends Script {
+    readonly forks: Recurs[] = [];
+    private seen: number[] = [];
+
+    constructor(private readonly text: string) {
+      super(() => 0, { chunk: 1 });
+    }
+
+    protected override next(ids: readonly number[], first: number): number[] {
+      this.seen = first ? [...this.seen, ...ids] : [...ids];
+      const wanted = BYTES.encode(this.text).ids;
+      return [this.seen.every((id, at) => id === wanted[at]) ? (wanted[this.seen.length] ?? END) : 0x7a];
+    }
+
+    override async fork(): Promise<Recurs> {
+      const forked = new Recurs(this.text);
+      forked.seen = [...this.seen];
+      forked.stateVersion = 1;
+      this.forks.push(forked);
+      return forked;
+    }
+  }
   const given = { prompt: "a song and", greedy: true };
 
   it("writes the same text in fewer calls, by what stood before", async () => {
@@ -483,6 +556,29 @@ eitherWay("speculation", () => {
       generate(repeats(TEXT), BYTES, { ...given, speculate: { draft: repeats(TEXT), tokens: 3 } }),
     );
     expect(same.speculated?.accepted).toBe(same.speculated?.drafted);
+  });
+
+  it("computes of the text what the draft has not seen, once for all texts of a writer", async () => {
+    const [model, draft] = [repeats(TEXT), repeats(TEXT)];
+    const writer = new Writer(model, BYTES);
+    const speculate = { draft, tokens: 3 };
+    await all(writer.generate({ ...given, speculate, tokens: 9 }));
+    const before = draft.calls.length;
+    await all(writer.generate({ greedy: true, speculate, tokens: 4 }));
+    expect(draft.calls.slice(before).flat().length).toBeLessThan(9);
+  });
+
+  it("guesses by a recurrence, from whose states nothing can be taken back", async () => {
+    for (const text of [TEXT, "a song and a bird"]) {
+      const draft = new Recurs(text);
+      const found = await all(generate(repeats(TEXT), BYTES, { ...given, speculate: { draft, tokens: 3 } }));
+      expect(found.text).toBe(TEXT.slice(given.prompt.length));
+      // By its own states each token once, and guesses by copies of them, which are given back.
+      expect(draft.calls.flat()).toEqual(BYTES.encode(TEXT).ids.slice(0, draft.calls.length));
+      expect(draft.forks.length).toBeGreaterThan(1);
+      expect(draft.forks.every(({ disposed }) => disposed)).toBe(true);
+      if (text === TEXT) expect(found.speculated?.accepted).toBe(found.speculated?.drafted);
+    }
   });
 
   it("draws the same text", async () => {
@@ -522,6 +618,10 @@ eitherWay("speculation", () => {
     await rejected(plain, by(plain), "the draft is the model itself");
     const other = Object.assign(repeats(TEXT), { generation: { ...plain.generation, vocabulary: 500 } });
     await rejected(plain, by(other), "the draft script has 500 tokens, and script 300");
+    const attends = Object.assign(repeats(TEXT), {
+      generation: { ...plain.generation, given: ["cross_keys0"] },
+    });
+    await rejected(plain, by(attends), "the draft script attends to what an encoder leaves");
   });
 });
 
@@ -615,6 +715,11 @@ describe("what cannot be is refused in one sentence", () => {
     [{ greedy: false, topP: 1.5 }, "topP is 1.5: give a number above 0 and at most 1"],
     [{ greedy: false, seed: -1 }, "seed is -1"],
     [{ repetitionPenalty: Number.NaN }, "repetitionPenalty is NaN"],
+    [
+      { repetitionPenalty: 1e-320 },
+      "repetitionPenalty is 1e-320: give a number above 0 (1 changes nothing), from",
+    ],
+    [{ greedy: false, temperature: 1e-300 }, "temperature is 1e-300"],
     [{ topk: 3 } as GenerateOptions, "generate has no option topk: there are greedy, temperature"],
   ];
   it.each(cases)("%j", (options, sentence) => rejected(model, options, sentence));
