@@ -136,15 +136,36 @@ def test_a_compiled_model_says_so(doubtful: Suite, tmp_path: Path, capsys: pytes
         assert f"DO NOT TRUST {path}: {WHY}" in "".join(capsys.readouterr())
 
 
+def test_a_comparison_says_so(doubtful: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [tmp_path / "before.json", tmp_path / "after.json"]
+    for run in runs:
+        assert main(["validate", str(doubtful.path), "--json", str(run)]) == 1
+    written = tmp_path / "document.json"
+    for what, said in ((["SUITE"], doubtful.path), (["SUITE", "--list"], doubtful.path), (["FILES"], runs[1])):
+        capsys.readouterr()
+        words = {"SUITE": [str(doubtful.path)], "FILES": list(map(str, runs))}
+        given = [word for argument in what for word in words.get(argument, [argument])]
+        assert main(["compare", *given, "--json", str(written)]) == 0, "both runs are wrong alike"
+        assert f"DO NOT TRUST {said}: {WHY}" in "".join(capsys.readouterr())
+        assert json.loads(written.read_text())["doubts"] == doubtful.doubts
+
+
 def test_no_command_is_left_out() -> None:
-    """`carve`, `import`, `build` and `run` are here, `offload` in e2e/test_external.py; `generate` warns as `run` does,
-    of decoders alone; the others take no suite."""
+    """`carve`, `import`, `build`, `run` and `compare` are here, `offload` in e2e/test_external.py; `generate` warns as
+    `run` does, of decoders alone; the others take no suite."""
     from tapml.cli.parser import command_parser
 
     (commands,) = (action.choices for action in command_parser()._actions if action.metavar == "COMMAND")
     assert commands is not None
-    here = {arguments[0] for _, arguments in COMMANDS.values()} | {"carve", "import", "build", "run", "offload"}
-    assert set(commands) - here == {"demo", "device", "devices", "generate", "setup", "zoo"}
+    here = {arguments[0] for _, arguments in COMMANDS.values()} | {
+        "carve",
+        "import",
+        "build",
+        "run",
+        "offload",
+        "compare",
+    }
+    assert set(commands) - here == {"demo", "device", "devices", "field", "generate", "setup", "zoo"}
 
 
 def test_the_reports_of_a_run_say_so(

@@ -35,6 +35,8 @@ from tapml.locating.formula.narrow import NARROW
 from tapml.locating.patterns import findings
 from tapml.operators.program import OperatorProgram
 
+CHANCE = np.random.default_rng(1).permutation(ROWS)
+
 
 def best(evidence: Evidence) -> Finding:
     return findings(evidence)[0]
@@ -90,6 +92,17 @@ def test_a_norm(got: np.ndarray, pattern: str, words: str) -> None:
         (dense(off_stride(X, 31).astype(np.float64) @ W), "wrong-index", "x read with 31 in place of 32 elements"),
         (np.tanh(EXACT - B), "wrong-operation", "sum(x * w) - b in place of sum(x * w) + b"),
         (EXACT + B, "wrong-operation", "tanh(...) left out"),
+        (
+            # Each row reads two terms of a row of its own: no index says which.
+            dense(EXACT + (X[CHANCE][:, 5::16] - X[:, 5::16]).astype(np.float64) @ W[5::16]),
+            "wrong-index",
+            "other elements of x in terms 5 and 21 of 32 of sum(x * w), such as ",
+        ),
+        (
+            dense(EXACT + (normal(ROWS, 1, seed=9) - X[:, 6:7]).astype(np.float64) @ W[6:7]),
+            "wrong-terms",
+            "other numbers in place of x in term 6 of 32 of sum(x * w), such as ",
+        ),
         (
             dense(X.astype(np.float16).astype(np.float64) @ W.astype(np.float16)),
             "dtype-conversion",

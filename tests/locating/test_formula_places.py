@@ -60,6 +60,27 @@ def test_a_constant_behind_a_norm(root: float, cubic: float) -> None:
     assert (found.pattern, words in found.text) == ("wrong-constant", True), found.text
 
 
+def test_an_epsilon_in_some_columns_is_no_start_of_a_sum() -> None:
+    """A kernel that writes its last tile by itself: the start would give the same there."""
+    x = N * np.float32(0.05)
+    expected, got = normed(x), normed(x)
+    got[:, 32:] = normed(x, epsilon=1e-6)[:, 32:]
+    found = best(seen(layer_norm(), (x,), got, expected, "x y"))
+    assert (found.pattern, "with 1e-06 in place of 1e-05 in" in found.text) == ("wrong-constant", True), found.text
+    assert "beginning at" not in found.text
+
+
+def test_what_is_wrong_with_a_large_sum_is_told_by_how_much() -> None:
+    """1 times as large says nothing."""
+    x = (N + 3000).astype(np.float32)
+    mean = x.astype(np.float64).mean(1, keepdims=True)
+    off = np.random.default_rng(3).uniform(0.5e-3, 1e-3, (ROWS, 1))
+    centred = x - mean - off
+    got = centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5)
+    text = best(seen(layer_norm(), (x,), got, normed(x), "x y")).text
+    assert "one wrong number for each sum, such as sum(x) off by 0.04" in text, text
+
+
 def test_a_constant_at_one_of_the_many_uses_of_a_value() -> None:
     value = normed(N)
     expected = value * (0.5 + 0.5 * ERF(value * 0.70710678))

@@ -16,6 +16,7 @@ from tapml.browsers.find import find
 from tapml.locating import Locate
 from tapml.locating.growth import growth
 from tapml.locating.heatmap import MOST, heatmap
+from tapml.program import Graph, Node, NodeKind, TensorType, Value, ValueKind
 from tapml.reports.console import SafeConsole
 from tapml.reports.html import html
 from tapml.reports.locate import picture_lines, show_locate, verdict_line
@@ -83,6 +84,27 @@ def test_errors_grow_along_the_graph(suite: Suite) -> None:
     assert found[second.id].relative == pytest.approx(found[second.id].error / largest)
     rest = [grown for node, grown in found.items() if node not in (first.id, second.id)]
     assert all(grown.error == 0.0 for grown in rest)
+
+
+def test_the_number_of_a_token_is_no_error_that_grew() -> None:
+    logits, token = np.array([3.0, 1.0, 2.9], np.float32), np.array([0], np.int32)
+    values = {
+        name: Value(id=name, kind=kind, type=TensorType(array.shape, str(array.dtype)), name=name)
+        for name, array, kind in (
+            ("x", logits, ValueKind.INPUT),
+            ("logits", logits, ValueKind.INTERMEDIATE),
+            ("next", token, ValueKind.INTERMEDIATE),
+        )
+    }
+    nodes = (
+        Node("n0", NodeKind.KERNEL, "copy", ("x",), ("logits",)),
+        Node("n1", NodeKind.KERNEL, "choose", ("logits",), ("next",)),
+    )
+    graph = Graph(values=values, nodes=nodes, inputs=("x",), outputs=("logits", "next"))
+    got = {"logits": logits + np.array([0, 0, 0.2], np.float32), "next": token + 2}
+    copied, chosen = growth(graph, got, {"logits": logits, "next": token}, {"n0": 0.1})
+    assert copied.amplification == pytest.approx(2.0, rel=1e-5)
+    assert (chosen.error, chosen.amplification) == (2.0, None)
 
 
 def node_outputs(suite: Suite, node: str) -> tuple[str, ...]:

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from decoders import decoder
 from tapml.cli import main
+from tapml.locating.places import not_yet, places_of
 from tapml.locating.positions import starts
 
 CAPACITY = 96
@@ -150,3 +152,65 @@ def test_right_kernels_are_right_at_all_positions(
     assert found["positions"]["last"] == CAPACITY - 1
     said = " ".join(capsys.readouterr().out.split())
     assert f"at positions up to {CAPACITY - 1}, the last that fits" in said
+
+
+OWN = "own attention"
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_attention_over_the_whole_capacity_is_tried_where_nothing_stands_yet(tmp_path: Path) -> None:
+    """Its kernels read no positions: masks and caches tell what is there."""
+    config, path = decoder(OWN, tmp_path), tmp_path / "own.suite"
+    options = ["--prompt-ids", "3,17,42,99,7", "--capacity", "80", "--chunk", "8", "--steps", "2"]
+    assert main(["carve", "--hf", str(config), *options, "-o", str(path)]) == 0
+    (kernel,) = [file.stem for file in (path / "kernels").glob("*.wgsl") if "ax3_0 < 10i" in file.read_text()]
+    code, found = located(path, tmp_path, "--no-model")
+    assert code == 0
+    assert kernel in found["positions"]["kernels"]
+    assert found["positions"]["left_out"] == []
+    # Of 80 rows of values the last 16 are not added.
+    suite = edited(path, tmp_path, kernel, lambda text: text.replace("ax3_0 < 10i", "ax3_0 < 8i"))
+    code, found = located(suite, tmp_path, "--kernel", kernel)
+    assert code == 1
+    (accused,) = found["kernels"]
+    assert "the last 16 of 80 terms left out" in accused["reason"]
+    (told,) = [one for one in accused["findings"] if one["pattern"] == "position"]
+    assert told["details"]["position"] == 64
+    assert told["details"]["carved_pass"], "carved tests show it"
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_what_positions_choose_from_is_tried_at_all_of_them(tmp_path: Path) -> None:
+    """T5 looks up a bias for each bucket of distances: a short text has few of them."""
+    config, path = decoder("encoder of tokens", tmp_path), tmp_path / "t5.suite"
+    options = ["--prompt-ids", "3,17,42,99,7", "--capacity", "64", "--chunk", "8", "--steps", "2"]
+    assert main(["carve", "--hf", str(config), *options, "-o", str(path)]) == 0
+    texts = {file.stem: file.read_text() for file in (path / "kernels").glob("take*.wgsl")}
+    (kernel,) = [name for name, text in texts.items() if "relative_attention_bias" in text]
+    last_bucket = "max(min(condval, 7i), 0i)"
+    suite = edited(path, tmp_path, kernel, lambda text: text.replace(last_bucket, "max(min(condval, 6i), 0i)"))
+    code, found = located(suite, tmp_path, "--kernel", kernel)
+    assert code == 1
+    (told,) = [one for one in found["kernels"][0]["findings"] if one["pattern"] == "position"]
+    assert told["details"]["position"] == 14
+    assert told["details"]["carved_pass"], "carved tests show it"
+
+
+def test_places_are_where_one_number_stands_behind_what_is_known() -> None:
+    scores = np.zeros((2, 3, 8), np.float32)
+    scores[..., :3] = np.arange(18).reshape(2, 3, 3)
+    mask = np.where(np.arange(8) < 3, np.float32(0), np.finfo(np.float32).min)[None]
+    found, masked = places_of(scores, 8, 3), places_of(mask, 8, 3)
+    assert found is not None
+    assert masked is not None
+    assert (found.axis, masked.axis) == (2, 1)
+    assert np.isfinite(masked.drawn).all()
+    assert np.array_equal(found.until(3), scores)
+    assert np.array_equal(found.until(6)[..., 6:], scores[..., 6:])
+    assert found.until(6)[1, :, 3:6].all()
+    assert places_of(np.arange(8, dtype=np.float32), 8, 3) is None, "features, not places"
+    assert places_of(np.zeros(8, np.float32), 8, 3) is None, "nothing to draw from"
+    assert not_yet((2, 8), 8, 5).sum() == 6
+    assert not not_yet((8, 8), 8, 5).any(), "which of the two are places?"

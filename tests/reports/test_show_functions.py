@@ -9,7 +9,7 @@ from rich.console import Console
 from compiled_models import chained, doubled
 from tapml.building.picture import of_model
 from tapml.compiled.model import CompiledModel
-from tapml.reports.compiled import show_kernels, show_model
+from tapml.reports.compiled import model_document, show_kernels, show_model
 
 
 def shown(model: CompiledModel) -> list[str]:
@@ -32,6 +32,8 @@ def test_dispatches_are_those_of_each_function() -> None:
     assert "3 dispatches in a call of prefill, 1 dispatch in a call of decode, " in line
     (head,) = (line for line in shown(two) if line.startswith("kernel "))
     assert head.split() == ["kernel", "in", "prefill", "in", "decode", "variants", "validated"]
+    told = [kernel["dispatches"] for kernel in model_document(two, "x.tapml", 1)["kernels"]]
+    assert {name: sum(of.get(name, 0) for of in told) for name in ("prefill", "decode")} == {"prefill": 3, "decode": 1}
 
 
 def test_a_plan_names_the_sizes_of_its_own_function() -> None:

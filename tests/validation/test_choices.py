@@ -53,6 +53,15 @@ def test_another_token_is_a_fault_however_close_its_number_is(token: int) -> Non
     assert len(metric["choices"]) == 1
 
 
+@pytest.mark.parametrize("places", [[1, 1], [3, 3]])
+def test_of_two_that_nearly_tie_one_is_not_chosen_twice(places: list[int]) -> None:
+    two = step(LOGITS, np.array([[1, 3]], np.int32))
+    metric = two.metric([LOGITS, np.array([places], np.int32)])
+    assert not within(metric, TOLERANCE)
+    assert metric["choices"][0].endswith(": it is chosen twice")
+    assert within(two.metric([LOGITS, np.array([[3, 1]], np.int32)]), TOLERANCE)
+
+
 def test_a_fault_of_the_logits_shows_beside_a_token_of_any_number() -> None:
     """One cosine of both is that of the token's number."""
     wide = np.zeros((1, 40_000), np.float32)

@@ -16,6 +16,7 @@ import tapml as tml
 from everywhere import check_everywhere
 from tapml.building.build import build
 from tapml.carving.carve import carve
+from tapml.devices.messages import digest_now
 from tapml.importing.assemble import assemble
 from tapml.importing.cached_attention import cache_append
 from tapml.importing.inputs import RawStep
@@ -136,7 +137,10 @@ def test_what_a_kernel_disturbs_is_told_as_such(suite: Suite, server: Server) ->
 
 
 def test_it_is_offloaded_step_by_step(suite: Suite, server: Server) -> None:
-    found = Offload(JobContext(suite, [server.state.device("node-dawn")], server.state.blobs)).run()
+    events: list[dict[str, Any]] = []
+    found = Offload(JobContext(suite, [server.state.device("node-dawn")], server.state.blobs, events.append)).run()
+    assert found["kernel_digests"] == {name: digest_now(suite, name) for name in suite.kernels}
+    assert [event["digests"] for event in events if event["type"] == "kernels"] == [found["kernel_digests"]]
     assert [(step["kernel"], step["message"]) for step in found["steps"] if not step["kept"]] == []
     assert found["final"]["verdict"] == "pass", found["final"]
 

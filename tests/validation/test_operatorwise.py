@@ -12,16 +12,20 @@ import pytest
 
 from bounded import bounded_suite
 from helpers import Answer, FakeRunner, all_pass, small_model, verdict
+from tapml.building.validated import validations
 from tapml.carving.carve import carve
 from tapml.devices import Blobs, DeviceHub
-from tapml.devices.messages import KernelMessages
+from tapml.devices.messages import KernelMessages, validations_now
 from tapml.errors import InputError
+from tapml.reports.terminal import summary_line
+from tapml.results.earlier import as_now
 from tapml.results.validation import ValidationHeader
 from tapml.suite import Suite
 from tapml.validation.context import JobContext
 from tapml.validation.events import Cancel
 from tapml.validation.journal import Journal
 from tapml.validation.operatorwise import OperatorRun, passed, recover, require_devices, save_validation
+from tapml.validation.remaining import Remaining
 from tapml.validation.results import header, result_without_run
 
 
@@ -184,6 +188,43 @@ def test_what_another_text_of_a_kernel_gave_is_no_result_of_it(suite: Suite) -> 
     assert len(saved["tests"]) == len(suite.tests) - len(others)
 
 
+def test_an_edit_that_is_undone_has_the_verdicts_of_before(suite: Suite) -> None:
+    runner = FakeRunner(DeviceHub(), all_pass)
+    name = suite.kernels[0]
+    of_it = [test.id for test in suite.tests if test.kernel == name]
+    documents = {kernel: suite.bundle(kernel) for kernel in suite.kernels}
+    save_validation(suite, OperatorRun(JobContext(suite, [runner.device], Blobs())).run())
+    file = suite.kernel_files(name)[0]
+    path = suite.path / "kernels" / file.name
+    generated = path.read_bytes()
+    path.write_bytes(generated + b"// wrong\n")
+
+    def fail(message: dict[str, Any], runner: FakeRunner) -> None:
+        for test in message["params"]["tests"]:
+            runner.progress(message, {**verdict(test), "verdict": "fail", "message": "wrong"})
+        runner.finish(message)
+
+    edited = FakeRunner(DeviceHub(), fail, runner.device.hello.name)
+    suite = Suite(suite.path)
+    save_validation(suite, OperatorRun(JobContext(suite, [edited.device], Blobs()), kernels=[name]).run())
+    (found,) = validations(suite, documents)
+    assert found["kernels"].pop(name) == "fail"
+    assert set(found["kernels"].values()) == {"pass"}
+    path.write_bytes(generated)
+    (found,) = validations(Suite(suite.path), documents)
+    assert found["kernels"].pop(name) == "pass"
+    (told,) = validations_now(suite, suite.results("validation"))
+    assert not told["edited_kernels"]
+    assert told["summary"]["pass"] == len(suite.tests) == len(told["tests"])
+    # The edit once more: what it gave is there, too, and one test of the kernel as it was does not forget the others.
+    assert [test["verdict"] for test in as_now(told, suite.results("validation")[0]["kernel_digests"])["tests"]].count(
+        "fail"
+    ) == len(of_it)
+    save_validation(suite, OperatorRun(JobContext(suite, [runner.device], Blobs()), tests=of_it[:1]).run())
+    (saved,) = suite.results("validation")
+    assert len(saved["tests"]) == len(suite.tests) == saved["summary"]["pass"]
+
+
 def test_a_cancelled_run_keeps_what_it_has(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tapml.validation.operatorwise._TESTS_A_CALL", 2)
     cancel = Cancel()
@@ -192,11 +233,57 @@ def test_a_cancelled_run_keeps_what_it_has(suite: Suite, monkeypatch: pytest.Mon
         all_pass(message, runner)
         cancel.set()
 
-    document = OperatorRun(
-        JobContext(suite, [FakeRunner(DeviceHub(), stop_after_first_call).device], Blobs(), cancel=cancel)
-    ).run()
+    device = FakeRunner(DeviceHub(), stop_after_first_call).device
+    document = OperatorRun(JobContext(suite, [device], Blobs(), cancel=cancel), save=True).run()
     assert document["interrupted"]
     assert document["summary"]["total"] == document["summary"]["pass"] == 2
+    left = [test.id for test in suite.tests[2:]]
+    assert left
+    assert document["not_run"] == {device.id: left}
+    assert summary_line(document).endswith(f"; interrupted: {len(left)} tests did not run, and what ran is kept")
+    (saved,) = suite.results("validation")
+    assert saved["not_run"] == {device.id: left}
+    assert [test["id"] for test in saved["tests"]] == [test.id for test in suite.tests[:2]]
+
+
+def test_progress_counts_the_kernels_of_all_calls_and_tells_what_is_left(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tapml.validation.operatorwise._TESTS_A_CALL", 2)
+
+    def compile_then_pass(message: dict[str, Any], runner: FakeRunner) -> None:
+        kernels = message["params"]["kernels"]
+        for number, kernel in enumerate(kernels):
+            told = {"kernel": kernel["kernel"], "done": number + 1, "total": len(kernels), "seconds": 0.1}
+            runner.progress(message, {"kind": "compile", **told})
+        all_pass(message, runner)
+
+    events: list[dict[str, Any]] = []
+    device = FakeRunner(DeviceHub(), compile_then_pass).device
+    OperatorRun(JobContext(suite, [device], Blobs(), emit=events.append)).run()
+    compiled = [event for event in events if event["type"] == "compile"]
+    # Kernels of which tests are in several calls are compiled once more there, and count once.
+    assert {event["total"] for event in compiled} == {len(suite.kernels)}
+    assert compiled[-1]["done"] == len(suite.kernels)
+    verdicts = [event for event in events if event["type"] == "verdict"]
+    assert all(event["left"] >= 0 for event in verdicts)
+    assert verdicts[-1]["left"] == 0
+
+
+def test_what_is_left_is_told_by_what_compilations_and_tests_took() -> None:
+    now = 0.0
+    remaining = Remaining(kernels=4, tests=10, clock=lambda: now)
+    for kernel in ("a", "b"):
+        now += 3
+        remaining.compiled(kernel)
+    assert remaining.seconds is None
+    for _ in range(5):
+        now += 1
+        remaining.tested()
+    assert remaining.seconds == 2 * 3 + 5 * 1
+    now += 5
+    assert remaining.compiled("b") == 2  # once more, on a new device
+    assert remaining.seconds == 2 * 5.5 + 5 * 1
 
 
 def test_edited_text_is_what_is_sent(suite: Suite) -> None:
@@ -326,9 +413,8 @@ def test_a_killed_process_loses_no_verdict(suite: Suite) -> None:
     first = suite.tests[0]
     begin: ValidationHeader = {
         "format": "tapml.validation/1",
-        **header(suite, [FakeRunner(DeviceHub(), all_pass).device], interrupted=True, edited=[]),
+        **header(suite, [FakeRunner(DeviceHub(), all_pass).device], interrupted=True, edited=[], digests={}),
         "run": "a run",
-        "kernel_digests": {},
     }
     with contextlib.suppress(Killed), Journal(suite, "Fake 1", begin) as journal:
         journal.write(result_without_run(first, "fake-1", "error", "as it was reported"))

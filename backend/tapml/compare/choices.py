@@ -25,19 +25,51 @@ class Choice:
     axis: int
     places: np.ndarray
 
-    def off(self, got: np.ndarray) -> tuple[float, int, int]:
-        """What `values` must have been off by at least for `got` to be chosen, infinite where it is no place of theirs;
-        the carved place and the other one where that is most."""
+    def apart(self, got: np.ndarray) -> np.ndarray:
+        """Of each place, as many as were carved: half of what its element and that of the carved one are apart, -1
+        where they are the same place, infinite for what is no place of `values`, or is chosen twice."""
         extent = self.values.shape[self.axis]
-        shape = list(self.values.shape)
-        shape[self.axis] = -1
-        ours, theirs = (np.asarray(array).reshape(shape).astype(np.int64) for array in (self.places, got))
+        ours, theirs = (self._along(array) for array in (self.places, got))
         inside = (theirs >= 0) & (theirs < extent)
         wanted = np.take_along_axis(self.values, ours, self.axis).astype(np.float64)
         found = np.take_along_axis(self.values, np.where(inside, theirs, 0), self.axis).astype(np.float64)
-        apart = np.where(ours == theirs, -1.0, np.where(inside, np.abs(wanted - found) / 2, np.inf))
+        apart = np.where(inside & ~_several(theirs, self.axis), np.abs(wanted - found) / 2, np.inf)
+        return np.where(ours == theirs, -1.0, apart)
+
+    def most(self, by_element: np.ndarray) -> np.ndarray:
+        """The most of numbers of the elements of `values` that each place is chosen from, as `apart` has them."""
+        return np.broadcast_to(by_element.max(axis=self.axis, keepdims=True), self._along(self.places).shape)
+
+    def difference(self, got: np.ndarray, names: tuple[str, str]) -> tuple[float, str]:
+        """What `values` must have been off by at least for `got` to be chosen, infinite where nothing makes it right,
+        and that in words; (-1, "") where nothing differs. `names`: of the places and of what they are chosen from."""
+        apart = self.apart(got)
         worst = int(np.argmax(apart))
-        return float(apart.reshape(-1)[worst]), int(ours.reshape(-1)[worst]), int(theirs.reshape(-1)[worst])
+        off = float(apart.reshape(-1)[worst])
+        if off < 0:
+            return off, ""
+        ours, theirs = (int(self._along(array).reshape(-1)[worst]) for array in (self.places, got))
+        why = f"they are {2 * off:.3g} apart in {names[1]}"
+        if not np.isfinite(off):
+            inside = 0 <= theirs < self.values.shape[self.axis]
+            why = "it is chosen twice" if inside else f"{theirs} is none of {names[1]}"
+        return off, f"{names[0]} chooses {theirs} where {ours} was carved: {why}"
+
+    def _along(self, places: np.ndarray) -> np.ndarray:
+        """With the axes of `values`."""
+        shape = list(self.values.shape)
+        shape[self.axis] = -1
+        return np.asarray(places).reshape(shape).astype(np.int64)
+
+
+def _several(places: np.ndarray, axis: int) -> np.ndarray:
+    """Mask of those that there are several of along the axis."""
+    order = np.argsort(places, axis=axis)
+    same = np.diff(np.take_along_axis(places, order, axis), axis=axis) == 0
+    none = np.zeros_like(np.take(places, [0], axis), np.bool_)
+    found = np.empty(places.shape, np.bool_)
+    np.put_along_axis(found, order, np.append(none, same, axis) | np.append(same, none, axis), axis)
+    return found
 
 
 def choices(graph: Graph, read: Callable[[str], np.ndarray | None]) -> dict[int, Choice]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tapml.bounds import Bound, Converted, NotDerivable, Operator
+from tapml.bounds import Bound, Call, Converted, NotDerivable, Operator
 from tapml.bounds.uncertain import FLOATS
 from tapml.compare.tolerance import UNIT, derived, estimated
 from tapml.operators.external import External
@@ -20,6 +20,9 @@ Move = Callable[[int], list[list[np.ndarray]]]
 # Below this an output is too small for one perturbed run to show its sensitivity: several are made.
 _SMALL_OUTPUT = 64
 _SMALL_RUNS = 4
+
+_DEFECTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What a derivation raises that is not right itself."""
 
 
 class OperatorTolerances:
@@ -38,10 +41,11 @@ class OperatorTolerances:
         """
         self.numerics = said if isinstance(program, External) else numerics(program)
         self._put = put
-        self._obstacle = ""
+        self.obstacle = ""
+        """Why no bound can be derived, once that is known."""
         self._operator: Operator | None = None
         if isinstance(program, External):
-            self._obstacle = f"{program.who} computes it, and how is not known"
+            self.obstacle = f"{program.who} computes it, and how is not known"
         else:
             self._operator = Operator(program, wgsl, converted)
 
@@ -54,24 +58,49 @@ class OperatorTolerances:
         self, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray], move: Move
     ) -> tuple[Tolerance, ...]:
         """The tolerance of each output of one call."""
-        discrete = any(str(array.dtype) not in FLOATS for array in expected)
-        # An operator that only moves values and chooses none has nothing to derive.
-        if self._operator is not None and (self.rounds or (discrete and self.numerics.accumulation_length > 1)):
+        found = self.derived(inputs, expected)
+        return self.estimated(expected, move) if found is None else found
+
+    def derived(self, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> tuple[Tolerance, ...] | None:
+        """Those of a call that follow from the operator's program; None where none do, and of all calls that come
+        after one of which none did."""
+        if self._operator is not None and self._has_bounds(expected):
             try:
-                bounds: list[Bound] = self._operator.bounds(inputs, expected)
-                return tuple(derived(bound, self._put) for bound in bounds)
+                return self._stored(self._operator.bounds(inputs, expected))
             except NotDerivable as error:
-                self._operator, self._obstacle = None, str(error)
-            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                self._operator, self.obstacle = None, str(error)
+            except _DEFECTS as error:
                 # An estimate is better than no suite; its reasons say what happened.
                 what = f"{type(error).__name__}: {error}"
-                self._operator, self._obstacle = None, f"the derivation has a defect, please report it ({what})"
+                self._operator, self.obstacle = None, f"the derivation has a defect, please report it ({what})"
+        return None
+
+    def derived_together(self, calls: Sequence[Call]) -> list[tuple[Tolerance, ...]] | None:
+        """What `derived` gives of each of these calls, in a fraction of its time; None where that cannot be, or it may
+        give none of one."""
+        if self._operator is None or not all(self._has_bounds(expected) for _, expected in calls):
+            return None
+        try:
+            return [*map(self._stored, self._operator.of_calls(calls))]
+        except (NotDerivable, *_DEFECTS):
+            return None
+
+    def _has_bounds(self, expected: Sequence[np.ndarray]) -> bool:
+        """An operator that only moves values and chooses none has nothing to derive."""
+        discrete = any(str(array.dtype) not in FLOATS for array in expected)
+        return self.rounds or (discrete and self.numerics.accumulation_length > 1)
+
+    def _stored(self, bounds: Sequence[Bound]) -> tuple[Tolerance, ...]:
+        return tuple(derived(bound, self._put) for bound in bounds)
+
+    def estimated(self, expected: Sequence[np.ndarray], move: Move) -> tuple[Tolerance, ...]:
+        """Those of a call of which none are derived."""
         moved: list[list[np.ndarray]] = [[] for _ in expected]
         if self.rounds and any(str(array.dtype) in UNIT for array in expected):
             small = min(array.size for array in expected) < _SMALL_OUTPUT
             moved = move(_SMALL_RUNS if small else 1)
         found = [estimated(self.numerics, array, others) for array, others in zip(expected, moved, strict=True)]
-        if not self.rounds or not self._obstacle:
+        if not self.rounds or not self.obstacle:
             return tuple(found)
-        why = f"estimated, for no bound can be derived: {self._obstacle}"
+        why = f"estimated, for no bound can be derived: {self.obstacle}"
         return tuple(Tolerance(t.absolute, t.relative, (why, *t.reasons)) for t in found)

@@ -119,16 +119,24 @@ def estimated(numerics: Numerics, expected: np.ndarray, moved: Sequence[np.ndarr
     return Tolerance(from_inputs + from_builtins + flush, relative, tuple(reasons))
 
 
-def noisy(value: np.ndarray, bound: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """`value` with every element moved by a random share of what it may differ by: a device just good enough."""
-    if str(value.dtype) not in UNIT:
-        return value
+def shares(shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
+    """Of what each element of a tensor may differ by, a random one: float32 within -1 and 1."""
+    found = np.empty(shape, np.float32)
+    into = found.reshape(-1)
+    for start in range(0, into.size, _AT_ONCE):
+        part = into[start : start + _AT_ONCE]
+        part[:] = random.uniform(-1.0, 1.0, part.shape)
+    return found
+
+
+def noisy(value: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    """`value` with every element moved by so much, where that leaves it finite: a device just good enough, if they are
+    `shares` of what it may differ by."""
     moved = np.empty(value.shape, value.dtype)
-    into, given, allowed = moved.reshape(-1), value.reshape(-1), np.broadcast_to(bound, value.shape).reshape(-1)
+    into, given, by = moved.reshape(-1), value.reshape(-1), moves.reshape(-1)
     for start in range(0, given.size, _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
-        share = random.uniform(-1.0, 1.0, given[part].shape).astype(np.float32)
         with np.errstate(over="ignore", invalid="ignore"):  # masks hold the largest numbers, and infinities
-            found: Any = given[part] + share * allowed[part]
+            found: Any = given[part] + by[part]
             into[part] = np.where(np.isfinite(found), found, given[part])
     return moved

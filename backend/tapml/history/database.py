@@ -29,11 +29,15 @@ _MOST_BYTES_A_ROW = 1_000_000
 class Database:
     """One database. Connections live as long as a `with` block: nothing is held open between runs."""
 
-    def __init__(self, url: str | Path, of_suite: SuiteFile | None = None) -> None:
-        """A path is a SQLite file; `of_suite`: it came with a suite, and nothing in it is believed.
+    def __init__(
+        self, url: str | Path, of_suite: SuiteFile | None = None, tables: schema.Tables = schema.HISTORY
+    ) -> None:
+        """A path is a SQLite file; `of_suite`: it came with a suite, and nothing in it is believed. `tables`: what is
+        made in an empty one.
 
         Raises InputError for an address that is none, or whose driver is missing."""
         self._of_suite = of_suite
+        self._tables = tables
         if isinstance(url, Path):
             self._url = URL.create("sqlite", database=str(url))
         else:
@@ -69,9 +73,11 @@ class Database:
             with self._engine(write=True).begin() as connection:
                 if self.path is None:
                     connection.execute(sql.select(sql.func.pg_advisory_xact_lock(_LOCK)))
-                if self._version(connection) is None:
-                    schema.metadata.create_all(connection)
-                    connection.execute(sql.insert(schema.version).values(version=schema.VERSION))
+                found = self._version(connection)
+                if found is None or found < self._tables.newest:  # a newer version has further tables, and no others
+                    self._tables.metadata.create_all(connection)
+                    connection.execute(sql.delete(self._tables.version))
+                    connection.execute(sql.insert(self._tables.version).values(version=self._tables.newest))
                 yield connection
 
     def _exists(self) -> bool:
@@ -83,15 +89,16 @@ class Database:
         """None where there are no tables yet."""
         if self._of_suite is not None:
             check_tables(connection)
-        if not sql.inspect(connection).has_table(schema.version.name):
+        what, version, newest = self._tables.what, self._tables.version, self._tables.newest
+        if not sql.inspect(connection).has_table(version.name):
             return None
-        found = connection.execute(sql.select(schema.version.c.version)).scalar()
+        found = connection.execute(sql.select(version.c.version)).scalar()
         if not isinstance(found, int):
-            raise InputError(f"the history in {self.shown} does not tell its version: move it away, or correct it")
-        if found > schema.VERSION:
+            raise InputError(f"{what} in {self.shown} does not tell its version: move it away, or correct it")
+        if found > newest:
             raise InputError(
-                f"the history in {self.shown} was written by a newer tapml (version {found}; this one knows "
-                f"{schema.VERSION}): update tapml, or name another one with --database-url"
+                f"{what} in {self.shown} was written by a newer tapml (version {found}; this one knows "
+                f"{newest}): update tapml, or name another one with --database-url"
             )
         return found
 
@@ -152,7 +159,7 @@ class Database:
             if isinstance(error, TypeError | LookupError) and self._of_suite is None:
                 raise  # a defect of ours; in a suite's own file it is what somebody else wrote there
             cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-            raise InputError(f"the history in {self.shown} cannot be {what}: {self._reason(cause)}") from None
+            raise InputError(f"{self._tables.what} in {self.shown} cannot be {what}: {self._reason(cause)}") from None
 
     def _reason(self, error: BaseException) -> str:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]

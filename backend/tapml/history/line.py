@@ -56,6 +56,7 @@ class Line:
     ) -> None:
         """One entry a run, oldest first. `marked`: the run itself says that the verdict is flaky."""
         self.devices = devices
+        self.digests = digests
         self.verdicts = verdicts
         self.state = state_of(verdicts[-1])
         self.seconds = seconds

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import sqlalchemy as sql
 
 VERSION = 1
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Of one kind of database: `what` in words, and the table that tells of which version it is."""
+
+    what: str
+    metadata: sql.MetaData
+    version: sql.Table
+    newest: int
+
 
 metadata = sql.MetaData()
 
@@ -78,3 +91,5 @@ results = sql.Table(
     sql.Index("tapml_results_verdict", "series", "verdict", "at"),
     sqlite_with_rowid=False,  # a series' rows lie together
 )
+
+HISTORY = Tables("the history", metadata, version, VERSION)

@@ -15,12 +15,13 @@ from typing import Any, TypeAlias
 import sqlalchemy as sql
 from sqlalchemy.engine import Connection
 
-from tapml.errors import TapmlError
-from tapml.history import schema, trends
+from tapml.errors import InputError, TapmlError
+from tapml.history import compared, schema, trends
 from tapml.history.database import Database
 from tapml.history.suite_file import SuiteFile
 from tapml.protocol.methods import Verdict
 from tapml.results.base import DeviceDocument
+from tapml.results.comparison import Outcomes, RunSide
 from tapml.results.history import DeviceHistory, SuiteHistory
 from tapml.results.validation import TestResult, ValidationRun
 from tapml.suite import Suite
@@ -63,6 +64,20 @@ class History:
         """For each device its trend and its points, newest last."""
         with self.database.reading() as connection:
             return [] if connection is None else trends.timeline(connection, self._suite.id, _text(test))
+
+    def sides(self) -> list[RunSide]:
+        """Runs that can be compared, one device each, newest first. Raises InputError where they cannot be read."""
+        with self.database.reading() as connection:
+            return [] if connection is None else [side for _, side in compared.run_sides(connection, self._suite.id)]
+
+    def outcomes(self, wanted: RunSide) -> tuple[RunSide, Outcomes]:
+        """What came of the tests of one of `sides`. Raises InputError for one that is none."""
+        with self.database.reading() as connection:
+            found = [] if connection is None else compared.run_sides(connection, self._suite.id)
+            for number, side in found:
+                if connection is not None and (side["run"], side["device"]) == (wanted["run"], wanted["device"]):
+                    return side, compared.outcomes(connection, self._suite.id, number)
+        raise InputError(f"{self._suite.path} has no run {wanted['run']} on {wanted['device']} in its history")
 
 
 def open_history(suite: Suite, url: str | None = None) -> History:

@@ -211,6 +211,16 @@ def jsonable(value: Any) -> Any:
     return value
 
 
+def apart(value: float, other: float) -> str:
+    """A number for people that is another than `other`, in as many digits as show it."""
+    said = short(value)
+    for digits in range(7, 18):
+        if value == other or said != short(other):
+            break
+        said = f"{value:.{digits}g}"
+    return said
+
+
 def short(value: float) -> str:
     """A number for people: six digits at most."""
     value = float(value)

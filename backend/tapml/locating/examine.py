@@ -63,6 +63,10 @@ class Examiner:
                 ran(test)
         return found
 
+    def once(self, test: CarvedTest) -> Outputs:
+        """Its outputs of one run. Raises DeviceError where the device does not run it."""
+        return self._call([test], 1)[test.id][0]
+
     def _call(self, tests: Sequence[CarvedTest], runs: int) -> dict[str, list[Outputs]]:
         library = f"x{next(_RUNS)}"
         kernels = [self._messages.kernel(name) for name in dict.fromkeys(test.kernel for test in tests)]

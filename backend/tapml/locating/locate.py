@@ -74,7 +74,9 @@ class Locate:
         self._model = model and not kernels and bool(self.suite.manifest["steps"])
         self._emit = context.emit
         self._seconds: dict[str, float] = dict.fromkeys(("validate", "examine", "positions", "rounding", "model"), 0.0)
-        self._operators = OperatorRun(context.only("device", "compile", "verdict", "message"), kernels=kernels)
+        self._operators = OperatorRun(
+            context.only("device", "kernels", "compile", "verdict", "message"), kernels=kernels
+        )
 
     def run(self) -> LocateDocument:
         """Validate, examine what fails, hold what passes against simulated rounding, and run the model where nothing
@@ -139,13 +141,13 @@ class Locate:
         faulty = [found["kernel"] for found in suspects if found["verdict"] in ("fail", "error")]
         unbounded = [found["kernel"] for found in suspects if found["verdict"] == "unbounded"]
         compound = model is not None and model["verdict"] != "pass"
-        edited = validation["edited_kernels"]
+        edited, digests = validation["edited_kernels"], validation["kernel_digests"]
         verdict: LocateVerdict = "unknown" if interrupted else "clean"
         if faulty or unbounded or compound:
             verdict = "faulty" if faulty else "unbounded" if unbounded else "compound"
         return {
             "format": "tapml.locate/1",
-            **header(self.suite, [self.device], interrupted=interrupted, edited=edited),
+            **header(self.suite, [self.device], interrupted=interrupted, edited=edited, digests=digests),
             "runs": self._runs,
             "summary": {
                 "faulty_kernels": faulty,

@@ -1,13 +1,15 @@
 """Calls at positions that nobody carved: a decoder is carved with a short prompt, and pages write longer texts.
 
 Operators that read positions (those of a cache, tables of positions) run all along the capacity: the recorded rows of
-the caches stay, and rows behind them are drawn from the recorded ones.
+the caches stay, and rows behind them are drawn from the recorded ones. Operators that read none but something of all
+places (attention that a model computes by itself) are given that with all places filled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -16,11 +18,13 @@ from tapml.devices.messages import KernelMessages
 from tapml.errors import DeviceError, DeviceLost, InputError
 from tapml.locating.evidence import Evidence, Finding
 from tapml.locating.examine import Examiner
+from tapml.locating.of_positions import OfPositions
+from tapml.locating.places import Places, drawn, not_yet, places_of
 from tapml.locating.suspects import Examined, explained, program_of
 from tapml.locating.trials import judged
 from tapml.operators.program import OperatorProgram
 from tapml.program.generation import POSITIONS
-from tapml.program.graph import ValueKind, shown_by
+from tapml.program.graph import Graph, ValueKind, shown_by
 from tapml.results.locate import TriedPositions
 from tapml.suite import CarvedTest, Suite, TensorRef
 from tapml.text import counted, listed
@@ -42,6 +46,10 @@ _SPARED = 0.95
 
 _TRIED = 3
 """Other wrong calls on which an explanation has to hold."""
+
+
+Input = np.ndarray | Places | Callable[[np.ndarray], np.ndarray]
+"""Of a call: the same in all, filled up to its positions, or made of them."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +83,14 @@ class LaterPositions:
         self._examiner = Examiner(context, messages)
         self._graph = self.suite.model_graph
         self._shown = shown_by(self._graph)
+        self._of_inputs = _of_inputs(self._graph)
         self._calls = 0
         generation = self.suite.generation
-        self._capacity = generation.capacity if generation else 0
+        self.capacity = generation.capacity if generation else 0
+        self._places = generation.most_places if generation else 0
         values = self._graph.values
         self.positions = {value for value in self._graph.inputs if generation and values[value].name == POSITIONS}
+        self._alone = OfPositions(self.suite, self.positions)
 
     def run(self, kernels: Sequence[str], passing: Set[str]) -> tuple[dict[str, Later], TriedPositions | None]:
         """Those of `kernels` that are wrong from some position on, or at some, and what was tried; None for a model
@@ -91,7 +102,12 @@ class LaterPositions:
         if not by_kernel:
             return found, None
         for kernel, calls in by_kernel.items():
-            done = [None if one is None else self._one(one, passing=kernel in passing) for one in calls]
+            passes = kernel in passing
+            # What fails by itself and reads no positions is wrong at the carved ones already.
+            given = [one for one in calls if passes or one is None or one.reads]
+            if not given:
+                continue
+            done = [None if one is None else self._one(one, passing=passes) for one in given]
             (tried if all(one is not None for one in done) else left).append(kernel)
             # A call of fewer tokens tells positions better.
             later = next((one for one in done if isinstance(one, Later)), None)
@@ -100,34 +116,48 @@ class LaterPositions:
         return found, self._described(tried, left)
 
     def calls(self, kernels: Sequence[str]) -> dict[str, list[Calls | None]]:
-        """Of each of `kernels` that reads positions, for its test of the fewest tokens and for that of the most; None
-        for one that cannot be called at other positions."""
+        """Of each of `kernels` that reads positions, or something of all places, for its test of the fewest tokens and
+        for that of the most; None for one that cannot be called at other positions."""
         tests = self._tests(kernels)
         caches = self._caches() if tests else {}
-        return {kernel: [self._of(test, caches) for test in found] for kernel, found in tests.items()}
+        found = {
+            kernel: [one for test in of_kernel for one in self._of(test, caches)] for kernel, of_kernel in tests.items()
+        }
+        return {kernel: calls for kernel, calls in found.items() if calls}
 
     def _described(self, tried: list[str], left: list[str]) -> TriedPositions:
         text = "no operator ran at positions beyond the carved ones"
         if tried:
-            calls, last = counted(self._calls, "call"), self._capacity - 1
+            calls, last = counted(self._calls, "call"), self.capacity - 1
             text = f"{listed(tried, 6)} ran in {calls} at positions up to {last}, the last that fits"
         if left:
             text += f"; {listed(left, 6)} at carved positions only"
-        return {"kernels": tried, "left_out": left, "calls": self._calls, "last": self._capacity - 1, "text": text}
+        return {"kernels": tried, "left_out": left, "calls": self._calls, "last": self.capacity - 1, "text": text}
 
     def _tests(self, kernels: Sequence[str]) -> dict[str, list[CarvedTest]]:
-        """Of each kernel that reads positions a test of each number of tokens, those of few before those of many."""
-        nodes = {
-            node.id
-            for node in self._graph.kernel_nodes
-            if any(self._shown[value] in self.positions for value in node.inputs)
-        }
+        """Of each kernel that reads positions, or something of all places, its tests of the fewest and of the most
+        tokens."""
+        nodes = {node.id for node in self._graph.kernel_nodes if any(map(self._moves, node.inputs))}
         found: dict[str, dict[int, CarvedTest]] = {}
         for test in self.suite.tests:
             if test.node in nodes and test.kernel in kernels:
-                tokens = next(ref.shape[0] for ref, value in self._given(test) if value in self.positions)
-                found.setdefault(test.kernel, {})[tokens] = test
+                found.setdefault(test.kernel, {})[self._positions(test.step).size] = test
         return {kernel: [tests[n] for n in sorted({min(tests), max(tests)})] for kernel, tests in found.items()}
+
+    def _moves(self, value: str) -> bool:
+        """Is it another one for another position?"""
+        shown = self._shown[value]
+        return shown in self.positions or shown in self._alone.integers or self._is_of_places(shown)
+
+    def _positions(self, step: int) -> np.ndarray:
+        """Those that a carved step was given."""
+        given = zip(self.suite.graphs[step].inputs, self.suite.manifest["steps"][step]["inputs"].values(), strict=True)
+        ref = next(ref for value, ref in given if value in self.positions)
+        return self.suite.tensors.get(TensorRef.from_json(ref))
+
+    def _known(self, step: int) -> int:
+        """How many places of a text are filled behind a carved step."""
+        return int(self._positions(step).max(initial=0)) + 1
 
     def _given(self, test: CarvedTest) -> list[tuple[TensorRef, str]]:
         """A test's inputs, and the value of the graph that each shows."""
@@ -136,31 +166,49 @@ class LaterPositions:
 
     def _caches(self) -> dict[str, np.ndarray]:
         """Value -> the state that it is before or after a call, with rows at all positions."""
-        step, graph = self.suite.manifest["steps"][-1], self.suite.graphs[-1]
-        positions = next(
-            ref for value, ref in zip(graph.inputs, step["inputs"].values(), strict=True) if value in self.positions
-        )
-        known = int(self.suite.tensors.get(TensorRef.from_json(positions)).max(initial=0)) + 1
-        chance = np.random.default_rng(0)
+        # The last step of the text: draws, which follow it, are of no position.
+        numbers = [number for number, graph in enumerate(self.suite.graphs) if self.positions & {*graph.inputs}]
+        step, graph = self.suite.manifest["steps"][numbers[-1]], self.suite.graphs[numbers[-1]]
+        known = self._known(numbers[-1])
         found: dict[str, np.ndarray] = {}
         functions = self.suite.program.functions.values()
         for state, output in graph.left(step["outputs"]).items():
             ref = TensorRef.from_json(output)
-            if len(ref.shape) != 3 or ref.shape[_AXIS] != self._capacity or not ref.dtype.startswith("float"):
+            if len(ref.shape) != 3 or ref.shape[_AXIS] != self._places or not ref.dtype.startswith("float"):
                 continue
-            array = self.suite.tensors.get(ref).copy()
-            rows = chance.integers(0, known, self._capacity - known)
-            factors = chance.uniform(0.5, 1.6, array[:, known:].shape)
-            array[:, known:] = array[:, :known][:, rows] * factors
+            array = drawn(self.suite.tensors.get(ref), _AXIS, known)
             found |= {value: array for function in functions for value in function.states.get(state, ())}
         return found
 
-    def _of(self, test: CarvedTest, caches: Mapping[str, np.ndarray]) -> Calls | None:
-        program = program_of(self.suite, test)
+    def _of(self, test: CarvedTest, caches: Mapping[str, np.ndarray]) -> list[Calls | None]:
+        """None stands for calls that cannot be made; there are none of a test without positions and places."""
+        inputs: list[Input] = []
         given = self._given(test)
-        if program is None or any(self._is_of_places(value) and value not in caches for _, value in given):
-            return None
-        return Calls(self, test, program, given, caches)
+        reads = any(value in self.positions or value in self._alone.integers for _, value in given)
+        for ref, value in given:
+            carved = self.suite.tensors.get(ref)
+            if value in self.positions:
+                inputs.append(partial(np.asarray, dtype=carved.dtype))
+            elif value in self._alone.integers:
+                inputs.append(partial(self._alone.at, ref, value, test.step))
+            elif reads and value in caches:
+                inputs.append(caches[value])
+            elif self._is_of_places(value):
+                found = None if reads and self._is_state(value) else self._places_of(carved, test)
+                if found is None and reads:
+                    return [None]
+                inputs.append(carved if found is None else found)
+            else:
+                inputs.append(carved)
+        if not reads and not any(isinstance(one, Places) for one in inputs):
+            return []
+        program = program_of(self.suite, test)
+        if program is None:
+            return [None]
+        return [Calls(self, test, program, inputs, self._positions(test.step))]
+
+    def _places_of(self, carved: np.ndarray, test: CarvedTest) -> Places | None:
+        return places_of(carved, self.capacity, self._known(test.step))
 
     def _one(self, calls: Calls, *, passing: bool) -> Later | str | None:
         """What is wrong with the kernel; "" where nothing is, or where it fails and is wrong everywhere: that is no
@@ -182,22 +230,27 @@ class LaterPositions:
             return None  # what cannot be run, or computed, is not tried
 
     def _is_of_places(self, value: str) -> bool:
-        """Is it a state, or does it say something of all places as they are seen from the carved positions (a mask)?"""
-        functions = self.suite.program.functions.values()
-        if any(value in pair for function in functions for pair in function.states.values()):
-            return True
+        """Is it a state, or does it say something of all places as they are seen from the carved positions (a mask)?
+        What is made of constants alone is the same at all positions."""
         found = self._graph.values[value]
-        return found.kind is ValueKind.INTERMEDIATE and self._capacity in found.type.shape
+        given = found.kind is ValueKind.INTERMEDIATE and value in self._of_inputs
+        return self._is_state(value) or (given and self.capacity in found.type.shape)
+
+    def _is_state(self, value: str) -> bool:
+        functions = self.suite.program.functions.values()
+        return any(value in pair for function in functions for pair in function.states.values())
 
     def _looked(self, calls: Calls, *, passing: bool) -> Later | None:
         test = calls.test
         nbytes = sum(ref.type.nbytes for ref in (*test.inputs, *test.outputs))
-        places = starts(calls.tokens, self._capacity, max(_FEWEST, min(_CALLS, _MOST_BYTES // max(1, nbytes))))
+        places = [self.capacity - calls.tokens]  # all places are filled
+        if calls.reads:
+            places = starts(calls.tokens, self.capacity, max(_FEWEST, min(_CALLS, _MOST_BYTES // max(1, nbytes))))
         wrong = [place for place in places if calls.wrong(place)]
         if not wrong or (len(wrong) == len(places) and not passing):
             return None
         first = wrong[0]
-        right = max((place for place in places if place < first), default=None)
+        right = max((place for place in places if place < first), default=None if calls.reads else calls.carved)
         while right is not None and first - right > 1:
             middle = (first + right) // 2
             right, first = (right, middle) if calls.wrong(middle) else (middle, first)
@@ -246,6 +299,15 @@ class LaterPositions:
         return runs[0]
 
 
+def _of_inputs(graph: Graph) -> set[str]:
+    """What follows from the inputs of a call, or from states."""
+    found = {name for name, value in graph.values.items() if value.kind is ValueKind.INPUT}
+    for node in graph.nodes:
+        if found.intersection(node.inputs):
+            found.update(node.outputs)
+    return found
+
+
 def _doubted(finding: Finding) -> Finding:
     """Said behind the position where right elements would be wrong with it, too."""
     doubtful = finding.details.get("unchanged", 1.0) < _SPARED
@@ -260,18 +322,24 @@ class Calls:
         owner: LaterPositions,
         test: CarvedTest,
         program: OperatorProgram,
-        given: Sequence[tuple[TensorRef, str]],
-        caches: Mapping[str, np.ndarray],
+        inputs: Sequence[Input],
+        positions: np.ndarray,
     ) -> None:
+        """`positions`: the carved ones."""
         self.test = test
         self._call = owner.call
         self._program = program
         self._suite = owner.suite
-        tensors = owner.suite.tensors
-        self._inputs = [caches[value] if value in caches else tensors.get(ref) for ref, value in given]
-        self._place = next(n for n, (_, value) in enumerate(given) if value in owner.positions)
-        self.tokens = given[self._place][0].shape[0]
+        self._capacity = owner.capacity
+        self._inputs = inputs
+        self.carved = int(positions.min())
+        self.tokens = positions.size
         self._known: dict[int, list[Evidence]] = {}
+
+    @property
+    def reads(self) -> bool:
+        """Does it read positions, or what follows from them, or something of all places only?"""
+        return any(callable(one) for one in self._inputs)
 
     @property
     def count(self) -> int:
@@ -284,8 +352,15 @@ class Calls:
         """Of the call whose first token stands there."""
         if first not in self._known:
             inputs = self._at(first)
-            self._known[first] = judged(self._suite, self.test, self._program, inputs, self.given(first))
+            found = judged(self._suite, self.test, self._program, inputs, self.given(first))
+            self._known[first] = found if self.reads else [self._seen(one, first + self.tokens) for one in found]
         return self._known[first]
+
+    def _seen(self, evidence: Evidence, end: int) -> Evidence:
+        """Without what is wrong behind a call, which a mask hides."""
+        hidden = not_yet(evidence.got.shape, self._capacity, end)
+        known = evidence.accepted
+        return replace(evidence, accepted=hidden if known is None else known | hidden)
 
     def given(self, first: int) -> list[np.ndarray]:
         """What the device gives for it. Raises DeviceError."""
@@ -293,6 +368,9 @@ class Calls:
 
     def _at(self, first: int) -> list[np.ndarray]:
         """Of such a call."""
-        found = [*self._inputs]
-        found[self._place] = np.arange(first, first + self.tokens, dtype=found[self._place].dtype)
-        return found
+        end = first + self.tokens
+        positions = np.arange(first, end)
+        return [
+            one.until(end) if isinstance(one, Places) else one(positions) if callable(one) else one
+            for one in self._inputs
+        ]

@@ -71,12 +71,14 @@ class Reduce:
                 workgroups = self._fewer_workgroups(inputs)
             finally:
                 self._context.free(freed(_LIBRARY))
-            edited = [self.test.kernel] if messages.edited(self.test.kernel) else []
+            kernel, interrupted = self.test.kernel, self._context.cancel.requested
+            edited = [kernel] if messages.edited(kernel) else []
+            digests = {kernel: messages.digest(kernel)}
         return {
             "format": "tapml.reduce/1",
-            **header(self.suite, [self.device], interrupted=self._context.cancel.requested, edited=edited),
+            **header(self.suite, [self.device], interrupted=interrupted, edited=edited, digests=digests),
             "test": self.test.id,
-            "kernel": self.test.kernel,
+            "kernel": kernel,
             "runs": self._budget.spent,
             "seconds": round(time.perf_counter() - started, 4),
             "inputs": [

@@ -43,13 +43,20 @@ def varied(inputs: Sequence[np.ndarray], seed: int) -> list[np.ndarray] | None:
         if carved.dtype.kind != "f":
             found.append(carved)
             continue
-        array = carved if seed % _MOVED else chance.permuted(carved)
-        most = np.finfo(array.dtype).max
-        factors = chance.uniform(_LEAST, _MOST, array.shape)
-        with np.errstate(invalid="ignore"):
-            made = np.clip(array.astype(np.float64) * factors, -float(most), float(most)).astype(array.dtype)
-        found.append(np.where(np.isfinite(array), made, array))
+        found.append(scaled(carved if seed % _MOVED else chance.permuted(carved), chance))
     return found if any(not np.array_equal(a, b) for a, b in zip(found, inputs, strict=True)) else None
+
+
+def scaled(array: np.ndarray, chance: np.random.Generator) -> np.ndarray:
+    """Each finite number of a floating-point array so many times as large, at most the largest of its dtype; what has
+    other numbers as it is."""
+    if array.dtype.kind != "f":
+        return array
+    most = float(np.finfo(array.dtype).max)
+    factors = chance.uniform(_LEAST, _MOST, array.shape)
+    with np.errstate(invalid="ignore"):
+        made = np.clip(array.astype(np.float64) * factors, -most, most).astype(array.dtype)
+    return np.where(np.isfinite(array), made, array)
 
 
 class Trials:

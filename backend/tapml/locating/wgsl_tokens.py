@@ -16,6 +16,8 @@ class Token:
     text: str
     line: int
     """Counted from 1."""
+    at: int
+    """Where it begins in the text."""
 
 
 def tokens(wgsl: str) -> list[Token] | None:
@@ -34,7 +36,7 @@ def tokens(wgsl: str) -> list[Token] | None:
         elif not text.isspace() and not text.startswith("//"):
             line += wgsl.count("\n", counted, match.start())
             counted = match.start()
-            found.append(Token(text, line))
+            found.append(Token(text, line, match.start()))
     return found
 
 

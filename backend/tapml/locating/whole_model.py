@@ -92,6 +92,7 @@ class WholeModel:
             return self._entry("pass", text + left + parted, metric, grown, [])
         minimal, found_text = self._minimal(runner, step)
         text = self._failing(*self._parted(metric, step, got), step, grown)
+        text += "".join(f"; {said}" for said in metric["choices"])
         return self._entry("fail", text + found_text, metric, grown, minimal)
 
     def _first_or_worst(self, runner: HybridRunner) -> tuple[ModelMetric, ModelStep, dict[str, np.ndarray]]:

@@ -16,6 +16,7 @@ from typing import TextIO, TypeAlias
 
 from tapml.reports.plain import lines
 from tapml.results.base import distrust
+from tapml.results.headline import headed
 from tapml.results.run import OUTCOMES, RunDocument, RunTest
 from tapml.results.verdicts import SEVERITY, VERDICTS
 from tapml.text import counted, one_line
@@ -90,7 +91,7 @@ def _where(document: RunDocument, test: RunTest) -> tuple[str, str]:
 def _failing(document: RunDocument, group: Group) -> tuple[str, str]:
     suite, device = _where(document, group[0])
     first = group[0]
-    message = f"{first['id']}: {first['message'] or 'flaky: ' + ', '.join(first['attempts'])}"
+    message = f"{first['id']}: {headed(first) or 'flaky: ' + ', '.join(first['attempts'])}"
     if first["expected"]:
         expected = first["expected"]
         why = f"which expired on {expected['expires']}" if expected["expired"] else f"with {expected['verdict']}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from rich.console import Console
 from tapml.compiled.call import CompiledRun, planned_bytes, range_text
 from tapml.compiled.instructions import Dispatch, If, Instruction, every_instruction
 from tapml.compiled.model import CompiledFunction, CompiledModel, InputPort, Port, Validation
+from tapml.compiled.validated import failed_somewhere, unvalidated_text
+from tapml.expressions import Expression
 from tapml.program.graph import Typed
 from tapml.reports.console import Table
 from tapml.reports.plain import generation_text
@@ -23,6 +26,7 @@ from tapml.text import counted, listed, one_line, size
 MODEL_FORMAT = "tapml.compiled/1"
 RUN_FORMAT = "tapml.compiled-run/1"
 _FEW = 6
+_HALVES = "float16"
 
 
 def model_document(model: CompiledModel, path: object, nbytes: int) -> dict[str, Any]:
@@ -50,10 +54,29 @@ def model_document(model: CompiledModel, path: object, nbytes: int) -> dict[str,
 
 
 def _weights_text(model: CompiledModel) -> str:
+    """What lies in memory, how of it kernels read, and what is loaded where that is less."""
     shards = model.weights.shards
     text = f"{size(sum(model.weights.buffers))} in {counted(len(shards), 'shard')}"
-    kinds = sorted({shard.stored for shard in shards if shard.stored is not None})
-    return f"{text}, {size(sum(shard.bytes for shard in shards))} to load (as {listed(kinds, 2)})" if kinds else text
+    tensors = [tensor for function in model.functions.values() for tensor in function.tensors]
+    halves = {
+        tuple(tensor.at): tensor for tensor in tensors if tensor.at[0] == "weights" and tensor.encoding == _HALVES
+    }
+    if halves:
+        read = sum(2 * math.prod(map(_extent, tensor.shape)) for tensor in halves.values())
+        text += f", {size(read)} of them as float16, which kernels read"
+    # What they are stored as is not what they are computed in.
+    widened = [shard for shard in shards if shard.stored is not None]
+    if not widened:
+        return text
+    loaded, kinds = size(sum(shard.bytes for shard in shards)), sorted({str(shard.stored) for shard in widened})
+    numbers = f"{'other ' if halves else ''}numbers that {listed(kinds, 2)} holds"
+    return f"{text}; {loaded} to load: {numbers} are stored so, and float32 in memory"
+
+
+def _extent(axis: Expression) -> int:
+    """Of a weight."""
+    assert isinstance(axis, int), "weights have one size"
+    return axis
 
 
 def _function_document(function: CompiledFunction) -> dict[str, Any]:
@@ -67,7 +90,8 @@ def _function_document(function: CompiledFunction) -> dict[str, Any]:
 
 def _kernel_document(model: CompiledModel, name: str) -> dict[str, Any]:
     kernel = next(found for found in model.kernels if found.kernel == name)
-    calls = sum(dispatches(function.code, model.kernels.index(kernel)) for function in model.functions.values())
+    number = model.kernels.index(kernel)
+    calls = {name: count for name, found in model.functions.items() if (count := dispatches(found.code, number))}
     return {
         "kernel": name,
         "variants": [variant.name for variant in kernel.variants],
@@ -134,7 +158,10 @@ def show_model(console: Console, model: CompiledModel, path: object, nbytes: int
         console.print(one_line(text, 5000), style="yellow")
     without = [kernel.kernel for kernel in model.kernels if _worst(model.validation, kernel.kernel) is None]
     if without and model.validation:
-        console.print(one_line(f"never validated: {listed(without, _FEW)}", 2000), style="yellow")
+        text = f"not validated as they are now: {listed(without, _FEW)}"
+        console.print(one_line(text, 2000), style="yellow")
+    if failed := failed_somewhere(model):
+        console.print(one_line(unvalidated_text(model, failed, ""), 2000), style="red")
 
 
 def show_kernels(console: Console, model: CompiledModel) -> None:

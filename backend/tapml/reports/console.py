@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
@@ -41,11 +42,12 @@ class Table(table.Table):
             self.add_column(column, justify="right" if column in right else "left", overflow="fold")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self.columns:
+            # What a row is of stands in one piece, to be copied, where that leaves room for the others.
+            first = [cell.plain for cell in self.columns[0].cells if isinstance(cell, Text)]
+            self.columns[0].no_wrap = 2 * max(map(len, first), default=0) <= options.max_width
         rendered = super().__rich_console__(console, options)
-        if options.is_terminal:
-            yield from rendered
-            return
-        # Of a file or a pipe, lines end where their text does.
+        # Lines end where their text does: what is copied from a terminal, too.
         for line in Segment.split_lines(part for part in rendered if isinstance(part, Segment)):
             while line and not line[-1].text.strip(" "):
                 line.pop()
@@ -57,6 +59,18 @@ class Table(table.Table):
 
     def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
         super().add_row(*map(_cell, cells), **options)
+
+
+def show_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
+    """A name and a text a line. On a terminal long texts are broken between words, beside their names; in a file or a
+    pipe each is one line."""
+    for name, text in facts:
+        if not console.is_terminal:
+            console.print(f"{name:<10} {text}")
+            continue
+        width = max(20, console.width - 11)
+        for place, line in enumerate(textwrap.wrap(text, width, break_on_hyphens=False) or [""]):
+            console.print(f"{'' if place else name:<10} {line}")
 
 
 def _cell(cell: RenderableType | None) -> RenderableType | None:

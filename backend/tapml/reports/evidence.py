@@ -8,14 +8,18 @@ from tapml.protocol.fields import ToleranceDocument
 from tapml.protocol.methods import Verdict
 from tapml.reports.plain import export_command, lines
 from tapml.results.base import OutputElement
+from tapml.results.headline import of_bound
 from tapml.results.validation import TestResult
 
 _MOST_DIAGNOSTICS = 10
 
 
 def evidence(result: TestResult, suite_path: str, attempts: Sequence[Verdict] = ()) -> str:
-    """Message, first and worst element, tolerance, WGSL diagnostics, what the GPU said, attempts, how to export it."""
+    """Message, the worst element by its bound, first and worst one, tolerance, WGSL diagnostics, what the GPU said,
+    attempts, how to export it."""
     found = [result["message"] or f"the verdict is {result['verdict']}"]
+    if result["mismatched"] and (headline := of_bound(result)):
+        found.append(f"worst element: {headline}")
     if result["mismatched"] and f"{result['mismatched']} of {result['total']}" not in found[0]:
         found.append(f"{result['mismatched']} of {result['total']} elements are outside the tolerance")
     if result["unbounded"] and f"{result['unbounded']} of {result['total']}" not in found[0]:
@@ -38,7 +42,7 @@ def evidence(result: TestResult, suite_path: str, attempts: Sequence[Verdict] = 
         }
         found += [f"{title}: {text}" for title, text in said.items() if text and text not in found[0]]
     if result["edited"]:
-        found.append("the kernel's WGSL was edited")
+        found.append("the kernel was edited")
     if len(attempts) > 1:
         found.append("attempts: " + ", ".join(attempts))
     found.append("a page of this test alone: " + export_command(suite_path, result["id"]))

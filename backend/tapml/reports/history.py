@@ -17,7 +17,7 @@ def show_trends(console: Console, document: SuiteHistoryDocument, limit: int | N
     if not trends:
         _empty(console, f"{document['suite_name']} has no recorded runs", place)
         return
-    numbers = ("flaky", "runs", "time")
+    numbers = ("flaky", "runs", "GPU time")
     table = Table("test", "kernel", "device", "verdict", "since", "first failed", *numbers, right=numbers)
     # What fails or is flaky stands first, and is never cut off.
     attention = sum(trend["state"] == "failing" or trend["flaky_runs"] > 0 for trend in trends)
@@ -32,7 +32,7 @@ def show_trends(console: Console, document: SuiteHistoryDocument, limit: int | N
             f"{_date(failed['created'])} {failed['device']}" if failed else "never",
             _share(trend),
             str(trend["runs"]),
-            _time(trend["seconds"]["median"]),
+            _time(trend["gpu_seconds"]["median"]),
         )
     console.print(table)
     _rest(console, len(trends), limit, "tests")
@@ -50,15 +50,16 @@ def show_timeline(console: Console, document: TestHistoryDocument, limit: int | 
     for entry in document["devices"]:
         trend, points = entry["trend"], entry["points"]
         title = f"{document['test']} {document['kernel']} on {_device(trend)}"
-        numbers = ("max abs error", "max ULP", "time", "GPU time")
+        numbers = ("out of tolerance", "max abs error", "GPU time", "mean of its batch")
         table = Table("run", "device", "verdict", *numbers, "", right=numbers, title=title)
         for point in points[::-1][:limit]:
             table.add_row(
                 _date(point["created"]),
                 point["device"],
                 mark(point["verdict"]),
-                *(number(point[key]) for key in ("max_abs_error", "max_ulp")),
-                *(_time(point[key]) for key in ("seconds", "gpu_seconds")),
+                f"{point['mismatched']} of {point['total']}",
+                number(point["max_abs_error"]),
+                *(_time(point[key]) for key in ("gpu_seconds", "seconds")),
                 _remarks(point),
             )
         console.print(table)
@@ -95,8 +96,10 @@ def _summary(trend: Trend) -> str:
         parts.append(f"first failed {_date(trend['first_failing']['created'])} in {trend['first_failing']['device']}")
     if trend["flaky_runs"]:
         parts.append(f"flaky in {trend['flaky_runs']} of {trend['runs']} runs")
-    if trend["seconds"]["median"] is not None:
-        parts.append(f"median time {_time(trend['seconds']['median'])}")
+    if trend["gpu_seconds"]["median"] is not None:
+        parts.append(f"median GPU time {_time(trend['gpu_seconds']['median'])}")
+    elif trend["seconds"]["median"] is not None:
+        parts.append(f"median time {_time(trend['seconds']['median'])} (each the mean of its batch)")
     return "; ".join(parts)
 
 
@@ -120,4 +123,6 @@ def _date(created: str) -> str:
 def _time(seconds: float | None) -> str:
     if seconds is None:
         return "-"
-    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.2f} ms"
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} µs"

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from tapml.reports.console import Table
 from tapml.reports.terminal import COLOURS, mark, number, warn_synthetic
+from tapml.results.headline import times_bound
 from tapml.results.locate import (
     GrownNode,
     HeatMap,
@@ -144,7 +145,8 @@ def _missing_barrier(console: Console, found: MissingBarrier) -> None:
 def _output(console: Console, output: WrongOutput, *, several: bool) -> None:
     shape = " x ".join(map(str, output["shape"])) or "a scalar"
     name = f"output {output['output']}" if several else "output"
-    text = f"   {name} {output['dtype']} {shape}: {output['mismatched']} of {output['total']} outside the bound"
+    worst = f"{times_bound(float(output['max_excess']))}, " if output["mismatched"] else ""
+    text = f"   {name} {output['dtype']} {shape}: {worst}{output['mismatched']} of {output['total']} outside the bound"
     if output["unbounded"]:
         text += f", {output['unbounded']} unbounded"
     if output["nan"] or output["inf"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from tapml.program.generation import Generation
-from tapml.text import listed, size, visible
+from tapml.text import counted, listed, size, visible
 
 
 def lines(text: str) -> str:
@@ -21,6 +21,9 @@ def generation_text(found: Generation) -> str:
     end = f"a text ends with {listed([str(token) for token in found.end], 8)}" if found.end else "no token ends a text"
     begin = "" if found.begin is None else f"; it begins with {found.begin}"
     fit = f"{found.capacity} fit, {size(found.bytes_per_token)} each"
+    if found.blocks is not None:
+        texts = found.blocks.places // found.capacity
+        fit += f", {counted(texts, 'text')} of that length in {found.blocks.count} blocks, tokens of several in a call"
     if found.places is not None:
         fit += ", reserved as a text grows"
     return f"{calls}; {fit}; token 0 to {found.vocabulary - 1}, {end}{begin}"

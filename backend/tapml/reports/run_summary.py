@@ -10,6 +10,7 @@ from rich.text import Text
 from tapml.reports.console import Table
 from tapml.reports.plain import export_command
 from tapml.reports.terminal import mark
+from tapml.results.headline import headed
 from tapml.results.run import OUTCOMES, RunDocument, RunSuite, RunTest
 from tapml.results.verdicts import VERDICTS
 from tapml.text import counted, one_line
@@ -73,7 +74,7 @@ def _line(console: Console, text: str) -> None:
 
 
 def _why(test: RunTest) -> str:
-    text = one_line(test["message"]) or f"flaky: {', '.join(test['attempts'])}"
+    text = one_line(headed(test)) or f"flaky: {', '.join(test['attempts'])}"
     expected = test["expected"]
     if expected and expected["expired"]:
         text += f" (the baseline's entry expired on {expected['expires']})"

@@ -10,11 +10,12 @@ from rich.console import Console
 from rich.text import Text
 
 from tapml.protocol.base import JsonNumber
-from tapml.reports.console import Table
+from tapml.reports.console import Table, show_facts
 from tapml.reports.plain import generation_text
 from tapml.results.base import DeviceFacts, Header, ModelMetric, distrust
 from tapml.results.checks import RESULTS
-from tapml.results.offload import OffloadDocument
+from tapml.results.headline import headed, share_of, share_text
+from tapml.results.offload import OffloadDocument, fate
 from tapml.results.validation import TestResult, ValidationDocument
 from tapml.results.verdicts import FAILING, SEVERITY, VERDICTS
 from tapml.suite import Suite
@@ -26,7 +27,8 @@ COLOURS = {
 }  # fmt: skip
 _SIGNS = {"pass": "✓", "fail": "✗", "error": "!", "unsupported": "-", "unbounded": "∞", "expected": "~"}
 _MOST_MESSAGES = 12
-_IDS_OF_A_LINE = 6
+_MOST_IDS = 4
+"""Of a kernel's tests, on its line."""
 
 
 def mark(verdict: str) -> Text:
@@ -55,7 +57,7 @@ def show_validation(console: Console, document: ValidationDocument) -> None:
     names = {device["id"]: device["name"] for device in document["devices"]}
     for test in bad[:_MOST_MESSAGES]:
         where = one_line(f"{test['id']} {test['kernel']} on {names[test['device']]}")
-        console.print(mark(test["verdict"]) + Text(f" {where}: {indented(test['message'])}"))
+        console.print(mark(test["verdict"]) + Text(f" {where}: {indented(headed(test))}"))
     if len(bad) > _MOST_MESSAGES:
         console.print(f"... and {len(bad) - _MOST_MESSAGES} more: see --json or the web page")
     console.print(one_line(summary_line(document), 5000))
@@ -72,12 +74,15 @@ def summary_line(document: ValidationDocument) -> str:
         text += f"; {what} kernels: {', '.join(summary['failing_kernels'])}"
     if document["doubts"]:
         text += "; DO NOT TRUST them: the suite's reference is in doubt"
-    return text + ("; interrupted, the rest was not run" if document["interrupted"] else "")
+    if document["interrupted"]:
+        missing = sum(map(len, document["not_run"].values()))
+        text += f"; interrupted: {counted(missing, 'test')} did not run, and what ran is kept"
+    return text
 
 
 def _validation_table(console: Console, device: DeviceFacts, tests: list[TestResult]) -> None:
     gpu = gpu_name(device)
-    errors = ("max abs error", "max rel error", "max ULP")
+    errors = ("of its bound", "max abs error", "max rel error")
     title = device["name"] + (f" ({gpu})" if gpu else "")
     table = Table("kernel", "tests", "verdict", *errors, right=("tests", *errors), title=title)
     for kernel, rows in _by_kernel(tests).items():
@@ -85,11 +90,13 @@ def _validation_table(console: Console, device: DeviceFacts, tests: list[TestRes
         worst = max(verdicts, key=SEVERITY.index)
         count = f"{verdicts.count(worst)} of {len(rows)}" if worst != "pass" else str(len(rows))
         edited = " (edited)" if any(test["edited"] for test in rows) else ""
+        share = _most(share_of(row["worst"], row["tolerances"], row["max_abs_error"]) for row in rows)
         table.add_row(
             kernel + edited,
             count,
             mark(worst),
-            *(number(_most(row[key] for row in rows)) for key in ("max_abs_error", "max_rel_error", "max_ulp")),
+            "-" if share is None else share_text(share),
+            *(number(_most(row[key] for row in rows)) for key in ("max_abs_error", "max_rel_error")),
         )
     console.print(table)
 
@@ -114,7 +121,7 @@ def show_offload(console: Console, document: OffloadDocument) -> None:
     total = document["summary"]["nodes"]
     for step in document["steps"]:
         cosine, error = _metric(step["model_metric"])
-        where = f"{step['offloaded_nodes']}/{total} nodes" if step["kept"] else "stays on the reference"
+        where = f"{step['offloaded_nodes']}/{total} nodes" if step["kept"] else fate(step)
         table.add_row(
             step["kernel"],
             str(len(step["nodes"])),
@@ -129,7 +136,8 @@ def show_offload(console: Console, document: OffloadDocument) -> None:
             console.print(f"{one_line(step['kernel'])}: {indented(step['message'])}")
     final = document["final"]
     cosine, error = _metric(final["model_metric"])
-    text = f" whole model through the virtual machine: cosine {cosine}, max error {error}"
+    how = {"compiled": ", as `tapml build` makes it", "virtual-machine": " in TVM's virtual machine"}
+    text = f" whole model{how.get(final['mode'], '')}: cosine {cosine}, max error {error}"
     console.print(mark(final["verdict"]) + Text(text + (f": {indented(final['message'])}" if final["message"] else "")))
     if kept := final["kept_on_reference"]:
         _kept(console, document, kept)
@@ -138,17 +146,18 @@ def show_offload(console: Console, document: OffloadDocument) -> None:
 def _kept(console: Console, document: OffloadDocument, kept: list[str]) -> None:
     """The last word, for a whole model may pass with a broken kernel in it."""
     broken = [step["kernel"] for step in document["steps"] if not step["kept"] and step["operator_verdict"] in FAILING]
-    text = f"{len(kept)} of {document['summary']['kernels']} kernels stayed on the reference: {listed(kept, 8)}"
+    text = f"{len(kept)} of {document['summary']['kernels']} kernels are on the reference: {listed(kept, 8)}"
     if broken and document["final"]["verdict"] == "pass":
         text += "; the whole model ran with what is broken all the same, and its output does not show it"
     console.print(mark("fail" if broken else "unsupported") + Text(" " + one_line(text, 2000)))
 
 
 def _metric(found: Mapping[str, Any] | ModelMetric | None) -> tuple[str, str]:
-    """Cosine and largest error, of which a document has none where it is NaN or infinite."""
+    """Cosine and largest error; dashes where nothing was compared. A document has none of what is NaN or infinite."""
     if found is None:
         return "-", "-"
-    return "-" if found["cosine"] is None else f"{found['cosine']:.9f}", number(found["max_abs_error"])
+    cosine, error = found["cosine"], found["max_abs_error"]
+    return "NaN" if cosine is None else f"{cosine:.9f}", "not finite" if error is None else number(error)
 
 
 def warn_synthetic(console: Console, synthetic: bool) -> None:
@@ -170,8 +179,9 @@ def _banner(console: Console, document: Header) -> None:
         console.print(one_line(text, 5000), style="yellow")
 
 
-def show_suite(console: Console, suite: Suite) -> None:
-    """`tapml show`: provenance, graph, kernels, tests, sizes."""
+def show_suite(console: Console, suite: Suite, *, tests: bool = False) -> None:
+    """`tapml show`: provenance, graph, kernels with the compilers that made them, tests, sizes. `tests`: all ids, not
+    only as many as fit on a kernel's line."""
     manifest = suite.manifest
     model = manifest["model"]
     warn_synthetic(console, suite.synthetic)
@@ -197,11 +207,14 @@ def show_suite(console: Console, suite: Suite) -> None:
     rows += [("generation", generation_text(suite.generation))] if suite.generation else []
     rows += [("note", note) for note in model.get("notes", [])]
     rows += [("left out", problem) for kind in RESULTS for problem in suite.read_results(kind)[1]]
-    for name, text in rows:
-        console.print(f"{name:<10} {one_line(text, 2000)}")
+    made_by = {name: _made_by(suite.bundle(name)) for name in suite.kernels}
+    # A column only where it tells kernels apart.
+    several = len(set(made_by.values())) > 1
+    rows += [] if several else [("compiler", next(iter(made_by.values()), "-"))]
+    show_facts(console, ((name, one_line(text, 2000)) for name, text in rows))
     console.print()
     numbers = ("nodes", "sum of", "workgroup")
-    kernels = Table("kernel", *numbers, "output", "", right=numbers)
+    kernels = Table("kernel", *(["by"] if several else []), *numbers, "output", "", right=numbers)
     edited, without = set(suite.edited_kernels), {}
     for name in suite.kernels:
         bundle = suite.bundle(name)
@@ -214,6 +227,7 @@ def show_suite(console: Console, suite: Suite) -> None:
         remarks = ["no WGSL" if bundle["unsupported"] else "", "edited" if name in edited else "", variants]
         kernels.add_row(
             name,
+            *([made_by[name]] if several else []),
             str(len(suite.graph.nodes_of(name))),
             str(bundle["numerics"]["accumulation_length"]),
             "x".join(map(str, base["workgroup_size"])) if base else "-",
@@ -224,12 +238,35 @@ def show_suite(console: Console, suite: Suite) -> None:
     for name, why in without.items():
         console.print(f"{one_line(name)}: {one_line(why, 2000)}", style="yellow")
     console.print()
-    tests = Table("kernel", "tests")
-    for name in suite.kernels:
-        found = [test.id for test in suite.tests if test.kernel == name]
-        for first in range(0, max(len(found), 1), _IDS_OF_A_LINE):
-            tests.add_row("" if first else name, " ".join(found[first : first + _IDS_OF_A_LINE]))
-    console.print(tests)
+    _show_tests(console, suite, everything=tests)
+
+
+def _made_by(bundle: Mapping[str, Any]) -> str:
+    """The compiler's name; documents of version 1 do not say it, and nobody but TVM could."""
+    return "-" if bundle["unsupported"] else str(bundle["compiler"]["name"] or "tvm")
+
+
+def _show_tests(console: Console, suite: Suite, *, everything: bool) -> None:
+    by_kernel: dict[str, list[str]] = {name: [] for name in suite.kernels}
+    for test in suite.tests:
+        by_kernel[test.kernel].append(test.id)
+    table = Table("kernel", "tests")
+    widest = max(map(len, by_kernel), default=0)
+    for name, ids in by_kernel.items():
+        table.add_row(name, " ".join(ids) if everything else fitting(ids, console.width - widest - 2))
+    console.print(table)
+    if not everything and any(len(ids) > _MOST_IDS for ids in by_kernel.values()):
+        console.print(f"all ids: tapml show {suite.path} --tests", style="dim", soft_wrap=True)
+
+
+def fitting(ids: Sequence[str], width: int) -> str:
+    """The first of them, four at most, and how many more there are, within so many columns where one fits."""
+    for shown in range(min(len(ids), _MOST_IDS), 0, -1):
+        more = f" and {len(ids) - shown} more" if len(ids) > shown else ""
+        text = " ".join(ids[:shown]) + more
+        if len(text) <= width or shown == 1:
+            return text
+    return ""
 
 
 def oracle_text(manifest: Mapping[str, Any]) -> str:

@@ -85,7 +85,10 @@ class Header(Plain):
     created: Created
     interrupted: bool
     edited_kernels: list[Line]
-    """Kernels whose WGSL differs from what was generated."""
+    """Kernels whose WGSL, or how they are launched, differs from what was generated."""
+    kernel_digests: Annotated[dict[Line, Line], Field(default_factory=dict)]
+    """By kernel, of the WGSL and launches that ran; empty where there was none. What was found is of these: of a kernel
+    that is another one by now it says nothing. Earlier versions kept none with an offload or a search."""
     devices: Annotated[list[DeviceDocument], Field(min_length=1, max_length=1000)]
 
 

@@ -24,6 +24,13 @@ def _one_device(document: Header) -> Header:
     return document
 
 
+def _of_its_tests(document: ValidationDocument) -> ValidationDocument:
+    """A test stands once for each device."""
+    if len({(test["device"], test["id"]) for test in document["tests"]}) != len(document["tests"]):
+        raise ValueError("a test stands twice")
+    return document
+
+
 def _of_its_devices(document: ValidationDocument) -> ValidationDocument:
     known = {device["id"] for device in document["devices"]}
     if any(test["device"] not in known for test in document["tests"]):
@@ -32,6 +39,11 @@ def _of_its_devices(document: ValidationDocument) -> ValidationDocument:
         raise ValueError("a test stands twice")
     return document
 
+
+VALIDATION: TypeAdapter[ValidationDocument] = TypeAdapter(
+    Annotated[ValidationDocument, FirstError(), AfterValidator(_of_its_tests)]
+)
+"""As a command wrote it: of any number of devices."""
 
 RESULTS: dict[str, TypeAdapter[Any]] = {
     "validation": TypeAdapter(

@@ -25,6 +25,8 @@ class LastMoment(Moment):
     """The last run."""
 
     verdict: Verdict
+    kernel_digest: Line
+    """Of the kernel as it ran; empty where it is not known."""
 
 
 class ChangeMoment(Moment):
@@ -82,6 +84,8 @@ class HistoryPoint(ChangeMoment):
     """A test in one run."""
 
     verdict: Verdict
+    kernel_digest: Line
+    """Of the kernel as it ran; empty where it is not known."""
     flaky: bool
     attempts: list[Line]
     """Verdicts; empty where there was one attempt."""

@@ -34,7 +34,8 @@ class OffloadFinal(Plain):
 
     verdict: Verdict
     mode: Line
-    """"virtual-machine": as it would be deployed."""
+    """"virtual-machine": TVM's, with a library of the whole model; "compiled": as `tapml build` makes it, by tapml's
+    runtime, where kernels are not TVM's."""
     model_metric: ModelMetric | None
     seconds: dict[Line, float | list[float]]
     message: LongText
@@ -61,3 +62,11 @@ class OffloadDocument(Header):
     steps: list[OffloadStep]
     final: OffloadFinal
     summary: OffloadSummary
+
+
+def fate(step: OffloadStep) -> Literal["moved", "put back", "stayed"]:
+    """What became of a kernel, in the words of every page and report: on the device from then on; tried there, and the
+    model was off with it; or never tried, for its tests do not pass."""
+    if step["kept"]:
+        return "moved"
+    return "put back" if step["operator_verdict"] == "pass" else "stayed"

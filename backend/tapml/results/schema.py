@@ -6,11 +6,13 @@ from typing import Any
 
 from tapml.protocol.schema import PlainJsonSchema, json_schema
 from tapml.results.base import DeviceFacts
+from tapml.results.comparison import Comparison, ComparisonDocument, RunsDocument, RunSides
 from tapml.results.history import SuiteHistory, SuiteHistoryDocument, TestHistory, TestHistoryDocument
 from tapml.results.locate import LocateDocument
 from tapml.results.offload import OffloadDocument
 from tapml.results.reduce import ReduceDocument
 from tapml.results.run import BaselineDocument, RunDocument
+from tapml.results.texts import TextsDocument
 from tapml.results.validation import Measured, ValidationDocument
 
 _ROOTS: tuple[Any, ...] = (
@@ -22,11 +24,16 @@ _ROOTS: tuple[Any, ...] = (
     BaselineDocument,
     SuiteHistoryDocument,
     TestHistoryDocument,
+    TextsDocument,
+    ComparisonDocument,
+    RunsDocument,
     # What others hold by itself: an exported test, the HTTP API.
     DeviceFacts,
     Measured,
     SuiteHistory,
     TestHistory,
+    Comparison,
+    RunSides,
 )
 
 

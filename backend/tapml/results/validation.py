@@ -49,9 +49,12 @@ class Measured(Plain):
     max_abs_error: Annotated[float | None, Field(default=None)]
     """Over finite pairs; null where nothing was compared."""
     max_rel_error: Annotated[float | None, Field(default=None)]
+    """Over those whose expected value is larger than what they may differ by: others may be 0."""
     max_ulp: Annotated[float | None, Field(default=None)]
+    """Over the same; for integers the largest difference."""
     ulp_histogram: Annotated[list[Count], Field(max_length=100, default_factory=list)]
-    """Elements at ULP distance 0, 1, 2, 3-4, 5-8, 9-16, ...; last: NaN on one side."""
+    """Elements at ULP distance 0, 1, 2, 3-4, 5-8, 9-16, ...; last: NaN on one side. Without those that differ and may
+    be 0."""
     mismatched: Annotated[Count, Field(default=0)]
     unbounded: Annotated[Count, Field(default=0)]
     """Elements that WGSL promises nothing for: their bound is Infinity. Never mismatched."""
@@ -98,8 +101,6 @@ class ValidationHeader(Header):
     format: Literal["tapml.validation/1"]
     run: Annotated[Line | None, Field(default=None)]
     """Unique; what the history knows the run by."""
-    kernel_digests: Annotated[dict[Line, Line], Field(default_factory=dict)]
-    """By kernel, of the WGSL and launches that ran; empty where there was none."""
 
 
 class ValidationCounts(VerdictCounts):
@@ -128,6 +129,11 @@ class ValidationDocument(ValidationRun):
     """tapml.validation/1."""
 
     summary: ValidationSummary
+    earlier: Annotated[dict[Line, list[TestResult]], Field(default_factory=dict)]
+    """In a suite: of kernels that were edited since, what their tests gave before, by the kernel's digest."""
+    not_run: Annotated[dict[Line, list[Line]], Field(default_factory=dict)]
+    """Of an interrupted run: by device, the tests that it was to run and did not. In a suite these have in `tests` what
+    an earlier run gave, if anything."""
 
 
 def counts(results: Sequence[TestResult]) -> ValidationCounts:

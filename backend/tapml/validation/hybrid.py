@@ -52,14 +52,25 @@ class ModelStep:
         found = agreement([outputs[place] for place in rest], [self.expected[place] for place in rest])
         error, said = found.max_abs_error, []
         for place, choice in self.choices.items():
-            off, ours, theirs = choice.off(outputs[place])
-            if off < 0:
-                continue
-            error = max(error, off) if np.isfinite(error) else error
             value, source = (self.graph.values[v].name or v for v in (self.graph.outputs[place], choice.source))
-            apart = f"they are {2 * off:.3g} apart in {source}" if np.isfinite(off) else f"{theirs} is none of {source}"
-            said.append(f"{value} chooses {theirs} where {ours} was carved: {apart}")
+            off, text = choice.difference(outputs[place], (value, source))
+            if text:
+                error = max(error, off) if np.isfinite(error) else error
+                said.append(text)
         return {**Agreement(found.cosine, error).to_json(), "step": self.number, "choices": said}
+
+
+def carved_choices(suite: Suite, graph: Graph, tests: Sequence[CarvedTest]) -> dict[int, Choice]:
+    """The outputs of a step's graph that are places of what is largest, by the tests that were carved of it: those that
+    were imported are of nodes beside the graph."""
+    nodes = {node.id: node for node in graph.kernel_nodes}
+    carved = {
+        value: ref
+        for test in tests
+        if (node := nodes.get(test.node)) is not None
+        for value, ref in zip((*node.inputs, *node.outputs), (*test.inputs, *test.outputs), strict=True)
+    }
+    return choices(graph, lambda value: suite.tensors.get(carved[value]) if value in carved else None)
 
 
 class HybridRunner:
@@ -99,15 +110,7 @@ class HybridRunner:
             for value, ref in zip(graph.inputs, refs, strict=True)
         }
         expected = [suite.tensors.get(TensorRef.from_json(ref)) for ref in step["outputs"]]
-        nodes = {node.id: node for node in graph.kernel_nodes}
-        carved = {
-            value: ref
-            for test in tests
-            for node in [nodes[test.node]]
-            for value, ref in zip((*node.inputs, *node.outputs), (*test.inputs, *test.outputs), strict=True)
-        }
-        chosen = choices(graph, lambda value: suite.tensors.get(carved[value]) if value in carved else None)
-        return ModelStep(number, graph, inputs, expected, chosen)
+        return ModelStep(number, graph, inputs, expected, carved_choices(suite, graph, tests))
 
     def in_order(
         self, run: Callable[[ModelStep], Sequence[np.ndarray]], until: Callable[[ModelMetric], bool] = lambda _: False

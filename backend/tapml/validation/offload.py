@@ -7,8 +7,9 @@ device and the whole model runs as a hybrid graph; what does not hold stays on t
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -32,11 +33,28 @@ _NAMED = 4
 """Of kernels in a message."""
 
 
+class WholeRun(Protocol):
+    """The whole model on a device."""
+
+    seconds: dict[str, Any]
+    """Of the last run."""
+
+    def run(self, step: ModelStep) -> list[np.ndarray]:
+        """Its outputs of a step."""
+
+
 class Offload:
     """One offload of a suite's model to one device."""
 
-    def __init__(self, context: JobContext, kernels: Sequence[str] | None = None) -> None:
-        """`kernels`: only these move, and the rest of the model stays on the reference platform.
+    def __init__(
+        self,
+        context: JobContext,
+        kernels: Sequence[str] | None = None,
+        *,
+        compiled: Callable[[JobContext], AbstractContextManager[WholeRun]] | None = None,
+    ) -> None:
+        """`kernels`: only these move, and the rest of the model stays on the reference platform. `compiled`: how the
+        whole model runs where TVM has no library of it.
 
         Raises InputError for a suite that is damaged (tensor, an operator's program)."""
         self._context = context
@@ -48,6 +66,8 @@ class Offload:
         self._offloaded: list[str] = []
         self._kernels = [name for name in suite.model_graph.kernels if kernels is None or name in kernels]
         self._some = kernels is not None
+        self._compiled = compiled
+        self._mode = "virtual-machine"
         self._tolerance: ModelTolerance = suite.manifest["model_tolerance"]
         self._models = read_models(suite)
 
@@ -58,14 +78,15 @@ class Offload:
     def run(self) -> OffloadDocument:
         """Validate, offload and finally run the whole model; gives the document, also after a cancel."""
         started = time.perf_counter()
-        operators = OperatorRun(self._context.only("compile", "verdict"), kernels=self._kernels)
+        operators = OperatorRun(self._context.only("kernels", "compile", "verdict"), kernels=self._kernels)
         self._emit({"type": "started", "kind": "offload", "total": self.total, "kernels": self._kernels})
         self._emit({"type": "device", "device": self.device.describe()})
-        verdicts = _kernel_verdicts(operators.run())
+        validation = operators.run()
+        verdicts = _kernel_verdicts(validation)
+        edited, digests = validation["edited_kernels"], validation["kernel_digests"]
         final = self._final("error", "the offload was interrupted before the whole model ran")
         interrupted = False
         with KernelMessages(self.suite, self._context.blobs) as kernels:
-            edited = [name for name in self._kernels if kernels.edited(name)]
             try:
                 self._context.cancel.check()
                 with HybridRunner(self._context, self._models, kernels) as runner:
@@ -76,7 +97,7 @@ class Offload:
         self._emit({"type": "final", "device": self.device.id, "final": final})
         return {
             "format": "tapml.offload/1",
-            **header(self.suite, [self.device], interrupted=interrupted, edited=edited),
+            **header(self.suite, [self.device], interrupted=interrupted, edited=edited, digests=digests),
             "model_tolerance": self._tolerance,
             "steps": self._steps,
             "final": final,
@@ -108,10 +129,10 @@ class Offload:
             try:
                 metric, segments = self._run_hybrid(runner, {*self._offloaded, *nodes})
             except DeviceError as error:
-                message = f"the hybrid graph failed on the device: {error}"
+                message = f"put back: the hybrid graph failed on the device: {error}"
             else:
                 kept = within(metric, self._tolerance)
-                message = _parted(metric) if kept else self._too_far(kernel, metric)
+                message = _parted(metric) if kept else f"put back: {self._too_far(kernel, metric)}"
         else:
             message = f"stays on the reference platform: {message}"
         if kept:
@@ -145,8 +166,8 @@ class Offload:
 
     def _too_far(self, what: str, metric: ModelMetric) -> str:
         return (
-            f"with {what} on the device the model's output is off: cosine {_text(metric['cosine'])} "
-            f"(at least {self._tolerance['cosine']:.7f}), max error {_text(metric['max_abs_error'])} "
+            f"with {what} on the device the model's output is off: cosine {_text(metric['cosine'], 'NaN')} "
+            f"(at least {self._tolerance['cosine']:.7f}), max error {_text(metric['max_abs_error'], 'not finite')} "
             f"(at most {self._tolerance['max_abs_error']:.3g})"
         )
 
@@ -155,18 +176,29 @@ class Offload:
     def _run_whole_model(
         self, kernels: KernelMessages, runner: HybridRunner, verdicts: Mapping[str, tuple[Verdict, str]]
     ) -> OffloadFinal:
-        """As it would be deployed: one wasm, the tvmjs virtual machine, every node on the device."""
+        """As it would be deployed, every node on the device: in the tvmjs virtual machine, or as `tapml build` makes it
+        where kernels are not TVM's."""
         if self._some:
             return self._final("unsupported", f"not run: only {listed(self._kernels, _NAMED)} moved to the device")
-        if reason := no_library(self.suite):
-            return self._final("unsupported", f"not run: {reason}; the steps above ran what the suite has")
+        if lacking := [name for name in self._kernels if verdicts.get(name, ("",))[0] == "unsupported"]:
+            why = verdicts[lacking[0]][1]
+            return self._final("unsupported", f"not run: {listed(lacking, _NAMED)}: {why}")
         if broken := [name for name in self._kernels if verdicts.get(name, ("error",))[0] == "error"]:
             # One that never ends or compiles would take the device with it once more.
             return self._final(
                 "error", f"not run: on the device {listed(broken, _NAMED)} cannot be run; the steps say why"
             )
+        reason = no_library(self.suite)
+        if reason and (self._compiled is None or self.suite.program.states):
+            return self._final("unsupported", f"not run: {reason}; the steps above ran what the suite has")
+        self._mode = "compiled" if reason else self._mode
         try:
-            with WholeModel(self._context, self._models, kernels) as model:
+            whole: AbstractContextManager[WholeRun] = (
+                self._compiled(self._context)
+                if reason and self._compiled is not None
+                else WholeModel(self._context, self._models, kernels)
+            )
+            with whole as model:
                 found = runner.in_order(model.run)
         except TapmlError as error:
             self._context.message(str(error), "error")
@@ -181,7 +213,7 @@ class Offload:
     ) -> OffloadFinal:
         return {
             "verdict": verdict,
-            "mode": "virtual-machine",
+            "mode": self._mode,
             "model_metric": metric,
             "seconds": seconds or {},
             "message": text,
@@ -205,5 +237,5 @@ def _parted(metric: ModelMetric) -> str:
     return "; ".join(f"{said}, within the bound" for said in metric["choices"])
 
 
-def _text(number: float | None) -> str:
-    return "NaN" if number is None else f"{number:.7g}"
+def _text(number: float | None, none: str) -> str:
+    return none if number is None else f"{number:.7g}"

@@ -17,12 +17,15 @@ from tapml.errors import DeviceError, DeviceLost, InputError
 from tapml.history import Recorder
 from tapml.protocol.methods import TestVerdict, ValidateParams
 from tapml.protocol.session import VALIDATE
+from tapml.results.earlier import Earlier, as_now, replaced
 from tapml.results.validation import TestResult, ValidationDocument, ValidationHeader, counts
 from tapml.suite import CarvedTest, Suite
 from tapml.validation.context import JobContext
 from tapml.validation.events import Cancelled
 from tapml.validation.journal import Journal, left_behind
+from tapml.validation.remaining import Remaining
 from tapml.validation.results import header, keep, reported_result, result_without_run
+from tapml.validation.texts import keep_texts
 
 # Tests of one call: enough to batch well, few enough for one message and for a prompt Ctrl-C.
 _TESTS_A_CALL = 256
@@ -90,6 +93,7 @@ class OperatorRun:
         with KernelMessages(self.suite, self._context.blobs, self.kernels) as messages, ExitStack() as journals:
             self.edited = {name: messages.edited(name) for name in self.kernels}
             self._digests = {name: messages.digest(name) for name in self.kernels}
+            self._emit({"type": "kernels", "digests": self._digests, "trial": self.suite.on_trial})
             for device in self.devices:
                 journal = Journal(self.suite, device.name, self._header([device], interrupted=True))
                 self._journals[device.id] = journals.enter_context(journal)
@@ -107,7 +111,7 @@ class OperatorRun:
     def _keep(self, document: ValidationDocument) -> None:
         """Nothing that is wrong with a folder or a database takes away the verdicts."""
         if self._save:
-            self._warn([keep(self.suite, save_validation, document)])
+            self._warn([keep(self.suite, save_validation, document) or keep(self.suite, keep_texts, document)])
         if self._history is not None and document["tests"]:
             self._warn([self._history.keep(self.suite, document)])
 
@@ -125,13 +129,14 @@ class OperatorRun:
                 self._record(device, test, result_without_run(test, device.id, "unsupported", reason))
             else:
                 todo.append(test)
+        remaining = Remaining(len({test.kernel for test in todo}), len(todo))
         by_itself = False  # each kernel in a call of its own
         try:
             while todo:
                 self._context.cancel.check()
                 part = _one_call(_one_kernel(todo) if by_itself else todo, messages)
                 try:
-                    for key, value in self._call(device, part, messages).items():
+                    for key, value in self._call(device, part, messages, remaining).items():
                         spent[key] += value
                 except DeviceLost as error:
                     self._record_culprit(device, todo, error)
@@ -153,17 +158,22 @@ class OperatorRun:
         with self._lock:
             self._seconds[device.id] = {"wall": round(wall, 4), **parts}
 
-    def _call(self, device: Device, tests: Sequence[CarvedTest], messages: KernelMessages) -> Mapping[str, float]:
+    def _call(
+        self, device: Device, tests: Sequence[CarvedTest], messages: KernelMessages, remaining: Remaining
+    ) -> Mapping[str, float]:
         by_id = {test.id: test for test in tests}
         names = dict.fromkeys(test.kernel for test in tests)
 
         def on_progress(progress: Telling) -> None:
             if progress.kind == "compile":
-                done = {"kernel": progress.kernel, "done": progress.done, "total": progress.total}
-                self._emit({"type": "compile", "device": device.id, **done})
+                # Of the run, not of this call.
+                done = {"done": remaining.compiled(progress.kernel), "total": remaining.kernels}
+                told = {"device": device.id, "kernel": progress.kernel, **done, "left": remaining.seconds}
+                self._emit({"type": "compile", **told})
             elif isinstance(progress, TestVerdict) and (test := by_id.get(progress.id)):
+                remaining.tested()
                 edited = messages.edited(test.kernel)
-                self._record(device, test, reported_result(test, device.id, progress, edited=edited))
+                self._record(device, test, reported_result(test, device.id, progress, edited=edited), remaining.seconds)
 
         params = ValidateParams(
             kernels=[messages.kernel(name) for name in names], tests=[messages.test(test) for test in tests]
@@ -172,11 +182,11 @@ class OperatorRun:
         called = device.call(VALIDATE, params, on_progress=on_progress, check=check, hang_seconds=hang_seconds)
         return called.result.seconds.model_dump()
 
-    def _record(self, device: Device, test: CarvedTest, result: TestResult) -> None:
+    def _record(self, device: Device, test: CarvedTest, result: TestResult, left: float | None = None) -> None:
         with self._lock:
             self._results[(device.id, test.id)] = result
         self._journals[device.id].write(result)
-        self._emit({"type": "verdict", "device": device.id, "result": result})
+        self._emit({"type": "verdict", "device": device.id, "result": result, "left": left})
 
     def _missing(self, device: Device, tests: Sequence[CarvedTest]) -> list[CarvedTest]:
         """Those of these that have no verdict yet."""
@@ -207,15 +217,18 @@ class OperatorRun:
             **self._header(self.devices, interrupted=self._interrupted),
             "tests": results,
             "summary": {**counts(results), "seconds": round(seconds, 4), "devices": self._seconds},
+            "earlier": {},
+            "not_run": {device.id: [test.id for test in self._missing(device, self.tests)] for device in self.devices}
+            if self._interrupted
+            else {},
         }
 
     def _header(self, devices: Sequence[Device], *, interrupted: bool) -> ValidationHeader:
         edited = [name for name in self.kernels if self.edited.get(name)]
         return {
             "format": "tapml.validation/1",
-            **header(self.suite, devices, interrupted=interrupted, edited=edited),
+            **header(self.suite, devices, interrupted=interrupted, edited=edited, digests=self._digests),
             "run": self._id,
-            "kernel_digests": self._digests,
         }
 
 
@@ -240,14 +253,19 @@ def _one_kernel(tests: Sequence[CarvedTest]) -> list[CarvedTest]:
 def save_validation(suite: Suite, document: ValidationDocument) -> None:
     """Keep a validation in the suite, one file a device.
 
-    Tests that this run left out (--kernel) keep their last result, unless their kernel has become another.
+    Tests that this run left out (--kernel) keep their last result, unless their kernel has become another: what that
+    one's were is kept beside them, by its digest.
     """
     for device in document["devices"]:
         tests = [test for test in document["tests"] if test["device"] == device["id"]]
         ran, digests = {test["id"] for test in tests}, document["kernel_digests"]
+        others: Earlier = {}
         earlier: ValidationDocument
         for earlier in suite.results("validation"):
             if earlier["devices"][0]["name"] == device["name"] and earlier["suite"] == document["suite"]:
+                others = {**others, **replaced(earlier, digests)}
+                # Of a kernel whose edit was undone, what it was before.
+                earlier = as_now(earlier, digests)
                 known = earlier["kernel_digests"]
                 tests += [
                     {**test, "device": device["id"]}
@@ -265,6 +283,8 @@ def save_validation(suite: Suite, document: ValidationDocument) -> None:
                 "kernel_digests": digests,
                 "tests": tests,
                 "summary": {**counts(tests), "seconds": summary["seconds"], "devices": seconds},
+                "earlier": others,
+                "not_run": {key: ids for key, ids in document["not_run"].items() if key == device["id"]},
             }
         )
 
@@ -279,6 +299,8 @@ def recover(suite: Suite, history: Recorder | None = None) -> list[str]:
                     **header,
                     "tests": results,
                     "summary": {**counts(results), "seconds": 0.0, "devices": {}},
+                    "earlier": {},
+                    "not_run": {},
                 }
                 save_validation(suite, document)
                 if history is not None and (problem := history.keep(suite, document)):

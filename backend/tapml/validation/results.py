@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeVar, cast
 
 from tapml.devices import Device
@@ -22,8 +22,10 @@ _EVIDENCE = set(ErrorEvidence.__annotations__)
 _Kept = TypeVar("_Kept", ValidationDocument, OffloadDocument, LocateDocument)
 
 
-def header(suite: Suite, devices: Sequence[Device], *, interrupted: bool, edited: Sequence[str]) -> Header:
-    """What every result document begins with."""
+def header(
+    suite: Suite, devices: Sequence[Device], *, interrupted: bool, edited: Sequence[str], digests: Mapping[str, str]
+) -> Header:
+    """What every result document begins with. `digests`: of the kernels that ran (KernelMessages.digest)."""
     return {
         "suite": suite.id,
         "suite_name": suite.name,
@@ -32,6 +34,7 @@ def header(suite: Suite, devices: Sequence[Device], *, interrupted: bool, edited
         "created": now(),
         "interrupted": interrupted,
         "edited_kernels": list(edited),
+        "kernel_digests": dict(digests),
         "devices": [device.describe() for device in devices],
     }
 

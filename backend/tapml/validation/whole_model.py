@@ -11,13 +11,13 @@ import numpy as np
 from tapml.compilers.cache.compile import CACHE_KERNELS
 from tapml.compilers.tvm.library import kernel_texts, model_library
 from tapml.devices.commands import message
-from tapml.devices.messages import KernelMessages, made_by_tvm
+from tapml.devices.messages import KernelMessages, encodes, made_by_tvm
 from tapml.errors import InputError
 from tapml.files import sha256
 from tapml.lowering.lower import Model
 from tapml.protocol.methods import RunModelParams
 from tapml.protocol.session import RUN_MODEL
-from tapml.suite import Suite
+from tapml.suite import Suite, TensorRef
 from tapml.text import listed
 from tapml.validation.context import JobContext
 from tapml.validation.hybrid import ModelStep
@@ -28,17 +28,26 @@ _NAMED = 4
 
 def no_library(suite: Suite) -> str:
     """Why no library of the whole model can be made; empty where one can."""
-    values = suite.model_graph.values.values()
-    if encoded := [value.name or value.id for value in values if value.type.encoding]:
+    values = suite.model_graph.values.items()
+    # Weights are given to it as their dtype says, to kernels of its own.
+    if encoded := [
+        value.name or name for name, value in values if value.type.encoding and name not in suite.parameters
+    ]:
         return f"TVM's virtual machine knows no encodings, which {listed(encoded, _NAMED)} have"
-    if lacking := [name for name in suite.model_graph.kernels if not _in_library(suite.bundle(name))]:
-        return f"the library of the whole model is TVM's, which has no WGSL for {listed(lacking, _NAMED)}"
+    bundles = {name: suite.bundle(name) for name in suite.model_graph.kernels}
+    if without := [name for name, bundle in bundles.items() if bundle["unsupported"]]:
+        return f"no compiler has WGSL for {listed(without, _NAMED)}"
+    if others := [name for name, bundle in bundles.items() if not _in_library(bundle)]:
+        makers = listed(list(dict.fromkeys(bundles[name]["compiler"]["name"] for name in others)), _NAMED)
+        return f"TVM's virtual machine runs the kernels that TVM made alone, and {makers} made {listed(others, _NAMED)}"
     return ""
 
 
 def _in_library(bundle: Mapping[str, Any]) -> bool:
     """Whether TVM makes a kernel of the operator, too."""
-    return not bundle["unsupported"] and (made_by_tvm(bundle) or bundle["compiler"]["name"] == CACHE_KERNELS.name)
+    made = bundle["compiler"]
+    # A decoder's draws have no program, of which TVM could make one.
+    return made_by_tvm(bundle) or (made["name"] == CACHE_KERNELS.name and "reference" not in made)
 
 
 class WholeModel:
@@ -56,8 +65,9 @@ class WholeModel:
         # A library's kernels are made for its sizes alone, a suite's for all that its symbols may have.
         symbolic = bool(context.suite.program.symbols)
         names = context.suite.model_graph.kernels
-        # Of the operators that another compiler has kernels of, the library has TVM's.
-        own = [name for name in names if symbolic or not made_by_tvm(context.suite.bundle(name))]
+        # Of the operators that another compiler has kernels of, the library has TVM's, as of those that read halves.
+        bundles = {name: context.suite.bundle(name) for name in names}
+        own = [name for name in names if symbolic or not made_by_tvm(bundles[name]) or encodes(bundles[name])]
         if edited := [name for name in own if kernels.edited(name)]:
             what = "a model with symbols is made for one size and" if symbolic else "the whole model is TVM's and"
             raise InputError(
@@ -74,6 +84,7 @@ class WholeModel:
                 }
                 for model in models
             }
+            self._parameters = {value: self._plain(ref, held) for value, ref in context.suite.parameters.items()}
             self._exit = held.pop_all()
 
     def __enter__(self) -> WholeModel:
@@ -86,7 +97,7 @@ class WholeModel:
         """The model's outputs of a step. Raises what `Device.call` raises."""
         self._context.cancel.check()
         suite = self._context.suite
-        refs = {value: ref for value, (ref, _) in step.inputs.items()} | suite.parameters
+        refs = {value: ref for value, (ref, _) in step.inputs.items()} | self._parameters
         types = [step.graph.values[value].type for value in step.graph.outputs]
         fields = {
             "wasm": self._libraries[step.graph],
@@ -108,6 +119,14 @@ class WholeModel:
         digest = sha256(library.read_bytes())
         self._context.blobs.add_file(library, digest)
         return digest
+
+    def _plain(self, ref: TensorRef, held: contextlib.ExitStack) -> TensorRef:
+        """A weight as its dtype says; devices have it until `held` is closed."""
+        if ref.encoding is None:
+            return ref
+        digest = self._context.blobs.hold(np.ascontiguousarray(self._context.suite.tensors.get(ref)).tobytes())
+        held.callback(self._context.blobs.release, digest)
+        return TensorRef(digest, ref.dtype, ref.shape)
 
     def _held(self, texts: Mapping[str, str], held: contextlib.ExitStack) -> dict[str, str]:
         """Digests of texts by their entry points; devices have them until `held` is closed."""

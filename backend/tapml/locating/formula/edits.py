@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from tapml.locating.evidence import short
+from tapml.locating.evidence import apart, short
 from tapml.locating.formula.build import Formula
 from tapml.locating.formula.indices import index_changes, number_changes, tile_changes
 from tapml.locating.formula.narrow import COARSE, NARROW, WHOLE
@@ -166,18 +166,18 @@ class Edits:
         """That the constant is another number."""
         root = self.with_constant(node, path, value)
         if node is self.root:
-            text = f"{short(value)} in place of {short(float(node.value))}"
+            text = f"{apart(value, float(node.value))} in place of {short(float(node.value))}"
             return Edit("wrong-constant", text, root, 1, {"constant": float(node.value), "value": value})
         parent = (path or self.uses.of(node))[0][0]
-        number, said = short(float(node.value)), self._words.of(parent)
+        number, new, said = short(float(node.value)), apart(value, float(node.value)), self._words.of(parent)
         if parent.kind == "reduce":
-            text = f"{said} beginning at {short(value)} in place of {number}"
-            # Nobody writes that a sum begins with 0.0004: another number made it so.
-            return Edit("wrong-terms", text, root, 1 if value == int(value) else 3, {"start": value})
+            text = f"{said} beginning at {new} in place of {number}"
+            return Edit("wrong-terms", text, root, cost_of_start(value), {"start": value})
         left_out = value == 0 and parent.kind in ("add", "sub")
-        text = f"{number} left out of {said}" if left_out else f"{short(value)} in place of {number} in {said}"
+        text = f"{number} left out of {said}" if left_out else f"{new} in place of {number} in {said}"
         details = {"constant": float(node.value), "value": value}
-        cost = 1 + len(path[:2]) + (len(f"{value:.6g}".strip("-0.").replace(".", "")) > _DIGITS)
+        digits = f"{value:.6g}".partition("e")[0].strip("-0.").replace(".", "")
+        cost = 1 + len(path[:2]) + (len(digits) > _DIGITS)
         return Edit("wrong-constant", text + self.only(path[1:]), root, cost, details)
 
     # ------------------------------------------------ one use of several
@@ -217,6 +217,12 @@ class Edits:
         paths = list(itertools.islice(self.uses.ways(node), _MOST_USES))
         many = len(paths) > _FEW_USES and id(node) in self._outside and node.dtype in FLOATS
         return [] if many else paths
+
+
+def cost_of_start(value: float) -> int:
+    """Of a sum that begins at another number. Nobody writes 0.0004 there: another number of the formula made it so, an
+    epsilon say, and whichever does is said, at its one use of many digits as well."""
+    return 1 if value == int(value) else 4
 
 
 def _rounded(name: str) -> str:

@@ -181,6 +181,8 @@ def _of_rows(pool: Pool, words: Words) -> Finding:
     times = times[np.isfinite(times)]
     low, high = (float(f"{edge:.6g}") for edge in (times.min(initial=np.inf), times.max(initial=-np.inf)))
     size = f" {short(low)}" + (f" to {short(high)}" if high != low else "") + " times as large" if times.size else ""
+    if low == high == 1.0:  # of a large sum little is wrong
+        size = f" off by {short(float(pool.off[np.argmax(np.abs(pool.off))]))} at most"
     text = f"got follows from one wrong number for each sum, such as {words.of(pool.whole)}{size}"
     share = "all" if pool.consistent == 1.0 else f"{pool.consistent:.0%}"
     text += f" ({share} of the wrong elements that it was tested on)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -74,6 +74,16 @@ class Pool:
 
     def of_terms(self, node: Node) -> np.ndarray:
         return np.concatenate([one.of_terms(node) for one in self._sums])
+
+    def alike(self, variables: Set[str]) -> np.ndarray:
+        """The number of each sum's group: those of one call, at one place along the axes of these variables."""
+        found = []
+        for call, one in enumerate(self._sums):
+            spatial = self.whole.value.spatial
+            at = np.unravel_index(one.places, tuple(extent for _, extent in spatial)) if spatial else ()
+            chosen = [index for (name, _), index in zip(spatial, at, strict=True) if name in variables]
+            found.append(np.stack([np.full(len(one.places), call), *chosen], axis=1))
+        return np.unique(np.concatenate(found), axis=0, return_inverse=True)[1].reshape(-1)
 
     @property
     def information(self) -> float:

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tapml.locating.evidence import short
+from tapml.locating.evidence import apart, short
 from tapml.locating.formula.build import Formula
 from tapml.locating.formula.chains import chains
 from tapml.locating.formula.choices import choices, which
-from tapml.locating.formula.edits import Edits
+from tapml.locating.formula.edits import Edits, cost_of_start
+from tapml.locating.formula.factors import other_factors
 from tapml.locating.formula.mixtures import Changed, mixtures
 from tapml.locating.formula.narrow import WHOLE
 from tapml.locating.formula.nodes import Node, NotAFormula, in_order, within
@@ -34,6 +35,8 @@ _MIXED = ("wrong-index", "wrong-terms")
 
 _APART = (1, 2, 3, 4, 8, 12, 16, 24, 32)
 """Elements of a tile are so far from each other along one axis."""
+
+_FACTORS = 8
 
 _PLAIN = 5
 """What costs more is said only where nothing that happens to the sum on the way explains it."""
@@ -57,11 +60,13 @@ class Terms:
 
     def __init__(self, pool: Pool, formula: Formula, words: Words, work: Work) -> None:
         self._work = work
+        self._every = pool
         self._pool = pool = pool.limited(_MOST if pool.whole.value.terms <= _MANY_TERMS else _FEW)
         self._formula = formula
         self._make = formula.nodes.make
         self._edits = Edits(formula, words, pool.whole.operands[0])
         self._fitted, self._held = (np.sort(half) for half in halves(len(pool.off)))
+        self._words = words
         self._sum = words.of(pool.whole)
         self._changed: list[Changed] = []
         """What was tried of some terms, for mixtures."""
@@ -71,8 +76,9 @@ class Terms:
         if not len(self._held) or self._pool.terms.shape[1] < 2:
             return []
         found: list[Found] = []
-        for hypotheses in (self._whole, self._lost, self._chains, self._edited, self._moved, self._mixed):
-            if any(one.share >= 0.9 and (one.cost <= _PLAIN or hypotheses == self._mixed) for one in found):
+        last = (self._mixed, self._factors)
+        for hypotheses in (self._whole, self._lost, self._chains, self._edited, self._moved, *last):
+            if any(one.share >= 0.9 and (one.cost <= _PLAIN or hypotheses in last) for one in found):
                 break
             found += hypotheses()
         return sorted(found, key=lambda one: (-round(one.share, 1), one.cost))
@@ -93,10 +99,12 @@ class Terms:
         term, begin = whole.operands
         added = _plain(float(np.median(pool.off[fitted])))
         if np.isfinite(added):
-            start = Node("constant", "float64", (), added + float(begin.value or 0))
+            before = float(begin.value or 0)
+            start = Node("constant", "float64", (), added + before)
             changed = self._make("reduce", whole.dtype, (term, start), whole.value)
-            text = f"{self._sum} beginning at {short(start.value)} in place of {short(float(begin.value or 0))}"
-            yield from self._tested(np.full(len(pool.off), added), "wrong-terms", text, 1, changed, start=start.value)
+            text = f"{self._sum} beginning at {apart(start.value, before)} in place of {short(before)}"
+            off, cost = np.full(len(pool.off), added), cost_of_start(float(start.value))
+            yield from self._tested(off, "wrong-terms", text, cost, changed, start=start.value)
         with np.errstate(all="ignore"):
             factor = 1.0 + float(np.median(pool.off[fitted] / pool.results[fitted]))
         if np.isfinite(factor):
@@ -104,8 +112,8 @@ class Terms:
             number = Node("constant", "float64", (), times)
             product = self._make("mul", whole.dtype, (term, number))
             changed = self._make("reduce", whole.dtype, (product, begin), whole.value)
-            text = f"{self._sum} {short(times)} times as large"
-            yield from self._tested((times - 1) * pool.results, "scale", text, 3, changed, factor=times)
+            text = f"{self._sum} {apart(times, 1.0)} times as large"
+            yield from self._tested((times - 1) * pool.results, "scale", text, 4, changed, factor=times)
 
     # ------------------------------------------------ some of its terms
 
@@ -168,6 +176,12 @@ class Terms:
             pattern = next((one.pattern for one, _ in mixture if one.pattern == "wrong-index"), mixture[0][0].pattern)
             text, cost = " and ".join(texts), 4 + sum(one.cost for one, _ in mixture)
             yield from self._tested(off, pattern, text, cost, changed_sum, parts=len(mixture))
+
+    def _factors(self) -> Iterator[Found]:
+        """One factor is another, and nothing says which."""
+        for one in other_factors(self._every, self._words):
+            details = {"terms": list(one.places)[:64], "of": self._pool.whole.value.terms}
+            yield Found(one.pattern, one.text, one.share, _FACTORS, None, details)
 
     def _some(self, pattern: str, new: Node, change: np.ndarray, cost: int, what: str, **known: Any) -> Iterator[Found]:
         """`new`: the term, where it is another; `change`: by how much each is."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tapml.locating.evidence import allowance, short
+from tapml.locating.evidence import allowance, apart, short
 from tapml.locating.formula.edits import Edit, Edits
 from tapml.locating.formula.evaluate import Values
 from tapml.locating.formula.nodes import Node, Nodes, NotAFormula, within
@@ -101,7 +101,8 @@ class Wanted:
             times, most = value / before, allowed / np.abs(before)
         for number in set(plainest(times, most, _ENOUGH)) - {0.0, 1.0}:
             new = make("mul", node.dtype, (node, self._number(number)))
-            yield Edit("scale", f"{said} {short(number)} times as large{text}", put(new), cost + 1, {"factor": number})
+            what = f"{said} {apart(number, 1.0)} times as large{text}"
+            yield Edit("scale", what, put(new), cost + 1, {"factor": number})
         for number in set(plainest(value - before, allowed, _ENOUGH)) - {0.0}:
             new, sign = make("add", node.dtype, (node, self._number(number))), "+" if number > 0 else "-"
             what = f"{said} {sign} {short(abs(number))} in place of {said}{text}"
